@@ -1,0 +1,1 @@
+"""The Pursuit service: HTTP, jobs, storage and command line around `core`."""

@@ -1,0 +1,71 @@
+"""What the service can refuse. Nothing here knows HTTP: `app.routes.errors` has the one table to status codes.
+
+    PursuitError
+    ├── MalformedError              the bytes are not what they claim to be (not JSON, not a table)
+    ├── InvalidRequestError         understood, but a field, a column or a cell is wrong
+    ├── UnsupportedMediaError       a content type that is not read here
+    ├── TooLargeError               a limit is passed; the message names it
+    ├── NotFoundError               no such job, model, version, alias
+    ├── ConflictError               the state of the thing forbids it
+    ├── UnavailableError            the database or the store does not answer; try again
+    └── LeaseLostError              a worker writes for a job that is no longer its own
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MOST_FAULTS = 20
+"""How many faults an error lists; it says how many there are in all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One wrong place. row: 0-based data row; line: 1-based line of the file; value: the text that was found."""
+
+    message: str
+    row: int | None = None
+    line: int | None = None
+    column: str | None = None
+    value: str | None = None
+
+
+class PursuitError(Exception):
+    """Base of all refusals; `faults` are the places (at most MOST_FAULTS), `total` is how many there are."""
+
+    def __init__(self, message: str, faults: Sequence[Fault] = (), total: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.faults = tuple(faults[:MOST_FAULTS])
+        self.total = len(faults) if total is None else total
+
+
+class MalformedError(PursuitError):
+    """The bytes are not what they claim to be."""
+
+
+class InvalidRequestError(PursuitError):
+    """Understood, but a field, a column or a cell is wrong."""
+
+
+class UnsupportedMediaError(PursuitError):
+    """A content type that is not read here."""
+
+
+class TooLargeError(PursuitError):
+    """A limit is passed; the message names it."""
+
+
+class NotFoundError(PursuitError):
+    """No such job, model, version or alias."""
+
+
+class ConflictError(PursuitError):
+    """The state of the thing forbids what was asked."""
+
+
+class UnavailableError(PursuitError):
+    """The database or the store does not answer; trying again may help."""
+
+
+class LeaseLostError(PursuitError):
+    """A worker writes for a job that is no longer its own."""

@@ -1,0 +1,70 @@
+"""Every refusal of the numerics.
+
+    CoreError
+    ├── InvalidSpecError            a field of the specification has an impossible value
+    ├── InvalidDataError            the table cannot be learned from
+    │   ├── TooFewRowsError
+    │   ├── ConstantTargetError
+    │   └── NonFiniteError          a NaN or an infinity, with its row and column
+    └── NumericalError              the arithmetic broke down
+        └── NotPositiveDefiniteError
+"""
+
+
+class CoreError(Exception):
+    """Base of all errors that `core` raises on purpose."""
+
+
+class InvalidSpecError(CoreError):
+    """A field of the specification has an impossible value; `field` names it."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(f"{field}: {message}")
+        self.field = field
+
+
+class InvalidDataError(CoreError):
+    """The data cannot be learned from."""
+
+
+class TooFewRowsError(InvalidDataError):
+    """A regression needs at least two rows."""
+
+    def __init__(self, rows: int) -> None:
+        super().__init__(f"at least 2 rows are needed to learn from, got {rows}")
+        self.rows = rows
+
+
+class ConstantTargetError(InvalidDataError):
+    """Every target is the same number, so there is nothing to predict."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__(f"the target is {value!r} in every row: there is nothing to predict")
+        self.value = value
+
+
+class NonFiniteError(InvalidDataError):
+    """A NaN or an infinity; `row` is 0-based, `column` is None for the target."""
+
+    def __init__(self, row: int, column: int | None) -> None:
+        where = "target" if column is None else f"input column {column}"
+        super().__init__(f"row {row}, {where}: not a finite number")
+        self.row = row
+        self.column = column
+
+
+class NumericalError(CoreError):
+    """The arithmetic broke down: a result is not a finite number."""
+
+
+class NotPositiveDefiniteError(NumericalError):
+    """A matrix that must be positive definite is not, at the last jitter tried."""
+
+    def __init__(self, name: str, size: int, jitter: float) -> None:
+        super().__init__(
+            f"{name} ({size} x {size}) is not positive definite, even with a relative jitter of {jitter:g}; "
+            "the hyperparameters are probably extreme: try other starting values"
+        )
+        self.name = name
+        self.size = size
+        self.jitter = jitter

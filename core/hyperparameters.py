@@ -1,0 +1,65 @@
+"""Hyperparameters of the kernel and the noise, and their logarithms.
+
+    K(x, x') = v0 exp(-sum_l w_l (x_l - x'_l)^2) + vb,    w_l = 1 / (2 ell_l^2)    (Keerthi & Chu 2005, sec. 5)
+    y = f(x) + noise of variance s2
+
+Optimisers see theta = (log w_1 .. log w_g, log v0, log vb, log s2); people see lengthscales and variances.
+A lengthscale belongs to a *group* of columns: one numeric column, or the block of 0/1 columns of a category.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import InvalidSpecError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+def frozen(values: object) -> FloatArray:
+    """A read-only float64 copy of `values`."""
+    array = np.array(values, dtype=np.float64)
+    array.flags.writeable = False
+    return array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Hyperparameters:
+    """Natural units, for standardized inputs and target.
+
+    lengthscales: (g,), one for each group of columns, positive.
+    signal_variance: v0, positive. bias_variance: vb, not negative. noise_variance: s2, positive.
+    Raises InvalidSpecError naming the field.
+    """
+
+    lengthscales: FloatArray
+    signal_variance: float
+    bias_variance: float
+    noise_variance: float
+
+    def __post_init__(self) -> None:
+        lengthscales = frozen(self.lengthscales)
+        if lengthscales.ndim != 1:
+            raise InvalidSpecError("lengthscales", f"expected one dimension, got {lengthscales.ndim}")
+        object.__setattr__(self, "lengthscales", lengthscales)
+        if not (np.all(np.isfinite(lengthscales)) and np.all(lengthscales > 0)):
+            raise InvalidSpecError("lengthscales", "every lengthscale must be a positive finite number")
+        for name, least in (("signal_variance", 0.0), ("noise_variance", 0.0), ("bias_variance", -1.0)):
+            value = float(getattr(self, name))
+            object.__setattr__(self, name, value)
+            if not (np.isfinite(value) and value > least and value >= 0):
+                wanted = "a finite number, zero or more" if least < 0 else "a positive finite number"
+                raise InvalidSpecError(name, f"expected {wanted}, got {value!r}")
+
+    @property
+    def weights(self) -> FloatArray:
+        """ARD weights w = 1 / (2 ell^2), (g,)."""
+        return 0.5 / np.square(self.lengthscales)
+
+    @property
+    def prior_variance(self) -> float:
+        """kss = v0 + vb, the variance of the latent function before any data."""
+        return self.signal_variance + self.bias_variance

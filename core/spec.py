@@ -1,0 +1,84 @@
+"""What may be asked of a training run."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from core.errors import InvalidSpecError
+from core.hyperparameters import Hyperparameters
+
+
+class Method(StrEnum):
+    """How basis vectors are chosen (MATH: selection criteria)."""
+
+    RAND = "rand"
+    KAPPA = "kappa"
+    DMAX = "dmax"
+    BATCH = "batch"
+
+
+class Approximation(StrEnum):
+    """Which sparse approximation gives the predictive distribution and the objective."""
+
+    SOR = "sor"
+    DTC = "dtc"
+    FITC = "fitc"
+    VFE = "vfe"
+    PEP = "pep"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adaptation:
+    """Budget of the hyperparameter adaptation.
+
+    rounds: how often a basis is chosen and the hyperparameters are moved. steps: objective evaluations a round.
+    """
+
+    rounds: int = 5
+    steps: int = 20
+
+    def __post_init__(self) -> None:
+        _at_least("adapt.rounds", self.rounds, 1)
+        _at_least("adapt.steps", self.steps, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainSpec:
+    """One training run, checked. Raises InvalidSpecError naming the field.
+
+    basis_size: d, or None for "auto", at most `max_basis_size`.
+    power: only read by `pep`, 0 < power <= 1. adaptation: None keeps `start` (or the heuristic) fixed.
+    candidates: kappa, fresh candidates a step. cache_size: c of `dmax`, default d. pool_size: P of `batch`,
+    default max(4 d, 1000). holdout: share of rows that the report's scores are measured on.
+    """
+
+    method: Method = Method.BATCH
+    basis_size: int | None = None
+    max_basis_size: int = 500
+    approximation: Approximation = Approximation.FITC
+    power: float = 0.5
+    adaptation: Adaptation | None = field(default_factory=Adaptation)
+    start: Hyperparameters | None = None
+    candidates: int = 59
+    cache_size: int | None = None
+    pool_size: int | None = None
+    standardize: bool = True
+    holdout: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least("max_basis_size", self.max_basis_size, 1)
+        _at_least("candidates", self.candidates, 1)
+        for name in ("basis_size", "cache_size", "pool_size"):
+            value = getattr(self, name)
+            if value is not None:
+                _at_least(name, value, 1)
+        if not 0.0 < self.power <= 1.0:
+            raise InvalidSpecError("power", f"expected a number above 0 and at most 1, got {self.power!r}")
+        if not 0.0 <= self.holdout <= 0.9:
+            raise InvalidSpecError("holdout", f"expected a share from 0 to 0.9, got {self.holdout!r}")
+        _at_least("seed", self.seed, 0)
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise InvalidSpecError(name, f"expected a whole number of at least {least}, got {value!r}")
