@@ -1,0 +1,119 @@
+"""The training table and its standardization: the only place where inputs are checked."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.errors import ConstantTargetError, InvalidDataError, NonFiniteError, TooFewRowsError
+from core.hyperparameters import BoolArray, FloatArray, IntArray, frozen
+
+_EACH_ITS_OWN: IntArray = np.empty(0, np.int64)
+_NONE: BoolArray = np.empty(0, np.bool_)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Dataset:
+    """inputs (n, p) and targets (n,) in raw units, finite, n >= 2, p >= 1, the targets not all equal.
+
+    groups: (p,), the lengthscale each column uses, 0..g-1 (empty, the default: one each).
+    indicator: (p,), True for the 0/1 columns of a category, which keep their unit (empty, the default: none).
+    Raises TooFewRowsError, ConstantTargetError, NonFiniteError, InvalidDataError.
+    """
+
+    inputs: FloatArray
+    targets: FloatArray
+    groups: IntArray = _EACH_ITS_OWN
+    indicator: BoolArray = _NONE
+
+    def __post_init__(self) -> None:
+        inputs, targets = frozen(self.inputs), frozen(self.targets)
+        if inputs.ndim != 2 or targets.ndim != 1 or len(inputs) != len(targets):
+            raise InvalidDataError(
+                f"expected inputs (n, p) and targets (n,), got shapes {inputs.shape} and {targets.shape}"
+            )
+        rows, columns = inputs.shape
+        if columns == 0:
+            raise InvalidDataError("at least one input column is needed")
+        if rows < 2:
+            raise TooFewRowsError(rows)
+        _check_finite(inputs, targets)
+        if targets.min() == targets.max():
+            raise ConstantTargetError(float(targets[0]))
+        groups = np.array(self.groups if len(self.groups) else np.arange(columns), dtype=np.int64)
+        indicator = np.array(self.indicator if len(self.indicator) else np.zeros(columns), dtype=bool)
+        if groups.shape != (columns,) or indicator.shape != (columns,):
+            raise InvalidDataError(f"groups and indicator need one entry for each of the {columns} columns")
+        if set(groups.tolist()) != set(range(int(groups.max()) + 1)):
+            raise InvalidDataError("groups must use every number from 0 to their largest")
+        groups.flags.writeable = False
+        indicator.flags.writeable = False
+        for name, value in (
+            ("inputs", inputs),
+            ("targets", targets),
+            ("groups", groups),
+            ("indicator", indicator),
+        ):
+            object.__setattr__(self, name, value)
+
+    def take(self, rows: IntArray) -> "Dataset":
+        """The same columns, only these rows."""
+        return Dataset(
+            inputs=self.inputs[rows],
+            targets=self.targets[rows],
+            groups=self.groups,
+            indicator=self.indicator,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Standardization:
+    """x -> (x - shift) / scale, column by column, and the same for the target.
+
+    A column that is constant in training has an infinite scale: it becomes 0 everywhere, in prediction too, since
+    nothing is known of its effect.
+    """
+
+    input_shift: FloatArray
+    input_scale: FloatArray
+    target_shift: float
+    target_scale: float
+
+    def inputs(self, inputs: FloatArray) -> FloatArray:
+        """Raw (m, p) to standardized (m, p)."""
+        return np.asarray((inputs - self.input_shift) / self.input_scale)
+
+    def targets(self, targets: FloatArray) -> FloatArray:
+        """Raw (m,) to standardized (m,)."""
+        return np.asarray((targets - self.target_shift) / self.target_scale)
+
+
+def standardization(dataset: Dataset, *, enabled: bool = True) -> Standardization:
+    """Zero mean and unit variance on the rows of `dataset`; indicator columns keep their unit.
+
+    With enabled=False units stay as they are, and only inputs are centred, which no prediction can notice.
+    """
+    inputs, targets = dataset.inputs, dataset.targets
+    shift = inputs[0] + (inputs - inputs[0]).mean(axis=0)  # exact for a constant column, good for a huge offset
+    centred = inputs - shift
+    scale = np.sqrt(np.square(centred).mean(axis=0))
+    scale[(inputs == inputs[0]).all(axis=0)] = np.inf
+    keeps_unit = dataset.indicator if enabled else np.ones(len(scale), bool)
+    scale[keeps_unit & np.isfinite(scale)] = 1.0
+    target_shift, target_scale = 0.0, 1.0
+    if enabled:
+        target_shift = float(targets[0] + (targets - targets[0]).mean())
+        target_scale = float(np.sqrt(np.square(targets - target_shift).mean()))
+    return Standardization(
+        input_shift=frozen(shift),
+        input_scale=frozen(scale),
+        target_shift=target_shift,
+        target_scale=target_scale,
+    )
+
+
+def _check_finite(inputs: FloatArray, targets: FloatArray) -> None:
+    if not np.isfinite(targets).all():
+        raise NonFiniteError(int(np.flatnonzero(~np.isfinite(targets))[0]), None)
+    if not np.isfinite(inputs).all():
+        row, column = np.argwhere(~np.isfinite(inputs))[0]
+        raise NonFiniteError(int(row), int(column))

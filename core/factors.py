@@ -1,0 +1,180 @@
+"""The factors that every sparse approximation shares, made in one pass over blocks of rows.
+
+    Kuu = L L',  V = L^-1 Kuf,  e = diag(Kff - V'V),  D = s2 + a e,  B = I + V D^-1 V' = LB LB'
+    alpha = L^-T B^-1 V D^-1 y                                        (posterior mean at x: k(x)' alpha)
+
+One number tells the approximations apart here, the power a of the diagonal correction: 0 for SoR, DTC (Keerthi &
+Chu 2005, eq. 6; Seeger et al. 2003) and VFE (Titsias 2009), 1 for FITC (Snelson & Ghahramani 2006), between them for
+power EP (Bui et al. 2017). A second one, the penalty, enters the objective only. With a = 0, M of MATH is s2 B.
+
+Cost O(n d^2); memory O(d^2 + n) and, where it fits KEPT_BYTES, the kernel blocks for the gradient's second pass.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from scipy.linalg import blas
+
+from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block, gram
+from core.linalg import add_gram, cholesky, jittered_cholesky, mirror_lower, solve_lower, solve_vector
+from core.spec import Approximation
+
+BLOCK_NUMBERS = 1 << 19
+"""Numbers in one (d, m) block: 4 MiB, so that several stay in cache."""
+
+KEPT_BYTES = 1 << 29
+"""Kernel blocks are kept between the passes up to this size, and made again past it."""
+
+
+class Penalty(Enum):
+    """What the objective adds for the variance that the basis leaves unexplained."""
+
+    NONE = 0
+    TRACE = 1
+    """sum(e) / (2 s2)"""
+    POWER = 2
+    """(1 - a) / (2 a) sum log(1 + a e / s2)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheme:
+    """An approximation in two terms: `power` a in D = s2 + a e, and the objective's penalty."""
+
+    power: float
+    penalty: Penalty
+
+
+def scheme(approximation: Approximation, power: float = 0.5) -> Scheme:
+    """The two terms of an approximation; `power` is read for power EP only."""
+    match approximation:
+        case Approximation.SOR | Approximation.DTC:
+            return Scheme(power=0.0, penalty=Penalty.NONE)
+        case Approximation.VFE:
+            return Scheme(power=0.0, penalty=Penalty.TRACE)
+        case Approximation.FITC:
+            return Scheme(power=1.0, penalty=Penalty.NONE)
+        case Approximation.PEP:
+            return Scheme(power=power, penalty=Penalty.POWER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rows:
+    """Standardized training rows: X (n, p), y (n,), and the lengthscale group of each column (p,)."""
+
+    X: FloatArray
+    y: FloatArray
+    groups: IntArray
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Block:
+    """Some rows: their place, the kernel without bias K0 (d, m) and V (d, m). Both arrays are read-only by custom."""
+
+    rows: slice
+    K0: FloatArray
+    V: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Factors:
+    """Everything of one (theta, Z) that prediction, objective and leave-one-out read.
+
+    Z (d, p); L, LB (d, d) lower; jitter as a share of the prior variance; e, D (n,); c = B^-1 V D^-1 y and
+    alpha = L^-T c, (d,).
+    """
+
+    hyperparameters: Hyperparameters
+    scheme: Scheme
+    rows: Rows
+    Z: FloatArray
+    L: FloatArray
+    LB: FloatArray
+    jitter: float
+    e: FloatArray
+    D: FloatArray
+    c: FloatArray
+    alpha: FloatArray
+    kept: tuple[Block, ...]
+
+    def blocks(self) -> Iterator[Block]:
+        """The blocks of the first pass, kept or made again."""
+        if self.kept:
+            yield from self.kept
+        else:
+            yield from _blocks(self.rows, self.Z, self.hyperparameters, self.L)
+
+
+def row_slices(rows: int, size: int) -> Iterator[slice]:
+    """Slices of rows such that a (size, m) block has about BLOCK_NUMBERS numbers."""
+    step = max(64, BLOCK_NUMBERS // size // 8 * 8)
+    for start in range(0, rows, step):
+        yield slice(start, min(start + step, rows))
+
+
+def factorise(
+    rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, scheme: Scheme, *, keep: bool = True
+) -> Factors:
+    """One pass over the rows. O(n d^2) in matrix products.
+
+    keep: hold the blocks for a second pass where they fit.
+    Raises NotPositiveDefiniteError where the hyperparameters are beyond double precision.
+    """
+    s2, a, size = hyperparameters.noise_variance, scheme.power, len(Z)
+    Kuu = gram(Z, hyperparameters, rows.groups) + hyperparameters.bias_variance
+    L, jitter = jittered_cholesky(Kuu, "Kuu")
+    B = np.zeros((size, size), order="F")
+    b = np.zeros(size)
+    e = np.empty(len(rows))
+    keep = keep and 16 * size * len(rows) <= KEPT_BYTES
+    kept = []
+    for block in _blocks(rows, Z, hyperparameters, L):
+        explained = np.einsum("km,km->m", block.V, block.V)
+        np.subtract(hyperparameters.prior_variance, explained, out=e[block.rows])
+        np.maximum(e[block.rows], 0.0, out=e[block.rows])
+        root = 1.0 / np.sqrt(s2 + a * e[block.rows])
+        scaled = block.V * root
+        B = add_gram(B, scaled)
+        b += scaled @ (rows.y[block.rows] * root)
+        if keep:
+            kept.append(block)
+    B[np.diag_indices(size)] += 1.0
+    LB = cholesky(B, "B = I + V D^-1 V'")
+    c = solve_vector(LB, solve_vector(LB, b), transposed=True)
+    return Factors(
+        hyperparameters=hyperparameters,
+        scheme=scheme,
+        rows=rows,
+        Z=Z,
+        L=L,
+        LB=LB,
+        jitter=jitter / hyperparameters.prior_variance,
+        e=e,
+        D=s2 + a * e,
+        c=c,
+        alpha=solve_vector(L, c, transposed=True),
+        kept=tuple(kept),
+    )
+
+
+def information(factors: Factors) -> FloatArray:
+    """B - I = V D^-1 V', (d, d), both halves."""
+    B = mirror_lower(blas.dtrmm(1.0, factors.LB, factors.LB, side=1, lower=1, trans_a=1))
+    B[np.diag_indices(len(B))] -= 1.0
+    return B
+
+
+def _blocks(
+    rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, L: FloatArray
+) -> Iterator[Block]:
+    weights = column_weights(hyperparameters, rows.groups)
+    v0 = hyperparameters.signal_variance
+    basis = augmented_basis(Z, weights, v0)
+    for place in row_slices(len(rows), len(Z)):
+        K0 = gaussian_block(basis, augmented_rows(rows.X[place], weights), v0)
+        yield Block(rows=place, K0=K0, V=solve_lower(L, K0 + hyperparameters.bias_variance))

@@ -1,0 +1,171 @@
+"""The objective for theta and its gradient, for every approximation at once.
+
+    phi = -log N(y; 0, V'V + D) + penalty,   D = s2 + a e,   e = diag(Kff - V'V)
+
+With Sigma = V'V + D, beta = Sigma^-1 y = (y - mu) / D, g = diag(Sigma^-1 - beta beta') / 2 and
+t = dphi/de = a g + dpenalty/de, everything that theta moves is reached through two matrices (MATH; the pattern of
+Seeger et al. 2003, appendix A.2):
+
+    dphi/dKuf = L^-T B^-1 V D^-1 - alpha beta' - 2 L^-T V diag(t)
+    dphi/dKuu = -1/2 L^-T (I - B^-1) L^-1 + 1/2 alpha alpha' + L^-T V diag(t) V' L^-1
+    dphi/ds2  = sum g + dpenalty/ds2
+
+Then every ARD weight costs two products with the kernel values already held, never an (n, d, p) array. With a = 0
+D and t are constants and dphi/dKuf is a single product; cost 2 n d^2 multiply-adds then, 3.5 n d^2 otherwise.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import blas
+
+from core.errors import NumericalError
+from core.factors import Factors, Penalty, Rows, Scheme, factorise, information
+from core.hyperparameters import FloatArray, Hyperparameters
+from core.kernel import distance_moments, gram
+from core.linalg import add_product, inverse_from_cholesky, multiply, solve_lower
+
+
+@dataclass(slots=True, eq=False)
+class _Sums:
+    """What the second pass adds up over blocks of rows."""
+
+    moments: FloatArray
+    """sum_ji P_ji (z_jl - x_il)^2, (p,), with P = dphi/dKuf o K0"""
+    kernel: float = 0.0
+    """sum P"""
+    bias: float = 0.0
+    """sum dphi/dKuf"""
+    fit: float = 0.0
+    """sum r^2 / D"""
+    noise: float = 0.0
+    """sum g"""
+    unexplained: float = 0.0
+    """sum t"""
+
+
+def nlml_and_gradient(
+    rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, scheme: Scheme
+) -> tuple[float, FloatArray]:
+    """phi and dphi/dtheta, theta = (log w_1..w_g, log v0, log vb, log s2), for a fixed basis Z (d, p) standardized.
+
+    phi is in nats for all n rows. Raises NotPositiveDefiniteError or NumericalError for an impossible theta.
+    """
+    factors = factorise(rows, Z, hyperparameters, scheme)
+    sums = _Sums(moments=np.zeros(rows.X.shape[1]))
+    if scheme.power == 0.0:
+        dKuu = _second_pass_constant(factors, sums)
+    else:
+        dKuu = _second_pass(factors, sums)
+    value = _value(factors, sums)
+    gradient = _chain(factors, sums, dKuu)
+    if not (np.isfinite(value) and np.isfinite(gradient).all()):
+        raise NumericalError("the objective or its gradient is not a finite number")
+    return value, gradient
+
+
+def _value(factors: Factors, sums: _Sums) -> float:
+    """y' Sigma^-1 y = sum r^2/D + alpha' Kuu alpha is a sum of squares, where y'D^-1 y - .. would cancel."""
+    log_determinant = 2.0 * np.log(np.diag(factors.LB)).sum() + np.log(factors.D).sum()
+    likelihood = log_determinant + sums.fit + factors.c @ factors.c + len(factors.rows) * np.log(2.0 * np.pi)
+    return float(0.5 * likelihood + _penalty(factors)[0])
+
+
+def _penalty(factors: Factors) -> tuple[float, FloatArray | float, float]:
+    """The penalty, its derivative by e (n,) or one number for all, and by s2."""
+    s2, a, e = factors.hyperparameters.noise_variance, factors.scheme.power, factors.e
+    match factors.scheme.penalty:
+        case Penalty.NONE:
+            return 0.0, 0.0, 0.0
+        case Penalty.TRACE:
+            total = float(e.sum())
+            return total / (2.0 * s2), 1.0 / (2.0 * s2), -total / (2.0 * s2 * s2)
+        case Penalty.POWER:
+            share = (1.0 - a) / (2.0 * a)
+            by_noise = -share * float((a * e / (s2 * factors.D)).sum())
+            return share * float(np.log1p(a * e / s2).sum()), 0.5 * (1.0 - a) / factors.D, by_noise
+
+
+def _second_pass_constant(factors: Factors, sums: _Sums) -> FloatArray:
+    """D = s2 and t the same for every row: dphi/dKuf = E Kuf - alpha beta', E = L^-T (B^-1/s2 - 2 t I) L^-1."""
+    rows, s2, vb = factors.rows, factors.hyperparameters.noise_variance, factors.hyperparameters.bias_variance
+    t = float(np.mean(_penalty(factors)[1]))
+    n, size = len(rows), len(factors.Z)
+    B_inverse = inverse_from_cholesky(factors.LB)
+    inner = np.asfortranarray(B_inverse / s2)
+    inner[np.diag_indices(size)] -= 2.0 * t
+    E = _between_solves(factors.L, inner)
+    squares = 0.0
+    for block in factors.blocks():
+        r = rows.y[block.rows] - factors.c @ block.V
+        squares += float(r @ r)
+        dKuf = multiply(np.asfortranarray(E), block.K0)
+        dKuf = _add_outer(dKuf, vb * E.sum(axis=1), np.ones_like(r))
+        _collect(factors, sums, block.rows, block.K0, _add_outer(dKuf, -factors.alpha, r / s2))
+    sums.fit = squares / s2
+    sums.noise = 0.5 * ((n - size + float(np.trace(B_inverse))) / s2 - squares / (s2 * s2))
+    sums.unexplained = n * t
+    inner = 0.5 * (B_inverse - np.eye(size)) + t * s2 * information(factors)
+    return _between_solves(factors.L, inner) + 0.5 * np.outer(factors.alpha, factors.alpha)
+
+
+def _second_pass(factors: Factors, sums: _Sums) -> FloatArray:
+    """D and t differ from row to row."""
+    rows, size = factors.rows, len(factors.Z)
+    by_e = np.broadcast_to(_penalty(factors)[1], len(rows))
+    H = np.zeros((size, size), order="F")  # V diag(t) V'
+    for block in factors.blocks():
+        D = factors.D[block.rows]
+        r = rows.y[block.rows] - factors.c @ block.V
+        W = solve_lower(factors.LB, block.V.copy())
+        q = np.einsum("km,km->m", W, W)
+        g = 0.5 * ((1.0 - q / D) / D - np.square(r / D))
+        t = factors.scheme.power * g + by_e[block.rows]
+        sums.fit += float(r @ (r / D))
+        sums.noise += float(g.sum())
+        sums.unexplained += float(t.sum())
+        weighted = block.V * t
+        H = add_product(H, weighted, block.V)
+        W /= D
+        inner = solve_lower(factors.LB, W, transposed=True)
+        weighted *= 2.0
+        inner -= weighted
+        dKuf = solve_lower(factors.L, inner, transposed=True)
+        _collect(factors, sums, block.rows, block.K0, _add_outer(dKuf, -factors.alpha, r / D))
+    inner = 0.5 * (inverse_from_cholesky(factors.LB) - np.eye(size)) + H
+    return _between_solves(factors.L, inner) + 0.5 * np.outer(factors.alpha, factors.alpha)
+
+
+def _collect(factors: Factors, sums: _Sums, place: slice, K0: FloatArray, dKuf: FloatArray) -> None:
+    """Adds one block of dphi/dKuf, which is spent: it becomes P = dphi/dKuf o K0."""
+    sums.bias += float(dKuf.sum())
+    dKuf *= K0
+    sums.kernel += float(dKuf.sum())
+    sums.moments += distance_moments(dKuf, factors.Z, factors.rows.X[place])
+
+
+def _chain(factors: Factors, sums: _Sums, dKuu: FloatArray) -> FloatArray:
+    """From dphi/dKuf, dphi/dKuu, t and g to dphi/dtheta. Jitter is a share of v0 + vb, so it moves with them."""
+    hyperparameters, groups = factors.hyperparameters, factors.rows.groups
+    v0, vb = hyperparameters.signal_variance, hyperparameters.bias_variance
+    Pu = dKuu * gram(factors.Z, hyperparameters, groups)
+    moments = sums.moments + distance_moments(Pu, factors.Z, factors.Z)
+    by_prior = sums.unexplained + factors.jitter * float(np.trace(dKuu))
+    gradient = np.zeros(len(hyperparameters.lengthscales) + 3)
+    np.add.at(gradient, groups, -hyperparameters.weights[groups] * moments)
+    gradient[-3] = sums.kernel + float(Pu.sum()) + v0 * by_prior
+    gradient[-2] = vb * (sums.bias + float(dKuu.sum()) + by_prior)
+    gradient[-1] = hyperparameters.noise_variance * (sums.noise + _penalty(factors)[2])
+    return gradient
+
+
+def _between_solves(L: FloatArray, inner: FloatArray) -> FloatArray:
+    """L^-T inner L^-1 of a symmetric matrix, (d, d)."""
+    half = solve_lower(L, np.ascontiguousarray(inner), transposed=True)
+    whole = solve_lower(L, np.ascontiguousarray(half.T), transposed=True)
+    return np.asarray(0.5 * (whole + whole.T))
+
+
+def _add_outer(block: FloatArray, left: FloatArray, right: FloatArray) -> FloatArray:
+    """block + left right', in place for a C-ordered block (d, m)."""
+    return np.asarray(blas.dger(1.0, right, left, a=block.T, overwrite_a=1).T)

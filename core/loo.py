@@ -1,0 +1,32 @@
+"""Leave-one-out moments in closed form, with theta and the basis held fixed.
+
+    y_i - f_-i = beta_i / S_i,  var_-i = 1 / S_i + (1 - a) e_i,   S_i = (Sigma^-1)_ii = (1 - q_i / D_i) / D_i
+
+with q_i = V_i' B^-1 V_i and beta = (y - mu) / D. For FITC (a = 1) this is leave-one-out of a GP with covariance
+V'V + D; for DTC (a = 0, D = s2) it is r_i / (1 - q) and s2 / (1 - q) + K_ii - p_i (MATH). Noise is included.
+"""
+
+import numpy as np
+
+from core.factors import Factors
+from core.hyperparameters import FloatArray
+from core.linalg import solve_lower
+
+
+def leave_one_out(factors: Factors, *, full_prior: bool = True) -> tuple[FloatArray, FloatArray]:
+    """Mean (n,) and variance (n,) of each training target given all the others, standardized. O(n d^2).
+
+    full_prior: False for SoR, whose prior has no variance outside the span of the basis.
+    """
+    n = len(factors.rows)
+    mean, variance = np.empty(n), np.empty(n)
+    for block in factors.blocks():
+        place, D, y = block.rows, factors.D[block.rows], factors.rows.y[block.rows]
+        W = solve_lower(factors.LB, block.V.copy())
+        precision = (1.0 - np.einsum("km,km->m", W, W) / D) / D
+        precision = np.maximum(precision, np.finfo(float).tiny)
+        mean[place] = y - (y - factors.c @ block.V) / D / precision
+        variance[place] = 1.0 / precision
+        if full_prior:
+            variance[place] += (1.0 - factors.scheme.power) * factors.e[place]
+    return mean, variance
