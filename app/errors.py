@@ -8,7 +8,8 @@
     ├── NotFoundError               no such job, model, version, alias
     ├── ConflictError               the state of the thing forbids it
     ├── UnavailableError            the database or the store does not answer; try again
-    └── LeaseLostError              a worker writes for a job that is no longer its own
+    ├── LeaseLostError              a worker writes for a job that is no longer its own
+    └── BrokenArtefactError         a stored model cannot be read back
 """
 
 from collections.abc import Sequence
@@ -69,3 +70,7 @@ class UnavailableError(PursuitError):
 
 class LeaseLostError(PursuitError):
     """A worker writes for a job that is no longer its own."""
+
+
+class BrokenArtefactError(PursuitError):
+    """A stored model cannot be read back: truncated, altered, or of another format version."""

@@ -1,0 +1,133 @@
+"""The one table from error class to status, and the body of every refusal: `application/problem+json` (RFC 9457).
+
+    {"type": "/problems/invalid-request", "title": "Invalid request", "status": 422, "detail": "...",
+     "instance": "/train", "errors": [{"row": 17, "line": 19, "column": "x", "value": "?", "message": "..."}],
+     "error_count": 1}
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict
+from http import HTTPStatus
+
+import orjson
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from app.errors import (
+    BrokenArtefactError,
+    ConflictError,
+    InvalidRequestError,
+    LeaseLostError,
+    MalformedError,
+    NotFoundError,
+    PursuitError,
+    TooLargeError,
+    UnavailableError,
+    UnsupportedMediaError,
+)
+from core.errors import CoreError, InvalidDataError, InvalidSpecError, NumericalError
+
+log = logging.getLogger(__name__)
+
+PROBLEM = "application/problem+json"
+
+STATUS: Mapping[type[Exception], tuple[int, str]] = {
+    MalformedError: (400, "Malformed body"),
+    NotFoundError: (404, "Not found"),
+    ConflictError: (409, "Conflict"),
+    TooLargeError: (413, "Too large"),
+    UnsupportedMediaError: (415, "Unsupported media type"),
+    InvalidRequestError: (422, "Invalid request"),
+    InvalidSpecError: (422, "Invalid request"),
+    InvalidDataError: (422, "Invalid data"),
+    NumericalError: (500, "Numerical failure"),
+    LeaseLostError: (409, "Conflict"),
+    BrokenArtefactError: (500, "Broken artefact"),
+    UnavailableError: (503, "Unavailable"),
+}
+"""Status and title of each error class; a subclass has its nearest base's."""
+
+_ALREADY_SAID = {404: "there is nothing at this address", 405: "this address does not answer to that method"}
+
+
+def status_of(error: Exception) -> tuple[int, str]:
+    """Status and title of an error; (500, ...) for one that is not in the table."""
+    for base in type(error).__mro__:
+        if issubclass(base, Exception) and base in STATUS:
+            return STATUS[base]
+    return 500, "Internal error"
+
+
+def problem(
+    request: Request,
+    status: int,
+    title: str,
+    detail: str,
+    *,
+    errors: list[dict[str, object]] | None = None,
+    total: int = 0,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """A problem+json answer; `errors` are the places and `total` how many there are in all."""
+    body: dict[str, object] = {
+        "type": "/problems/" + title.lower().replace(" ", "-"),
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "instance": request.url.path,
+    }
+    if errors:
+        body |= {"errors": errors, "error_count": total}
+    return Response(orjson.dumps(body), status_code=status, media_type=PROBLEM, headers=headers)
+
+
+async def refuse(request: Request, error: Exception) -> Response:
+    """The answer to an error of the table."""
+    status, title = status_of(error)
+    if status >= 500:
+        log.error("%s", error, exc_info=error if status == 500 else None)
+    headers = {"Retry-After": "1"} if status == 503 else None
+    if not isinstance(error, PursuitError):
+        return problem(request, status, title, str(error), headers=headers)
+    faults = [{name: v for name, v in asdict(f).items() if v is not None} for f in error.faults]
+    return problem(request, status, title, error.message, errors=faults, total=error.total, headers=headers)
+
+
+async def refuse_http(request: Request, error: Exception) -> Response:
+    """Starlette's own refusals: no such route, wrong method."""
+    assert isinstance(error, HTTPException)  # registered for this class only
+    title = HTTPStatus(error.status_code).phrase
+    detail = _ALREADY_SAID.get(error.status_code, str(error.detail))
+    return problem(request, error.status_code, title.capitalize(), detail, headers=error.headers)
+
+
+async def refuse_parameters(request: Request, error: Exception) -> Response:
+    """A path or query parameter that FastAPI could not read."""
+    assert isinstance(error, RequestValidationError)  # registered for this class only
+    errors: list[dict[str, object]] = [
+        {"field": ".".join(str(part) for part in fault["loc"][1:]), "message": fault["msg"]}
+        for fault in error.errors()
+    ]
+    detail = "; ".join(f"{fault['field']}: {fault['message']}" for fault in errors)
+    return problem(request, 422, "Invalid request", detail, errors=errors[:20], total=len(errors))
+
+
+async def apologise(request: Request, error: Exception) -> Response:
+    """A bug: nothing of it leaves the server but the request's id, by which the log finds it."""
+    name = request.scope.get("state", {}).get("request_id", "")
+    detail = f"the server failed at this; its log has the reason under request id {name}"
+    log.error("unhandled %s", type(error).__name__)
+    return problem(request, 500, "Internal error", detail, headers={"X-Request-ID": name})
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error of `app` in this form."""
+    app.add_exception_handler(PursuitError, refuse)
+    app.add_exception_handler(CoreError, refuse)
+    app.add_exception_handler(HTTPException, refuse_http)
+    app.add_exception_handler(RequestValidationError, refuse_parameters)
+    app.add_exception_handler(Exception, apologise)

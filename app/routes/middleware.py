@@ -1,0 +1,53 @@
+"""Around every request, as plain ASGI (a BaseHTTPMiddleware costs four bare requests): its id and its log line."""
+
+import logging
+import re
+import time
+from uuid import uuid4
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.log import request_id
+
+log = logging.getLogger("app.access")
+
+_ACCEPTABLE = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+_HOT = ("/predict", "/health/", "/jobs/")
+"""Paths that are asked often and say little: their successes are logged at debug level only."""
+
+
+class RequestContext:
+    """Gives every answer an `X-Request-ID` (the client's own, if it is a harmless word) and logs one line."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        given = Headers(scope=scope).get("x-request-id", "")
+        name = given if _ACCEPTABLE.fullmatch(given) else uuid4().hex
+        scope.setdefault("state", {})["request_id"] = name
+        token = request_id.set(name)
+        started = time.perf_counter()
+        status = 500
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)["X-Request-ID"] = name
+            await send(message)
+
+        try:
+            await self.app(scope, receive, send_with_id)
+        finally:
+            hot = status < 400 and scope["path"].startswith(_HOT)
+            level = logging.DEBUG if hot else logging.INFO
+            if log.isEnabledFor(level):
+                fields = {"status": status, "ms": round(1e3 * (time.perf_counter() - started), 1)}
+                log.log(level, "%s %s", scope["method"], scope["path"], extra=fields)
+            request_id.reset(token)

@@ -1,0 +1,133 @@
+"""`multipart/form-data` with one table and its specification, received to disk without being held in memory."""
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import IO
+
+from anyio import to_thread
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from app.errors import InvalidRequestError, MalformedError, TooLargeError
+
+MOST_SPEC_BYTES = 1 << 20
+_WRITE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """What came: the file on disk, the name its sender gave it, and the bytes of the part `spec` (None if absent)."""
+
+    path: Path
+    filename: str
+    spec: bytes | None
+
+
+@contextmanager
+def landing_place(directory: Path) -> Iterator[IO[bytes]]:
+    """A new file in `directory`, deleted afterwards whatever happens."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile(dir=directory, prefix="upload-", suffix=".part", delete=True) as file:
+        yield file
+
+
+async def receive_upload(content_type: str, pieces: AsyncIterator[bytes], file: IO[bytes]) -> Upload:
+    """Read the form to its end; the part `file` goes into `file`.
+
+    Raises MalformedError where it is not multipart, InvalidRequestError where the part `file` is missing, empty,
+    there twice, or a part has another name.
+    """
+    _, options = parse_options_header(content_type)
+    boundary = options.get(b"boundary")
+    if not boundary:
+        raise MalformedError("the Content-Type of this form has no boundary; let the client library set it")
+    form = _Form()
+    parser = MultipartParser(boundary, form.callbacks())
+    try:
+        async for piece in pieces:
+            parser.write(piece)
+            if len(form.waiting) >= _WRITE_BYTES:
+                await to_thread.run_sync(file.write, form.take())
+        parser.finalize()
+    except FormParserError as error:
+        raise MalformedError(f"the body is not the form its Content-Type says: {error}") from error
+    await to_thread.run_sync(file.write, form.take())
+    file.flush()
+    if not form.ended:
+        raise MalformedError("the form ends in the middle: its closing boundary is missing")
+    if "file" not in form.seen:
+        got = f"; got the parts {', '.join(form.seen)}" if form.seen else ""
+        raise InvalidRequestError(f"there is no file: send the table as the form part `file`{got}")
+    return Upload(
+        path=Path(file.name), filename=form.filename, spec=bytes(form.spec) if "spec" in form.seen else None
+    )
+
+
+class _Form:
+    """Takes the parser's callbacks apart into the two parts we know."""
+
+    def __init__(self) -> None:
+        self.waiting = bytearray()
+        self.spec = bytearray()
+        self.filename = ""
+        self.seen: list[str] = []
+        self.ended = False
+        self._header = bytearray()
+        self._value = bytearray()
+        self._disposition = b""
+        self._part = ""
+
+    def callbacks(self) -> dict[str, object]:
+        """What `MultipartParser` calls."""
+        return {
+            "on_part_begin": self._begin,
+            "on_header_field": lambda data, start, end: self._header.extend(data[start:end]),
+            "on_header_value": lambda data, start, end: self._value.extend(data[start:end]),
+            "on_header_end": self._end_header,
+            "on_headers_finished": self._open,
+            "on_part_data": self._data,
+            "on_end": self._end,
+        }
+
+    def take(self) -> bytes:
+        """The bytes of the file that wait to be written."""
+        data = bytes(self.waiting)
+        self.waiting.clear()
+        return data
+
+    def _begin(self) -> None:
+        self._disposition = b""
+
+    def _end_header(self) -> None:
+        if bytes(self._header).lower() == b"content-disposition":
+            self._disposition = bytes(self._value)
+        self._header.clear()
+        self._value.clear()
+
+    def _open(self) -> None:
+        _, options = parse_options_header(self._disposition)
+        name = options.get(b"name", b"").decode(errors="replace")
+        if name not in ("file", "spec"):
+            raise InvalidRequestError(f"unknown form part {name!r}; a form has the parts `file` and `spec`")
+        if name in self.seen:
+            raise InvalidRequestError(f"the form part `{name}` is there twice")
+        self.seen.append(name)
+        self._part = name
+        if name == "file":
+            if b"filename" not in options:
+                raise InvalidRequestError("the form part `file` is not a file: it has no filename")
+            self.filename = options[b"filename"].decode(errors="replace")
+
+    def _data(self, data: bytes, start: int, end: int) -> None:
+        if self._part == "file":
+            self.waiting += data[start:end]
+            return
+        self.spec += data[start:end]
+        if len(self.spec) > MOST_SPEC_BYTES:
+            raise TooLargeError(f"the form part `spec` has more than {MOST_SPEC_BYTES} bytes")
+
+    def _end(self) -> None:
+        self.ended = True

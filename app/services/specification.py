@@ -1,0 +1,203 @@
+"""The `spec` of a training request: every field, its default, and a sentence for each way to get it wrong."""
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, Strict, ValidationError
+from pydantic_core import ErrorDetails
+
+from app.errors import Fault, InvalidRequestError
+from core.hyperparameters import Hyperparameters
+from core.spec import Adaptation, Approximation, Method, TrainSpec
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+"""What models and aliases may be called."""
+
+NAME_RULE = "a letter or digit, then up to 63 letters, digits, dots, dashes or underscores"
+
+_WORDS = (
+    (r"^integer", "a whole number"),
+    (r"^(number|list|string|dictionary|boolean)", r"a \1"),
+    ("greater than or equal to", "at least"),
+    ("less than or equal to", "at most"),
+    ("greater than", "more than"),
+    ("a dictionary or instance of .*", "an object"),
+    ("a dictionary", "an object"),
+    ("a string", "a text"),
+    ("a boolean", "true or false"),
+)
+"""pydantic's words and ours."""
+
+Whole = Annotated[int, Strict(), Field(strict=True)]
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+Flag = Annotated[bool, Strict()]
+Text = Annotated[str, Strict()]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class AdaptationBody(_Body):
+    """Budget of the hyperparameter adaptation."""
+
+    rounds: Annotated[Whole, Field(ge=1, le=1000)] = 5
+    steps: Annotated[Whole, Field(ge=1, le=10_000)] = 20
+
+
+class HyperparametersBody(_Body):
+    """Where the adaptation starts; with `adapt: false` where it stays. In standardized units."""
+
+    signal_variance: Annotated[Number, Field(gt=0)]
+    bias_variance: Annotated[Number, Field(ge=0)]
+    noise_variance: Annotated[Number, Field(gt=0)]
+    lengthscales: dict[str, Annotated[Number, Field(gt=0)]]
+
+
+def _auto(value: object) -> object:
+    return None if value == "auto" else value
+
+
+def _off(value: object) -> object:
+    if value is False:
+        return None
+    return {} if value is True or value is None else value
+
+
+def _spell_adapt(value: AdaptationBody | None) -> dict[str, int] | Literal[False]:
+    return False if value is None else value.model_dump()
+
+
+def _spell_basis_size(value: int | None) -> int | Literal["auto"]:
+    return "auto" if value is None else value
+
+
+class SpecBody(_Body):
+    """What may be asked of a training run; every field is optional."""
+
+    model: Annotated[Text, Field(pattern=NAME)] | None = Field(
+        None, description=f"Name to publish under, by default the file's stem: {NAME_RULE}."
+    )
+    target: Text | None = Field(None, description="Column to predict; by default the last.")
+    features: list[Text] | None = Field(None, description="Columns to use; by default all others.")
+    method: Method = Field(Method.BATCH, description="How basis vectors are chosen.")
+    basis_size: Annotated[Annotated[Whole, Field(ge=1)] | None, BeforeValidator(_auto), PlainSerializer(_spell_basis_size)] = Field(
+        None,
+        description='How many basis vectors, or "auto": stop where the criterion stops paying.',
+        json_schema_extra={"anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}], "default": "auto"},
+    )
+    max_basis_size: Annotated[Whole, Field(ge=1)] = Field(500, description="Most basis vectors for `auto`.")
+    approximation: Approximation = Field(Approximation.FITC, description="Predictive distribution and objective.")
+    power: Annotated[Number, Field(gt=0, le=1)] = Field(0.5, description="Power of `pep`.")
+    adapt: Annotated[AdaptationBody | None, BeforeValidator(_off), PlainSerializer(_spell_adapt)] = Field(
+        AdaptationBody(), description="Budget of the model adaptation, or false."
+    )
+    hyperparameters: HyperparametersBody | None = Field(None, description="Start of the adaptation.")
+    standardize: Flag = Field(True, description="Learn on zero mean and unit variance.")
+    candidates: Annotated[Whole, Field(ge=1)] = Field(59, description="`kappa`: fresh candidates a step.")
+    cache_size: Annotated[Whole, Field(ge=1)] | None = Field(None, description="`dmax`: cached columns.")
+    pool_size: Annotated[Whole, Field(ge=1)] | None = Field(None, description="`batch`: size of the pool.")
+    holdout: Annotated[Number, Field(ge=0, le=0.9)] = Field(0.1, description="Share of rows the report is measured on.")
+    missing: Literal["error", "drop", "impute"] = Field("error", description="What to do with missing cells.")
+    unseen: Literal["error", "prior"] = Field("error", description="An unseen category when predicting.")
+    seed: Annotated[Whole, Field(ge=0, lt=2**63)] = Field(0, description="Everything random follows from it.")
+    priority: Annotated[Whole, Field(ge=-1000, le=1000)] = Field(0, description="Higher runs first.")
+
+
+def read_spec(given: object, *, max_basis_size: int) -> SpecBody:
+    """The specification in a decoded JSON value. Raises InvalidRequestError naming every wrong field."""
+    if not isinstance(given, Mapping):
+        raise InvalidRequestError(f"spec: expected an object, got {_named(given)}")
+    try:
+        body = SpecBody.model_validate(given)
+    except ValidationError as error:
+        faults = [_fault(detail) for detail in error.errors()]
+        raise InvalidRequestError("; ".join(fault.message for fault in faults), faults=faults) from error
+    for field in ("basis_size", "max_basis_size"):
+        asked = getattr(body, field)
+        if asked is not None and asked > max_basis_size:
+            message = f"spec.{field}: this server takes at most {max_basis_size}, got {asked}"
+            raise InvalidRequestError(message, faults=[Fault(message=message, column=field)])
+    return body
+
+
+def core_spec(body: SpecBody, groups: Sequence[str]) -> TrainSpec:
+    """What the numerics are told; groups[g] is the column that lengthscale g belongs to.
+
+    Raises InvalidRequestError for lengthscales that do not cover the columns, InvalidSpecError for the rest.
+    """
+    return TrainSpec(
+        method=body.method,
+        basis_size=body.basis_size,
+        max_basis_size=body.max_basis_size,
+        approximation=body.approximation,
+        power=body.power,
+        adaptation=None if body.adapt is None else Adaptation(rounds=body.adapt.rounds, steps=body.adapt.steps),
+        start=None if body.hyperparameters is None else _start(body.hyperparameters, groups),
+        candidates=body.candidates,
+        cache_size=body.cache_size,
+        pool_size=body.pool_size,
+        standardize=body.standardize,
+        holdout=body.holdout,
+        seed=body.seed,
+    )
+
+
+def default_name(filename: str) -> str:
+    """The model's name for a file: its stem, what is not allowed in a name made a dash; `model` if nothing is left."""
+    stem = PurePosixPath(filename.replace("\\", "/")).name.partition(".")[0]
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:64]
+    return name or "model"
+
+
+def _start(body: HyperparametersBody, groups: Sequence[str]) -> Hyperparameters:
+    given = body.lengthscales
+    missing = [name for name in groups if name not in given]
+    unknown = [name for name in given if name not in groups]
+    if missing or unknown:
+        parts = [f"no value for {', '.join(missing)}"] if missing else []
+        parts += [f"no such input column: {', '.join(unknown)}"] if unknown else []
+        message = f"spec.hyperparameters.lengthscales: {'; '.join(parts)}"
+        raise InvalidRequestError(message, faults=[Fault(message=message, column="hyperparameters.lengthscales")])
+    return Hyperparameters(
+        lengthscales=np.array([given[name] for name in groups]),
+        signal_variance=body.signal_variance,
+        bias_variance=body.bias_variance,
+        noise_variance=body.noise_variance,
+    )
+
+
+def _fault(detail: ErrorDetails) -> Fault:
+    path = ".".join(str(part) for part in detail["loc"])
+    value: Any = detail["input"]
+    if detail["type"] == "extra_forbidden":
+        inside = {"adapt": AdaptationBody, "hyperparameters": HyperparametersBody}
+        model = inside.get(str(detail["loc"][0]), SpecBody) if len(detail["loc"]) > 1 else SpecBody
+        known = list(model.model_fields)
+        close = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
+        return Fault(message=f"spec.{path}: unknown field; {hint}", column=path)
+    if detail["type"] in ("enum", "literal_error"):
+        expected = detail.get("ctx", {}).get("expected", "").replace("'", "").replace(" or ", ", ")
+        return Fault(message=f"spec.{path}: expected one of {expected}; got {_short(value)}", column=path)
+    if detail["type"] == "string_pattern_mismatch":
+        return Fault(message=f"spec.{path}: expected {NAME_RULE}; got {_short(value)}", column=path)
+    if detail["type"] == "missing":
+        return Fault(message=f"spec.{path}: missing", column=path)
+    what = detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")
+    for theirs, ours in _WORDS:
+        what = re.sub(theirs, ours, what)
+    return Fault(message=f"spec.{path}: expected {what}; got {_short(value)}", column=path)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _named(value: object) -> str:
+    return {list: "a list", str: "a text", type(None): "null"}.get(type(value), type(value).__name__)

@@ -1,0 +1,88 @@
+"""What the environment says, read once: every setting is `PURSUIT_` and the field's name in capitals.
+
+The defaults are the embedded service: SQLite and files in one data directory, one worker, this machine only.
+"""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import unquote, urlsplit
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+MIB = 1 << 20
+
+Positive = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class Settings(BaseSettings):
+    """All settings of API and worker. Sizes in bytes, times in seconds."""
+
+    model_config = SettingsConfigDict(env_prefix="PURSUIT_", env_ignore_empty=True, frozen=True, extra="ignore")
+
+    data_dir: Path = Field(Path("pursuit-data"), description="Where the embedded store and uploads in flight live.")
+    database_url: str | None = Field(
+        None, description="SQLAlchemy URL of SQLite or PostgreSQL; by default pursuit.db in the data directory."
+    )
+    artefact_url: str | None = Field(
+        None, description="file:// URL or path of the artefact store; by default blobs in the data directory."
+    )
+    host: str = Field("127.0.0.1", description="Address the API listens on.")
+    port: int = Field(8000, ge=0, le=65535, description="Port the API listens on; 0 takes a free one.")
+    workers: int = Field(1, ge=0, description="Worker processes that `pursuit serve` starts.")
+    threads: Positive | None = Field(
+        None, description="Linear algebra threads of one training; by default the cores divided by the workers."
+    )
+    max_upload_bytes: Positive = Field(1024 * MIB, description="Largest table that may be sent to /train.")
+    max_body_bytes: Positive = Field(64 * MIB, description="Largest body of any other request, and of JSON.")
+    max_rows: Positive = Field(5_000_000, description="Most rows of a training table.")
+    max_columns: Positive = Field(1_000, description="Most columns of a training table.")
+    max_basis_size: Positive = Field(4_000, description="Most basis vectors one may ask for.")
+    cache_models: Positive = Field(64, description="Most models kept in memory by one API process.")
+    cache_bytes: Positive = Field(1024 * MIB, description="Most memory for the models kept.")
+    lease_seconds: Seconds = Field(60.0, description="After this long without a sign of life a job is taken over.")
+    poll_seconds: Seconds = Field(0.5, description="How often an idle worker looks for a job.")
+    log_format: Literal["text", "json"] = Field("text", description="Log lines for people or for machines.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+
+    @field_validator("artefact_url")
+    @classmethod
+    def _only_files(cls, value: str | None) -> str | None:
+        if value is not None and "://" in value and urlsplit(value).scheme != "file":
+            raise ValueError("only file:// URLs and paths are supported")
+        return value
+
+    @property
+    def database(self) -> str:
+        """The URL of the database."""
+        if self.database_url is not None:
+            return self.database_url
+        return f"sqlite:///{self.data_dir.resolve() / 'pursuit.db'}"
+
+    @property
+    def artefacts(self) -> Path:
+        """The directory of the artefact store."""
+        if self.artefact_url is None:
+            return self.data_dir.resolve() / "blobs"
+        if "://" in self.artefact_url:
+            return Path(unquote(urlsplit(self.artefact_url).path))
+        return Path(self.artefact_url).resolve()
+
+    @property
+    def uploads(self) -> Path:
+        """Where a table lies while it is being received."""
+        return self.data_dir.resolve() / "uploads"
+
+    @property
+    def training_threads(self) -> int:
+        """Linear algebra threads of one training process: workers times threads do not pass the cores."""
+        return self.threads or max(1, available_cores() // max(1, self.workers))
+
+
+def available_cores() -> int:
+    """Cores this process may run on (a container's CPU set counts, its quota does not)."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

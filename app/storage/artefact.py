@@ -1,0 +1,131 @@
+"""A trained model as bytes: safetensors, so that any language can read it and nothing in it can run.
+
+The tensors are the posterior's arrays (float64). The metadata has one entry, `pursuit`: a JSON document with the
+format version, the posterior's scalars and all that is told about the model (schema of the columns, specification,
+hyperparameters by column, report, row numbers of the basis). Numbers in it are shortest-repr and round-trip, so
+saving and loading changes no bit of a prediction.
+
+Reading is strict: a wrong version, a missing or unknown tensor, a wrong type, a number that is not finite or a
+truncated file is a BrokenArtefactError that says which.
+"""
+
+import math
+import struct
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from app.errors import BrokenArtefactError
+from core.errors import CoreError
+from core.posterior import SparsePosterior
+
+FORMAT_VERSION = 1
+METADATA_KEY = "pursuit"
+
+_MAY_BE_INFINITE = frozenset({"input_scale"})  # of a column that was constant in training
+
+_PARTS = ("schema", "spec", "hyperparameters", "report", "basis_rows", "gains")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ModelArtefact:
+    """All there is to know about one published model.
+
+    posterior: what predicts. schema: how columns become inputs, as JSON. spec: what was asked, as JSON.
+    hyperparameters: by column, as JSON. basis_rows: (d,) 0-based row numbers of the upload, in the order chosen;
+    gains: (d,) what the criterion said of each. report: as the job showed it.
+    """
+
+    posterior: SparsePosterior
+    schema: dict[str, Any]
+    spec: dict[str, Any]
+    hyperparameters: dict[str, Any]
+    basis_rows: tuple[int, ...]
+    gains: tuple[float, ...]
+    report: dict[str, Any]
+
+
+def save(artefact: ModelArtefact) -> bytes:
+    """The artefact as safetensors; the same artefact gives the same bytes."""
+    arrays = {name: np.ascontiguousarray(a, dtype=np.float64) for name, a in artefact.posterior.arrays().items()}
+    document = {
+        "format_version": FORMAT_VERSION,
+        "shapes": {name: list(array.shape) for name, array in arrays.items()},
+        "scalars": artefact.posterior.scalars(),
+        **{name: getattr(artefact, name) for name in _PARTS},
+    }
+    text = orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode()
+    return save_tensors(arrays, metadata={METADATA_KEY: text})
+
+
+def load(data: bytes) -> ModelArtefact:
+    """The artefact in these bytes. Raises BrokenArtefactError saying what is wrong with them."""
+    document = _document(data)
+    arrays = _arrays(data, document["shapes"])
+    scalars = {name: _finite(name, value) for name, value in document["scalars"].items()}
+    try:
+        posterior = SparsePosterior.restore(arrays, scalars)
+    except (CoreError, KeyError, TypeError, ValueError) as error:
+        raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error!r}") from error
+    return ModelArtefact(
+        posterior=posterior,
+        schema=document["schema"],
+        spec=document["spec"],
+        hyperparameters=document["hyperparameters"],
+        report=document["report"],
+        basis_rows=tuple(document["basis_rows"]),
+        gains=tuple(document["gains"]),
+    )
+
+
+def _document(data: bytes) -> dict[str, Any]:
+    """The JSON document in the metadata, its version and parts checked."""
+    try:
+        (length,) = struct.unpack_from("<Q", data)
+        if length > len(data) - 8:
+            raise BrokenArtefactError(f"the artefact is truncated: its header has {length} bytes, the file {len(data)}")
+        header = orjson.loads(data[8 : 8 + length])
+        document = orjson.loads(header["__metadata__"][METADATA_KEY])
+    except (struct.error, orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise BrokenArtefactError("this is not an artefact of Pursuit: its header cannot be read") from error
+    version = document.get("format_version") if isinstance(document, dict) else None
+    if version != FORMAT_VERSION:
+        raise BrokenArtefactError(
+            f"the artefact has format version {version!r}; this server reads {FORMAT_VERSION}: "
+            "use the release of Pursuit that wrote it, or a newer one"
+        )
+    missing = [name for name in ("shapes", "scalars", *_PARTS) if name not in document]
+    if missing:
+        raise BrokenArtefactError(f"the artefact's header lacks {', '.join(missing)}")
+    return cast("dict[str, Any]", document)
+
+
+def _arrays(data: bytes, shapes: dict[str, list[int]]) -> dict[str, NDArray[np.float64]]:
+    """The tensors, exactly those that `shapes` announces, float64 and finite."""
+    try:
+        arrays = load_tensors(data)
+    except SafetensorError as error:
+        raise BrokenArtefactError(f"the artefact's tensors cannot be read: {error}") from error
+    if set(arrays) != set(shapes):
+        odd = ", ".join(sorted(set(arrays) ^ set(shapes)))
+        raise BrokenArtefactError(f"the artefact's tensors are not those of its header: {odd}")
+    for name, array in arrays.items():
+        if array.dtype != np.float64:
+            raise BrokenArtefactError(f"tensor {name}: expected float64, got {array.dtype}")
+        if list(array.shape) != shapes[name]:
+            raise BrokenArtefactError(f"tensor {name}: expected shape {shapes[name]}, got {list(array.shape)}")
+        if not np.all(np.isfinite(array) | (name in _MAY_BE_INFINITE and array == np.inf)):
+            raise BrokenArtefactError(f"tensor {name} has a number that is not finite")
+    return arrays
+
+
+def _finite(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise BrokenArtefactError(f"scalar {name}: expected a finite number, got {value!r}")
+    return float(value)
