@@ -1,14 +1,11 @@
 """The training table and its standardization: the only place where inputs are checked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from core.errors import ConstantTargetError, InvalidDataError, NonFiniteError, TooFewRowsError
 from core.hyperparameters import BoolArray, FloatArray, IntArray, frozen
-
-_EACH_ITS_OWN: IntArray = np.empty(0, np.int64)
-_NONE: BoolArray = np.empty(0, np.bool_)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -22,8 +19,8 @@ class Dataset:
 
     inputs: FloatArray
     targets: FloatArray
-    groups: IntArray = _EACH_ITS_OWN
-    indicator: BoolArray = _NONE
+    groups: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    indicator: BoolArray = field(default_factory=lambda: np.empty(0, np.bool_))
 
     def __post_init__(self) -> None:
         inputs, targets = frozen(self.inputs), frozen(self.targets)
@@ -93,7 +90,9 @@ def standardization(dataset: Dataset, *, enabled: bool = True) -> Standardizatio
     With enabled=False units stay as they are, and only inputs are centred, which no prediction can notice.
     """
     inputs, targets = dataset.inputs, dataset.targets
-    shift = inputs[0] + (inputs - inputs[0]).mean(axis=0)  # exact for a constant column, good for a huge offset
+    shift = inputs[0] + (inputs - inputs[0]).mean(
+        axis=0
+    )  # exact for a constant column, good for a huge offset
     centred = inputs - shift
     scale = np.sqrt(np.square(centred).mean(axis=0))
     scale[(inputs == inputs[0]).all(axis=0)] = np.inf

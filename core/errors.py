@@ -1,13 +1,13 @@
 """Every refusal of the numerics.
 
-    CoreError
-    ├── InvalidSpecError            a field of the specification has an impossible value
-    ├── InvalidDataError            the table cannot be learned from
-    │   ├── TooFewRowsError
-    │   ├── ConstantTargetError
-    │   └── NonFiniteError          a NaN or an infinity, with its row and column
-    └── NumericalError              the arithmetic broke down
-        └── NotPositiveDefiniteError
+CoreError
+├── InvalidSpecError            a field of the specification has an impossible value
+├── InvalidDataError            the table cannot be learned from
+│   ├── TooFewRowsError
+│   ├── ConstantTargetError
+│   └── NonFiniteError          a NaN or an infinity, with its row and column
+└── NumericalError              the arithmetic broke down
+    └── NotPositiveDefiniteError
 """
 
 

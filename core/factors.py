@@ -169,9 +169,7 @@ def information(factors: Factors) -> FloatArray:
     return B
 
 
-def _blocks(
-    rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, L: FloatArray
-) -> Iterator[Block]:
+def _blocks(rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, L: FloatArray) -> Iterator[Block]:
     weights = column_weights(hyperparameters, rows.groups)
     v0 = hyperparameters.signal_variance
     basis = augmented_basis(Z, weights, v0)

@@ -97,7 +97,9 @@ class SparsePosterior:
         names = {field.name for field in fields(cls)}
         if set(arrays) | set(scalars) != names:
             raise InvalidDataError(f"expected exactly {sorted(names)}")
-        return cls(**{name: arrays[name] for name in arrays}, **{name: float(scalars[name]) for name in scalars})
+        return cls(
+            **{name: arrays[name] for name in arrays}, **{name: float(scalars[name]) for name in scalars}
+        )
 
 
 def posterior(

@@ -80,9 +80,7 @@ class Predictor:
         rows = len(inputs)
         padded = np.zeros((-(-rows // ROW_UNIT) * ROW_UNIT, self.columns))
         padded[:rows] = self._standardization.inputs(inputs)
-        k = gaussian_block(
-            self._basis, augmented_rows(padded, self._weights), self.posterior.signal_variance
-        )
+        k = gaussian_block(self._basis, augmented_rows(padded, self._weights), self.posterior.signal_variance)
         k += self.posterior.bias_variance
         mean = np.asarray(blas.dgemv(1.0, k.T, self.posterior.alpha))[:rows]
         if not variance:

@@ -1,0 +1,1 @@
+"""Choosing basis vectors: one greedy loop, criteria as small functions, and the batch form of it."""
