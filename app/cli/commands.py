@@ -1,0 +1,264 @@
+"""`pursuit`: servers, and clients of one. Exit code 1 is a refusal or failure, 2 a wrong command line."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from app.cli import showing
+from app.cli.client import Client, ClientError, Json
+from app.cli.service import local_service
+from app.cli.watching import watch
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+
+cli = typer.Typer(
+    help="Regression with honest error bars, as a service.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Host = Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")]
+Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.", show_default="8000")]
+DataDir = Annotated[
+    Path | None, typer.Option(help="Directory of the embedded store.", show_default="./pursuit-data")
+]
+Url = Annotated[str, typer.Option(envvar="PURSUIT_URL", help="The server.")]
+Local = Annotated[bool, typer.Option("--local", help="Work on the data directory, without a running server.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the server's JSON.")]
+ExistingFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+
+@cli.command()
+def serve(
+    host: Host = None,
+    port: Port = None,
+    data_dir: DataDir = None,
+    workers: Annotated[int | None, typer.Option(min=0, help="Worker processes.", show_default="1")] = None,
+    socket: Annotated[Path | None, typer.Option(hidden=True)] = None,
+) -> None:
+    """Serve the API and work on jobs: API and worker processes in one."""
+    from app.cli import servers  # noqa: PLC0415 -- clients must not pay for the server's imports
+
+    settings = _settings(host=host, port=port, data_dir=data_dir, workers=workers)
+    servers.serve(settings, unix_socket=socket)
+
+
+@cli.command()
+def api(host: Host = None, port: Port = None, data_dir: DataDir = None) -> None:
+    """Serve the API only; start workers with `pursuit worker`."""
+    from app.cli import servers  # noqa: PLC0415
+
+    servers.run_api(_settings(host=host, port=port, data_dir=data_dir))
+
+
+@cli.command()
+def worker(
+    data_dir: DataDir = None, while_stdin: Annotated[bool, typer.Option("--while-stdin", hidden=True)] = False
+) -> None:
+    """Work on jobs, one at a time."""
+    from app.cli import servers  # noqa: PLC0415
+
+    servers.run_worker(_settings(data_dir=data_dir), while_stdin=while_stdin)
+
+
+@cli.command()
+def migrate(data_dir: DataDir = None) -> None:
+    """Bring the database's schema to the newest version."""
+    from app.cli import servers  # noqa: PLC0415
+
+    settings = _settings(data_dir=data_dir)
+    servers.migrate(settings)
+    typer.echo("the database's schema is at the newest version")
+
+
+@cli.command()
+def train(
+    *,
+    file: ExistingFile,
+    target: Annotated[str | None, typer.Option(help="Column to predict.", show_default="the last")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Name to publish under.", show_default="the file's stem")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(help="How basis vectors are chosen.", show_default="batch")
+    ] = None,
+    basis_size: Annotated[
+        int | None, typer.Option(help="How many basis vectors.", show_default="auto")
+    ] = None,
+    missing: Annotated[
+        str | None, typer.Option(help="Missing cells: error, drop or impute.", show_default="error")
+    ] = None,
+    spec: Annotated[str, typer.Option(help="Any other fields of the spec, as a JSON object.")] = "{}",
+    wait: Annotated[bool, typer.Option(help="Show the progress until the job has ended.")] = True,
+    local: Local = False,
+    url: Url = DEFAULT_URL,
+    data_dir: DataDir = None,
+) -> None:
+    """Train a model on a table."""
+    fields = _object(spec)
+    given = {"target": target, "model": model, "method": method, "basis_size": basis_size, "missing": missing}
+    fields |= {name: value for name, value in given.items() if value is not None}
+    if local and not wait:
+        raise typer.BadParameter("--local has nobody to go on with the job: leave out --no-wait")
+    console = Console()
+    with _client(url, local=local, data_dir=data_dir, workers=1) as client:
+        job = client.train(file, fields)
+        if not wait:
+            console.print(f"{job['id']} is {job['state']}: see `pursuit jobs {job['id']}`", highlight=False)
+            return
+        try:
+            job = watch(client, job["id"], console)
+        except KeyboardInterrupt:
+            if not local:
+                console.print(f"the server goes on: `pursuit jobs {job['id']}`", highlight=False)
+            raise
+        if job["state"] != "succeeded":
+            raise showing.ended_badly(job)
+        showing.report(console, job)
+
+
+@cli.command()
+def predict(
+    *,
+    model: Annotated[str, typer.Argument(help="name, name@3 or name@alias")],
+    file: ExistingFile,
+    interval: Annotated[float, typer.Option(help="Coverage of lower and upper.")] = 0.95,
+    output: Annotated[Path | None, typer.Option(help="Write here.", show_default="standard output")] = None,
+    local: Local = False,
+    url: Url = DEFAULT_URL,
+    data_dir: DataDir = None,
+) -> None:
+    """Predict the rows of a CSV table: mean, standard deviation and interval, as CSV."""
+    with _client(url, local=local, data_dir=data_dir, workers=0) as client:
+        answer = client.predict(model, file.read_bytes(), interval=interval, accept="text/csv").content
+    if output is None:
+        sys.stdout.buffer.write(answer)
+        sys.stdout.buffer.flush()
+    else:
+        output.write_bytes(answer)
+
+
+@cli.command()
+def models(
+    name: Annotated[str | None, typer.Argument(help="One model, with its versions.")] = None,
+    as_json: AsJson = False,
+    local: Local = False,
+    url: Url = DEFAULT_URL,
+    data_dir: DataDir = None,
+) -> None:
+    """List the models, or the versions of one."""
+    with _client(url, local=local, data_dir=data_dir, workers=0) as client:
+        answer = client.models() if name is None else client.model(name)
+    if as_json:
+        _print_json(answer)
+    elif name is None:
+        showing.models(Console(), answer)
+    else:
+        showing.versions(Console(), answer)
+
+
+@cli.command()
+def jobs(
+    *,
+    job_id: Annotated[str | None, typer.Argument(help="One job, followed until it has ended.")] = None,
+    state: Annotated[str | None, typer.Option(help="Only jobs in this state.")] = None,
+    model: Annotated[str | None, typer.Option(help="Only jobs for this model.")] = None,
+    cancel: Annotated[bool, typer.Option("--cancel", help="End the job.")] = False,
+    as_json: AsJson = False,
+    local: Local = False,
+    url: Url = DEFAULT_URL,
+    data_dir: DataDir = None,
+) -> None:
+    """List the jobs, follow one, or cancel one."""
+    if cancel and job_id is None:
+        raise typer.BadParameter("--cancel needs the id of a job")
+    console = Console()
+    with _client(url, local=local, data_dir=data_dir, workers=0) as client:
+        if job_id is None:
+            answer = client.jobs(state=state, model=model)
+            if not as_json:
+                showing.jobs(console, answer)
+        elif cancel:
+            answer = client.cancel(job_id)
+            if not as_json:
+                console.print(f"{job_id} is {answer['state']}", highlight=False)
+        else:
+            answer = client.job(job_id) if as_json or local else watch(client, job_id, console)
+            if not as_json and answer["state"] in {"failed", "cancelled"}:
+                raise showing.ended_badly(answer)
+            if not as_json and answer["state"] == "succeeded":
+                showing.report(console, answer)
+    if as_json:
+        _print_json(answer)
+
+
+@cli.command()
+def demo(
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            exists=True, dir_okay=False, readable=True, show_default="6,000 flights out of New York"
+        ),
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Column to predict.", show_default="the last")] = None,
+    picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("pursuit-demo.png"),
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the server running.")] = False,
+    port: Annotated[int, typer.Option(help="Port of the server; 0 takes a free one.")] = 0,
+) -> None:
+    """Train on a real table, predict rows held back, show how good it was."""
+    from app.demo.run import run  # noqa: PLC0415 -- the picture's library is slow to import
+
+    try:
+        run(Console(), file=file, target=target, picture=picture, keep=keep, port=port)
+    except ClientError as error:
+        raise showing.fail(error, hint=False) from None
+
+
+@contextmanager
+def _client(url: str, *, local: bool, data_dir: Path | None, workers: int) -> Iterator[Client]:
+    """A client of the server at `url`, or of a private one over the data directory; says what went wrong."""
+    try:
+        if local:
+            with local_service(_settings(data_dir=data_dir).data_dir, workers=workers) as client:
+                yield client
+        else:
+            with Client(url) as client:
+                yield client
+    except ClientError as error:
+        raise showing.fail(error, hint=not local) from None
+
+
+def _settings(**given: Any) -> "Settings":
+    """The settings of the environment under those of the command line."""
+    from pydantic import ValidationError  # noqa: PLC0415 -- see serve
+
+    from app.settings import Settings  # noqa: PLC0415
+
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        lines = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
+        raise typer.BadParameter("; ".join(lines)) from None
+
+
+def _object(text: str) -> Json:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"not JSON: {error}", param_hint="--spec") from None
+    if not isinstance(value, dict):
+        raise typer.BadParameter("expected a JSON object", param_hint="--spec")
+    return value
+
+
+def _print_json(answer: Json) -> None:
+    typer.echo(json.dumps(answer, indent=2, ensure_ascii=False))

@@ -1,0 +1,177 @@
+"""The commands that serve: they compose API and workers, and stop cleanly on SIGTERM or Ctrl-C.
+
+`serve` is the API in this process and the workers beside it, each in a process of its own that is started
+again when it dies. A worker started so ends when its standard input does: it cannot outlive this process.
+"""
+
+import contextlib
+import logging
+import os
+import signal
+import socket as sockets
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from app.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_STOPPING_SECONDS = 10.0
+_GRACE_SECONDS = 5  # open event streams are cut after this long
+_LONGEST_PAUSE = 30.0
+_HEALTHY_SECONDS = 60.0
+
+
+def run_api(settings: Settings, *, unix_socket: Path | None = None) -> None:
+    """Serve the API until a signal; says where on standard output once it listens."""
+    # BLAS reads this at import: requests are small, and the cores belong to the worker's training.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    import uvicorn  # noqa: PLC0415 -- clients of the command line must not pay for the server's imports
+
+    from app.log import set_up  # noqa: PLC0415
+    from app.main import create_app  # noqa: PLC0415
+
+    set_up(style=settings.log_format, level=settings.log_level)
+
+    class Announcing(uvicorn.Server):
+        async def startup(self, sockets: list[Any] | None = None) -> None:
+            await super().startup(sockets=sockets)
+            if self.started:
+                print(f"Pursuit listens on {url}", flush=True)
+
+    config = uvicorn.Config(
+        create_app(settings),
+        host=settings.host,
+        port=settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    server = Announcing(config)
+    # uvicorn raises the signal again once it has stopped; without a handler our clean-up would not run.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: setattr(server, "should_exit", True))
+    with _listening(settings, unix_socket) as (listener, url):
+        server.run(sockets=[listener])
+    if not server.started:
+        raise SystemExit(1)
+
+
+def run_worker(settings: Settings, *, while_stdin: bool = False) -> None:
+    """Work on jobs until a signal (or until standard input ends): the job in hand goes back to the queue."""
+    from app.log import set_up  # noqa: PLC0415
+    from app.worker import run_worker as work  # noqa: PLC0415
+
+    set_up(style=settings.log_format, level=settings.log_level)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    if while_stdin:
+        threading.Thread(target=_stop_at_end_of_input, args=(stop,), daemon=True).start()
+    work(settings, stop)
+
+
+def serve(settings: Settings, *, unix_socket: Path | None = None) -> None:
+    """API and `settings.workers` workers, until a signal."""
+    with _workers(settings):
+        run_api(settings, unix_socket=unix_socket)
+
+
+def migrate(settings: Settings) -> None:
+    """Bring the database's schema to the newest version."""
+    from app.database import Database  # noqa: PLC0415
+
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    Database(settings.database).migrate()
+
+
+@contextlib.contextmanager
+def _listening(settings: Settings, unix_socket: Path | None) -> Iterator[tuple[sockets.socket, str]]:
+    """A bound socket and its address for people. Ends the program in plain words when it cannot be had."""
+    family = sockets.AF_INET6 if ":" in settings.host else sockets.AF_INET
+    listener = sockets.socket(sockets.AF_UNIX if unix_socket else family)
+    try:
+        if unix_socket is not None:
+            listener.bind(str(unix_socket))
+            url = "http://pursuit.local"
+        else:
+            listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
+            listener.bind((settings.host, settings.port))
+            host = f"[{settings.host}]" if family == sockets.AF_INET6 else settings.host
+            url = f"http://{host}:{listener.getsockname()[1]}"
+    except OSError as error:
+        listener.close()
+        where = unix_socket or f"{settings.host} port {settings.port}"
+        raise SystemExit(f"cannot listen on {where}: {error.strerror}") from None
+    try:
+        yield listener, url
+    finally:
+        listener.close()
+        if unix_socket is not None:
+            unix_socket.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _workers(settings: Settings) -> Iterator[None]:
+    """Keep `settings.workers` worker processes alive for the length of the block."""
+    stop = threading.Event()
+    environment = {**os.environ, **_environment(settings)}  # before run_api sets the threads of this process
+    keepers = [
+        threading.Thread(target=_keep_worker, args=(environment, stop), name=f"worker-{index}")
+        for index in range(settings.workers)
+    ]
+    for keeper in keepers:
+        keeper.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for keeper in keepers:
+            keeper.join()
+
+
+def _keep_worker(environment: dict[str, str], stop: threading.Event) -> None:
+    """Run one worker; start it again when it dies, after a pause that doubles while it dies young."""
+    pause = 1.0
+    command = [sys.executable, "-m", "app.cli", "worker", "--while-stdin"]
+    while not stop.is_set():
+        born = time.monotonic()
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), env=environment
+        ) as worker:
+            while worker.poll() is None and not stop.wait(0.2):
+                pass
+            _end(worker)
+        if stop.is_set():
+            return
+        log.error("a worker died and is started again", extra={"exit_code": worker.returncode})
+        pause = 1.0 if time.monotonic() - born > _HEALTHY_SECONDS else min(2 * pause, _LONGEST_PAUSE)
+        stop.wait(pause)
+
+
+def _end(worker: subprocess.Popen[bytes]) -> None:
+    worker.terminate()
+    try:
+        worker.wait(_STOPPING_SECONDS)
+    except subprocess.TimeoutExpired:
+        worker.kill()
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    """The settings given on the command line, for the worker; the rest it reads from the same environment."""
+    return {
+        "PURSUIT_DATA_DIR": str(settings.data_dir.resolve()),
+        "PURSUIT_WORKERS": str(settings.workers),
+    }
+
+
+def _stop_at_end_of_input(stop: threading.Event) -> None:
+    while sys.stdin.buffer.read(1):
+        pass
+    stop.set()

@@ -1,0 +1,117 @@
+"""A private service for as long as a command needs one: `pursuit serve` in a process of its own.
+
+It listens on a free port of this machine, or on a Unix socket in a directory that only this user can enter.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.cli.client import Client, ClientError
+
+_STARTING_SECONDS = 60.0
+_STOPPING_SECONDS = 20.0
+_LAST_LINES = 15
+
+
+class ServiceError(ClientError):
+    """The private service did not come up; the message holds the end of its log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A running `pursuit serve`: its process, its log, and where it listens."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    url: str
+    socket: Path | None = None
+
+    def client(self) -> Client:
+        """A new client of this service."""
+        return Client(self.url, socket=self.socket)
+
+    def stop(self) -> None:
+        """End the service and its workers; returns when they are gone."""
+        self.process.terminate()
+        try:
+            self.process.wait(_STOPPING_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def start(
+    data_dir: Path, log: Path, *, port: int = 0, workers: int = 1, socket: Path | None = None
+) -> Service:
+    """Start a service and wait until it can work. Raises ServiceError, after stopping it, when it cannot.
+
+    It stays when this process ends: `Service.stop` ends it.
+    """
+    where: Sequence[str] = ("--port", str(port)) if socket is None else ("--socket", str(socket))
+    words = ("serve", "--data-dir", str(data_dir), "--workers", str(workers), *where)
+    announced = log.with_suffix(".out")
+    with announced.open("wb") as output, log.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "app.cli", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            start_new_session=True,  # Ctrl-C is for the command, which then stops the service itself
+        )
+    service = None
+    try:
+        url = _until_announced(process, announced, log)
+        service = Service(process=process, log=log, url=url, socket=socket)
+        _until_ready(service)
+    except BaseException:
+        (service or Service(process=process, log=log, url="")).stop()
+        raise
+    return service
+
+
+@contextmanager
+def local_service(data_dir: Path, *, workers: int) -> Iterator[Client]:
+    """A client of a private service over a data directory, without a port; gone at the end of the block."""
+    with tempfile.TemporaryDirectory(prefix="pursuit-") as folder:
+        service = start(
+            data_dir, Path(folder, "serve.log"), workers=workers, socket=Path(folder, "serve.sock")
+        )
+        try:
+            with service.client() as client:
+                yield client
+        finally:
+            service.stop()
+
+
+def _until_announced(process: subprocess.Popen[bytes], announced: Path, log: Path) -> str:
+    """The URL that the service prints once it listens."""
+    deadline = time.monotonic() + _STARTING_SECONDS
+    while time.monotonic() < deadline:
+        for line in announced.read_text(encoding="utf-8").splitlines(keepends=True):
+            if line.endswith("\n") and "http://" in line:
+                return "http://" + line.partition("http://")[2].strip()
+        if process.poll() is not None:
+            raise ServiceError(f"the service ended with exit code {process.returncode}:\n{_tail(log)}")
+        time.sleep(0.05)
+    raise ServiceError(f"the service did not come up within {_STARTING_SECONDS:.0f} s:\n{_tail(log)}")
+
+
+def _until_ready(service: Service) -> None:
+    deadline = time.monotonic() + _STARTING_SECONDS
+    with service.client() as client:
+        while not client.ready():
+            if service.process.poll() is not None or time.monotonic() > deadline:
+                raise ServiceError(f"the service does not become ready:\n{_tail(service.log)}")
+            time.sleep(0.05)
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:])

@@ -1,0 +1,138 @@
+"""What the commands print: models, jobs, a training report, a refusal."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from app.cli.client import ClientError, Json, RefusedError, UnreachableError
+
+STARTER = (
+    "start one with `pursuit serve`, name another with --url or PURSUIT_URL, or work without one with --local"
+)
+
+
+def fail(error: ClientError, *, hint: bool = True) -> typer.Exit:
+    """Say on standard error what went wrong; to be raised: exit code 1."""
+    console = Console(file=sys.stderr, soft_wrap=True, highlight=False)
+    console.print(f"[bold red]error:[/] {escape(str(error))}")
+    if isinstance(error, RefusedError):
+        for fault in error.faults:
+            console.print(f"  {escape(fault_line(fault))}")
+        if error.total > len(error.faults):
+            console.print(f"  ... {error.total} in all")
+    if isinstance(error, UnreachableError) and hint:
+        console.print(f"[dim]{escape(STARTER)}[/]")
+    return typer.Exit(1)
+
+
+def fault_line(fault: Json) -> str:
+    """One fault in one line: where, what stands there, what is wrong."""
+    places = [f"{name} {fault[name]}" for name in ("line", "row") if fault.get(name) is not None][:1]
+    if fault.get("column") is not None:
+        places.append(f"column {fault['column']}")
+    if fault.get("value") is not None:
+        places.append(repr(fault["value"]))
+    message = str(fault.get("message") or "")
+    return f"{', '.join(places)}: {message}" if places else message
+
+
+def number(value: object, digits: int = 4) -> str:
+    """A figure for reading: `digits` significant digits, a dash for what is not there."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return "-" if value is None else str(value)
+    return str(value) if isinstance(value, int) else f"{value:.{digits}g}"
+
+
+def grid(console: Console, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A plain table; figures to the right."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    body = [list(row) for row in rows]
+    for position, name in enumerate(head):
+        figures = bool(body) and all(isinstance(row[position], int | float | None) for row in body)
+        table.add_column(name, justify="right" if figures else "left", overflow="fold")
+    for row in body:
+        table.add_row(*(escape(number(cell)) for cell in row))
+    console.print(table)
+
+
+def report(console: Console, job: Json) -> None:
+    """What a training job came to: the model's name, its scores, the warnings."""
+    result: dict[str, Any] = job.get("result") or {}
+    facts: dict[str, Any] = result.get("report") or {}
+    console.print(
+        f"[bold]{escape(str(result.get('model')))}[/] version {result.get('version')}", highlight=False
+    )
+    grid(
+        console,
+        ("scored on", "rows", "NMSE", "RMSE", "NLPD", "95% coverage"),
+        [
+            (
+                label,
+                scores.get("rows"),
+                scores.get("nmse"),
+                scores.get("rmse"),
+                scores.get("nlpd"),
+                (scores.get("coverage") or {}).get("0.95"),
+            )
+            for label, scores in (
+                ("rows held out", facts.get("holdout")),
+                ("leave one out", facts.get("leave_one_out")),
+            )
+            if scores
+        ],
+    )
+    for warning in facts.get("warnings") or ():
+        console.print(f"[yellow]note:[/] {escape(str(warning))}", highlight=False)
+
+
+def ended_badly(job: Json) -> ClientError:
+    """The reason why a job did not succeed, in the server's words."""
+    error = job.get("error") or {}
+    if job["state"] != "failed":
+        return ClientError(f"job {job['id']} was {job['state']}")
+    return ClientError(f"job {job['id']} failed: {error.get('message') or 'no reason was recorded'}")
+
+
+def models(console: Console, page: Json) -> None:
+    """A page of models."""
+    items: list[Json] = page.get("models") or page.get("items") or []
+    rows = [
+        (item.get("name"), item.get("latest"), item.get("versions"), item.get("created_at")) for item in items
+    ]
+    grid(console, ("model", "latest", "versions", "created"), rows)
+
+
+def versions(console: Console, model: Json) -> None:
+    """The versions of one model."""
+    aliases: dict[str, int] = model.get("aliases") or {}
+    rows = [
+        (
+            item.get("version"),
+            ", ".join(a for a, v in aliases.items() if v == item.get("version")),
+            item.get("created_at"),
+        )
+        for item in model.get("versions") or []
+    ]
+    grid(console, ("version", "aliases", "created"), rows)
+
+
+def jobs(console: Console, page: Json) -> None:
+    """A page of jobs."""
+    items: list[Json] = page.get("jobs") or page.get("items") or []
+    rows = [
+        (
+            item.get("id"),
+            item.get("model"),
+            item.get("state"),
+            f"{100 * float((item.get('progress') or {}).get('fraction') or 0.0):.0f}%",
+            item.get("created_at"),
+        )
+        for item in items
+    ]
+    grid(console, ("job", "model", "state", "done", "created"), rows)

@@ -1,0 +1,77 @@
+"""Follow a job and show how far it is: a bar on a terminal, a line at each new phase or round elsewhere."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
+from rich.text import Text
+
+from app.cli.client import Client, Json
+
+
+class _Clock(ProgressColumn):
+    """Seconds so far, and the server's own guess of the seconds left."""
+
+    def render(self, task: Task) -> Text:
+        left = task.fields.get("eta")
+        text = f"{task.elapsed or 0.0:.0f} s"
+        return Text(text if left is None else f"{text}, about {left:.0f} s left", style="dim")
+
+
+def watch(client: Client, job_id: str, console: Console) -> Json:
+    """Show the job's progress until it has ended; the job as it ended."""
+    if not console.is_terminal:
+        return _lines(client, job_id, console)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=28),
+        TaskProgressColumn(),
+        TextColumn("[dim]{task.fields[detail]}"),
+        _Clock(),
+    )
+    job: Json = {}
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("waiting", total=1.0, detail="", eta=None)
+        for job in client.follow(job_id):
+            progress = job.get("progress") or {}
+            bar.update(
+                task,
+                completed=1.0 if job["state"] == "succeeded" else float(progress.get("fraction") or 0.0),
+                description=f"{_headline(job):<11}",
+                detail=_detail(progress),
+                eta=progress.get("eta_s") if job["state"] == "running" else None,
+            )
+    return job
+
+
+def _lines(client: Client, job_id: str, console: Console) -> Json:
+    job: Json = {}
+    shown = ""
+    for job in client.follow(job_id):
+        progress = job.get("progress") or {}
+        where = f"{_headline(job)} {progress.get('round') or ''}"
+        if where != shown:
+            shown = where
+            percent = f"{100 * float(progress.get('fraction') or 0.0):3.0f}%"
+            console.print(f"{percent}  {_headline(job):<11}  {_detail(progress)}".rstrip(), highlight=False)
+    return job
+
+
+def _headline(job: Json) -> str:
+    if job["state"] == "queued":
+        position = job.get("position")
+        return f"{position} in front" if position else "queued"
+    if job["state"] != "running":
+        return str(job["state"])
+    return str((job.get("progress") or {}).get("phase") or "starting")
+
+
+def _detail(progress: dict[str, Any]) -> str:
+    parts = []
+    if progress.get("round") and progress.get("rounds"):
+        parts.append(f"round {progress['round']} of {progress['rounds']}")
+    if progress.get("basis_size"):
+        parts.append(f"{progress['basis_size']} basis vectors")
+    if progress.get("objective") is not None:
+        parts.append(f"objective {progress['objective']:.6g}")
+    return ", ".join(parts)

@@ -1,0 +1,156 @@
+"""`pursuit demo`: the whole of the main job in one go, as any client could do it over HTTP."""
+
+import os
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from app.cli import showing
+from app.cli.client import Client, ClientError, Json
+from app.cli.service import Service, start
+from app.cli.watching import watch
+from app.demo.scores import Scores, score
+from app.demo.table import BUNDLED, Split, split
+
+INTERVAL = 0.95
+SPEC: Json = {"missing": "impute", "unseen": "prior", "max_basis_size": 200}
+"""A table from anywhere has holes and rare categories; 200 basis vectors keep the demo short."""
+
+_SHOWN_ROWS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predictions:
+    """What /predict said of the rows held back, one entry a row, in the target's unit."""
+
+    mean: list[float]
+    std: list[float]
+    lower: list[float]
+    upper: list[float]
+
+
+def run(
+    console: Console, *, file: Path | None, target: str | None, picture: Path, keep: bool, port: int
+) -> Scores:
+    """Start a service, train, predict, show; the picture is what stays, and with `keep` the service.
+
+    Raises ClientError.
+    """
+    if not os.access(picture.parent, os.W_OK):
+        raise ClientError(f"cannot write the picture to {picture}: choose another place with --picture")
+    folder = Path(tempfile.mkdtemp(prefix="pursuit-demo-"))
+    service = None
+    kept = False
+    try:
+        source = file or BUNDLED
+        table = split(source, folder, target=target)
+        _say(
+            console,
+            f"[bold]{escape(source.name)}[/]: {table.training_rows:,} rows to learn "
+            f"[bold]{escape(table.target)}[/] from, {len(table.truth):,} rows held back",
+        )
+        with console.status("starting the API and a worker"):
+            service = start(folder / "data", folder / "serve.log", port=port)
+        _say(console, f"API and worker run at {service.url}")
+        with service.client() as client:
+            scores = _show(console, client, table, picture)
+        kept = keep
+    finally:
+        if service is not None and not kept:
+            service.stop()
+        if not kept:
+            shutil.rmtree(folder, ignore_errors=True)
+    if kept:
+        _say_kept(console, service, folder)
+    return scores
+
+
+def _show(console: Console, client: Client, table: Split, picture: Path) -> Scores:
+    began = time.monotonic()
+    job = client.train(table.training, {**SPEC, "target": table.target})
+    job = watch(client, job["id"], console)
+    if job["state"] != "succeeded":
+        raise showing.ended_badly(job)
+    result: dict[str, Any] = job["result"]
+    report: dict[str, Any] = result["report"]
+    _say(
+        console,
+        f"trained [bold]{escape(str(result['model']))}[/] version {result['version']} in "
+        f"{time.monotonic() - began:.1f} s: {report['basis_size']} basis vectors stand for "
+        f"{table.training_rows:,} rows",
+    )
+    for warning in report.get("warnings") or ():
+        _say(console, f"[yellow]note:[/] {escape(str(warning))}")
+    began = time.monotonic()
+    answer = client.predict(result["model"], table.held_back, interval=INTERVAL).json()
+    seconds = time.monotonic() - began
+    predictions = Predictions(**{name: answer[name] for name in ("mean", "std", "lower", "upper")})
+    scores = score(table.truth, predictions.mean, predictions.std, predictions.lower, predictions.upper)
+    console.print()
+    _say(
+        console,
+        f"{len(table.truth):,} rows the model has not seen, predicted in {1000 * seconds:.0f} ms. Some:",
+    )
+    _rows(console, table, predictions)
+    _say(
+        console,
+        f"NMSE [bold]{scores.nmse:.4f}[/]   NLPD [bold]{scores.nlpd:.3f}[/]   "
+        f"{100 * INTERVAL:g}% intervals hold the truth in [bold]{100 * scores.coverage:.1f}%[/] of the rows",
+    )
+    _draw(table, predictions, scores, picture)
+    _say(console, f"picture: {escape(str(picture.resolve()))}")
+    return scores
+
+
+def _rows(console: Console, table: Split, predictions: Predictions) -> None:
+    step = max(1, len(table.truth) // _SHOWN_ROWS)
+    showing.grid(
+        console,
+        ("row", f"true {table.target}", "mean", "from", "to", ""),
+        [
+            (
+                table.numbers[place],
+                table.truth[place],
+                predictions.mean[place],
+                predictions.lower[place],
+                predictions.upper[place],
+                ""
+                if predictions.lower[place] <= table.truth[place] <= predictions.upper[place]
+                else "outside",
+            )
+            for place in range(0, len(table.truth), step)[:_SHOWN_ROWS]
+        ],
+    )
+
+
+def _draw(table: Split, predictions: Predictions, scores: Scores, picture: Path) -> None:
+    from app.demo.picture import draw  # noqa: PLC0415 -- slow to import; by now the server has done its work
+
+    draw(
+        picture,
+        target=table.target,
+        truth=table.truth,
+        mean=predictions.mean,
+        lower=predictions.lower,
+        upper=predictions.upper,
+        interval=INTERVAL,
+        scores=f"NMSE {scores.nmse:.3f}, NLPD {scores.nlpd:.2f}, {100 * scores.coverage:.1f}% inside",
+    )
+
+
+def _say_kept(console: Console, service: Service, folder: Path) -> None:
+    _say(
+        console,
+        f"the server goes on at [bold]{service.url}[/] (docs at {service.url}/docs), its files in {folder}",
+    )
+    _say(console, f"to stop it: kill {service.process.pid}")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, soft_wrap=True)

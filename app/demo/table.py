@@ -1,0 +1,139 @@
+"""Any CSV table, split into rows to learn from and rows held back.
+
+One pass to choose, one to write: a large file never lies in memory.
+"""
+
+import csv
+import gzip
+import io
+import math
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from app.cli.client import ClientError
+
+BUNDLED = Path(__file__).with_name("flights.csv")
+"""6,000 flights; see flights.md beside it."""
+
+SEED = 7
+_MOST_HELD_BACK = 1_000
+_SHARE_HELD_BACK = 6  # one row in six of a small table
+_FEWEST_ROWS = 12
+_GZIP = b"\x1f\x8b"
+_ANY_CELL = 1 << 27  # csv's own limit of 128 KiB refuses long text cells; the server has limits of its own
+
+
+class TableError(ClientError):
+    """The file cannot be shown to the demo; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """training: the file to upload. held_back: a CSV table without the target, for /predict.
+
+    truth: the targets of the rows held back.
+
+    numbers: the place of each of them in the person's file, from 1, in the same order.
+    """
+
+    target: str
+    training: Path
+    training_rows: int
+    held_back: bytes
+    numbers: tuple[int, ...]
+    truth: tuple[float, ...]
+
+
+def split(source: Path, folder: Path, *, target: str | None = None, seed: int = SEED) -> Split:
+    """Hold back some of the rows that have a number as target: 1,000, or one in six of a small table.
+
+    target: a name of the header, by default the last. The other rows are written into `folder`.
+    Raises TableError.
+    """
+    with _rows(source) as (header, rows, _):
+        target = header[-1] if target is None else target
+        if target not in header:
+            raise TableError(f"{source.name} has no column {target!r}; its columns are {', '.join(header)}")
+        place = header.index(target)
+        usable = [number for number, row in enumerate(rows, 1) if _target(row, place) is not None]
+    count = min(_MOST_HELD_BACK, len(usable) // _SHARE_HELD_BACK)
+    if len(usable) < _FEWEST_ROWS:
+        raise TableError(
+            f"{source.name} has {len(usable)} rows with a number in {target!r}; "
+            f"the demo needs at least {_FEWEST_ROWS}"
+        )
+    chosen = frozenset(random.Random(seed).sample(usable, count))
+    return _write(source, folder, target, place, chosen)
+
+
+def _write(source: Path, folder: Path, target: str, place: int, chosen: frozenset[int]) -> Split:
+    training = folder / f"{source.name.removesuffix('.gz').rpartition('.')[0] or 'table'}.csv"
+    held_back = io.StringIO()
+    numbers: list[int] = []
+    truth: list[float] = []
+    written = 0
+    with _rows(source) as (header, rows, delimiter), training.open("w", encoding="utf-8", newline="") as out:
+        learn = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+        hold = csv.writer(held_back, lineterminator="\n")
+        learn.writerow(header)
+        hold.writerow([name for position, name in enumerate(header) if position != place])
+        for number, row in enumerate(rows, 1):
+            value = _target(row, place)
+            if number in chosen and value is not None:
+                hold.writerow([cell for position, cell in enumerate(row) if position != place])
+                numbers.append(number)
+                truth.append(value)
+            else:
+                learn.writerow(row)
+                written += 1
+    return Split(
+        target=target,
+        training=training,
+        training_rows=written,
+        held_back=held_back.getvalue().encode(),
+        numbers=tuple(numbers),
+        truth=tuple(truth),
+    )
+
+
+@contextmanager
+def _rows(source: Path) -> Iterator[tuple[list[str], Iterator[list[str]], str]]:
+    """The header, the data rows that have any cell, and the delimiter."""
+    csv.field_size_limit(_ANY_CELL)
+    with _text(source) as text:
+        try:
+            first = text.readline()
+            delimiter = max(",\t;", key=first.count)
+            text.seek(0)
+            reader = csv.reader(text, delimiter=delimiter)
+            header = [name.strip() for name in next(reader, [])]
+            if not any(header):
+                raise TableError(f"{source.name} is empty: a header line and rows are needed")
+            yield header, (row for row in reader if row), delimiter
+        except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, EOFError) as error:
+            raise TableError(f"{source.name} is not a CSV table in UTF-8: {error}") from None
+
+
+@contextmanager
+def _text(source: Path) -> Iterator[TextIO]:
+    with source.open("rb") as raw:
+        packed = raw.read(len(_GZIP)) == _GZIP
+    if packed:
+        with gzip.open(source, "rt", encoding="utf-8-sig", newline="") as text:
+            yield text
+    else:
+        with source.open(encoding="utf-8-sig", newline="") as text:
+            yield text
+
+
+def _target(row: list[str], place: int) -> float | None:
+    """The target as a finite number, None where there is none."""
+    try:
+        value = float(row[place])
+    except (IndexError, ValueError):
+        return None
+    return value if math.isfinite(value) else None
