@@ -1,0 +1,241 @@
+"""The one database: SQLite in a file (the embedded default) or PostgreSQL, through SQLAlchemy Core.
+
+Everything that writes does so inside `Database.write()`. On SQLite that is BEGIN IMMEDIATE: the write lock is
+taken at the start, so a transaction never reads first and then finds that another one has written. Reads are plain
+BEGIN, which WAL lets run beside a writer. On PostgreSQL both are ordinary READ COMMITTED transactions, and
+the code takes row locks where it needs them.
+
+Times are UTC seconds since 1970 as doubles, by the *database's* clock (`now()`), so that leases do not depend on
+the clocks of the machines that hold them.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Double, MetaData, create_engine, event, exc, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
+
+from app.errors import UnavailableError
+
+log = logging.getLogger(__name__)
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+"""Every table of the service, so that Alembic can compare it with what is there."""
+
+BUSY_SECONDS = 30
+MIGRATION_LOCK = 0x70757273756974  # "pursuit": an advisory lock of PostgreSQL is named by a number
+_JOURNAL_TRIES = 100
+
+
+class now(FunctionElement[float]):  # noqa: N801  used like the SQL functions, which SQLAlchemy writes in lower case
+    """The database's clock: UTC seconds since 1970, a double (milliseconds on SQLite, microseconds on
+    PostgreSQL).
+
+    Fixed within one statement. On PostgreSQL it is the start of the statement, not of the transaction.
+    """
+
+    type = Double()
+    inherit_cache = True
+
+
+@compiles(now, "sqlite")
+def _now_sqlite(element: now, compiler: SQLCompiler, **_: Any) -> str:  # noqa: ARG001  the signature of @compiles
+    return "((julianday('now') - 2440587.5) * 86400.0)"
+
+
+@compiles(now, "postgresql")
+def _now_postgresql(element: now, compiler: SQLCompiler, **_: Any) -> str:  # noqa: ARG001  as above
+    return "CAST(EXTRACT(EPOCH FROM statement_timestamp()) AS DOUBLE PRECISION)"
+
+
+class Database:
+    """An engine with its transactions and migrations. Safe to share between threads; not across a fork.
+
+    `url` is `sqlite:///path/to/file` or `postgresql://user:password@host/name`. The folder of an SQLite
+    file is created. Nothing is opened before the first transaction.
+    """
+
+    def __init__(self, url: str, *, pool_size: int = 10) -> None:
+        parsed = _normalized(url)
+        self.is_sqlite = parsed.get_backend_name() == "sqlite"
+        arguments: dict[str, Any]
+        if self.is_sqlite:
+            arguments = {"timeout": BUSY_SECONDS}
+        else:
+            arguments = {
+                "connect_timeout": 10,
+                "application_name": "pursuit",
+                # a worker that hangs inside a transaction must not keep its rows locked for ever
+                "options": f"-c idle_in_transaction_session_timeout={BUSY_SECONDS}s",
+                "keepalives_idle": 10,
+                "keepalives_interval": 5,
+                "keepalives_count": 3,
+            }
+        self._path = Path(parsed.database or "") if self.is_sqlite else None
+        self.engine = create_engine(
+            parsed,
+            connect_args=arguments,
+            pool_size=pool_size,
+            max_overflow=pool_size,
+            pool_pre_ping=not self.is_sqlite,
+            json_serializer=_to_json,
+        )
+        self._immediate = self.engine.execution_options(pursuit_begin="BEGIN IMMEDIATE")
+        if self.is_sqlite:
+            event.listen(self.engine, "connect", _prepare_sqlite)
+            event.listen(self.engine, "begin", _begin_sqlite)
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that only reads; UnavailableError if the database does not answer."""
+        with _translated(), self._folder(), self.engine.connect() as connection, connection.begin():
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that may write: committed at the end, rolled back if the block raises.
+
+        UnavailableError if the database does not answer or stays locked for BUSY_SECONDS. When the answer
+        to a COMMIT is lost nobody knows whether it happened: write so that a second try does no harm.
+        """
+        with _translated(), self._folder(), self._immediate.connect() as connection, connection.begin():
+            yield connection
+
+    @staticmethod
+    def now() -> now:
+        """The database's clock as an SQL expression; see `now`."""
+        return now()
+
+    def migrate(self) -> None:
+        """Bring the schema to the newest revision. Processes may start together: one does it, the others
+        wait.
+
+        UnavailableError if the database was made by a newer Pursuit than this one.
+        """
+        from app.migrations.upgrade import upgrade  # noqa: PLC0415  Alembic is slow to import, few processes need it
+
+        if self.is_migrated():
+            return
+        with self.write() as connection:
+            if not self.is_sqlite:
+                connection.execute(text("SELECT pg_advisory_xact_lock(:name)"), {"name": MIGRATION_LOCK})
+            upgrade(connection)
+
+    def is_migrated(self) -> bool:
+        """True if the schema is at the newest revision that this code knows."""
+        from app.migrations.upgrade import current, newest  # noqa: PLC0415  as above
+
+        with self.read() as connection:
+            return current(connection) == newest()
+
+    def close(self) -> None:
+        """Close the pooled connections; the object may be used again."""
+        self.engine.dispose()
+
+    @contextmanager
+    def _folder(self) -> Iterator[None]:
+        if self._path is not None and not self._path.parent.is_dir():
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        yield
+
+
+def _normalized(url: str) -> URL:
+    """The URL with the driver we ship; ValueError for other databases and for SQLite in memory."""
+    try:
+        parsed = make_url(url)
+    except exc.ArgumentError as error:
+        raise ValueError(f"not a database URL: {url!r}") from error
+    backend = parsed.get_backend_name()
+    if backend == "sqlite":
+        if not parsed.database or parsed.database == ":memory:":
+            raise ValueError("SQLite needs a file, sqlite:///path/to/pursuit.db: API and workers are two processes")
+        return parsed.set(drivername="sqlite+pysqlite")
+    if backend in {"postgresql", "postgres"}:
+        return parsed.set(drivername="postgresql+psycopg")
+    raise ValueError(f"expected a sqlite:/// or postgresql:// URL, got one for {backend!r}")
+
+
+def _to_json(value: object) -> str:
+    """Strict JSON: PostgreSQL refuses NaN, so SQLite must not take it either. ValueError for NaN and
+    infinity.
+    """
+    return json.dumps(value, allow_nan=False, separators=(",", ":"))
+
+
+def _prepare_sqlite(connection: DBAPIConnection, _record: object) -> None:
+    connection.isolation_level = None  # the driver must not begin by itself: `_begin_sqlite` does
+    cursor = connection.cursor()
+    try:
+        cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.execute("PRAGMA synchronous = FULL")
+        _switch_to_wal(cursor)
+    finally:
+        cursor.close()
+
+
+def _switch_to_wal(cursor: Any) -> None:
+    """The switch is kept in the file; SQLite does not wait for its lock by itself, so we do."""
+    import sqlite3  # noqa: PLC0415  not needed on PostgreSQL
+
+    for attempt in range(_JOURNAL_TRIES):
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname != "SQLITE_BUSY" or attempt == _JOURNAL_TRIES - 1:
+                raise
+            time.sleep(0.05)
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get("pursuit_begin", "BEGIN"))
+
+
+_SQLITE_AWAY = (
+    "SQLITE_BUSY",
+    "SQLITE_LOCKED",
+    "SQLITE_IOERR",
+    "SQLITE_FULL",
+    "SQLITE_CANTOPEN",
+    "SQLITE_READONLY",
+)
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """UnavailableError for what another try may mend; errors in our own SQL stay what they are."""
+    try:
+        yield
+    except exc.TimeoutError as error:
+        raise UnavailableError("all database connections are in use") from error
+    except exc.DBAPIError as error:
+        if not _is_away(error):
+            raise
+        raise UnavailableError(f"the database does not answer: {str(error.orig).strip()}") from error
+    except OSError as error:
+        raise UnavailableError(f"the database cannot be reached: {error}") from error
+
+
+def _is_away(error: exc.DBAPIError) -> bool:
+    name = getattr(error.orig, "sqlite_errorname", None)
+    if name is not None:
+        return str(name).startswith(_SQLITE_AWAY)
+    return error.connection_invalidated or isinstance(error, exc.OperationalError | exc.InterfaceError)
