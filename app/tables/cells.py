@@ -1,0 +1,225 @@
+"""What one cell says. The Python functions define the rules; `parse_numbers` is the same over Arrow columns, faster.
+
+A number is `[+-] digits [. digits] [e [+-] digits]` with blanks around it, read as the nearest float64. No
+thousands separators, no decimal comma, no underscores: `13,5` is never 135.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+IntArray = NDArray[np.int64]
+Cell = str | float | int | bool | None
+"""One JSON value of a table; CSV cells are always text."""
+
+BLANKS: Final = " \t\n\r\v\f"
+MISSING_TOKENS: Final = ("", "NA", "N/A", "NaN", "nan", "null", "None", "?")
+"""What stands for a missing number. In a text column only an empty or blank cell, or JSON null, is missing."""
+
+_NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_NUMBER_PATTERN = re.compile(_NUMBER)
+_INFINITY = r"[+-]?(inf|infinity)"
+_INFINITY_PATTERN = re.compile(_INFINITY, re.IGNORECASE)
+
+
+class CellKind(StrEnum):
+    """What a cell of a numeric column is; HUGE and INFINITE are meant as numbers but cannot be used."""
+
+    NUMBER = "number"
+    MISSING = "missing"
+    HUGE = "huge"
+    INFINITE = "infinite"
+    TEXT = "text"
+
+
+def parse_number(cell: Cell) -> tuple[CellKind, float]:
+    """Kind and value of one cell; the value is NaN unless the kind is NUMBER."""
+    if cell is None:
+        return CellKind.MISSING, math.nan
+    if isinstance(cell, bool):
+        return CellKind.TEXT, math.nan
+    if isinstance(cell, str):
+        return _parse_text(cell.strip(BLANKS))
+    try:
+        value = float(cell)
+    except OverflowError:  # an integer above 1.8e308
+        return CellKind.HUGE, math.nan
+    if math.isfinite(value):
+        return CellKind.NUMBER, value
+    return (CellKind.MISSING if math.isnan(value) else CellKind.INFINITE), math.nan
+
+
+def _parse_text(text: str) -> tuple[CellKind, float]:
+    if text in MISSING_TOKENS:
+        return CellKind.MISSING, math.nan
+    if _NUMBER_PATTERN.fullmatch(text):
+        value = float(text)
+        return (CellKind.NUMBER, value) if math.isfinite(value) else (CellKind.HUGE, math.nan)
+    return (CellKind.INFINITE if _INFINITY_PATTERN.fullmatch(text) else CellKind.TEXT), math.nan
+
+
+def cell_text(cell: Cell) -> str | None:
+    """A JSON cell as CSV would write it; None if missing. Floats by shortest repr, so that they round-trip."""
+    if cell is None or isinstance(cell, str):
+        return cell
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    return repr(cell) if abs(cell) < 1 << 1100 or isinstance(cell, float) else "1e400"  # an int past float64
+
+
+def describe_number(cell: Cell) -> str:
+    """Why this cell of a numeric column cannot be used, in a few words."""
+    kind, _ = parse_number(cell)
+    shown = quote(cell)
+    match kind:
+        case CellKind.MISSING:
+            return f"missing ({shown})"
+        case CellKind.HUGE:
+            return f"{shown} is too large for a 64-bit number"
+        case CellKind.INFINITE:
+            return f"{shown} is not a finite number"
+        case _:
+            return f"{shown} is not a number"
+
+
+def is_blank(cell: Cell) -> bool:
+    """Whether a cell of a text column is missing."""
+    return cell is None or (isinstance(cell, str) and cell.strip(BLANKS) == "")
+
+
+def quote(cell: Cell) -> str:
+    """A cell as shown in a message: quoted, at most 40 characters."""
+    text = cell_text(cell)
+    if text is None:
+        return "null"
+    if text.strip(BLANKS) == "":
+        return "empty"
+    return f"'{text}'" if len(text) <= 40 else f"'{text[:37]}...'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Numbers:
+    """A column read as numbers.
+
+    values (n,): NaN where `missing` or bad. missing (n,). bad: row numbers of the other cells without a usable
+    number; `meant` of them are infinities or past float64, the rest is text.
+    """
+
+    values: FloatArray
+    missing: BoolArray
+    bad: IntArray
+    meant: int
+
+    @property
+    def finite(self) -> int:
+        """How many cells are usable numbers."""
+        return len(self.values) - int(np.count_nonzero(self.missing)) - len(self.bad)
+
+
+def parse_numbers(texts: pa.ChunkedArray) -> Numbers:
+    """`parse_number` over a column of text. O(n); a few columns of (n,) numbers in memory."""
+    rows = len(texts)
+    values = np.empty(rows)
+    missing = np.zeros(rows, dtype=np.bool_)
+    bad: list[IntArray] = []
+    meant = 0
+    start = 0
+    for chunk in texts.chunks:
+        stop = start + len(chunk)
+        plain = _all_numbers(chunk)
+        if plain is not None:
+            values[start:stop] = plain
+        else:
+            values[start:stop], missing[start:stop], bad_here, meant_here = _parse_chunk(chunk)
+            bad.append(bad_here + start)
+            meant += meant_here
+        start = stop
+    return Numbers(
+        values=values,
+        missing=missing,
+        bad=np.concatenate(bad) if bad else np.empty(0, dtype=np.int64),
+        meant=meant,
+    )
+
+
+def _all_numbers(chunk: pa.Array) -> FloatArray | None:
+    """The chunk as finite numbers, or None if a cell is not one. Arrow's cast takes no blanks, but inf and nan."""
+    if chunk.null_count:
+        return None
+    try:
+        values: FloatArray = pc.cast(chunk, pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        return None
+    return values if np.isfinite(values).all() else None
+
+
+def _parse_chunk(chunk: pa.Array) -> tuple[FloatArray, BoolArray, IntArray, int]:
+    trimmed = pc.ascii_trim_whitespace(chunk)
+    missing = _mask(pc.or_kleene(pc.is_null(trimmed), pc.is_in(trimmed, value_set=pa.array(MISSING_TOKENS))))
+    shaped = pc.match_substring_regex(trimmed, f"^(?:{_NUMBER})$")
+    numeric = pc.if_else(shaped, trimmed, pa.scalar(None, pa.string()))
+    values: FloatArray = pc.cast(numeric, pa.float64()).to_numpy(zero_copy_only=False).copy()
+    huge = np.isinf(values)
+    values[huge] = np.nan
+    bad = np.flatnonzero(np.isnan(values) & ~missing).astype(np.int64)
+    rest = trimmed.take(pa.array(bad))
+    infinite = _mask(pc.match_substring_regex(rest, f"^(?:{_INFINITY})$", ignore_case=True))
+    return values, missing, bad, int(np.count_nonzero(huge)) + int(np.count_nonzero(infinite))
+
+
+def _mask(flags: pa.Array) -> BoolArray:
+    result: BoolArray = pc.fill_null(flags, False).to_numpy(zero_copy_only=False)
+    return result.astype(np.bool_)
+
+
+def parse_cells(cells: Sequence[Cell]) -> Numbers:
+    """`parse_number` over JSON values."""
+    parsed = [parse_number(cell) for cell in cells]
+    kinds = [kind for kind, _ in parsed]
+    wrong = (CellKind.HUGE, CellKind.INFINITE, CellKind.TEXT)
+    return Numbers(
+        values=np.array([value for _, value in parsed], dtype=np.float64),
+        missing=np.array([kind is CellKind.MISSING for kind in kinds], dtype=np.bool_),
+        bad=np.array([row for row, kind in enumerate(kinds) if kind in wrong], dtype=np.int64),
+        meant=kinds.count(CellKind.HUGE) + kinds.count(CellKind.INFINITE),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Levels:
+    """A column read as text, blanks around it trimmed: codes (n,) into `names`, -1 where missing."""
+
+    codes: NDArray[np.int32]
+    names: pa.Array
+
+    def present(self) -> list[str]:
+        """The distinct texts, sorted."""
+        codes = np.unique(self.codes)
+        return sorted(self.names.take(pa.array(codes[codes >= 0])).to_pylist())
+
+
+def parse_levels(texts: pa.ChunkedArray) -> Levels:
+    """A column of text as levels. O(n)."""
+    trimmed = pc.ascii_trim_whitespace(texts)
+    kept = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
+    encoded = kept.dictionary_encode().unify_dictionaries()
+    codes = [
+        pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False).astype(np.int32) for chunk in encoded.chunks
+    ]
+    names = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], pa.string())
+    return Levels(codes=np.concatenate(codes) if codes else np.empty(0, dtype=np.int32), names=names)
+
+
+def texts_of(cells: Iterable[Cell]) -> pa.ChunkedArray:
+    """JSON cells as the text column that CSV would have given."""
+    return pa.chunked_array([pa.array([cell_text(cell) for cell in cells], pa.string())])

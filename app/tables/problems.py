@@ -1,0 +1,50 @@
+"""Collects the wrong cells of a table and refuses them all in one sentence with their places."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from app.errors import MOST_FAULTS, Fault, InvalidRequestError
+from app.tables.cells import Cell, IntArray, cell_text
+
+_SHOWN = 200  # characters of a cell that an error repeats
+
+
+@dataclass(slots=True, kw_only=True)
+class Problems:
+    """Wrong cells so far. `lines` finds the lines of the file for row numbers; nothing for JSON."""
+
+    lines: Callable[[Iterable[int]], dict[int, int]] = lambda _: {}
+    total: int = 0
+    _found: list[Fault] = field(default_factory=list)
+
+    def add(self, column: str, rows: IntArray, cell: Callable[[int], Cell], describe: Callable[[Cell], str]) -> None:
+        """Wrong cells of one column; only the first few are looked at."""
+        self.total += len(rows)
+        for row in rows[:MOST_FAULTS].tolist():
+            value = cell(row)
+            text = cell_text(value)
+            self._found.append(Fault(row=row, column=column, value=text and text[:_SHOWN], message=describe(value)))
+
+    def refuse(self, advice: str) -> NoReturn:
+        """Raises InvalidRequestError with the first faults by row, their lines, and `advice`."""
+        first = sorted(self._found, key=lambda fault: fault.row or 0)[:MOST_FAULTS]
+        lines = self.lines([fault.row for fault in first if fault.row is not None])
+        faults = [
+            Fault(
+                row=fault.row,
+                line=None if fault.row is None else lines.get(fault.row),
+                column=fault.column,
+                value=fault.value,
+                message=fault.message,
+            )
+            for fault in first
+        ]
+        where = f"{place(faults[0])}, column {faults[0].column!r}: {faults[0].message}"
+        sentence = where if self.total == 1 else f"{self.total:,} cells cannot be used, the first at {where}"
+        raise InvalidRequestError(f"{sentence}; {advice}", faults, self.total)
+
+
+def place(fault: Fault) -> str:
+    """Where a person looks: the line of a file, the row of a JSON body."""
+    return f"row {fault.row:,}" if fault.line is None else f"line {fault.line:,}"
