@@ -1,6 +1,6 @@
 """The child process that does one job: lines of JSON in and out, nothing else in common with its supervisor.
 
-In (one line on standard input): {"id", "kind", "payload", "checkpoint", "attempts"}. Standard input then stays
+In (one line on standard input): {"id", "kind", "payload", "checkpoint", "attempts", "progress"}. Standard input then stays
 open; its end means that the supervisor is gone, and the child ends too. On Linux it also asks for a death signal,
 which works even while a C loop holds the interpreter.
 
@@ -35,13 +35,14 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What the child is asked to do. checkpoint: where an earlier try got to, None at the start."""
+    """What the child is asked to do. checkpoint: where an earlier try got to; progress: what it last said; None at first."""
 
     id: str
     kind: str
     payload: JSON
     checkpoint: JSON | None
     attempts: int
+    progress: JSON | None = None
 
 
 class Reporter:

@@ -17,6 +17,7 @@ from app.jobs.job import Job
 log = logging.getLogger(__name__)
 
 _KEPT_LINES = 20
+_LONGEST_WORDS = 300
 _DRAIN_SECONDS = 2.0
 
 
@@ -97,7 +98,7 @@ class ChildProcess:
             return "killed by signal 9 (out of memory?)"
         if code is not None and code < 0:
             return f"killed by signal {-code} ({signal.strsignal(-code)})"
-        last = f"; its last words: {self._last_lines[-1]}" if self._last_lines else ""
+        last = f"; its last words: {self._last_lines[-1][:_LONGEST_WORDS]}" if self._last_lines else ""
         return f"ended with exit code {code} and no answer{last}"
 
     def _give_task(self) -> None:
@@ -107,6 +108,7 @@ class ChildProcess:
             "payload": self._job.payload,
             "checkpoint": self._job.checkpoint,
             "attempts": self._job.attempts,
+            "progress": self._job.progress,
         }
         stdin = self._process.stdin
         assert stdin is not None
@@ -130,7 +132,7 @@ class ChildProcess:
 
     def _log_stderr(self, stderr: IO[bytes]) -> None:
         for line in stderr:
-            text = line.decode("utf-8", "replace").rstrip()
+            text = line.decode("utf-8", "replace").replace("\0", "").rstrip()
             self._last_lines.append(text)
             log.info("%s child: %s", self._job.id, text)
 
