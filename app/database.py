@@ -105,7 +105,8 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A transaction that only reads; UnavailableError if the database does not answer."""
-        with _translated(), self._folder(), self.engine.connect() as connection, connection.begin():
+        self._make_folder()
+        with _translated(), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
@@ -115,7 +116,8 @@ class Database:
         UnavailableError if the database does not answer or stays locked for BUSY_SECONDS. When the answer
         to a COMMIT is lost nobody knows whether it happened: write so that a second try does no harm.
         """
-        with _translated(), self._folder(), self._immediate.connect() as connection, connection.begin():
+        self._make_folder()
+        with _translated(), self._immediate.connect() as connection, connection.begin():
             yield connection
 
     @staticmethod
@@ -149,11 +151,13 @@ class Database:
         """Close the pooled connections; the object may be used again."""
         self.engine.dispose()
 
-    @contextmanager
-    def _folder(self) -> Iterator[None]:
-        if self._path is not None and not self._path.parent.is_dir():
+    def _make_folder(self) -> None:
+        if self._path is None or self._path.parent.is_dir():
+            return
+        try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-        yield
+        except OSError as error:
+            raise UnavailableError(f"the database's folder cannot be made: {error}") from error
 
 
 def _normalized(url: str) -> URL:
@@ -230,8 +234,6 @@ def _translated() -> Iterator[None]:
         if not _is_away(error):
             raise
         raise UnavailableError(f"the database does not answer: {str(error.orig).strip()}") from error
-    except OSError as error:
-        raise UnavailableError(f"the database cannot be reached: {error}") from error
 
 
 def _is_away(error: exc.DBAPIError) -> bool:

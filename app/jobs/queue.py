@@ -13,6 +13,7 @@ it. Functions take an open connection, so that a job can be submitted or ended t
 `get`, `list_jobs`, `positions`, `unfinished`, `counts`, `has_work` and `watch` need `Database.write()`.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
@@ -54,7 +55,9 @@ MAX_CLAIMS = 20
 MOST_JOBS = 500
 """The largest page of `list_jobs`."""
 LONGEST_KEY = 255
+LONGEST_WORKER = 255
 LARGEST_PRIORITY = 1_000_000
+_ID = re.compile(r"job_[0-9a-f]{32}")
 
 jobs = Table(
     "jobs",
@@ -72,7 +75,7 @@ jobs = Table(
     Column("attempts", Integer, nullable=False, default=0),
     Column("claims", Integer, nullable=False, default=0),
     Column("fence", Integer, nullable=False, default=0),
-    Column("worker", String(255)),
+    Column("worker", String(LONGEST_WORKER)),
     Column("lease_until", Double),
     Column("cancel_requested", Boolean, nullable=False, default=False),
     Column("last_death", Text),
@@ -108,10 +111,9 @@ def submit(
     Larger `priority` first, then older first. InvalidRequestError for a key or a priority that cannot be
     kept.
     """
-    if idempotency_key is not None and not 1 <= len(idempotency_key) <= LONGEST_KEY:
-        raise InvalidRequestError(
-            f"Idempotency-Key: expected 1 to {LONGEST_KEY} characters, got {len(idempotency_key)}"
-        )
+    key = idempotency_key
+    if key is not None and not (1 <= len(key) <= LONGEST_KEY and key.isprintable()):
+        raise InvalidRequestError(f"Idempotency-Key: expected 1 to {LONGEST_KEY} printable characters, got {key!r}")
     if abs(priority) > LARGEST_PRIORITY:
         raise InvalidRequestError(f"priority: expected -{LARGEST_PRIORITY} to {LARGEST_PRIORITY}, got {priority}")
     insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
@@ -139,7 +141,8 @@ def submit(
 
 def get(connection: Connection, job_id: str) -> Job:
     """The job as it is now; NotFoundError."""
-    row = connection.execute(select(jobs).where(c.id == job_id)).one_or_none()
+    known = _ID.fullmatch(job_id) is not None
+    row = connection.execute(select(jobs).where(c.id == job_id)).one_or_none() if known else None
     if row is None:
         raise NotFoundError(f"no job {job_id!r}")
     return _job(row)
@@ -160,8 +163,12 @@ def list_jobs(
     if state is not None:
         query = query.where(c.state == state)
     if model is not None:
+        if not model.isprintable():  # PostgreSQL takes no NUL
+            return [], None
         query = query.where(c.model == model)
     if cursor is not None:
+        if not _ID.fullmatch(cursor):
+            raise InvalidRequestError(f"cursor: expected one from an earlier page, got {cursor!r}")
         query = query.where(c.id < cursor)
     found = [_job(row) for row in connection.execute(query)]
     return found[:limit], found[limit - 1].id if len(found) > limit else None

@@ -75,7 +75,7 @@ class Supervisor:
         self._command = tuple(command)
         self._environment = dict(environment)
         self._publish = publish
-        self._worker = worker
+        self._worker = worker[: queue.LONGEST_WORKER]
         self._lease = lease_seconds
         self._poll = poll_seconds
 
@@ -146,7 +146,7 @@ class Supervisor:
             if time.monotonic() >= held.wait_until and self._tell(held):
                 return lambda connection: queue.cancelled(connection, job)
             if held.outcome:
-                return self._outcome(job, held.outcome)
+                return self._outcome(held)
 
     def _hear(self, held: _Held, message: dict[str, Any]) -> None:
         ((kind, body),) = message.items()
@@ -198,11 +198,13 @@ class Supervisor:
         with self._database.read() as connection:
             return queue.watch(connection, held.job)
 
-    def _outcome(self, job: Job, outcome: dict[str, Any]) -> Callable[[Connection], Job]:
+    def _outcome(self, held: _Held) -> Callable[[Connection], Job]:
         """What the end of a child's work writes, unless the job was cancelled meanwhile."""
 
+        job, outcome = held.job, held.outcome
+
         def end(connection: Connection) -> Job:
-            if queue.renew(connection, job, lease_seconds=self._lease):
+            if queue.renew(connection, job, lease_seconds=self._lease, progress=held.progress):
                 return queue.cancelled(connection, job)
             if "failed" in outcome:
                 return queue.fail(connection, job, outcome["failed"])
@@ -211,10 +213,12 @@ class Supervisor:
         return end
 
     def _end(self, job: Job, stop: threading.Event, end: Callable[[Connection], Job]) -> None:
-        """Write the end in one transaction, for as long as it takes; LeaseLostError if it is not ours to
-        write.
+        """Write the end in one transaction, for as long as it takes; LeaseLostError if it is not ours to write.
+
+        When publishing is refused or broken, the job fails with that.
         """
         pause = 0.1
+        failing = False
         while True:
             try:
                 with self._database.write() as connection:
@@ -229,13 +233,18 @@ class Supervisor:
                     log.warning("%s: stopped before its end was written; the lease will run out", job.id)
                     return
                 pause = min(2 * pause, LONGEST_PAUSE)
-            except PursuitError as error:
-                failure = describe(error)
-                end = self._failure(job, failure)
-            except Exception:
-                log.exception("%s: publishing broke", job.id)
-                message = f"an internal error; the worker's log has it under {job.id}"
-                end = self._failure(job, {"type": "internal", "message": message})
+            except Exception as error:
+                if failing:
+                    raise
+                failing = True
+                end = self._failure(job, self._explain(job, error))
+
+    @staticmethod
+    def _explain(job: Job, error: Exception) -> dict[str, Any]:
+        if isinstance(error, PursuitError):
+            return describe(error)
+        log.error("%s: publishing broke", job.id, exc_info=error)
+        return {"type": "internal", "message": f"an internal error; the worker's log has it under {job.id}"}
 
     @staticmethod
     def _failure(job: Job, error: dict[str, Any]) -> Callable[[Connection], Job]:

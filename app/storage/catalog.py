@@ -182,7 +182,7 @@ def resolve(connection: Connection, reference: str) -> Version:
 def get_version(connection: Connection, model: str, version: int) -> Version:
     """NotFoundError if there is none."""
     row = None
-    if 0 < version <= _LARGEST_VERSION:
+    if 0 < version <= _LARGEST_VERSION and _NAME.fullmatch(model):
         query = select(versions).where(versions.c.model == model, versions.c.version == version)
         row = connection.execute(query).one_or_none()
     if row is None:
@@ -193,7 +193,8 @@ def get_version(connection: Connection, model: str, version: int) -> Version:
 
 def get_model(connection: Connection, name: str) -> Model:
     """NotFoundError if there is none (or all its versions are deleted)."""
-    found = _models(connection, select(models).where(models.c.name == name))
+    known = _NAME.fullmatch(name) is not None
+    found = _models(connection, select(models).where(models.c.name == name)) if known else []
     if not found:
         raise NotFoundError(f"no model {name!r}")
     return found[0]
@@ -207,6 +208,8 @@ def list_models(
     exists = select(versions.c.version).where(versions.c.model == models.c.name).exists()
     query = select(models).where(exists).order_by(models.c.name).limit(limit + 1)
     if cursor is not None:
+        if not _NAME.fullmatch(cursor):
+            raise InvalidRequestError(f"cursor: expected one from an earlier page, got {cursor!r}")
         query = query.where(models.c.name > cursor)
     found = _models(connection, query)
     return found[:limit], found[limit - 1].name if len(found) > limit else None
@@ -246,9 +249,10 @@ def delete_alias(connection: Connection, *, model: str, alias: str) -> None:
     if alias == LATEST:
         raise ConflictError("the alias 'latest' cannot be deleted: every model has it")
     _lock(connection, model)
-    removed = connection.execute(delete(aliases).where(aliases.c.model == model, aliases.c.alias == alias))
-    if removed.rowcount == 0:
+    get_model(connection, model)
+    if alias not in _aliases(connection, model):
         raise NotFoundError(f"model {model!r} has no alias {alias!r}")
+    connection.execute(delete(aliases).where(aliases.c.model == model, aliases.c.alias == alias))
 
 
 def delete_version(connection: Connection, *, model: str, version: int, force: bool = False) -> None:
@@ -297,7 +301,9 @@ def _check_limit(limit: int) -> None:
 
 
 def _lock(connection: Connection, model: str) -> None:
-    """Nobody else changes this model until the transaction ends."""
+    """Nobody else changes this model until the transaction ends; NotFoundError if there is none."""
+    if not _NAME.fullmatch(model):
+        raise NotFoundError(f"no model {model!r}")
     connection.execute(select(models.c.name).where(models.c.name == model).with_for_update())
 
 
