@@ -43,16 +43,16 @@ class Client:
 
     def __init__(self, url: str, *, socket: Path | None = None) -> None:
         self.url = url.rstrip("/")
-        # A proxy named in the environment is for the outside world, not for a server on this machine.
-        local = socket is not None or urlsplit(url).hostname in _LOOPBACK
         try:
+            # A proxy named in the environment is for the outside world, not for a server on this machine.
+            local = socket is not None or urlsplit(url).hostname in _LOOPBACK
             self._http = httpx.Client(
                 base_url=self.url,
                 transport=None if socket is None else httpx.HTTPTransport(uds=str(socket)),
                 timeout=_TIMEOUT,
                 trust_env=not local,
             )
-        except httpx.InvalidURL as error:
+        except (httpx.InvalidURL, ValueError) as error:
             raise ClientError(f"not a URL: {url} ({error})") from None
 
     def __enter__(self) -> Self:
@@ -133,9 +133,7 @@ class Client:
     def _events(self, job_id: str) -> Iterator[Json]:
         timeout = httpx.Timeout(60.0, connect=5.0)  # the server sends something at least every few seconds
         path = f"/jobs/{quote(job_id, safe='')}/events"
-        with self._http.stream(
-            "GET", path, headers={"accept": "text/event-stream"}, timeout=timeout
-        ) as response:
+        with self._http.stream("GET", path, headers={"accept": "text/event-stream"}, timeout=timeout) as response:
             if response.is_error:
                 response.read()
                 raise _refusal(response)

@@ -27,9 +27,7 @@ cli = typer.Typer(
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.", show_default="8000")]
-DataDir = Annotated[
-    Path | None, typer.Option(help="Directory of the embedded store.", show_default="./pursuit-data")
-]
+DataDir = Annotated[Path | None, typer.Option(help="Directory of the embedded store.", show_default="./pursuit-data")]
 Url = Annotated[str, typer.Option(envvar="PURSUIT_URL", help="The server.")]
 Local = Annotated[bool, typer.Option("--local", help="Work on the data directory, without a running server.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the server's JSON.")]
@@ -85,15 +83,9 @@ def train(
     *,
     file: ExistingFile,
     target: Annotated[str | None, typer.Option(help="Column to predict.", show_default="the last")] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Name to publish under.", show_default="the file's stem")
-    ] = None,
-    method: Annotated[
-        str | None, typer.Option(help="How basis vectors are chosen.", show_default="batch")
-    ] = None,
-    basis_size: Annotated[
-        int | None, typer.Option(help="How many basis vectors.", show_default="auto")
-    ] = None,
+    model: Annotated[str | None, typer.Option(help="Name to publish under.", show_default="the file's stem")] = None,
+    method: Annotated[str | None, typer.Option(help="How basis vectors are chosen.", show_default="batch")] = None,
+    basis_size: Annotated[int | None, typer.Option(help="How many basis vectors.", show_default="auto")] = None,
     missing: Annotated[
         str | None, typer.Option(help="Missing cells: error, drop or impute.", show_default="error")
     ] = None,
@@ -205,9 +197,7 @@ def jobs(
 def demo(
     file: Annotated[
         Path | None,
-        typer.Argument(
-            exists=True, dir_okay=False, readable=True, show_default="6,000 flights out of New York"
-        ),
+        typer.Argument(exists=True, dir_okay=False, readable=True, show_default="6,000 flights out of New York"),
     ] = None,
     target: Annotated[str | None, typer.Option(help="Column to predict.", show_default="the last")] = None,
     picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("pursuit-demo.png"),

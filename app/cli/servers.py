@@ -142,9 +142,7 @@ def _keep_worker(environment: dict[str, str], stop: threading.Event) -> None:
     command = [sys.executable, "-m", "app.cli", "worker", "--while-stdin"]
     while not stop.is_set():
         born = time.monotonic()
-        with subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), env=environment
-        ) as worker:
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), env=environment) as worker:
             while worker.poll() is None and not stop.wait(0.2):
                 pass
             _end(worker)

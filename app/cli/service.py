@@ -47,9 +47,7 @@ class Service:
             self.process.wait()
 
 
-def start(
-    data_dir: Path, log: Path, *, port: int = 0, workers: int = 1, socket: Path | None = None
-) -> Service:
+def start(data_dir: Path, log: Path, *, port: int = 0, workers: int = 1, socket: Path | None = None) -> Service:
     """Start a service and wait until it can work. Raises ServiceError, after stopping it, when it cannot.
 
     It stays when this process ends: `Service.stop` ends it.
@@ -81,9 +79,7 @@ def start(
 def local_service(data_dir: Path, *, workers: int) -> Iterator[Client]:
     """A client of a private service over a data directory, without a port; gone at the end of the block."""
     with tempfile.TemporaryDirectory(prefix="pursuit-") as folder:
-        service = start(
-            data_dir, Path(folder, "serve.log"), workers=workers, socket=Path(folder, "serve.sock")
-        )
+        service = start(data_dir, Path(folder, "serve.log"), workers=workers, socket=Path(folder, "serve.sock"))
         try:
             with service.client() as client:
                 yield client

@@ -12,9 +12,7 @@ from rich.table import Table
 
 from app.cli.client import ClientError, Json, RefusedError, UnreachableError
 
-STARTER = (
-    "start one with `pursuit serve`, name another with --url or PURSUIT_URL, or work without one with --local"
-)
+STARTER = "start one with `pursuit serve`, name another with --url or PURSUIT_URL, or work without one with --local"
 
 
 def fail(error: ClientError, *, hint: bool = True) -> typer.Exit:
@@ -65,9 +63,7 @@ def report(console: Console, job: Json) -> None:
     """What a training job came to: the model's name, its scores, the warnings."""
     result: dict[str, Any] = job.get("result") or {}
     facts: dict[str, Any] = result.get("report") or {}
-    console.print(
-        f"[bold]{escape(str(result.get('model')))}[/] version {result.get('version')}", highlight=False
-    )
+    console.print(f"[bold]{escape(str(result.get('model')))}[/] version {result.get('version')}", highlight=False)
     grid(
         console,
         ("scored on", "rows", "NMSE", "RMSE", "NLPD", "95% coverage"),
@@ -102,9 +98,7 @@ def ended_badly(job: Json) -> ClientError:
 def models(console: Console, page: Json) -> None:
     """A page of models."""
     items: list[Json] = page.get("models") or page.get("items") or []
-    rows = [
-        (item.get("name"), item.get("latest"), item.get("versions"), item.get("created_at")) for item in items
-    ]
+    rows = [(item.get("name"), item.get("latest"), item.get("versions"), item.get("created_at")) for item in items]
     grid(console, ("model", "latest", "versions", "created"), rows)
 
 

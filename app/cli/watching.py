@@ -36,7 +36,7 @@ def watch(client: Client, job_id: str, console: Console) -> Json:
             progress = job.get("progress") or {}
             bar.update(
                 task,
-                completed=1.0 if job["state"] == "succeeded" else float(progress.get("fraction") or 0.0),
+                completed=_fraction(job),
                 description=f"{_headline(job):<11}",
                 detail=_detail(progress),
                 eta=progress.get("eta_s") if job["state"] == "running" else None,
@@ -52,9 +52,16 @@ def _lines(client: Client, job_id: str, console: Console) -> Json:
         where = f"{_headline(job)} {progress.get('round') or ''}"
         if where != shown:
             shown = where
-            percent = f"{100 * float(progress.get('fraction') or 0.0):3.0f}%"
-            console.print(f"{percent}  {_headline(job):<11}  {_detail(progress)}".rstrip(), highlight=False)
+            console.print(
+                f"{100 * _fraction(job):3.0f}%  {_headline(job):<11}  {_detail(progress)}".rstrip(), highlight=False
+            )
     return job
+
+
+def _fraction(job: Json) -> float:
+    if job["state"] == "succeeded":
+        return 1.0
+    return float((job.get("progress") or {}).get("fraction") or 0.0)
 
 
 def _headline(job: Json) -> str:

@@ -61,11 +61,9 @@ def draw(
     beyond = sum(not (low <= y <= high and low <= m <= high) for y, m in zip(truth, mean, strict=True))
     note = f"; {beyond} extreme rows lie beyond the frame" if beyond else ""
     _dress(axes, low, high)
-    axes.set_xlabel(f"true {target}", color=INK)
-    axes.set_ylabel(f"predicted {target}, with its {100 * interval:g}% interval", color=INK)
-    axes.legend(
-        loc="upper left", frameon=False, fontsize=9, labelcolor=INK, markerscale=1.8, handletextpad=0.2
-    )
+    axes.set_xlabel(f"true {target}", color=INK, parse_math=False)
+    axes.set_ylabel(f"predicted {target}, with its {100 * interval:g}% interval", color=INK, parse_math=False)
+    axes.legend(loc="upper left", frameon=False, fontsize=9, labelcolor=INK, markerscale=1.8, handletextpad=0.2)
     axes.set_title(
         f"{len(truth):,} rows the model has not seen{note}\n{scores}",
         loc="left",
@@ -73,7 +71,7 @@ def draw(
         color=QUIET,
         pad=8,
     )
-    figure.suptitle(f"{target}, predicted against true", fontsize=13, color=INK, fontweight="bold")
+    figure.suptitle(f"{target}, predicted against true", fontsize=13, color=INK, fontweight="bold", parse_math=False)
     figure.savefig(path, format="png", metadata={"Software": None})
 
 

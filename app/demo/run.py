@@ -35,9 +35,7 @@ class Predictions:
     upper: list[float]
 
 
-def run(
-    console: Console, *, file: Path | None, target: str | None, picture: Path, keep: bool, port: int
-) -> Scores:
+def run(console: Console, *, file: Path | None, target: str | None, picture: Path, keep: bool, port: int) -> Scores:
     """Start a service, train, predict, show; the picture is what stays, and with `keep` the service.
 
     Raises ClientError.
@@ -120,9 +118,7 @@ def _rows(console: Console, table: Split, predictions: Predictions) -> None:
                 predictions.mean[place],
                 predictions.lower[place],
                 predictions.upper[place],
-                ""
-                if predictions.lower[place] <= table.truth[place] <= predictions.upper[place]
-                else "outside",
+                "" if predictions.lower[place] <= table.truth[place] <= predictions.upper[place] else "outside",
             )
             for place in range(0, len(table.truth), step)[:_SHOWN_ROWS]
         ],

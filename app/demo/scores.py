@@ -32,8 +32,7 @@ def score(
     return Scores(
         nmse=fmean(errors) / spread if spread > 0 else math.nan,
         nlpd=fmean(
-            0.5 * math.log(2 * math.pi * s * s) + error / (2 * s * s)
-            for error, s in zip(errors, std, strict=True)
+            0.5 * math.log(2 * math.pi * s * s) + error / (2 * s * s) for error, s in zip(errors, std, strict=True)
         ),
         coverage=fmean(low <= y <= high for low, y, high in zip(lower, truth, upper, strict=True)),
     )

@@ -63,8 +63,7 @@ def split(source: Path, folder: Path, *, target: str | None = None, seed: int = 
     count = min(_MOST_HELD_BACK, len(usable) // _SHARE_HELD_BACK)
     if len(usable) < _FEWEST_ROWS:
         raise TableError(
-            f"{source.name} has {len(usable)} rows with a number in {target!r}; "
-            f"the demo needs at least {_FEWEST_ROWS}"
+            f"{source.name} has {len(usable)} rows with a number in {target!r}; the demo needs at least {_FEWEST_ROWS}"
         )
     chosen = frozenset(random.Random(seed).sample(usable, count))
     return _write(source, folder, target, place, chosen)

@@ -1,0 +1,126 @@
+"""The commands against a server that says what it is told: what is sent, what is printed, how they end."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.cli.commands import cli
+from tests.app.cli.stub import Answer, events, job, problem, stub
+
+REPORT = {
+    "rows": 90,
+    "basis_size": 12,
+    "holdout": {"rows": 10, "nmse": 0.125, "rmse": 2.5, "nlpd": 1.75, "coverage": {"0.95": 0.9}},
+    "leave_one_out": {"rows": 100, "nmse": 0.13, "rmse": 2.6, "nlpd": 1.8, "coverage": {"0.95": 0.94}},
+    "warnings": ["column 'wheels' is 4 in every row and was left out"],
+}
+DONE = job("succeeded", result={"model": "cars", "version": 3, "report": REPORT})
+TRAINED = {
+    ("POST", "/train"): [Answer(body=job("queued"), status=202)],
+    ("GET", "/jobs/job_1"): [Answer(body=job("queued"))],
+    ("GET", "/jobs/job_1/events"): [events(job("running", progress={"fraction": 0.5, "phase": "fitting"}), DONE)],
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "cars.csv"
+    path.write_text("x,y\n1,2\n3,4\n")
+    return path
+
+
+def pursuit(*words: str | Path, url: str = "http://127.0.0.1:9") -> Result:
+    return CliRunner().invoke(cli, [str(word) for word in words], env={"PURSUIT_URL": url, "COLUMNS": "120"})
+
+
+def test_train_waits_and_reports(table: Path) -> None:
+    with stub(dict(TRAINED)) as server:
+        result = pursuit("train", table, "--target", "y", "--basis-size", "12", "--spec", '{"seed": 4}', url=server.url)
+        (body,) = server.bodies("POST", "/train")
+    assert result.exit_code == 0, result.output
+    assert b'{"seed": 4, "target": "y", "basis_size": 12}' in body
+    for words in ("50%  fitting", "cars version 3", "0.125", "1.75", "note: column 'wheels' is 4"):
+        assert words in result.output
+
+
+def test_train_without_waiting(table: Path) -> None:
+    with stub(dict(TRAINED)) as server:
+        result = pursuit("train", table, "--no-wait", url=server.url)
+    assert result.exit_code == 0
+    assert result.output == "job_1 is queued: see `pursuit jobs job_1`\n"
+
+
+def test_a_failed_job_is_exit_code_1_with_its_reason(table: Path) -> None:
+    failed = job("failed", error={"type": "internal", "message": "out of memory"})
+    with stub({**TRAINED, ("GET", "/jobs/job_1"): [Answer(body=failed)]}) as server:
+        result = pursuit("train", table, url=server.url)
+    assert result.exit_code == 1
+    assert "error: job job_1 failed: out of memory" in result.stderr
+
+
+def test_a_refusal_names_the_cells(table: Path) -> None:
+    faults = [{"row": 0, "line": 2, "column": "x", "value": "[?]", "message": "not a number"}]
+    refusal = problem(422, "column 'x': 21 cells are not numbers", errors=faults, error_count=21)
+    with stub({("POST", "/train"): [refusal]}) as server:
+        result = pursuit("train", table, url=server.url)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines() == [
+        "error: column 'x': 21 cells are not numbers",
+        "  line 2, column x, '[?]': not a number",
+        "  ... 21 in all",
+    ]
+
+
+def test_without_a_server_it_says_how_to_get_one(table: Path) -> None:
+    result = pursuit("train", table)
+    assert result.exit_code == 1
+    assert "no answer from http://127.0.0.1:9" in result.stderr
+    assert "pursuit serve" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("train", "no-such-file.csv"),
+        ("train", __file__, "--spec", "{"),
+        ("train", __file__, "--spec", "[]"),
+        ("train", __file__, "--local", "--no-wait"),
+        ("jobs", "--cancel"),
+        ("serve", "--port", "70000"),
+        ("nonsense",),
+    ],
+)
+def test_a_wrong_command_line_is_exit_code_2(words: tuple[str, ...]) -> None:
+    assert pursuit(*words).exit_code == 2
+
+
+def test_predict_writes_the_servers_csv(table: Path, tmp_path: Path) -> None:
+    csv = Answer(body=b"mean,std\n1.5,0.25\n", type="text/csv")
+    with stub({("POST", "/predict"): [csv]}) as server:
+        shown = pursuit("predict", "cars@3", table, "--interval", "0.5", url=server.url)
+        kept = pursuit("predict", "cars", table, "--output", tmp_path / "out.csv", url=server.url)
+        first = server.asked[0]
+    assert (shown.exit_code, kept.exit_code) == (0, 0)
+    assert shown.stdout == "mean,std\n1.5,0.25\n"
+    assert (tmp_path / "out.csv").read_bytes() == b"mean,std\n1.5,0.25\n"
+    assert first == ("POST", "/predict?model=cars%403&interval=0.5", table.read_bytes())
+
+
+def test_jobs_are_listed_followed_and_cancelled() -> None:
+    answers = {
+        ("GET", "/jobs"): [Answer(body={"jobs": [job("running", progress={"fraction": 0.4})], "next_cursor": None})],
+        ("GET", "/jobs/job_1"): [Answer(body=DONE)],
+        ("DELETE", "/jobs/job_1"): [Answer(body=job("cancelled"))],
+    }
+    with stub(answers) as server:
+        listed = pursuit("jobs", "--state", "running", url=server.url)
+        followed = pursuit("jobs", "job_1", url=server.url)
+        cancelled = pursuit("jobs", "job_1", "--cancel", url=server.url)
+        raw = pursuit("jobs", "--json", url=server.url)
+        assert server.asked[0][1] == "/jobs?state=running"
+    assert "40%" in listed.output
+    assert "cars version 3" in followed.output
+    assert cancelled.output == "job_1 is cancelled\n"
+    assert json.loads(raw.output)["jobs"][0]["id"] == "job_1"

@@ -1,0 +1,39 @@
+"""Progress: a bar on a terminal, lines elsewhere."""
+
+import io
+
+from rich.console import Console
+
+from app.cli.client import Client
+from app.cli.watching import watch
+from tests.app.cli.stub import Answer, events, job, stub
+
+SELECTING = {"fraction": 0.25, "phase": "selecting", "round": 1, "rounds": 5, "basis_size": 40, "objective": None}
+ADAPTING = {**SELECTING, "fraction": 0.5, "phase": "adapting", "objective": 812.4, "elapsed_s": 1.0, "eta_s": 4.6}
+ANSWERS = {
+    ("GET", "/jobs/job_1"): [Answer(body=job("queued", position=2))],
+    ("GET", "/jobs/job_1/events"): [
+        events(job("running", progress=SELECTING), job("running", progress=ADAPTING), job("succeeded"))
+    ],
+}
+
+
+def test_lines_where_there_is_no_terminal() -> None:
+    out = io.StringIO()
+    with stub(ANSWERS) as server, Client(server.url) as client:
+        assert watch(client, "job_1", Console(file=out, width=100))["state"] == "succeeded"
+    lines = out.getvalue().splitlines()
+    assert lines[0].split() == ["0%", "2", "in", "front"]
+    assert lines[1] == " 25%  selecting    round 1 of 5, 40 basis vectors"
+    assert lines[2] == " 50%  adapting     round 1 of 5, 40 basis vectors, objective 812.4"
+    assert lines[3].split() == ["100%", "succeeded"]
+
+
+def test_a_bar_on_a_terminal() -> None:
+    out = io.StringIO()
+    with stub(ANSWERS) as server, Client(server.url) as client:
+        console = Console(file=out, width=120, force_terminal=True, color_system=None)
+        assert watch(client, "job_1", console)["state"] == "succeeded"
+    assert "━" in out.getvalue()
+    assert "100%" in out.getvalue()
+    assert "succeeded" in out.getvalue()

@@ -1,0 +1,99 @@
+"""Splitting a person's file: nothing is lost, nothing of the target reaches /predict, refusals say why."""
+
+import csv
+import gzip
+import hashlib
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.demo.draw import COLUMNS, main
+from app.demo.table import BUNDLED, TableError, split
+
+ROWS = [["a", "y"], *([f"text, {i}", str(i)] for i in range(60))]
+
+
+def written(rows: list[list[str]], delimiter: str = ",") -> str:
+    out = io.StringIO()
+    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(rows)
+    return out.getvalue()
+
+
+def test_the_bundled_table_is_what_its_note_says(tmp_path: Path) -> None:
+    digest = hashlib.sha256(BUNDLED.read_bytes()).hexdigest()
+    assert digest in BUNDLED.with_name("flights.md").read_text(encoding="utf-8")
+    table = split(BUNDLED, tmp_path)
+    assert (table.training_rows, len(table.truth), table.target) == (5_000, 1_000, "arr_delay")
+    assert table.training.name == "flights.csv"
+
+
+def test_the_bundled_table_is_remade_by_its_script(tmp_path: Path) -> None:
+    names = ("year", *COLUMNS)
+    rows = [[str(2013), *(f"{i}{name}" for name in COLUMNS)] for i in range(6_500)]
+    rows[17][3] = ""
+    with zipfile.ZipFile(tmp_path / "flights.csv.zip", "w") as archive:
+        archive.writestr("flights.csv", written([list(names), *rows]))
+    main(str(tmp_path / "flights.csv.zip"), str(tmp_path / "drawn.csv"))
+    with (tmp_path / "drawn.csv").open(encoding="utf-8", newline="") as file:
+        drawn = list(csv.reader(file))
+    assert drawn[0] == list(COLUMNS)
+    assert len(drawn) == 6_001
+    assert len({row[0] for row in drawn[1:]}) == 6_000
+    assert "17dep_delay" not in {row[0] for row in drawn}
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    targets=st.lists(st.sampled_from(["1", "-2.5", "", "NA", "x", "inf"]), min_size=12, max_size=40),
+    delimiter=st.sampled_from(",\t;"),
+    packed=st.booleans(),
+)
+def test_every_row_goes_to_one_side(
+    tmp_path_factory: pytest.TempPathFactory, targets: list[str], delimiter: str, packed: bool
+) -> None:
+    folder = tmp_path_factory.mktemp("split")
+    rows = [[f'quoted "{i}"{delimiter}\n', value, f"{i}"] for i, value in enumerate(targets)]
+    text = written([["a", "y", "b"], *rows], delimiter).encode("utf-8-sig")
+    source = folder / "in.csv.gz"
+    source.write_bytes(gzip.compress(text) if packed else text)
+    (folder / "out").mkdir()
+    numbers = sum(value in {"1", "-2.5"} for value in targets)
+    if numbers < 12:
+        with pytest.raises(TableError, match="at least 12"):
+            split(source, folder / "out", target="y")
+        return
+    table = split(source, folder / "out", target="y")
+    with table.training.open(encoding="utf-8", newline="") as file:
+        learn = list(csv.reader(file, delimiter=delimiter))
+    held = list(csv.reader(io.StringIO(table.held_back.decode())))
+    assert held[0] == ["a", "b"]
+    assert learn[0] == ["a", "y", "b"]
+    assert len(held) - 1 == len(table.truth) == numbers // 6
+    assert table.training_rows == len(learn) - 1
+    back = [[row[0], targets[number - 1], row[1]] for row, number in zip(held[1:], table.numbers, strict=True)]
+    assert sorted(back + learn[1:]) == sorted(rows)
+    assert [float(row[1]) for row in back] == list(table.truth)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"\n\n", "is empty"),
+        (b"a,y\n", "0 rows with a number in 'y'"),
+        (b"a,z\n1,2\n", "no column 'y'; its columns are a, z"),
+        (b"\xff\xfe\x00garbage\x9c", "not a CSV table in UTF-8"),
+        (b"\x1f\x8bnot really gzip", "not a CSV table in UTF-8"),
+        (gzip.compress(written(ROWS).encode() * 50)[:-20], "not a CSV table in UTF-8"),
+    ],
+)
+def test_refusals(content: bytes, words: str, tmp_path: Path) -> None:
+    source = tmp_path / "in.csv"
+    source.write_bytes(content)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(TableError, match=words):
+        split(source, tmp_path / "out", target="y")
