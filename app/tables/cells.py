@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,9 @@ BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 Cell = str | float | int | bool | None
 """One JSON value of a table; CSV cells are always text."""
+TextChunk: TypeAlias = "pa.Array[pa.StringScalar]"
+Texts: TypeAlias = "pa.ChunkedArray[pa.StringScalar]"
+"""A column of text in Arrow; null where JSON has null."""
 
 BLANKS: Final = " \t\n\r\v\f"
 MISSING_TOKENS: Final = ("", "NA", "N/A", "NaN", "nan", "null", "None", "?")
@@ -104,7 +107,12 @@ def quote(cell: Cell) -> str:
         return "null"
     if text.strip(BLANKS) == "":
         return "empty"
-    return f"'{text}'" if len(text) <= 40 else f"'{text[:37]}...'"
+    return f"'{shorten(text)}'"
+
+
+def shorten(text: str) -> str:
+    """At most 40 characters of a text, for a message."""
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -126,7 +134,7 @@ class Numbers:
         return len(self.values) - int(np.count_nonzero(self.missing)) - len(self.bad)
 
 
-def parse_numbers(texts: pa.ChunkedArray) -> Numbers:
+def parse_numbers(texts: Texts) -> Numbers:
     """`parse_number` over a column of text. O(n); a few columns of (n,) numbers in memory."""
     rows = len(texts)
     values = np.empty(rows)
@@ -152,34 +160,38 @@ def parse_numbers(texts: pa.ChunkedArray) -> Numbers:
     )
 
 
-def _all_numbers(chunk: pa.Array) -> FloatArray | None:
+def _all_numbers(chunk: TextChunk) -> FloatArray | None:
     """The chunk as finite numbers, or None if a cell is not one. Arrow's cast takes no blanks, but inf and nan."""
     if chunk.null_count:
         return None
     try:
-        values: FloatArray = pc.cast(chunk, pa.float64()).to_numpy(zero_copy_only=False)
+        values: FloatArray = to_numpy(pc.cast(chunk, pa.float64()))
     except pa.ArrowInvalid:
         return None
     return values if np.isfinite(values).all() else None
 
 
-def _parse_chunk(chunk: pa.Array) -> tuple[FloatArray, BoolArray, IntArray, int]:
-    trimmed = pc.ascii_trim_whitespace(chunk)
-    missing = _mask(pc.or_kleene(pc.is_null(trimmed), pc.is_in(trimmed, value_set=pa.array(MISSING_TOKENS))))
-    shaped = pc.match_substring_regex(trimmed, f"^(?:{_NUMBER})$")
-    numeric = pc.if_else(shaped, trimmed, pa.scalar(None, pa.string()))
-    values: FloatArray = pc.cast(numeric, pa.float64()).to_numpy(zero_copy_only=False).copy()
+def _parse_chunk(chunk: TextChunk) -> tuple[FloatArray, BoolArray, IntArray, int]:
+    trimmed: Any = pc.ascii_trim_whitespace(chunk)
+    missing = _flags(pc.or_kleene(pc.is_null(trimmed), pc.is_in(trimmed, value_set=pa.array(MISSING_TOKENS))))
+    shaped: Any = pc.match_substring_regex(trimmed, f"^(?:{_NUMBER})$")
+    numeric: Any = pc.if_else(shaped, trimmed, pa.scalar(None, pa.string()))
+    values: FloatArray = to_numpy(pc.cast(numeric, pa.float64())).copy()
     huge = np.isinf(values)
     values[huge] = np.nan
-    bad = np.flatnonzero(np.isnan(values) & ~missing).astype(np.int64)
-    rest = trimmed.take(pa.array(bad))
-    infinite = _mask(pc.match_substring_regex(rest, f"^(?:{_INFINITY})$", ignore_case=True))
+    bad = np.flatnonzero(np.isnan(values) & ~missing)
+    infinite = _flags(pc.match_substring_regex(trimmed.take(bad), f"^(?:{_INFINITY})$", ignore_case=True))
     return values, missing, bad, int(np.count_nonzero(huge)) + int(np.count_nonzero(infinite))
 
 
-def _mask(flags: pa.Array) -> BoolArray:
-    result: BoolArray = pc.fill_null(flags, False).to_numpy(zero_copy_only=False)
-    return result.astype(np.bool_)
+def to_numpy(array: Any) -> Any:
+    """Values of an Arrow array; null becomes NaN. The stubs of Arrow's kernels are too wide to say more."""
+    return array.to_numpy(zero_copy_only=False)
+
+
+def _flags(array: Any) -> BoolArray:
+    flags: BoolArray = to_numpy(pc.fill_null(array, False)).astype(np.bool_)
+    return flags
 
 
 def parse_cells(cells: Sequence[Cell]) -> Numbers:
@@ -200,26 +212,27 @@ class Levels:
     """A column read as text, blanks around it trimmed: codes (n,) into `names`, -1 where missing."""
 
     codes: NDArray[np.int32]
-    names: pa.Array
+    names: TextChunk
 
     def present(self) -> list[str]:
         """The distinct texts, sorted."""
         codes = np.unique(self.codes)
-        return sorted(self.names.take(pa.array(codes[codes >= 0])).to_pylist())
+        names: Any = self.names
+        return sorted(names.take(codes[codes >= 0]).to_pylist())
 
 
-def parse_levels(texts: pa.ChunkedArray) -> Levels:
+def parse_levels(texts: Texts) -> Levels:
     """A column of text as levels. O(n)."""
-    trimmed = pc.ascii_trim_whitespace(texts)
-    kept = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
+    trimmed: Any = pc.ascii_trim_whitespace(texts)
+    kept: Any = pc.if_else(pc.equal(trimmed, pa.scalar("")), pa.scalar(None, pa.string()), trimmed)
     encoded = kept.dictionary_encode().unify_dictionaries()
-    codes = [
-        pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False).astype(np.int32) for chunk in encoded.chunks
-    ]
-    names = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], pa.string())
-    return Levels(codes=np.concatenate(codes) if codes else np.empty(0, dtype=np.int32), names=names)
+    codes = [to_numpy(pc.fill_null(chunk.indices, -1)).astype(np.int32) for chunk in encoded.chunks]
+    return Levels(
+        codes=np.concatenate(codes) if codes else np.empty(0, dtype=np.int32),
+        names=encoded.chunk(0).dictionary if codes else pa.array([], pa.string()),
+    )
 
 
-def texts_of(cells: Iterable[Cell]) -> pa.ChunkedArray:
+def texts_of(cells: Iterable[Cell]) -> Texts:
     """JSON cells as the text column that CSV would have given."""
     return pa.chunked_array([pa.array([cell_text(cell) for cell in cells], pa.string())])

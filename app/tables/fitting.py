@@ -10,8 +10,8 @@ import numpy as np
 from app.errors import Fault, InvalidRequestError
 from app.tables.cells import BoolArray, FloatArray, IntArray, describe_number, quote
 from app.tables.prepared import Prepared
-from app.tables.problems import Problems
-from app.tables.schema import Feature, Schema, Unseen, list_names, plural
+from app.tables.problems import Problems, list_names, plural
+from app.tables.schema import Feature, Schema, Unseen
 from app.tables.table import Column, Kind, Table
 
 MOST_LEVELS: Final = 50
@@ -31,7 +31,10 @@ class Missing(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class _Plan:
-    """What the columns of a table turn out to be; `absent` marks rows with a missing cell that counts."""
+    """What the columns of a table turn out to be;
+
+    missing_cells: the rows, by column, where a cell is missing. wide: texts with too many levels, and how many.
+    """
 
     table: Table
     missing: Missing
@@ -64,13 +67,13 @@ def fit_schema(
     kinds = {name: _read_feature(plan, name) for name in names}
     _refuse_wide(plan)
     rows = _kept_rows(plan, goal, [name for name in names if kinds[name] is not Kind.UNUSED])
-    kept = table if len(rows) == table.rows else table.take(rows)
+    kept = table if len(rows) == table.rows else table.take(rows, [goal, *names])
     fitted = tuple(_fit_feature(plan, kept.columns[name], name, kinds[name]) for name in names)
     _check_rows(kept, goal, len(rows))
     schema = Schema(target=goal, features=fitted, unseen=strange)
     if not schema.used:
         raise InvalidRequestError(
-            f"no feature is left to learn from: {list_names(names)} have one value, or none, in every row"
+            f"no feature is left to learn from: {list_names(names)} each hold one value, or none, in all rows"
         )
     prepared = Prepared(
         inputs=schema.encode_table(kept),

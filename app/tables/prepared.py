@@ -6,11 +6,12 @@ The API writes the file, the worker reads it: bit for bit, without a copy beyond
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from app.errors import MalformedError
-from app.tables.cells import BoolArray, FloatArray, IntArray
+from app.tables.cells import BoolArray, FloatArray, IntArray, to_numpy
 from app.tables.schema import Schema
 
 _FORMAT = "pursuit-prepared/1"
@@ -72,7 +73,8 @@ def read_prepared(source: Path | bytes) -> tuple[Schema, Prepared]:
             raise MalformedError(f"the prepared table has format {document['format']!r}, expected {_FORMAT!r}")
         schema = Schema.from_json(document["schema"])
         rows, width = table.num_rows, schema.width
-        inputs = table["inputs"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        lists: Any = table["inputs"].combine_chunks()
+        inputs = to_numpy(lists.flatten())
         return schema, Prepared(
             inputs=inputs.reshape(rows, width),
             targets=table["targets"].to_numpy(),

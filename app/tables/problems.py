@@ -1,12 +1,13 @@
 """Collects the wrong cells of a table and refuses them all in one sentence with their places."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from app.errors import MOST_FAULTS, Fault, InvalidRequestError
-from app.tables.cells import Cell, IntArray, cell_text
+from app.tables.cells import Cell, IntArray, cell_text, shorten
 
+_NAMED = 10  # columns or levels that a sentence lists
 _SHOWN = 200  # characters of a cell that an error repeats
 
 
@@ -48,3 +49,31 @@ class Problems:
 def place(fault: Fault) -> str:
     """Where a person looks: the line of a file, the row of a JSON body."""
     return f"row {fault.row:,}" if fault.line is None else f"line {fault.line:,}"
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Names in quotes, the first ten and how many more."""
+    shown = ", ".join(repr(shorten(name)) for name in names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED:,} more"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 column`, `2 columns`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def json_type(value: object) -> str:
+    """What JSON calls a value, with its article."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case Mapping():
+            return "an object"
+        case _:
+            return "a list"

@@ -3,19 +3,21 @@
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NoReturn
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from app.errors import MOST_FAULTS, Fault, InvalidRequestError, MalformedError, TooLargeError
-from app.tables.cells import BLANKS, Cell
+from app.tables.cells import BLANKS, Cell, TextChunk
+from app.tables.problems import json_type
 from app.tables.source import Limits, Record, TextSource, records
 from app.tables.table import Column, Table
 
 DELIMITERS = (",", "\t", ";")
 _HEAD = 1 << 20  # characters within which the header must end
 _BLOCK = 4 << 20  # bytes that Arrow splits at a time; also the longest record
+_NAME = 256  # characters of a column name
 _ENOUGH_RAGGED = 1_000  # ragged lines after which counting stops
 _CELL_TYPES = {str, int, float, bool, type(None)}
 
@@ -30,7 +32,7 @@ def read_csv(source: Path | bytes, *, limits: Limits | None = None) -> Table:
     text = TextSource(origin=source, limits=limits or Limits())
     delimiter, header = _read_header(text)
     names = _check_names([name.strip(BLANKS) for name in header.cells], text.limits, line=header.line)
-    chunks = _split(text, delimiter, len(names))
+    chunks = _split(text, delimiter, header)
     rows = sum(len(chunk[0]) for chunk in chunks)
     if rows == 0:
         raise InvalidRequestError("the file has a header line but no rows of data below it")
@@ -45,21 +47,12 @@ def from_columns(columns: Mapping[str, Sequence[Any]], *, limits: Limits | None 
     """JSON columns: name to a list of numbers, texts, booleans or nulls, all of one length. O(cells)."""
     limits = limits or Limits()
     names = _check_names([name.strip(BLANKS) for name in columns], limits)
-    lengths = {name: len(cells) for name, cells in zip(names, columns.values(), strict=True)}
-    rows = next(iter(lengths.values()))
-    for name, length in lengths.items():
-        if length != rows:
-            raise InvalidRequestError(
-                f"columns differ in length: {names[0]!r} has {rows:,} cells, {name!r} has {length:,}"
-            )
+    made = dict(zip(names, columns.values(), strict=True))
+    rows = common_length({name: cells_of(name, cells) for name, cells in made.items()})
     if rows == 0:
         raise InvalidRequestError("the columns are empty: expected at least one row")
     _check_rows(rows, limits)
-    made = {}
-    for name, cells in zip(names, columns.values(), strict=True):
-        check_cells(name, cells)
-        made[name] = Column(cells=cells)
-    return Table(names=names, columns=made, rows=rows)
+    return Table(names=names, columns={name: Column(cells=cells) for name, cells in made.items()}, rows=rows)
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]], *, limits: Limits | None = None) -> Table:
@@ -78,33 +71,49 @@ def from_rows(rows: Sequence[Mapping[str, Any]], *, limits: Limits | None = None
     return from_columns({name: [cells.get(name) for cells in rows] for name in names}, limits=limits)
 
 
-def check_cells(name: str, cells: Sequence[Any]) -> None:
-    """Raises InvalidRequestError naming the first cell that is neither number, text, boolean nor null."""
-    if set(map(type, cells)) <= _CELL_TYPES:
-        return
-    for row, cell in enumerate(cells):
-        if not isinstance(cell, Cell):
-            message = f"expected a number or text, got {json_type(cell)}"
+def cells_of(name: str, cells: Any) -> Sequence[Cell]:
+    """A JSON column, checked: a list of numbers, valid texts, booleans and nulls."""
+    if not isinstance(cells, Sequence) or isinstance(cells, str):
+        message = f"expected a list of cells, got {json_type(cells)}"
+        raise InvalidRequestError(f"column {name!r}: {message}", [Fault(column=name, message=message)])
+    types = set(map(type, cells))
+    if not types <= _CELL_TYPES:
+        for row, cell in enumerate(cells):
+            if not isinstance(cell, Cell):
+                _refuse_cell(name, row, f"expected a number or text, got {json_type(cell)}")
+    if types <= {int, float}:
+        return cells
+    texts = [cell for cell in cells if isinstance(cell, str)]
+    if not _encodes("".join(texts)):
+        for row, cell in enumerate(cells):
+            if isinstance(cell, str) and not _encodes(cell):
+                _refuse_cell(name, row, "the text is not valid Unicode")
+    return cells
+
+
+def common_length(columns: Mapping[str, Sequence[Cell]]) -> int:
+    """How many cells each column has; refuses columns of different lengths."""
+    first = next(iter(columns))
+    for name, cells in columns.items():
+        if len(cells) != len(columns[first]):
             raise InvalidRequestError(
-                f"row {row}, column {name!r}: {message}", [Fault(row=row, column=name, message=message)]
+                f"columns differ in length: {first!r} has {len(columns[first]):,} cells, {name!r} has {len(cells):,}",
+                [Fault(column=name, message=f"{len(cells):,} cells, expected {len(columns[first]):,}")],
             )
+    return len(columns[first])
 
 
-def json_type(value: object) -> str:
-    """What JSON calls a value, with its article."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "text"
-        case Mapping():
-            return "an object"
-        case _:
-            return "a list"
+def _refuse_cell(name: str, row: int, message: str) -> NoReturn:
+    raise InvalidRequestError(f"row {row}, column {name!r}: {message}", [Fault(row=row, column=name, message=message)])
+
+
+def _encodes(text: str) -> bool:
+    """Whether UTF-8 can hold the text: JSON can escape half a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _read_header(text: TextSource) -> tuple[str, Record]:
@@ -115,6 +124,8 @@ def _read_header(text: TextSource) -> tuple[str, Record]:
         raise InvalidRequestError("the file holds only blank lines: expected a header line and rows of data below it")
     if head.lstrip(BLANKS).startswith(('{"', "[{", "<")):
         raise MalformedError("the file looks like JSON or HTML, not like CSV; send JSON as application/json")
+    if len(head) == _HEAD and not any(end in head.lstrip(BLANKS) for end in "\r\n"):
+        raise MalformedError(f"the first line is longer than {_HEAD:,} characters: this is not a table with a header")
     best: tuple[tuple[bool, int], str, Record] | None = None
     for delimiter in DELIMITERS:
         first_two = []
@@ -131,8 +142,6 @@ def _read_header(text: TextSource) -> tuple[str, Record]:
     _, delimiter, header = best
     if not header.closed:
         raise MalformedError(f"line {header.line}: a quotation mark in the header is never closed")
-    if len(head) == _HEAD and not any(end in head.lstrip(BLANKS) for end in "\r\n"):
-        raise MalformedError(f"the first line is longer than {_HEAD:,} characters: this is not a table with a header")
     if len(header.cells) == 1:
         raise InvalidRequestError(
             "the header names only one column; expected at least two (one feature and the target), "
@@ -151,6 +160,12 @@ def _check_names(names: Sequence[str], limits: Limits, line: int | None = None) 
     for place, name in enumerate(names, start=1):
         if not name:
             faults.append(Fault(line=line, message=f"column {place} has an empty name"))
+        elif len(name) > _NAME or not _encodes(name):
+            faults.append(
+                Fault(
+                    line=line, message=f"the name of column {place} is longer than {_NAME} characters or not valid text"
+                )
+            )
         elif name in places:
             faults.append(
                 Fault(line=line, column=name, message=f"columns {places[name]} and {place} are both named {name!r}")
@@ -158,7 +173,7 @@ def _check_names(names: Sequence[str], limits: Limits, line: int | None = None) 
         else:
             places[name] = place
     if faults:
-        raise InvalidRequestError(f"every column needs a name of its own: {faults[0].message}", faults)
+        raise InvalidRequestError(f"every column needs a name of its own; {faults[0].message}", faults)
     return tuple(names)
 
 
@@ -167,34 +182,38 @@ def _check_rows(rows: int, limits: Limits) -> None:
         raise TooLargeError(f"the table has more than {limits.rows:,} rows, the most that are read (max_rows)")
 
 
-def _split(text: TextSource, delimiter: str, width: int) -> list[list[pa.Array]]:
+def _split(text: TextSource, delimiter: str, header: Record) -> list[list[TextChunk]]:
     """The cells of all data rows as blocks of text columns."""
-    names = [str(j) for j in range(width)]
-    chunks: list[list[pa.Array]] = []
-    rows = -1  # the header is read as a row, so that quoting in it is one matter for both readers
-    with text.open() as stream:
-        try:
-            reader = pa_csv.open_csv(
-                stream,
-                read_options=pa_csv.ReadOptions(column_names=names, block_size=_BLOCK),
-                parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-                convert_options=pa_csv.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
-                ),
-            )
+    names = [str(j) for j in range(len(header.cells))]
+    chunks: list[list[TextChunk]] = []
+    rows = -1  # Arrow reads the header as a row, which shows that both readers split alike
+    try:
+        with text.open() as stream, _open_csv(stream, delimiter, names) as reader:
             for batch in reader:
+                if rows < 0 < batch.num_rows and [cell[0].as_py() for cell in batch.columns] != header.cells:
+                    raise MalformedError(f"line {header.line}: the quotation marks in the header are not balanced")
+                chunks.append((batch.slice(1) if rows < 0 < batch.num_rows else batch).columns)
                 rows += batch.num_rows
                 _check_rows(rows, text.limits)
-                block = batch if chunks else batch.slice(1)
-                chunks.append(block.columns)
-        except pa.ArrowInvalid as error:
-            _refuse_records(text, delimiter, width, error)
+    except pa.ArrowInvalid as error:
+        _refuse_records(text, delimiter, len(names), error)
     if _may_end_open(chunks):
-        _refuse_records(text, delimiter, width, None)
+        _refuse_records(text, delimiter, len(names), None)
     return chunks
 
 
-def _may_end_open(chunks: Sequence[Sequence[pa.Array]]) -> bool:
+def _open_csv(stream: BinaryIO, delimiter: str, names: Sequence[str]) -> pa_csv.CSVStreamingReader:
+    return pa_csv.open_csv(
+        stream,
+        read_options=pa_csv.ReadOptions(column_names=list(names), block_size=_BLOCK),
+        parse_options=pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=pa_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+        ),
+    )
+
+
+def _may_end_open(chunks: Sequence[Sequence[TextChunk]]) -> bool:
     """Whether the last cell spans lines: perhaps an unclosed quotation mark has swallowed the rest of the file."""
     last = next((chunk[-1] for chunk in reversed(chunks) if len(chunk[-1])), None)
     return last is not None and any(end in last[-1].as_py() for end in "\r\n")
@@ -208,7 +227,7 @@ def _refuse_records(text: TextSource, delimiter: str, width: int, error: pa.Arro
         if not record.closed:
             raise MalformedError(
                 f"line {record.line:,}: a quotation mark is never closed",
-                [Fault(row=row, line=record.line, message="a quotation mark is never closed")],
+                [Fault(line=record.line, message="a quotation mark is never closed")],
             ) from error
         if len(record.cells) == width:
             continue

@@ -5,24 +5,24 @@ lengthscale. Where cells were missing in training and imputed, a further 0/1 col
 of its own after a number, inside the block of a category.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
 from app.errors import Fault, InvalidRequestError, MalformedError
-from app.tables.cells import BoolArray, Cell, FloatArray, IntArray, describe_number, is_blank, quote
-from app.tables.problems import Problems
-from app.tables.reading import check_cells, json_type
-from app.tables.table import MISSING_LEVEL, UNSEEN_LEVEL, Column, Kind, Table, plain_values
+from app.tables.cells import BLANKS, BoolArray, Cell, FloatArray, IntArray, describe_number, is_blank, quote
+from app.tables.problems import Problems, json_type, list_names, plural
+from app.tables.reading import cells_of, common_length
+from app.tables.table import MISSING_LEVEL, UNSEEN_LEVEL, Column, Kind, Table, plain_matrix
 
 FAR: Final = 1e6
 """What stands in the first column of a block for an unseen level under Unseen.PRIOR: far from every row."""
 
-_NAMED = 10  # levels or columns that a message lists
+T = TypeVar("T")
 
 
 class Unseen(StrEnum):
@@ -141,36 +141,30 @@ class Schema:
             return np.empty((0, self.width))
         if isinstance(rows[0], Mapping):
             return self.encode_columns(self._columns_of_objects(rows))
-        sorts = set(map(type, rows))
-        if not sorts <= {list, tuple} or set(map(len, rows)) != {len(self.features)}:
+        if not set(map(type, rows)) <= {list, tuple} or set(map(len, rows)) != {len(self.features)}:
             self._refuse_row(rows)
+        lists = cast(Sequence[Sequence[Cell]], rows)
         if self.plain:
-            cells = list(chain.from_iterable(rows))
-            values = plain_values(cells)
+            values = plain_matrix(lists)
             if values is not None:
-                return values.reshape(len(rows), len(self.features))
-        return self.encode_columns(dict(zip(self.names, zip(*rows, strict=True), strict=True)))
+                return values
+        return self.encode_columns(
+            {
+                feature.name: [cells[j] for cells in lists]
+                for j, feature in enumerate(self.features)
+                if feature.kind is not Kind.UNUSED
+            }
+        )
 
     def encode_columns(self, columns: Mapping[str, Sequence[Any]]) -> FloatArray:
         """Columns by name, all of one length."""
-        self._require(columns)
-        used = {feature.name: columns[feature.name] for feature in self.used}
-        lengths = {name: len(cells) for name, cells in used.items()}
-        rows = next(iter(lengths.values()), 0)
-        for name, length in lengths.items():
-            if length != rows:
-                first = next(iter(lengths))
-                raise InvalidRequestError(
-                    f"columns differ in length: {first!r} has {rows:,} cells, {name!r} has {length:,}"
-                )
-        for name, cells in used.items():
-            check_cells(name, cells)
+        used = {name: cells_of(name, cells) for name, cells in self._required(columns).items()}
+        rows = common_length(used)
         return self._encode({name: Column(cells=cells) for name, cells in used.items()}, rows, Problems())
 
     def encode_table(self, table: Table) -> FloatArray:
         """A table; errors name its rows and, of a file, the lines."""
-        self._require(table.columns)
-        return self._encode(table.columns, table.rows, Problems(lines=table.lines))
+        return self._encode(self._required(table.columns), table.rows, Problems(lines=table.lines))
 
     def to_json(self) -> dict[str, Any]:
         """A JSON document that `from_json` reads back to an equal schema."""
@@ -196,16 +190,7 @@ class Schema:
             return cls(
                 target=_text(document["target"]),
                 unseen=Unseen(document["unseen"]),
-                features=tuple(
-                    Feature(
-                        name=_text(feature["name"]),
-                        kind=Kind(feature["kind"]),
-                        levels=tuple(_text(level) for level in feature["levels"]),
-                        fill=None if feature["fill"] is None else float(feature["fill"]),
-                        indicator=bool(feature["indicator"]),
-                    )
-                    for feature in document["features"]
-                ),
+                features=tuple(_feature_from_json(feature) for feature in document["features"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise MalformedError(f"this is not a table schema: {error!r}") from error
@@ -230,21 +215,30 @@ class Schema:
             )
         return inputs
 
-    def _require(self, columns: Mapping[str, Any]) -> None:
+    def _required(self, columns: Mapping[str, T]) -> dict[str, T]:
+        """The columns of the used features. Blanks around a name do not count, as in training."""
+        if any(feature.name not in columns for feature in self.used):
+            columns = {name.strip(BLANKS): cells for name, cells in columns.items()}
         absent = [feature.name for feature in self.used if feature.name not in columns]
         if absent:
+            needed = list_names([feature.name for feature in self.used])
             raise InvalidRequestError(
-                f"{plural(len(absent), 'column')} missing: {list_names(absent)}; "
-                f"the model needs {list_names([feature.name for feature in self.used])}",
+                f"{plural(len(absent), 'column')} missing: {list_names(absent)}; the model needs {needed}",
                 [Fault(column=name, message="the column is missing") for name in absent],
             )
+        return {feature.name: columns[feature.name] for feature in self.used}
 
     def _columns_of_objects(self, rows: Sequence[Any]) -> dict[str, list[Cell]]:
+        names = [feature.name for feature in self.used]
         try:
-            return {feature.name: [row[feature.name] for row in rows] for feature in self.used}
-        except (KeyError, TypeError):
-            self._refuse_row(rows)
-            raise
+            return {name: [row[name] for row in rows] for name in names}
+        except (KeyError, TypeError):  # a name with blanks around it, or a row that is wrong
+            trimmed = [
+                {name.strip(BLANKS): cell for name, cell in row.items()} if isinstance(row, Mapping) else row
+                for row in rows
+            ]
+            self._refuse_row(trimmed)
+            return {name: [row[name] for row in trimmed] for name in names}
 
     def _refuse_row(self, rows: Sequence[Any]) -> None:
         """Raises for the first row that is of another sort, too short or too long, or without a column."""
@@ -308,15 +302,20 @@ def _describe_level(cell: Cell, levels: Sequence[str]) -> str:
     return f"{quote(cell)} was not seen in training; known are {list_names(levels)}"
 
 
-def list_names(names: Sequence[str]) -> str:
-    """Names in quotes, the first ten and how many more."""
-    shown = ", ".join(repr(name) for name in names[:_NAMED])
-    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED:,} more"
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 column`, `2 columns`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def _feature_from_json(document: Mapping[str, Any]) -> Feature:
+    kind, fill, indicator = Kind(document["kind"]), document["fill"], document["indicator"]
+    levels = tuple(_text(level) for level in document["levels"])
+    if (kind is Kind.CATEGORY) != bool(levels) or len(set(levels)) != len(levels):
+        raise ValueError(f"levels {levels!r} of a {kind}")
+    if not isinstance(indicator, bool) or (fill is not None and not math.isfinite(fill)):
+        raise ValueError(f"fill {fill!r}, indicator {indicator!r}")
+    return Feature(
+        name=_text(document["name"]),
+        kind=kind,
+        levels=levels,
+        fill=None if fill is None else float(fill),
+        indicator=indicator,
+    )
 
 
 def _text(value: object) -> str:

@@ -7,11 +7,14 @@ says how to read it, so a small table is never misread.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import chain
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from app.errors import MalformedError
 from app.tables.cells import (
     BLANKS,
     Cell,
@@ -19,11 +22,13 @@ from app.tables.cells import (
     IntArray,
     Levels,
     Numbers,
+    Texts,
     cell_text,
     parse_cells,
     parse_levels,
     parse_numbers,
     texts_of,
+    to_numpy,
 )
 from app.tables.source import TextSource
 
@@ -48,7 +53,7 @@ class Column:
 
     __slots__ = ("_cells", "_levels", "_numbers", "_texts")
 
-    def __init__(self, *, texts: pa.ChunkedArray | None = None, cells: Sequence[Cell] | None = None) -> None:
+    def __init__(self, *, texts: "Texts | None" = None, cells: Sequence[Cell] | None = None) -> None:
         self._texts = texts
         self._cells = cells
         self._numbers: Numbers | None = None if cells is None else _plain_numbers(cells)
@@ -60,7 +65,7 @@ class Column:
         return 0 if self._texts is None else len(self._texts)
 
     @property
-    def texts(self) -> pa.ChunkedArray:
+    def texts(self) -> Texts:
         """The cells as text, null where JSON has null."""
         if self._texts is None:
             self._texts = texts_of(self._cells or ())
@@ -85,9 +90,9 @@ class Column:
         index = {level: place for place, level in enumerate(levels)}
         if self._cells is not None:
             return np.array([_place(cell, index) for cell in self._cells], dtype=np.int64)
-        found = pc.index_in(self.levels.names, value_set=pa.array(levels, pa.string()))
-        by_code = np.append(pc.fill_null(found, UNSEEN_LEVEL).to_numpy(zero_copy_only=False), MISSING_LEVEL)
-        result: IntArray = by_code.astype(np.int64)[self.levels.codes]  # code -1 is the last entry: missing
+        found: Any = pc.index_in(self.levels.names, value_set=pa.array(levels, pa.string()))
+        by_code = np.append(to_numpy(pc.fill_null(found, UNSEEN_LEVEL)), MISSING_LEVEL).astype(np.int64)
+        result: IntArray = by_code[self.levels.codes]  # code -1 is the last entry: missing
         return result
 
     def take(self, rows: IntArray) -> "Column":
@@ -95,7 +100,7 @@ class Column:
         if self._cells is not None:
             cells = self._cells
             return Column(cells=[cells[row] for row in rows.tolist()])
-        taken = Column(texts=self.texts.take(pa.array(rows)))
+        taken = Column(texts=self.texts.take(rows))
         if self._numbers is not None and not len(self._numbers.bad):
             taken._numbers = replace(
                 self._numbers, values=self._numbers.values[rows], missing=self._numbers.missing[rows]
@@ -108,8 +113,7 @@ class Column:
         """The cell as it came."""
         if self._cells is not None:
             return self._cells[row]
-        text: str | None = self.texts[row].as_py()
-        return text
+        return self.texts[row].as_py()
 
     def guess(self) -> Kind:
         """NUMBER if every cell that is not missing, or at least 90% of them, is meant as a number."""
@@ -142,24 +146,24 @@ def _spellings(cell: float) -> Iterator[str]:
 
 
 def _plain_numbers(cells: Sequence[Cell]) -> Numbers | None:
-    """JSON numbers without the detour over text; None unless every cell is a finite number."""
-    values = plain_values(cells)
+    """JSON numbers, quickly; None unless every cell is a finite number."""
+    values = plain_matrix([cells])
     if values is None:
         return None
-    return Numbers(
-        values=values, missing=np.zeros(len(values), dtype=np.bool_), bad=np.empty(0, dtype=np.int64), meant=0
-    )
+    rows = len(cells)
+    return Numbers(values=values[0], missing=np.zeros(rows, dtype=np.bool_), bad=np.empty(0, dtype=np.int64), meant=0)
 
 
-def plain_values(cells: Sequence[Cell]) -> FloatArray | None:
-    """The cells as float64 if all are finite JSON numbers, else None."""
-    if not set(map(type, cells)) <= {int, float}:
+def plain_matrix(rows: Sequence[Sequence[Cell]]) -> FloatArray | None:
+    """Rows of one length as (m, p) float64 if every cell is a finite JSON number, else None."""
+    if not set(map(type, chain.from_iterable(rows))) <= {int, float}:
         return None
+    numbers = cast(Iterable[Sequence[float]], rows)  # the line above has looked at every cell
     try:
-        values = np.fromiter(cells, dtype=np.float64, count=len(cells))  # type: ignore[arg-type]  # checked above
-    except OverflowError:
+        values = np.fromiter(chain.from_iterable(numbers), dtype=np.float64, count=len(rows) * len(rows[0]))
+    except OverflowError:  # an integer past float64
         return None
-    return values if np.isfinite(values).all() else None
+    return values.reshape(len(rows), -1) if np.isfinite(values).all() else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -172,10 +176,10 @@ class Table:
     source: TextSource | None = None
     delimiter: str = field(default=",")
 
-    def take(self, rows: IntArray) -> "Table":
-        """These rows of the named columns, without the file: row numbers are then those of the new table."""
-        columns = {name: column.take(rows) for name, column in self.columns.items()}
-        return Table(names=self.names, columns=columns, rows=len(rows))
+    def take(self, rows: IntArray, names: Iterable[str]) -> "Table":
+        """These rows of these columns, without the file: row numbers are then those of the new table."""
+        columns = {name: self.columns[name].take(rows) for name in names}
+        return Table(names=tuple(columns), columns=columns, rows=len(rows))
 
     def line(self, row: int) -> int | None:
         """The 1-based line of the file on which a data row starts; None for JSON. Reads the file again: O(file)."""
@@ -188,9 +192,12 @@ class Table:
         if self.source is None or not wanted:
             return found
         last = max(wanted)
-        for row, record in enumerate(self.source.records(self.delimiter), start=-1):
-            if row in wanted:
-                found[row] = record.line
-            if row >= last:
-                break
+        try:
+            for row, record in enumerate(self.source.records(self.delimiter), start=-1):
+                if row in wanted:
+                    found[row] = record.line
+                if row >= last:
+                    break
+        except MalformedError:  # a cell too long for the slow reader: lines below it stay unknown
+            pass
         return found
