@@ -22,30 +22,36 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="PURSUIT_", env_ignore_empty=True, frozen=True, extra="ignore")
 
-    data_dir: Path = Field(Path("pursuit-data"), description="Where the embedded store and uploads in flight live.")
+    data_dir: Path = Field(
+        default=Path("pursuit-data"), description="Where the embedded store and uploads in flight live."
+    )
     database_url: str | None = Field(
-        None, description="SQLAlchemy URL of SQLite or PostgreSQL; by default pursuit.db in the data directory."
+        default=None, description="SQLAlchemy URL of SQLite or PostgreSQL; by default pursuit.db in the data directory."
     )
     artefact_url: str | None = Field(
-        None, description="file:// URL or path of the artefact store; by default blobs in the data directory."
+        default=None, description="file:// URL or path of the artefact store; by default blobs in the data directory."
     )
-    host: str = Field("127.0.0.1", description="Address the API listens on.")
-    port: int = Field(8000, ge=0, le=65535, description="Port the API listens on; 0 takes a free one.")
-    workers: int = Field(1, ge=0, description="Worker processes that `pursuit serve` starts.")
+    host: str = Field(default="127.0.0.1", description="Address the API listens on.")
+    port: int = Field(default=8000, ge=0, le=65535, description="Port the API listens on; 0 takes a free one.")
+    workers: int = Field(default=1, ge=0, description="Worker processes that `pursuit serve` starts.")
     threads: Positive | None = Field(
-        None, description="Linear algebra threads of one training; by default the cores divided by the workers."
+        default=None, description="Linear algebra threads of one training; by default the cores divided by the workers."
     )
-    max_upload_bytes: Positive = Field(1024 * MIB, description="Largest table that may be sent to /train.")
-    max_body_bytes: Positive = Field(64 * MIB, description="Largest body of any other request, and of JSON.")
-    max_rows: Positive = Field(5_000_000, description="Most rows of a training table.")
-    max_columns: Positive = Field(1_000, description="Most columns of a training table.")
-    max_basis_size: Positive = Field(4_000, description="Most basis vectors one may ask for.")
-    cache_models: Positive = Field(64, description="Most models kept in memory by one API process.")
-    cache_bytes: Positive = Field(1024 * MIB, description="Most memory for the models kept.")
-    lease_seconds: Seconds = Field(60.0, description="After this long without a sign of life a job is taken over.")
-    poll_seconds: Seconds = Field(0.5, description="How often an idle worker looks for a job.")
-    log_format: Literal["text", "json"] = Field("text", description="Log lines for people or for machines.")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    max_upload_bytes: Positive = Field(default=1024 * MIB, description="Largest table that may be sent to /train.")
+    max_body_bytes: Positive = Field(default=64 * MIB, description="Largest body of any other request, and of JSON.")
+    max_rows: Positive = Field(default=5_000_000, description="Most rows of a training table.")
+    max_columns: Positive = Field(default=1_000, description="Most columns of a training table.")
+    max_basis_size: Positive = Field(default=4_000, description="Most basis vectors one may ask for.")
+    cache_models: Positive = Field(default=64, description="Most models kept in memory by one API process.")
+    cache_bytes: Positive = Field(default=1024 * MIB, description="Most memory for the models kept.")
+    lease_seconds: Seconds = Field(
+        default=60.0, description="After this long without a sign of life a job is taken over."
+    )
+    poll_seconds: Seconds = Field(default=0.5, description="How often an idle worker looks for a job.")
+    log_format: Literal["text", "json"] = Field(default="text", description="Log lines for people or for machines.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Least level that is logged."
+    )
 
     @field_validator("artefact_url")
     @classmethod

@@ -1,8 +1,8 @@
 """The one table from error class to status, and the body of every refusal: `application/problem+json` (RFC 9457).
 
-    {"type": "/problems/invalid-request", "title": "Invalid request", "status": 422, "detail": "...",
-     "instance": "/train", "errors": [{"row": 17, "line": 19, "column": "x", "value": "?", "message": "..."}],
-     "error_count": 1}
+{"type": "/problems/invalid-request", "title": "Invalid request", "status": 422, "detail": "...",
+ "instance": "/train", "errors": [{"row": 17, "line": 19, "column": "x", "value": "?", "message": "..."}],
+ "error_count": 1}
 """
 
 import logging
@@ -109,10 +109,10 @@ async def refuse_parameters(request: Request, error: Exception) -> Response:
     """A path or query parameter that FastAPI could not read."""
     assert isinstance(error, RequestValidationError)  # registered for this class only
     errors: list[dict[str, object]] = [
-        {"field": ".".join(str(part) for part in fault["loc"][1:]), "message": fault["msg"]}
+        {"column": ".".join(str(part) for part in fault["loc"][1:]), "message": fault["msg"]}
         for fault in error.errors()
     ]
-    detail = "; ".join(f"{fault['field']}: {fault['message']}" for fault in errors)
+    detail = "; ".join(f"{fault['column']}: {fault['message']}" for fault in errors)
     return problem(request, 422, "Invalid request", detail, errors=errors[:20], total=len(errors))
 
 

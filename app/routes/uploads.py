@@ -5,13 +5,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from anyio import to_thread
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from app.errors import InvalidRequestError, MalformedError, TooLargeError
+from app.errors import InvalidRequestError, MalformedError, TooLargeError, UnavailableError
+
+if TYPE_CHECKING:
+    from python_multipart.multipart import MultipartCallbacks
 
 MOST_SPEC_BYTES = 1 << 20
 _WRITE_BYTES = 1 << 20
@@ -50,20 +53,25 @@ async def receive_upload(content_type: str, pieces: AsyncIterator[bytes], file: 
         async for piece in pieces:
             parser.write(piece)
             if len(form.waiting) >= _WRITE_BYTES:
-                await to_thread.run_sync(file.write, form.take())
+                await to_thread.run_sync(_store, file, form.take())
         parser.finalize()
     except FormParserError as error:
         raise MalformedError(f"the body is not the form its Content-Type says: {error}") from error
-    await to_thread.run_sync(file.write, form.take())
-    file.flush()
+    await to_thread.run_sync(_store, file, form.take())
     if not form.ended:
         raise MalformedError("the form ends in the middle: its closing boundary is missing")
     if "file" not in form.seen:
         got = f"; got the parts {', '.join(form.seen)}" if form.seen else ""
         raise InvalidRequestError(f"there is no file: send the table as the form part `file`{got}")
-    return Upload(
-        path=Path(file.name), filename=form.filename, spec=bytes(form.spec) if "spec" in form.seen else None
-    )
+    return Upload(path=Path(file.name), filename=form.filename, spec=bytes(form.spec) if "spec" in form.seen else None)
+
+
+def _store(file: IO[bytes], data: bytes) -> None:
+    try:
+        file.write(data)
+        file.flush()
+    except OSError as error:
+        raise UnavailableError(f"the upload cannot be stored: {error.strerror or error}") from error
 
 
 class _Form:
@@ -80,7 +88,7 @@ class _Form:
         self._disposition = b""
         self._part = ""
 
-    def callbacks(self) -> dict[str, object]:
+    def callbacks(self) -> "MultipartCallbacks":
         """What `MultipartParser` calls."""
         return {
             "on_part_begin": self._begin,

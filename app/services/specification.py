@@ -85,7 +85,9 @@ class SpecBody(_Body):
     target: Text | None = Field(None, description="Column to predict; by default the last.")
     features: list[Text] | None = Field(None, description="Columns to use; by default all others.")
     method: Method = Field(Method.BATCH, description="How basis vectors are chosen.")
-    basis_size: Annotated[Annotated[Whole, Field(ge=1)] | None, BeforeValidator(_auto), PlainSerializer(_spell_basis_size)] = Field(
+    basis_size: Annotated[
+        Annotated[Whole, Field(ge=1)] | None, BeforeValidator(_auto), PlainSerializer(_spell_basis_size)
+    ] = Field(
         None,
         description='How many basis vectors, or "auto": stop where the criterion stops paying.',
         json_schema_extra={"anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}], "default": "auto"},
@@ -175,7 +177,7 @@ def _fault(detail: ErrorDetails) -> Fault:
     path = ".".join(str(part) for part in detail["loc"])
     value: Any = detail["input"]
     if detail["type"] == "extra_forbidden":
-        inside = {"adapt": AdaptationBody, "hyperparameters": HyperparametersBody}
+        inside: dict[str, type[BaseModel]] = {"adapt": AdaptationBody, "hyperparameters": HyperparametersBody}
         model = inside.get(str(detail["loc"][0]), SpecBody) if len(detail["loc"]) > 1 else SpecBody
         known = list(model.model_fields)
         close = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1)

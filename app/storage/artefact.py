@@ -30,7 +30,7 @@ METADATA_KEY = "pursuit"
 
 _MAY_BE_INFINITE = frozenset({"input_scale"})  # of a column that was constant in training
 
-_PARTS = ("schema", "spec", "hyperparameters", "report", "basis_rows", "gains")
+_PARTS = ("schema", "spec", "hyperparameters", "report", "basis_columns", "basis_rows", "gains")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -38,16 +38,17 @@ class ModelArtefact:
     """All there is to know about one published model.
 
     posterior: what predicts. schema: how columns become inputs, as JSON. spec: what was asked, as JSON.
-    hyperparameters: by column, as JSON. basis_rows: (d,) 0-based row numbers of the upload, in the order chosen;
-    gains: (d,) what the criterion said of each. report: as the job showed it.
+    hyperparameters: by column, as JSON. basis_columns: (p,) names of the inputs. basis_rows: (d,) 0-based row numbers
+    of the upload, in the order chosen; gains: (d,) what the criterion said of each, None for a method without. report: as the job showed it.
     """
 
     posterior: SparsePosterior
     schema: dict[str, Any]
     spec: dict[str, Any]
     hyperparameters: dict[str, Any]
+    basis_columns: tuple[str, ...]
     basis_rows: tuple[int, ...]
-    gains: tuple[float, ...]
+    gains: tuple[float | None, ...]
     report: dict[str, Any]
 
 
@@ -79,6 +80,7 @@ def load(data: bytes) -> ModelArtefact:
         spec=document["spec"],
         hyperparameters=document["hyperparameters"],
         report=document["report"],
+        basis_columns=tuple(document["basis_columns"]),
         basis_rows=tuple(document["basis_rows"]),
         gains=tuple(document["gains"]),
     )

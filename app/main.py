@@ -1,0 +1,123 @@
+"""Builds the API application and owns what lives as long as it does. No logic of its own.
+
+`create_app` is for any ASGI server; start it with OPENBLAS_NUM_THREADS=1: requests are small, and the cores belong
+to training.
+"""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import FastAPI
+
+from app.database import Database
+from app.routes import errors, health, jobs, models, predict, train
+from app.routes.answers import ProblemBody
+from app.routes.middleware import RequestContext
+from app.routes.state import Services
+from app.services.jobs import Jobs
+from app.services.models import Models
+from app.services.prediction import Predictions
+from app.services.readiness import Readiness
+from app.services.specification import SpecBody
+from app.services.training import Training
+from app.settings import Settings, available_cores
+from app.storage.blobs import LocalBlobStore
+from app.tables import Limits
+
+_STALE_SECONDS = 86_400.0
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """The API for these settings (by default those of the environment). Opens nothing before it starts to serve."""
+    settings = settings or Settings()
+    database = Database(settings.database)
+    app = FastAPI(
+        title="Pursuit",
+        summary="Regression with honest error bars, as a service",
+        version=_version(),
+        lifespan=_lifespan,
+    )
+    app.state.database = database
+    app.state.services = _services(settings, database)
+    app.router.routes.insert(0, predict.route)
+    for module in (train, jobs, models, health):
+        app.include_router(module.router)
+    errors.install(app)
+    app.add_middleware(RequestContext)
+    _describe(app)
+    return app
+
+
+def _services(settings: Settings, database: Database) -> Services:
+    blobs = LocalBlobStore(settings.artefacts)
+    limits = Limits(bytes=2 * settings.max_upload_bytes, rows=settings.max_rows, columns=settings.max_columns)
+    predictions = Predictions(
+        database, blobs, most_models=settings.cache_models, most_bytes=settings.cache_bytes, limits=limits
+    )
+    return Services(
+        settings=settings,
+        training=Training(
+            database=database,
+            blobs=blobs,
+            limits=limits,
+            most_basis=settings.max_basis_size,
+            scratch=settings.uploads,
+        ),
+        jobs=Jobs(database),
+        models=Models(database, blobs, changed=predictions.forget),
+        predictions=predictions,
+        readiness=Readiness(database, blobs),
+        heavy=CapacityLimiter(max(2, available_cores())),
+    )
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    settings: Settings = app.state.services.settings
+    await to_thread.run_sync(_prepare, settings.uploads, app.state.database)
+    try:
+        yield
+    finally:
+        await to_thread.run_sync(app.state.database.close)
+
+
+def _prepare(scratch: Path, database: Database) -> None:
+    """The directory for uploads, without what an earlier life left in it; the database at the newest schema."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    for left in scratch.iterdir():
+        if time.time() - left.stat().st_mtime > _STALE_SECONDS:
+            rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+    database.migrate()
+
+
+def _describe(app: FastAPI) -> None:
+    """Complete the OpenAPI document with what is not declared to FastAPI: the raw-body routes and shared bodies."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = generate()
+            schemas = document.setdefault("components", {}).setdefault("schemas", {})
+            for body in (ProblemBody, SpecBody):
+                described = body.model_json_schema(ref_template="#/components/schemas/{model}")
+                schemas.update(described.pop("$defs", {}))
+                schemas[body.__name__] = described
+            schemas.update(predict.SCHEMAS)
+            document["paths"] = {**predict.PATHS, **document["paths"]}
+            app.openapi_schema = document
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way
+
+
+def _version() -> str:
+    try:
+        return version("pursuit-gp")
+    except PackageNotFoundError:
+        return "0+unknown"

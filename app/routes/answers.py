@@ -1,0 +1,62 @@
+"""What routes answer with: JSON by orjson, times as RFC 3339, problems in the OpenAPI document."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from app.routes.errors import PROBLEM
+
+
+class FaultBody(BaseModel):
+    """One place that is wrong."""
+
+    message: str
+    row: int | None = Field(None, description="0-based data row.")
+    line: int | None = Field(None, description="1-based line of the file.")
+    column: str | None = Field(None, description="Column of the table, or field of the request.")
+    value: str | None = Field(None, description="What was found there.")
+
+
+class ProblemBody(BaseModel):
+    """A refusal (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    errors: list[FaultBody] | None = Field(None, description="The first 20 places.")
+    error_count: int | None = Field(None, description="How many places there are in all.")
+
+
+_MEANING = {
+    400: "The bytes are not what they claim to be",
+    404: "There is no such thing",
+    409: "The state of the thing forbids it",
+    413: "A limit is passed",
+    415: "A content type that is not read here",
+    422: "Understood, but a field, a column or a cell is wrong",
+    503: "The database or the store does not answer; try again",
+}
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route for these refusals."""
+    content = {PROBLEM: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}}
+    return {status: {"description": _MEANING[status], "content": content} for status in statuses}
+
+
+def json_answer(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """`content` as JSON; numpy arrays are written as lists, floats in their shortest form."""
+    body = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+    return Response(body, status_code=status, media_type="application/json", headers=headers)
+
+
+def rfc3339(seconds: float | None) -> str | None:
+    """Seconds since 1970 as a time in UTC, to the millisecond."""
+    if seconds is None:
+        return None
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

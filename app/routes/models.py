@@ -1,0 +1,247 @@
+"""`/models`: list, look, promote, roll back, download, delete."""
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from app.routes.answers import json_answer, problems, rfc3339
+from app.routes.bodies import JSON, expect_media_type, read_body
+from app.routes.state import in_heavy_thread, in_thread, services
+from app.services.decoding import decode
+from app.storage.artefact import ModelArtefact
+from app.storage.catalog import LATEST, Model, Version
+
+router = APIRouter(tags=["models"])
+
+Name = Annotated[str, Path(description="Name of the model.")]
+Number = Annotated[int, Path(description="Number of the version.", ge=1)]
+Limit = Annotated[int, Query(ge=1, le=500)]
+Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
+Force = Annotated[bool, Query(description="Delete even what an alias points at, and the alias with it.")]
+
+
+class VersionBody(BaseModel):
+    """A published version in a list."""
+
+    version: int
+    created_at: str
+    size_bytes: int
+    job: str | None
+    aliases: list[str]
+    summary: dict[str, Any] = Field(description="Rows, basis size, target and scores.")
+
+
+class ModelBody(BaseModel):
+    """A model in a list."""
+
+    name: str
+    created_at: str
+    latest: int
+    versions: int = Field(description="How many versions there are.")
+    aliases: dict[str, int]
+
+
+class ModelsBody(BaseModel):
+    """A page of models, by name."""
+
+    models: list[ModelBody]
+    next_cursor: str | None
+
+
+class ModelVersionsBody(BaseModel):
+    """A model and a page of its versions, the newest first."""
+
+    name: str
+    created_at: str
+    latest: int
+    aliases: dict[str, int]
+    versions: list[VersionBody]
+    next_cursor: str | None
+
+
+class VersionDetailBody(VersionBody):
+    """All that a version knows of itself."""
+
+    model: str
+    target: str
+    features: list[dict[str, Any]]
+    spec: dict[str, Any]
+    hyperparameters: dict[str, Any] = Field(description="In standardized units; lengthscales by column.")
+    basis: list[list[float]] = Field(description="(d, p): basis rows in raw units; categories as 0 and 1.")
+    basis_columns: list[str] = Field(description="(p,): names of the columns of `basis`.")
+    basis_rows: list[int] = Field(description="(d,): 0-based row numbers of the upload, in the order chosen.")
+    gains: list[float | None] = Field(description="(d,): what the criterion said of each; null for a method without.")
+    report: dict[str, Any]
+
+
+class AliasBody(BaseModel):
+    """Where an alias points."""
+
+    model: str
+    alias: str
+    version: int
+
+
+class AliasRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of `PUT /models/{name}/aliases/{alias}`."""
+
+    version: int
+
+
+_ALIAS_REQUEST = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {
+                "schema": {
+                    "type": "object",
+                    "required": ["version"],
+                    "additionalProperties": False,
+                    "properties": {"version": {"type": "integer", "minimum": 1}},
+                },
+                "example": {"version": 2},
+            }
+        },
+    }
+}
+
+
+@router.get(
+    "/models", response_class=Response, summary="List models", responses={200: {"model": ModelsBody}, **problems(422)}
+)
+async def list_models(request: Request, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """By name; `next_cursor` is null on the last page."""
+    found, following = await in_thread(services(request).models.page, limit=limit, cursor=cursor)
+    models = [_model_json(model) | {"versions": model.versions} for model in found]
+    return json_answer({"models": models, "next_cursor": following})
+
+
+@router.get(
+    "/models/{name}",
+    response_class=Response,
+    summary="A model and its versions",
+    responses={200: {"model": ModelVersionsBody}, **problems(404, 422)},
+)
+async def get_model(request: Request, name: Name, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """Its aliases, and its versions with the newest first."""
+    model, versions, following = await in_thread(services(request).models.get, name, limit=limit, cursor=cursor)
+    body = _model_json(model) | {"versions": [_version_json(version) for version in versions]}
+    return json_answer(body | {"next_cursor": following})
+
+
+@router.delete(
+    "/models/{name}", status_code=204, response_class=Response, summary="Delete a model", responses=problems(404, 409)
+)
+async def delete_model(request: Request, name: Name, force: Force = False) -> Response:
+    """All its versions; 409 where an alias other than `latest` points at one, unless forced."""
+    await in_thread(services(request).models.delete_model, name, force=force)
+    return Response(status_code=204)
+
+
+@router.get(
+    "/models/{name}/versions/{version}",
+    response_class=Response,
+    summary="All about a version",
+    responses={200: {"model": VersionDetailBody}, **problems(404, 422)},
+)
+async def get_version(request: Request, name: Name, version: Number) -> Response:
+    """Hyperparameters, lengthscales by column, the basis and how it was chosen, the training's report."""
+    return await in_heavy_thread(request, lambda: _detail(*services(request).models.version(name, version)))
+
+
+@router.delete(
+    "/models/{name}/versions/{version}",
+    status_code=204,
+    response_class=Response,
+    summary="Delete a version",
+    responses=problems(404, 409, 422),
+)
+async def delete_version(request: Request, name: Name, version: Number, force: Force = False) -> Response:
+    """Its number is never used again; 409 where an alias other than `latest` points at it, unless forced."""
+    await in_thread(services(request).models.delete_version, name, version, force=force)
+    return Response(status_code=204)
+
+
+@router.get(
+    "/models/{name}/versions/{version}/artefact",
+    response_class=Response,
+    summary="Download a version",
+    responses={
+        200: {"description": "The model as safetensors.", "content": {"application/octet-stream": {}}},
+        **problems(404, 422),
+    },
+)
+async def get_artefact(request: Request, name: Name, version: Number) -> Response:
+    """Arrays and one JSON document; nothing in it can run."""
+    found, data = await in_thread(services(request).models.artefact, name, version)
+    headers = {"Content-Disposition": f'attachment; filename="{found.model}-{found.version}.safetensors"'}
+    return Response(data, media_type="application/octet-stream", headers=headers)
+
+
+@router.put(
+    "/models/{name}/aliases/{alias}",
+    response_class=Response,
+    summary="Point an alias at a version",
+    responses={200: {"model": AliasBody}, **problems(400, 404, 415, 422)},
+    openapi_extra=_ALIAS_REQUEST,
+)
+async def put_alias(request: Request, name: Name, alias: str) -> Response:
+    """Promote or roll back: `champion` is what the plain name then means."""
+    expect_media_type(request, JSON)
+    body = decode(await read_body(request, services(request).settings.max_body_bytes), AliasRequest)
+    found = await in_thread(services(request).models.put_alias, name, alias, body.version)
+    return json_answer({"model": found.model, "alias": alias, "version": found.version})
+
+
+@router.delete(
+    "/models/{name}/aliases/{alias}",
+    status_code=204,
+    response_class=Response,
+    summary="Remove an alias",
+    responses=problems(404, 409),
+)
+async def delete_alias(request: Request, name: Name, alias: str) -> Response:
+    """The version it points at stays."""
+    await in_thread(services(request).models.delete_alias, name, alias)
+    return Response(status_code=204)
+
+
+def _model_json(model: Model) -> dict[str, object]:
+    return {
+        "name": model.name,
+        "created_at": rfc3339(model.created_at),
+        "latest": model.aliases[LATEST],
+        "aliases": model.aliases,
+    }
+
+
+def _version_json(version: Version) -> dict[str, object]:
+    return {
+        "version": version.version,
+        "created_at": rfc3339(version.created_at),
+        "size_bytes": version.size,
+        "job": version.job_id,
+        "aliases": version.aliases,
+        "summary": version.summary,
+    }
+
+
+def _detail(version: Version, model: ModelArtefact) -> Response:
+    return json_answer(
+        _version_json(version)
+        | {
+            "model": version.model,
+            "target": model.schema["target"],
+            "features": model.schema["features"],
+            "spec": model.spec,
+            "hyperparameters": model.hyperparameters,
+            "basis": model.posterior.basis,
+            "basis_columns": model.basis_columns,
+            "basis_rows": model.basis_rows,
+            "gains": model.gains,
+            "report": model.report,
+        }
+    )

@@ -1,0 +1,49 @@
+"""How a route reaches the services, and the threads they run in."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
+
+from anyio import CapacityLimiter, to_thread
+from starlette.requests import Request
+
+from app.services.jobs import Jobs
+from app.services.models import Models
+from app.services.prediction import Predictions
+from app.services.readiness import Readiness
+from app.services.training import Training
+from app.settings import Settings
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """One of each for an application; `heavy` bounds the threads that read tables or predict many rows."""
+
+    settings: Settings
+    training: Training
+    jobs: Jobs
+    models: Models
+    predictions: Predictions
+    readiness: Readiness
+    heavy: CapacityLimiter
+
+
+def services(request: Request) -> Services:
+    """The services of the application that this request came to."""
+    found = request.app.state.services
+    if not isinstance(found, Services):
+        raise TypeError(f"the application's state holds {type(found).__name__} where its services should be")
+    return found
+
+
+async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run what waits for the database or the disk in a thread of the default pool."""
+    return await to_thread.run_sync(lambda: work(*args, **kwargs))
+
+
+async def in_heavy_thread(request: Request, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run what computes for long in one of a few threads, so that light requests never wait behind it."""
+    return await to_thread.run_sync(lambda: work(*args, **kwargs), limiter=services(request).heavy)

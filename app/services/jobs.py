@@ -1,0 +1,65 @@
+"""What one may ask about jobs, and the one thing one may do to them: cancel."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from app.database import Database, now
+from app.errors import InvalidRequestError
+from app.jobs import queue
+from app.jobs.job import Job, JobState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobView:
+    """A job, how many are in front of it (0 unless queued), and the database's clock when it was read."""
+
+    job: Job
+    position: int
+    now: float
+
+
+class Jobs:
+    """Jobs as the API shows them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def get(self, job_id: str) -> JobView:
+        """One job. Raises NotFoundError."""
+        with self._database.read() as connection:
+            return view(connection, queue.get(connection, job_id))
+
+    def page(
+        self, *, state: str | None, model: str | None, limit: int, cursor: str | None
+    ) -> tuple[Sequence[JobView], str | None]:
+        """Jobs, the newest first, and the cursor of the next page (None at the end)."""
+        wanted = None if state is None else _state(state)
+        with self._database.read() as connection:
+            jobs, following = queue.list_jobs(connection, state=wanted, model=model, limit=limit, cursor=cursor)
+            places = queue.positions(connection, jobs)
+            clock = _clock(connection)
+            return [JobView(job=job, position=places[job.id], now=clock) for job in jobs], following
+
+    def cancel(self, job_id: str) -> JobView:
+        """Ask for a job's end: a queued one is cancelled at once, a running one in a moment. Raises NotFoundError."""
+        with self._database.write() as connection:
+            return view(connection, queue.request_cancel(connection, job_id))
+
+
+def view(connection: Connection, job: Job) -> JobView:
+    """A job with its place in the queue."""
+    return JobView(job=job, position=queue.position(connection, job), now=_clock(connection))
+
+
+def _clock(connection: Connection) -> float:
+    return float(connection.execute(select(now())).scalar_one())
+
+
+def _state(text: str) -> JobState:
+    try:
+        return JobState(text)
+    except ValueError:
+        known = ", ".join(state.value for state in JobState)
+        raise InvalidRequestError(f"state: expected one of {known}; got {text!r}") from None

@@ -1,0 +1,66 @@
+"""Published models: what there is, what a version knows of itself, aliases, deletion."""
+
+from collections.abc import Callable, Sequence
+
+from app.database import Database
+from app.storage import artefact, catalog
+from app.storage.artefact import ModelArtefact
+from app.storage.blobs import BlobStore
+from app.storage.catalog import Model, Version
+
+
+class Models:
+    """The catalogue as the API shows it. changed: called after every change, so that caches can forget."""
+
+    def __init__(self, database: Database, blobs: BlobStore, *, changed: Callable[[], None]) -> None:
+        self._database = database
+        self._blobs = blobs
+        self._changed = changed
+
+    def page(self, *, limit: int, cursor: str | None) -> tuple[Sequence[Model], str | None]:
+        """Models by name, and the cursor of the next page (None at the end)."""
+        with self._database.read() as connection:
+            return catalog.list_models(connection, limit=limit, cursor=cursor)
+
+    def get(self, name: str, *, limit: int, cursor: str | None) -> tuple[Model, Sequence[Version], str | None]:
+        """A model with a page of its versions, the newest first. Raises NotFoundError."""
+        with self._database.read() as connection:
+            found = catalog.get_model(connection, name)
+            versions, following = catalog.list_versions(connection, name, limit=limit, cursor=cursor)
+            return found, versions, following
+
+    def version(self, name: str, version: int) -> tuple[Version, ModelArtefact]:
+        """A version with all its artefact says. Raises NotFoundError, BrokenArtefactError."""
+        found, data = self.artefact(name, version)
+        return found, artefact.load(data)
+
+    def artefact(self, name: str, version: int) -> tuple[Version, bytes]:
+        """A version's artefact as it is stored. Raises NotFoundError."""
+        with self._database.read() as connection:
+            found = catalog.get_version(connection, name, version)
+        return found, self._blobs.read(found.artefact)
+
+    def put_alias(self, name: str, alias: str, version: int) -> Version:
+        """Point an alias at a version. Raises NotFoundError, InvalidRequestError for a name that is none."""
+        with self._database.write() as connection:
+            found = catalog.put_alias(connection, model=name, alias=alias, version=version)
+        self._changed()
+        return found
+
+    def delete_alias(self, name: str, alias: str) -> None:
+        """Raises NotFoundError; ConflictError for `latest`."""
+        with self._database.write() as connection:
+            catalog.delete_alias(connection, model=name, alias=alias)
+        self._changed()
+
+    def delete_version(self, name: str, version: int, *, force: bool) -> None:
+        """Raises NotFoundError; ConflictError where an alias other than `latest` points at it, unless forced."""
+        with self._database.write() as connection:
+            catalog.delete_version(connection, model=name, version=version, force=force)
+        self._changed()
+
+    def delete_model(self, name: str, *, force: bool) -> None:
+        """Raises NotFoundError; ConflictError where it has aliases other than `latest`, unless forced."""
+        with self._database.write() as connection:
+            catalog.delete_model(connection, model=name, force=force)
+        self._changed()

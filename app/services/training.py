@@ -1,0 +1,237 @@
+"""Training: what the API does to submit it, what the child does to run it, what the supervisor does to publish it.
+
+    submit   specification and table are read and checked, the design matrix is stored by content, the job is queued
+    run      the stored matrix -> core.train, with progress and checkpoints -> the artefact, stored by content
+    publish  the new version, in the transaction that ends the job
+
+The three run in three processes and share nothing but the job's row and the store.
+"""
+
+import math
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from sqlalchemy import Connection
+
+from app.database import Database
+from app.errors import ConflictError
+from app.jobs import queue
+from app.jobs.child import Handler, Reporter, Task
+from app.jobs.job import Job
+from app.services.jobs import JobView, view
+from app.services.specification import SpecBody, core_spec, default_name, read_spec
+from app.storage import artefact, catalog
+from app.storage.blobs import BlobStore
+from app.tables import (
+    Limits,
+    Prepared,
+    Schema,
+    Table,
+    fit_schema,
+    from_columns,
+    from_rows,
+    read_csv,
+    read_prepared,
+    write_prepared,
+)
+from core.data import Dataset
+from core.training import Checkpoint, Progress, TrainResult, train
+
+KIND = "train"
+"""The kind of these jobs in the queue."""
+
+MODELS = "models"
+TABLES = "tables"
+"""Prefixes in the store."""
+
+_READ = 0.02  # share of the whole that reading takes, and publishing
+_PUBLISH = 0.98
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """The API's side. most_basis: the largest basis one may ask for; scratch: a directory for files in the making."""
+
+    database: Database
+    blobs: BlobStore
+    limits: Limits
+    most_basis: int
+    scratch: Path
+
+    def submit_file(self, path: Path, *, filename: str, spec: object, key: str | None = None) -> JobView:
+        """Queue a training on a CSV file. Raises what is wrong with the file or the specification; O(file)."""
+        body = read_spec(spec, max_basis_size=self.most_basis)
+        return self._submit(read_csv(path, limits=self.limits), body, default_name(filename), key)
+
+    def submit_columns(self, columns: Mapping[str, list[Any]], *, spec: object, key: str | None = None) -> JobView:
+        """Queue a training on columns of JSON values."""
+        body = read_spec(spec, max_basis_size=self.most_basis)
+        return self._submit(from_columns(columns, limits=self.limits), body, "model", key)
+
+    def submit_rows(self, rows: list[dict[str, Any]], *, spec: object, key: str | None = None) -> JobView:
+        """Queue a training on rows of JSON values by column."""
+        body = read_spec(spec, max_basis_size=self.most_basis)
+        return self._submit(from_rows(rows, limits=self.limits), body, "model", key)
+
+    def _submit(self, table: Table, body: SpecBody, name: str, key: str | None) -> JobView:
+        schema, prepared = fit_schema(
+            table, target=body.target, features=body.features, missing=body.missing, unseen=body.unseen
+        )
+        core_spec(body, schema.group_names)
+        with TemporaryDirectory(dir=self.scratch) as folder:
+            file = Path(folder, "table.arrow")
+            write_prepared(file, schema, prepared)
+            stored = self.blobs.put(TABLES, ".arrow", file)
+        model = body.model or name
+        payload = {"spec": body.model_dump(mode="json"), "table": stored, "rows": table.rows}
+        with self.database.write() as connection:
+            job, created = queue.submit(
+                connection, kind=KIND, model=model, payload=payload, priority=body.priority, idempotency_key=key
+            )
+            if not created and (job.kind, job.model, dict(job.payload)) != (KIND, model, payload):
+                raise ConflictError(
+                    f"the idempotency key {key!r} was used before, for another request (job {job.id}); "
+                    "use a new key for a new request"
+                )
+            return view(connection, job)
+
+
+def training_handler(blobs: BlobStore) -> Handler:
+    """The child's side: does one training job and returns what `publish` needs."""
+
+    def run(task: Task, reporter: Reporter) -> dict[str, Any]:
+        began = time.perf_counter()
+        listener = _Listener(reporter, float((task.progress or {}).get("fraction") or 0.0))
+        listener.say("reading", 0.0)
+        body = SpecBody.model_validate(task.payload["spec"])
+        schema, prepared = read_prepared(blobs.path(task.payload["table"]))
+        reading = time.perf_counter() - began
+        spec = core_spec(body, schema.group_names)
+        dataset = Dataset(
+            inputs=prepared.inputs,
+            targets=prepared.targets,
+            groups=prepared.groups,
+            indicator=prepared.indicator,
+        )
+        resume = None if task.checkpoint is None else Checkpoint.from_json(dict(task.checkpoint))
+        result = train(dataset, spec, listen=listener, resume=resume)
+        listener.say("publishing", _PUBLISH)
+        report = _report(task, schema, prepared, result, reading)
+        basis_rows = tuple(int(prepared.rows[index]) for index in result.selection.indices)
+        model = artefact.ModelArtefact(
+            posterior=result.posterior,
+            schema=schema.to_json(),
+            spec=body.model_dump(mode="json"),
+            hyperparameters=report["hyperparameters"],
+            basis_columns=schema.column_names,
+            basis_rows=basis_rows,
+            gains=tuple(gain if math.isfinite(gain) else None for gain in result.selection.gains.tolist()),
+            report=report,
+        )
+        data = artefact.save(model)
+        return {"artefact": blobs.put(MODELS, ".safetensors", data), "size": len(data), "report": report}
+
+    return run
+
+
+def publish(connection: Connection, job: Job, outcome: Mapping[str, Any]) -> dict[str, Any]:
+    """The supervisor's side, inside the transaction that ends the job: a new version, and the job's result."""
+    report = outcome["report"]
+    version = catalog.publish(
+        connection,
+        model=job.model,
+        artefact=outcome["artefact"],
+        size=outcome["size"],
+        job_id=job.id,
+        summary={name: report[name] for name in ("rows", "basis_size", "target", "holdout", "leave_one_out")},
+    )
+    return {"model": version.model, "version": version.version, "report": report}
+
+
+class _Listener:
+    """From what `core` says to the job's progress: a share of the whole that never goes back, and the seconds left.
+
+    floor: how far an earlier try had come; the share waits there until this one is as far.
+    """
+
+    def __init__(self, reporter: Reporter, floor: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._reporter = reporter
+        self._shown = floor
+        self._clock = clock
+        self._first: tuple[float, float] | None = None
+        self._last: dict[str, Any] = {}
+
+    def __call__(self, event: Progress | Checkpoint) -> None:
+        if isinstance(event, Checkpoint):
+            self._reporter.checkpoint(asdict(event))
+            return
+        share = _READ + (_PUBLISH - _READ) * min(max(event.fraction, 0.0), 1.0)
+        self._last = {
+            "round": event.round,
+            "rounds": event.rounds,
+            "basis_size": event.basis_size,
+            "objective": event.objective,
+        }
+        self.say(event.phase.value, share)
+
+    def say(self, phase: str, share: float) -> None:
+        """Report a phase and a share of the whole."""
+        self._shown = max(self._shown, share)
+        left = self._left(share)
+        news = {"phase": phase, "fraction": round(self._shown, 4), **self._last}
+        self._reporter.progress(news | {"eta_s": left})
+
+    def _left(self, share: float) -> float | None:
+        """Seconds left, at the pace of this try; None while there is no pace."""
+        now = self._clock()
+        if self._first is None or share <= _READ:
+            self._first = (now, share)
+            return None
+        began, start = self._first
+        if share - start < 0.01 or now - began < 0.2:
+            return None
+        return round((now - began) / (share - start) * (1.0 - share), 1)
+
+
+def _report(task: Task, schema: Schema, prepared: Prepared, result: TrainResult, reading: float) -> dict[str, Any]:
+    """What the job shows for its result and the model keeps: see API.md."""
+    found: dict[str, Any] = result.report.to_json()
+    hyperparameters = result.report.hyperparameters
+    columns = [
+        {
+            "name": feature.name,
+            "kind": feature.kind.value,
+            **({"levels": list(feature.levels)} if feature.levels else {}),
+            **({"missing_replaced_by": feature.fill} if feature.fill is not None else {}),
+        }
+        for feature in schema.features
+    ]
+    return found | {
+        "rows": len(prepared.targets),
+        "rows_dropped": prepared.dropped,
+        "rows_uploaded": task.payload["rows"],
+        "target": schema.target,
+        "columns": columns,
+        "hyperparameters": {
+            "signal_variance": hyperparameters.signal_variance,
+            "bias_variance": hyperparameters.bias_variance,
+            "noise_variance": hyperparameters.noise_variance,
+            "lengthscales": dict(zip(schema.group_names, hyperparameters.lengthscales.tolist(), strict=True)),
+        },
+        "selection_ended": result.selection.reason,
+        "seconds": {"reading": round(reading, 3), **found["seconds"]},
+        "peak_memory_bytes": _peak_memory(),
+        "warnings": [*prepared.warnings, *result.report.warnings],
+    }
+
+
+def _peak_memory() -> int:
+    """The most memory this process has held, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak

@@ -1,0 +1,118 @@
+"""Builds a worker: the supervisor of one job at a time, the child that computes, and the broom for the store.
+
+`python -m app.worker child` is the child: the supervisor starts it, talks to it over pipes and kills it at will.
+"""
+
+import logging
+import os
+import secrets
+import socket
+import sys
+import threading
+from collections.abc import Mapping
+
+from app.database import Database
+from app.errors import UnavailableError
+from app.jobs import queue
+from app.jobs.child import serve
+from app.jobs.supervisor import Supervisor
+from app.log import set_up
+from app.services.training import KIND, MODELS, TABLES, publish, training_handler
+from app.settings import Settings
+from app.storage import catalog
+from app.storage.blobs import BlobStore, LocalBlobStore, sweep
+from core.errors import CoreError
+
+log = logging.getLogger(__name__)
+
+SWEEP_SECONDS = 3_600.0
+ORPHAN_SECONDS = 86_400.0
+"""A blob that nothing refers to goes after this long: longer than any training takes from writing to publishing."""
+
+_THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+
+
+def run_worker(settings: Settings, stop: threading.Event) -> None:
+    """Do jobs until `stop` is set; the one in hand then goes back to the queue. Must run in the main thread."""
+    database = Database(settings.database)
+    blobs = LocalBlobStore(settings.artefacts)
+    _migrate(database, stop)
+    name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+    supervisor = Supervisor(
+        database=database,
+        command=(sys.executable, "-m", "app.worker", "child"),
+        environment=child_environment(settings),
+        publish=publish,
+        worker=name,
+        lease_seconds=settings.lease_seconds,
+        poll_seconds=settings.poll_seconds,
+    )
+    broom = threading.Thread(target=_sweep_now_and_then, args=(database, blobs, stop), name="sweep", daemon=True)
+    broom.start()
+    log.info("worker %s is ready, with %d threads for each training", name, settings.training_threads)
+    supervisor.run(stop)
+    database.close()
+
+
+def child_environment(settings: Settings) -> dict[str, str]:
+    """What the child is told beside this process's environment: where the store is, and its share of the cores."""
+    own = {
+        "PURSUIT_DATA_DIR": str(settings.data_dir.resolve()),
+        "PURSUIT_ARTEFACT_URL": str(settings.artefacts),
+        "PURSUIT_LOG_FORMAT": settings.log_format,
+        "PURSUIT_LOG_LEVEL": settings.log_level,
+    }
+    return own | dict.fromkeys(_THREAD_VARIABLES, str(settings.training_threads))
+
+
+def child() -> int:
+    """Do the one job on standard input; see `app.jobs.child`."""
+    settings = Settings()
+    set_up(style=settings.log_format, level=settings.log_level)
+    handlers = {KIND: training_handler(LocalBlobStore(settings.artefacts))}
+    return serve(handlers, refusals=(CoreError,))
+
+
+def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORPHAN_SECONDS) -> list[str]:
+    """Remove old artefacts that no version refers to and old tables that no unfinished job needs; their keys."""
+
+    def artefacts() -> set[str]:
+        with database.read() as connection:
+            return catalog.referenced_artefacts(connection)
+
+    def tables() -> set[str]:
+        with database.read() as connection:
+            return {_table(job.payload) for job in queue.unfinished(connection)}
+
+    gone = sweep(blobs, MODELS, artefacts, older_than=older_than)
+    return gone + sweep(blobs, TABLES, tables, older_than=older_than)
+
+
+def _table(payload: Mapping[str, object]) -> str:
+    return str(payload.get("table"))
+
+
+def _migrate(database: Database, stop: threading.Event) -> None:
+    """Bring the schema up to date, waiting for a database that is not there yet."""
+    while not stop.is_set():
+        try:
+            database.migrate()
+            return
+        except UnavailableError as error:
+            log.warning("waiting for the database: %s", error)
+            stop.wait(2.0)
+
+
+def _sweep_now_and_then(database: Database, blobs: BlobStore, stop: threading.Event) -> None:
+    while not stop.wait(SWEEP_SECONDS):
+        try:
+            gone = sweep_store(database, blobs)
+            log.info("swept %d blobs that nothing refers to", len(gone))
+        except UnavailableError as error:
+            log.warning("not swept: %s", error)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] != ["child"]:
+        sys.exit("usage: python -m app.worker child  (workers are started by `pursuit worker`)")
+    sys.exit(child())
