@@ -90,9 +90,7 @@ def standardization(dataset: Dataset, *, enabled: bool = True) -> Standardizatio
     With enabled=False units stay as they are, and only inputs are centred, which no prediction can notice.
     """
     inputs, targets = dataset.inputs, dataset.targets
-    shift = inputs[0] + (inputs - inputs[0]).mean(
-        axis=0
-    )  # exact for a constant column, good for a huge offset
+    shift = inputs[0] + (inputs - inputs[0]).mean(axis=0)  # exact for a constant column, good for a huge offset
     centred = inputs - shift
     scale = np.sqrt(np.square(centred).mean(axis=0))
     scale[(inputs == inputs[0]).all(axis=0)] = np.inf

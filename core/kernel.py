@@ -57,9 +57,7 @@ def column_weights(hyperparameters: Hyperparameters, groups: IntArray) -> FloatA
     return np.asarray(hyperparameters.weights[groups])
 
 
-def cross(
-    basis: FloatArray, inputs: FloatArray, hyperparameters: Hyperparameters, groups: IntArray
-) -> FloatArray:
+def cross(basis: FloatArray, inputs: FloatArray, hyperparameters: Hyperparameters, groups: IntArray) -> FloatArray:
     """Kernel without its bias between (d, p) and (m, p), both standardized: (d, m). O(d m p)."""
     weights = column_weights(hyperparameters, groups)
     v0 = hyperparameters.signal_variance

@@ -53,10 +53,8 @@ def nlml_and_gradient(
     """
     factors = factorise(rows, Z, hyperparameters, scheme)
     sums = _Sums(moments=np.zeros(rows.X.shape[1]))
-    if scheme.power == 0.0:
-        dKuu = _second_pass_constant(factors, sums)
-    else:
-        dKuu = _second_pass(factors, sums)
+    second_pass = _second_pass_constant if scheme.power == 0.0 else _second_pass
+    dKuu = second_pass(factors, sums)
     value = _value(factors, sums)
     gradient = _chain(factors, sums, dKuu)
     if not (np.isfinite(value) and np.isfinite(gradient).all()):

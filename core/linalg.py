@@ -19,7 +19,7 @@ JITTERS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 def cholesky(matrix: FloatArray, name: str) -> FloatArray:
     """Lower factor L (d, d), Fortran order, of a symmetric positive definite matrix; only its lower half is read.
 
-    Raises NotPositiveDefiniteError where it is not positive definite, NumericalError where it is not finite. O(d^3 / 3).
+    O(d^3 / 6) multiply-adds. Raises NotPositiveDefiniteError, or NumericalError where it is not finite.
     """
     factor, failed = lapack.dpotrf(matrix, lower=1, clean=1)
     if failed or not np.isfinite(factor[-1:, -1:]).all():

@@ -93,13 +93,11 @@ class SparsePosterior:
 
     @classmethod
     def restore(cls, arrays: Mapping[str, FloatArray], scalars: Mapping[str, float]) -> Self:
-        """The posterior whose `arrays()` and `scalars()` these are, bit for bit. InvalidDataError where they do not fit."""
+        """The posterior with these `arrays()` and `scalars()`, bit for bit; InvalidDataError where they do not fit."""
         names = {field.name for field in fields(cls)}
         if set(arrays) | set(scalars) != names:
             raise InvalidDataError(f"expected exactly {sorted(names)}")
-        return cls(
-            **{name: arrays[name] for name in arrays}, **{name: float(scalars[name]) for name in scalars}
-        )
+        return cls(**{name: arrays[name] for name in arrays}, **{name: float(scalars[name]) for name in scalars})
 
 
 def posterior(

@@ -47,42 +47,63 @@ def select(
             return pursue(rows, _seeded(order, previous)[:pool_size], hyperparameters, size)
         case _:
             cache_size = spec.candidates if spec.method is Method.KAPPA else (spec.cache_size or size)
-            stream = _seeded(order, previous)
-            return _greedy(
-                rows, hyperparameters, CRITERIA[spec.method], stream, size, cache_size, spec.candidates
-            )
+            supply = _Supply(_seeded(order, previous), random)
+            return _greedy(rows, hyperparameters, CRITERIA[spec.method], supply, size, cache_size, spec.candidates)
 
 
 def _greedy(
     rows: Rows,
     hyperparameters: Hyperparameters,
     criterion: Criterion,
-    stream: IntArray,
+    supply: "_Supply",
     size: int,
     cache_size: int,
     fresh: int,
 ) -> Selection:
-    """The loop. `stream` is a permutation of all rows: fresh candidates are taken from it in order."""
+    """The loop: score the cache, take the best, replace it and the worst."""
     fit = GrowingFit.empty(rows, hyperparameters, size)
-    taken = min(max(cache_size, 1), len(stream))
-    cache = candidate_cache(rows, stream[:taken], hyperparameters)
+    cache = candidate_cache(rows, supply.take(cache_size, _NOBODY), hyperparameters)
     gains: list[float] = []
     while fit.size < size and len(cache.indices):
         scores = criterion(fit, cache)
         ranking = np.argsort(-scores, kind="stable")
-        best = int(ranking[0])
-        index = int(cache.indices[best])
+        best, index = int(ranking[0]), int(cache.indices[ranking[0]])
+        supply.use_up(index)
         if not fit.holds(index) and fit.grow(index, cache.K[best]):
             gains.append(float(scores[best]))
         leaving = np.concatenate((ranking[:1], ranking[1:][::-1][: min(fresh, cache_size) - 1]))
-        arriving = stream[taken : taken + len(leaving)]
-        taken += len(arriving)
-        stay = leaving[: max(len(arriving), 1)]
-        cache.replace(stay[: len(arriving)], arriving, rows, hyperparameters)
-        cache.drop(stay[len(arriving) :])
-    return Selection(
-        indices=np.array(fit.indices, np.int64), gains=np.array(gains), reason=_reason(fit.size, size)
-    )
+        arriving = supply.take(len(leaving), np.delete(cache.indices, leaving))
+        cache.replace(leaving[: len(arriving)], arriving, rows, hyperparameters)
+        if not len(arriving):
+            cache.drop(leaving[:1])
+        elif len(arriving) < len(leaving) and best not in leaving[: len(arriving)]:
+            cache.drop(np.array([best]))
+    return Selection(indices=np.array(fit.indices, np.int64), gains=np.array(gains), reason=_reason(fit.size, size))
+
+
+class _Supply:
+    """Fresh candidates at random: every row once, then again those that are neither used up nor in the cache."""
+
+    def __init__(self, order: IntArray, random: np.random.Generator) -> None:
+        self._queue = order
+        self._random = random
+        self._usable = np.ones(len(order), bool)
+
+    def use_up(self, index: int) -> None:
+        """The row is in the basis, or can never be."""
+        self._usable[index] = False
+
+    def take(self, count: int, cached: IntArray) -> IntArray:
+        """Up to `count` rows, none of them in `cached`, none twice."""
+        taken, self._queue = self._queue[:count], self._queue[count:]
+        if len(taken) < count:
+            again = self._usable.copy()
+            again[cached] = False
+            again[taken] = False
+            self._queue = self._random.permutation(np.flatnonzero(again))
+            rest, self._queue = self._queue[: count - len(taken)], self._queue[count - len(taken) :]
+            taken = np.concatenate((taken, rest))
+        return taken
 
 
 def _seeded(order: IntArray, previous: IntArray) -> IntArray:

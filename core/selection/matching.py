@@ -23,9 +23,7 @@ class CandidateCache:
     K: FloatArray
     lengths: FloatArray
 
-    def replace(
-        self, places: IntArray, indices: IntArray, rows: Rows, hyperparameters: Hyperparameters
-    ) -> None:
+    def replace(self, places: IntArray, indices: IntArray, rows: Rows, hyperparameters: Hyperparameters) -> None:
         """Fresh candidates in the given places. O(n p) kernel values each."""
         if len(indices):
             self.K[places] = kernel_columns(rows, indices, hyperparameters)

@@ -19,9 +19,7 @@ from core.linalg import add_gram, mirror_lower
 from core.selection.state import LEAST_SHARE, Selection
 
 
-def pool_products(
-    rows: Rows, pool: IntArray, hyperparameters: Hyperparameters
-) -> tuple[FloatArray, FloatArray]:
+def pool_products(rows: Rows, pool: IntArray, hyperparameters: Hyperparameters) -> tuple[FloatArray, FloatArray]:
     """T = s2 K_JJ + K_J. K_.J (P, P) and g = K_J. y (P,), summed over blocks of rows."""
     weights = column_weights(hyperparameters, rows.groups)
     v0, vb = hyperparameters.signal_variance, hyperparameters.bias_variance
@@ -49,7 +47,7 @@ def pursue(rows: Rows, pool: IntArray, hyperparameters: Hyperparameters, size: i
     chosen: list[int] = []
     gains: list[float] = []
     for step in range(size):
-        gain = np.where(S > least, np.square(h) / (2.0 * np.maximum(S, least)), -1.0)
+        gain = np.where(least < S, np.square(h) / (2.0 * np.maximum(S, least)), -1.0)
         best = int(np.argmax(gain))
         if gain[best] < 0.0:
             break

@@ -64,9 +64,7 @@ class GrowingFit:
 
     def holds(self, index: int) -> bool:
         """Whether the row, or an exact copy of it, is in the basis. O(d p)."""
-        return bool(self.indices) and bool(
-            (self.rows.X[self.indices] == self.rows.X[index]).all(axis=1).any()
-        )
+        return bool(self.indices) and bool((self.rows.X[self.indices] == self.rows.X[index]).all(axis=1).any())
 
     def grow(self, index: int, kernel_column: FloatArray) -> bool:
         """Takes row `index` in, given K(X, x_index) (n,); False, and nothing changes, where it adds only rounding."""
