@@ -1,0 +1,365 @@
+"""core/prediction.py and core/posterior.py: the served numbers against conditioning of the joint Gaussian."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.data import Dataset, standardization
+from core.errors import InvalidDataError
+from core.factors import Rows, factorise, scheme
+from core.hyperparameters import FloatArray, Hyperparameters
+from core.posterior import SparsePosterior, posterior
+from core.prediction import BLOCK_ROWS, Predictor, predict
+from core.spec import Approximation
+from tests.core.problems import POWER, hyperparameters, oracle_params, problem
+from tests.dense import precise
+from tests.dense.kernel import Sparse
+from tests.dense.posterior import exact_predict
+from tests.dense.posterior import predict as oracle_predict
+
+EVERY = list(Approximation)
+
+
+def fitted(
+    dataset: Dataset,
+    hyperparameters: Hyperparameters,
+    indices: list[int],
+    approximation: Approximation,
+    *,
+    standardize: bool = True,
+) -> tuple[SparsePosterior, Sparse]:
+    """The served posterior, and the same model for the oracles (standardized)."""
+    units = standardization(dataset, enabled=standardize)
+    X, y = units.inputs(dataset.inputs), units.targets(dataset.targets)
+    rows = Rows(X=X, y=y, groups=dataset.groups)
+    factors = factorise(rows, X[indices], hyperparameters, scheme(approximation, POWER))
+    served = posterior(factors, approximation, dataset.inputs[indices], dataset.groups, units)
+    params = oracle_params(hyperparameters, dataset.groups)
+    return served, Sparse(approximation.value, params, X, y, X[indices], POWER, factors.jitter)
+
+
+def table(seed: int, n: int = 40) -> Dataset:
+    """Raw units: columns of very different size, a target far from nought."""
+    case = problem(seed, n=n)
+    inputs = case.X * [0.01, 1.0, 300.0, 5.0] + [5.0, -2.0, 1e4, 0.0]
+    return Dataset(inputs=inputs, targets=1000.0 + 25.0 * case.y, groups=case.groups)
+
+
+class Moments(NamedTuple):
+    """A prediction whose variances were asked for."""
+
+    mean: FloatArray
+    latent_variance: FloatArray
+    target_variance: FloatArray
+
+
+def moments(served: SparsePosterior, new: FloatArray) -> Moments:
+    ours = predict(served, new)
+    assert ours.latent_variance is not None
+    assert ours.target_variance is not None
+    return Moments(ours.mean, ours.latent_variance, ours.target_variance)
+
+
+HP = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.3, noise_variance=0.07)
+BASIS = [3, 17, 30, 8, 22, 11, 5]
+
+
+def model(approximation: Approximation, seed: int = 0) -> SparsePosterior:
+    return fitted(table(seed), HP, BASIS, approximation)[0]
+
+
+@pytest.mark.parametrize("approximation", EVERY)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_prediction_in_the_targets_unit(seed: int, approximation: Approximation) -> None:
+    dataset = table(seed)
+    served, oracle = fitted(dataset, HP, BASIS, approximation)
+    new = table(seed + 100).inputs
+    ours = moments(served, new)
+    X = (new - dataset.inputs.mean(axis=0)) / dataset.inputs.std(axis=0)
+    mean, variance = oracle_predict(oracle, X)
+    unit = dataset.targets.std()
+    np.testing.assert_allclose(ours.mean, dataset.targets.mean() + unit * mean, rtol=1e-9)
+    np.testing.assert_allclose(ours.latent_variance, unit**2 * variance, rtol=1e-7)
+    np.testing.assert_allclose(ours.target_variance, unit**2 * (variance + HP.noise_variance), rtol=1e-7)
+    alone = predict(served, new, variance=False)
+    np.testing.assert_array_equal(alone.mean, ours.mean)
+    assert alone.latent_variance is None
+    assert alone.target_variance is None
+
+
+@pytest.mark.parametrize("approximation", EVERY)
+def test_all_rows_as_basis_is_the_full_process(approximation: Approximation) -> None:
+    dataset = table(3)
+    served, oracle = fitted(dataset, HP, list(range(40)), approximation)
+    X = np.random.default_rng(1).normal(size=(30, 4))
+    new = X * dataset.inputs.std(axis=0) + dataset.inputs.mean(axis=0)
+    ours = moments(served, new)
+    mean, variance = exact_predict(oracle.params, oracle.X, oracle.y, X)
+    unit = dataset.targets.std()
+    np.testing.assert_allclose(ours.mean, dataset.targets.mean() + unit * mean, atol=1e-5 * unit)
+    if approximation is Approximation.SOR:
+        assert (ours.latent_variance < unit**2 * variance + 1e-5).all()
+    else:
+        np.testing.assert_allclose(ours.latent_variance, unit**2 * variance, atol=1e-5 * unit**2)
+
+
+@pytest.mark.parametrize("approximation", EVERY)
+@pytest.mark.parametrize("distance", [1e3, 1e6, 1e150, 1e300])
+def test_far_from_the_data_there_is_only_the_prior(distance: float, approximation: Approximation) -> None:
+    """Without bias: the target's mean, and variance v0 (+ s2), or nothing for SoR: its known fault."""
+    hp = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.0, noise_variance=0.07)
+    dataset = table(0)
+    served, _ = fitted(dataset, hp, BASIS, approximation)
+    far = dataset.inputs[:3] + distance * np.eye(4)[:3] * [[1.0], [-1.0], [1.0]]
+    far[2] = [distance, -distance, distance, distance]
+    ours = moments(served, far[1:])
+    unit = dataset.targets.std()
+    np.testing.assert_allclose(ours.mean, dataset.targets.mean(), rtol=1e-12)
+    prior = 0.0 if approximation is Approximation.SOR else 1.4
+    np.testing.assert_allclose(ours.latent_variance, prior * unit**2, rtol=1e-10)
+    np.testing.assert_allclose(ours.target_variance, (prior + 0.07) * unit**2, rtol=1e-10)
+
+
+@pytest.mark.parametrize("approximation", EVERY)
+def test_variance_is_never_negative_and_never_above_the_prior(approximation: Approximation) -> None:
+    served = model(approximation)
+    ours = moments(served, np.vstack([table(0).inputs, table(7, n=200).inputs]))
+    unit = served.target_scale**2
+    assert (ours.latent_variance >= 0).all()
+    assert (ours.latent_variance <= HP.prior_variance * unit * (1 + 1e-12)).all()
+    assert (ours.target_variance >= HP.noise_variance * unit).all()
+
+
+@pytest.mark.parametrize("approximation", EVERY)
+@pytest.mark.parametrize("noise", [1e-4, 1e-8])
+def test_small_noise_keeps_its_digits(noise: float, approximation: Approximation) -> None:
+    """Against 60-digit arithmetic. At the basis rows the latent variance is about s2: k'Bk has no digit of it."""
+    case = problem(12, n=30, d=8).with_hyperparameters(noise_variance=noise)
+    dataset = Dataset(inputs=case.X, targets=case.y, groups=case.groups)
+    served, oracle = fitted(dataset, case.hyperparameters, case.indices.tolist(), approximation, standardize=False)
+    new = np.vstack([case.Z[:3], np.random.default_rng(0).normal(size=(3, 4))])
+    ours = moments(served, new)
+    mean, variance = precise.predict(oracle, new - served.input_shift)
+    np.testing.assert_allclose(ours.mean, mean, atol=1e-7)
+    np.testing.assert_allclose(ours.latent_variance, variance, rtol=1e-5, atol=1e-14 / noise**0.5)
+
+
+# A row's answer and its batch
+
+
+def _bits(served: SparsePosterior, inputs: FloatArray) -> FloatArray:
+    return np.column_stack(moments(served, inputs))
+
+
+@pytest.mark.parametrize("size", [1, 7, 30, 129])
+@pytest.mark.parametrize("approximation", [Approximation.SOR, Approximation.FITC])
+def test_a_row_is_the_same_to_the_last_bit_whatever_its_batch(size: int, approximation: Approximation) -> None:
+    dataset = table(0, n=300)
+    indices = np.random.default_rng(0).permutation(300)[:size].tolist()
+    served, _ = fitted(dataset, HP, indices, approximation)
+    new = table(5, n=BLOCK_ROWS + 301).inputs
+    whole = _bits(served, new)
+    rng = np.random.default_rng(1)
+    for row in (0, 1, 7, 8, 300, BLOCK_ROWS - 1, BLOCK_ROWS, len(new) - 1):
+        np.testing.assert_array_equal(_bits(served, new[row : row + 1]), whole[row : row + 1])
+    for batch in (2, 3, 5, 8, 9, 17, 64, 511, 513):
+        rows = rng.permutation(len(new))[:batch]
+        np.testing.assert_array_equal(_bits(served, new[rows]), whole[rows])
+    np.testing.assert_array_equal(_bits(served, new[::-1]), whole[::-1])
+    np.testing.assert_array_equal(_bits(served, np.asfortranarray(new)), whole)
+
+
+BATCHES = """
+import json, sys
+import numpy as np
+from core.posterior import SparsePosterior
+from core.prediction import predict
+rng = np.random.default_rng(0)
+d, p = 700, 9
+served = SparsePosterior(
+    basis=rng.normal(size=(d, p)), lengthscales=np.full(p, 2.0), groups=np.arange(p, dtype=float),
+    alpha=rng.normal(size=d), R=np.triu(rng.normal(size=(d, d))) / d, input_shift=np.zeros(p),
+    input_scale=np.ones(p), target_shift=0.0, target_scale=1.0, signal_variance=1.0, bias_variance=0.1,
+    noise_variance=0.1, variance_base=1.1, variance_sign=-1.0)
+new = rng.normal(size=(1000, p))
+whole = predict(served, new)
+wrong = []
+for size in (1, 2, 8, 9, 31, 100, 257, 512):
+    for start in (0, 3, 480):
+        part = predict(served, new[start:start + size])
+        for name in ("mean", "latent_variance", "target_variance"):
+            if not np.array_equal(getattr(part, name), getattr(whole, name)[start:start + size]):
+                wrong.append([size, start, name])
+print(json.dumps(wrong))
+"""
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "4"])
+def test_batches_of_a_large_basis_with_any_number_of_threads(threads: str) -> None:
+    """BLAS splits work among threads by size: that must not show. A new process: threads are set at import."""
+    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    environment = {**os.environ, **dict.fromkeys(names, threads)}
+    answer = subprocess.run(
+        [sys.executable, "-c", BATCHES], env=environment, check=True, capture_output=True, timeout=60
+    )
+    assert json.loads(answer.stdout) == []
+
+
+def test_no_rows() -> None:
+    ours = moments(model(Approximation.FITC), np.empty((0, 4)))
+    assert len(ours.mean) == len(ours.latent_variance) == 0
+
+
+def test_prediction_leaves_its_argument_and_the_predictor_alone() -> None:
+    predictor = Predictor(model(Approximation.FITC))
+    new = table(5).inputs
+    given_ = new.copy()
+    first, second = predictor.predict(new), predictor.predict(new)
+    np.testing.assert_array_equal(new, given_)
+    np.testing.assert_array_equal(first.mean, second.mean)
+    assert first.latent_variance is not None
+    assert second.latent_variance is not None
+    np.testing.assert_array_equal(first.latent_variance, second.latent_variance)
+
+
+@pytest.mark.parametrize("inputs", [np.zeros((3, 5)), np.zeros(4), np.zeros((1, 3)), np.zeros((2, 2, 4))])
+def test_another_shape_is_refused(inputs: FloatArray) -> None:
+    with pytest.raises(InvalidDataError, match=r"\(m, 4\)"):
+        predict(model(Approximation.FITC), inputs)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_not_finite_names_the_cell(value: float) -> None:
+    new = table(5).inputs
+    new = new.copy()
+    new[6, 2] = value
+    with pytest.raises(InvalidDataError, match="row 6, input column 2"):
+        predict(model(Approximation.FITC), new)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 1000), approximation=st.sampled_from(EVERY))
+def test_order_of_rows_and_basis_does_not_matter(seed: int, approximation: Approximation) -> None:
+    dataset = table(seed)
+    order = np.random.default_rng(seed).permutation(40)
+    moved = dataset.take(order)
+    places = np.argsort(order)[BASIS][::-1].tolist()
+    new = table(seed + 1).inputs
+    before = moments(fitted(dataset, HP, BASIS, approximation)[0], new)
+    after = moments(fitted(moved, HP, places, approximation)[0], new)
+    np.testing.assert_allclose(after.mean, before.mean, rtol=1e-9)
+    np.testing.assert_allclose(after.latent_variance, before.latent_variance, rtol=1e-6)
+
+
+@pytest.mark.parametrize("approximation", EVERY)
+def test_a_basis_vector_twice_is_that_vector_once(approximation: Approximation) -> None:
+    """Only the jitter tells them apart."""
+    dataset, new = table(0), table(9).inputs
+    once = moments(fitted(dataset, HP, BASIS, approximation)[0], new)
+    twice = moments(fitted(dataset, HP, [*BASIS, BASIS[0]], approximation)[0], new)
+    unit = dataset.targets.std()
+    np.testing.assert_allclose(twice.mean, once.mean, atol=1e-5 * unit)
+    np.testing.assert_allclose(twice.latent_variance, once.latent_variance, atol=1e-5 * unit**2)
+
+
+@pytest.mark.parametrize("approximation", EVERY)
+def test_every_row_twice_halves_the_noise(approximation: Approximation) -> None:
+    """Two observations of one function value count as one with half the noise (DTC; FITC shares more)."""
+    dataset, new = table(0), table(9).inputs
+    doubled = dataset.take(np.tile(np.arange(40), 2))
+    ours = moments(fitted(doubled, HP, BASIS, approximation)[0], new)
+    if approximation in {Approximation.FITC, Approximation.PEP}:
+        oracle = fitted(doubled, HP, BASIS, approximation)[1]
+        units = standardization(doubled)
+        mean, _ = oracle_predict(oracle, units.inputs(new))
+        np.testing.assert_allclose(ours.mean, units.target_shift + units.target_scale * mean, rtol=1e-9)
+        return
+    half = Hyperparameters(
+        lengthscales=HP.lengthscales,
+        signal_variance=HP.signal_variance,
+        bias_variance=HP.bias_variance,
+        noise_variance=HP.noise_variance / 2,
+    )
+    expected = moments(fitted(dataset, half, BASIS, approximation)[0], new)
+    np.testing.assert_allclose(ours.mean, expected.mean, rtol=1e-9)
+    np.testing.assert_allclose(ours.latent_variance, expected.latent_variance, rtol=1e-7)
+
+
+def test_a_constant_column_changes_nothing_at_all() -> None:
+    dataset = table(0)
+    wider = Dataset(
+        inputs=np.column_stack([dataset.inputs, np.full(40, 1e6 + 0.1)]),
+        targets=dataset.targets,
+        groups=np.append(dataset.groups, 3),
+    )
+    more = hyperparameters(
+        [*HP.lengthscales, 0.5],
+        signal_variance=HP.signal_variance,
+        bias_variance=HP.bias_variance,
+        noise_variance=HP.noise_variance,
+    )
+    new = table(9).inputs
+    expected = moments(fitted(dataset, HP, BASIS, Approximation.FITC)[0], new)
+    for value in (1e6 + 0.1, -3.0):  # seen and never seen
+        ours = moments(fitted(wider, more, BASIS, Approximation.FITC)[0], np.column_stack([new, np.full(40, value)]))
+        np.testing.assert_allclose(ours.mean, expected.mean, rtol=1e-12)
+        np.testing.assert_allclose(ours.latent_variance, expected.latent_variance, rtol=1e-9)
+
+
+@pytest.mark.parametrize("approximation", EVERY)
+def test_a_huge_offset_changes_only_the_offset(approximation: Approximation) -> None:
+    """Inputs and target at 1e6 +- 1e-3."""
+    case = problem(3)
+    hp = case.hyperparameters
+    plain = Dataset(inputs=case.X, targets=case.y, groups=case.groups)
+    moved = Dataset(inputs=1e6 + 1e-3 * case.X, targets=1e6 + 1e-3 * case.y, groups=case.groups)
+    new = np.random.default_rng(0).normal(size=(20, 4))
+    expected = moments(fitted(plain, hp, BASIS, approximation)[0], new)
+    ours = moments(fitted(moved, hp, BASIS, approximation)[0], 1e6 + 1e-3 * new)
+    np.testing.assert_allclose((ours.mean - 1e6) / 1e-3, expected.mean, atol=3e-6)
+    np.testing.assert_allclose(ours.latent_variance / 1e-6, expected.latent_variance, rtol=1e-5)
+
+
+# Storage
+
+
+@pytest.mark.parametrize("approximation", EVERY)
+def test_restored_posterior_predicts_bit_for_bit(approximation: Approximation) -> None:
+    served = model(approximation)
+    arrays = {name: np.frombuffer(a.tobytes()).reshape(a.shape) for name, a in served.arrays().items()}
+    scalars = json.loads(json.dumps(served.scalars()))
+    restored = SparsePosterior.restore(arrays, scalars)
+    new = table(5).inputs
+    np.testing.assert_array_equal(_bits(restored, new), _bits(served, new))
+    np.testing.assert_array_equal(restored.hyperparameters.lengthscales, HP.lengthscales)
+
+
+def test_restore_refuses_what_does_not_fit() -> None:
+    served = model(Approximation.FITC)
+    arrays, scalars = served.arrays(), served.scalars()
+    for name in arrays:
+        rest = {key: value for key, value in arrays.items() if key != name}
+        with pytest.raises(InvalidDataError):
+            SparsePosterior.restore(rest, scalars)
+        with pytest.raises(InvalidDataError, match=name if name != "basis" else None):
+            SparsePosterior.restore({**arrays, name: np.zeros((3, 3, 3))}, scalars)
+    for name in scalars:
+        with pytest.raises(InvalidDataError):
+            SparsePosterior.restore(arrays, {key: value for key, value in scalars.items() if key != name})
+    with pytest.raises(InvalidDataError):
+        SparsePosterior.restore(arrays, {**scalars, "more": 1.0})
+
+
+def test_the_posterior_holds_no_training_row_but_the_basis() -> None:
+    """Its size depends on d and p only."""
+    small = fitted(table(0), HP, BASIS, Approximation.FITC)[0]
+    large = fitted(table(0, n=400), HP, BASIS, Approximation.FITC)[0]
+    assert {k: v.shape for k, v in small.arrays().items()} == {k: v.shape for k, v in large.arrays().items()}
+    np.testing.assert_array_equal(small.basis, table(0).inputs[BASIS])

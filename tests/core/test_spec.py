@@ -1,0 +1,44 @@
+"""core/spec.py: every impossible field is refused by its name."""
+
+import numpy as np
+import pytest
+
+from core.errors import InvalidSpecError
+from core.spec import Adaptation, Approximation, Method, TrainSpec
+
+
+def test_defaults_are_those_of_the_contract() -> None:
+    spec = TrainSpec()
+    assert (spec.method, spec.approximation, spec.power) == (Method.BATCH, Approximation.FITC, 0.5)
+    assert (spec.basis_size, spec.max_basis_size, spec.candidates) == (None, 500, 59)
+    assert (spec.cache_size, spec.pool_size, spec.holdout, spec.seed) == (None, None, 0.1, 0)
+    assert spec.standardize
+    assert spec.start is None
+    assert spec.adaptation == Adaptation(rounds=5, steps=20)
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("basis_size", [0, -1]),
+        ("max_basis_size", [0]),
+        ("candidates", [0]),
+        ("cache_size", [0]),
+        ("pool_size", [0]),
+        ("power", [0.0, -0.5, 1.0001, np.nan, np.inf]),
+        ("holdout", [-0.1, 0.91, 1.0, np.nan]),
+        ("seed", [-1]),
+    ],
+)
+def test_impossible_values_are_refused_by_name(field: str, values: list[float]) -> None:
+    for value in values:
+        with pytest.raises(InvalidSpecError, match=f"^{field}: ") as caught:
+            TrainSpec(**{field: value})  # type: ignore[arg-type]  # wrong values are what is tested
+        assert caught.value.field == field
+
+
+@pytest.mark.parametrize("field", ["rounds", "steps"])
+def test_adaptation(field: str) -> None:
+    with pytest.raises(InvalidSpecError) as caught:
+        Adaptation(**{field: 0})
+    assert caught.value.field == f"adapt.{field}"
