@@ -10,14 +10,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.cli.client import Client, ClientError
 
 _STARTING_SECONDS = 60.0
 _STOPPING_SECONDS = 20.0
-_LAST_LINES = 15
+_LAST_LINES = 30
 
 
 class ServiceError(ClientError):
@@ -36,6 +36,10 @@ class Service:
     def client(self) -> Client:
         """A new client of this service."""
         return Client(self.url, socket=self.socket)
+
+    def last_lines(self) -> str:
+        """The end of the service's log."""
+        return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:])
 
     def stop(self) -> None:
         """End the service and its workers; returns when they are gone."""
@@ -64,13 +68,12 @@ def start(data_dir: Path, log: Path, *, port: int = 0, workers: int = 1, socket:
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
             start_new_session=True,  # Ctrl-C is for the command, which then stops the service itself
         )
-    service = None
+    service = Service(process=process, log=log, url="", socket=socket)
     try:
-        url = _until_announced(process, announced, log)
-        service = Service(process=process, log=log, url=url, socket=socket)
+        service = replace(service, url=_until_announced(service, announced))
         _until_ready(service)
     except BaseException:
-        (service or Service(process=process, log=log, url="")).stop()
+        service.stop()
         raise
     return service
 
@@ -87,17 +90,17 @@ def local_service(data_dir: Path, *, workers: int) -> Iterator[Client]:
             service.stop()
 
 
-def _until_announced(process: subprocess.Popen[bytes], announced: Path, log: Path) -> str:
+def _until_announced(service: Service, announced: Path) -> str:
     """The URL that the service prints once it listens."""
     deadline = time.monotonic() + _STARTING_SECONDS
     while time.monotonic() < deadline:
         for line in announced.read_text(encoding="utf-8").splitlines(keepends=True):
             if line.endswith("\n") and "http://" in line:
                 return "http://" + line.partition("http://")[2].strip()
-        if process.poll() is not None:
-            raise ServiceError(f"the service ended with exit code {process.returncode}:\n{_tail(log)}")
+        if service.process.poll() is not None:
+            raise ServiceError(f"the service did not start:\n{service.last_lines()}")
         time.sleep(0.05)
-    raise ServiceError(f"the service did not come up within {_STARTING_SECONDS:.0f} s:\n{_tail(log)}")
+    raise ServiceError(f"the service did not come up within {_STARTING_SECONDS:.0f} s:\n{service.last_lines()}")
 
 
 def _until_ready(service: Service) -> None:
@@ -105,9 +108,5 @@ def _until_ready(service: Service) -> None:
     with service.client() as client:
         while not client.ready():
             if service.process.poll() is not None or time.monotonic() > deadline:
-                raise ServiceError(f"the service does not become ready:\n{_tail(service.log)}")
+                raise ServiceError(f"the service does not become ready:\n{service.last_lines()}")
             time.sleep(0.05)
-
-
-def _tail(log: Path) -> str:
-    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:])

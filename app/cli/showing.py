@@ -97,36 +97,41 @@ def ended_badly(job: Json) -> ClientError:
 
 def models(console: Console, page: Json) -> None:
     """A page of models."""
-    items: list[Json] = page.get("models") or page.get("items") or []
-    rows = [(item.get("name"), item.get("latest"), item.get("versions"), item.get("created_at")) for item in items]
+    rows = [(item["name"], item["latest"], item["versions"], item["created_at"]) for item in page["models"]]
     grid(console, ("model", "latest", "versions", "created"), rows)
+    _more(console, page)
 
 
 def versions(console: Console, model: Json) -> None:
-    """The versions of one model."""
-    aliases: dict[str, int] = model.get("aliases") or {}
-    rows = [
-        (
-            item.get("version"),
-            ", ".join(a for a, v in aliases.items() if v == item.get("version")),
-            item.get("created_at"),
-        )
-        for item in model.get("versions") or []
-    ]
-    grid(console, ("version", "aliases", "created"), rows)
+    """The versions of one model, the newest first."""
+    rows = []
+    for item in model["versions"]:
+        summary: Json = item["summary"]
+        scores: Json = summary.get("holdout") or summary.get("leave_one_out") or {}
+        aliases = ", ".join(item["aliases"])
+        facts = (summary.get("target"), summary.get("basis_size"), scores.get("nmse"), scores.get("nlpd"))
+        rows.append((item["version"], aliases, *facts, item["created_at"]))
+    grid(console, ("version", "aliases", "target", "basis", "NMSE", "NLPD", "created"), rows)
+    _more(console, model)
 
 
 def jobs(console: Console, page: Json) -> None:
-    """A page of jobs."""
-    items: list[Json] = page.get("jobs") or page.get("items") or []
+    """A page of jobs, the newest first."""
     rows = [
-        (
-            item.get("id"),
-            item.get("model"),
-            item.get("state"),
-            f"{100 * float((item.get('progress') or {}).get('fraction') or 0.0):.0f}%",
-            item.get("created_at"),
-        )
-        for item in items
+        (item["id"], item["model"], item["state"], f"{100 * fraction(item):.0f}%", item["created_at"])
+        for item in page["jobs"]
     ]
     grid(console, ("job", "model", "state", "done", "created"), rows)
+    _more(console, page)
+
+
+def fraction(job: Json) -> float:
+    """How far a job is, 0 to 1."""
+    if job["state"] == "succeeded":
+        return 1.0
+    return float((job.get("progress") or {}).get("fraction") or 0.0)
+
+
+def _more(console: Console, page: Json) -> None:
+    if page.get("next_cursor"):
+        console.print("[dim]there are more: ask the API for the next page[/]")

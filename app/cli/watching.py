@@ -7,6 +7,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgres
 from rich.text import Text
 
 from app.cli.client import Client, Json
+from app.cli.showing import fraction
 
 
 class _Clock(ProgressColumn):
@@ -36,7 +37,7 @@ def watch(client: Client, job_id: str, console: Console) -> Json:
             progress = job.get("progress") or {}
             bar.update(
                 task,
-                completed=_fraction(job),
+                completed=fraction(job),
                 description=f"{_headline(job):<11}",
                 detail=_detail(progress),
                 eta=progress.get("eta_s") if job["state"] == "running" else None,
@@ -53,15 +54,9 @@ def _lines(client: Client, job_id: str, console: Console) -> Json:
         if where != shown:
             shown = where
             console.print(
-                f"{100 * _fraction(job):3.0f}%  {_headline(job):<11}  {_detail(progress)}".rstrip(), highlight=False
+                f"{100 * fraction(job):3.0f}%  {_headline(job):<11}  {_detail(progress)}".rstrip(), highlight=False
             )
     return job
-
-
-def _fraction(job: Json) -> float:
-    if job["state"] == "succeeded":
-        return 1.0
-    return float((job.get("progress") or {}).get("fraction") or 0.0)
 
 
 def _headline(job: Json) -> str:

@@ -57,7 +57,7 @@ def run(console: Console, *, file: Path | None, target: str | None, picture: Pat
             service = start(folder / "data", folder / "serve.log", port=port)
         _say(console, f"API and worker run at {service.url}")
         with service.client() as client:
-            scores = _show(console, client, table, picture)
+            scores = _show(console, client, table, picture, service)
         kept = keep
     finally:
         if service is not None and not kept:
@@ -69,12 +69,15 @@ def run(console: Console, *, file: Path | None, target: str | None, picture: Pat
     return scores
 
 
-def _show(console: Console, client: Client, table: Split, picture: Path) -> Scores:
+def _show(console: Console, client: Client, table: Split, picture: Path, service: Service) -> Scores:
     began = time.monotonic()
     job = client.train(table.training, {**SPEC, "target": table.target})
     job = watch(client, job["id"], console)
     if job["state"] != "succeeded":
-        raise showing.ended_badly(job)
+        error = showing.ended_badly(job)
+        if (job.get("error") or {}).get("type") == "internal":  # the log goes with the service: show its end
+            error = ClientError(f"{error}\n{service.last_lines()}")
+        raise error
     result: dict[str, Any] = job["result"]
     report: dict[str, Any] = result["report"]
     _say(

@@ -80,7 +80,9 @@ def problem(status: int, detail: str, **more: Any) -> Answer:
 
 def job(state: str, **more: Any) -> Json:
     """A job in a state."""
-    return {"id": "job_1", "kind": "train", "model": "cars", "state": state, "progress": None, **more}
+    created = "2026-01-01T00:00:00.000Z"
+    base = {"id": "job_1", "kind": "train", "model": "cars", "created_at": created, "progress": None}
+    return {**base, "state": state, **more}
 
 
 def events(*jobs: Json, cut: bool = False) -> Answer:

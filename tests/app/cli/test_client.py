@@ -12,24 +12,33 @@ from tests.app.cli.stub import Answer, events, job, problem, stub
 def test_a_refusal_carries_the_servers_sentence_and_places() -> None:
     fault = {"row": 1, "line": 3, "column": "x", "value": "?", "message": "not a number"}
     answer = problem(422, "2 cells are wrong", errors=[fault], error_count=2)
-    with stub({("GET", "/jobs/a"): [answer]}) as server, Client(server.url) as client:
-        with pytest.raises(RefusedError, match="2 cells are wrong") as caught:
-            client.job("a")
+    with (
+        stub({("GET", "/jobs/a"): [answer]}) as server,
+        Client(server.url) as client,
+        pytest.raises(RefusedError, match="2 cells are wrong") as caught,
+    ):
+        client.job("a")
     assert (caught.value.status, caught.value.faults, caught.value.total) == (422, [fault], 2)
 
 
 def test_an_error_that_is_no_problem_document_is_still_told() -> None:
     answer = Answer(body=b"<html>", status=502, type="text/html")
-    with stub({("GET", "/models"): [answer]}) as server, Client(server.url) as client:
-        with pytest.raises(RefusedError, match="502 Bad Gateway"):
-            client.models()
+    with (
+        stub({("GET", "/models"): [answer]}) as server,
+        Client(server.url) as client,
+        pytest.raises(RefusedError, match="502 Bad Gateway"),
+    ):
+        client.models()
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[1]"])
 def test_an_answer_that_is_no_object_is_not_from_this_service(body: bytes) -> None:
-    with stub({("GET", "/models"): [Answer(body=body)]}) as server, Client(server.url) as client:
-        with pytest.raises(ClientError, match="does not answer like a Pursuit server"):
-            client.models()
+    with (
+        stub({("GET", "/models"): [Answer(body=body)]}) as server,
+        Client(server.url) as client,
+        pytest.raises(ClientError, match="does not answer like a Pursuit server"),
+    ):
+        client.models()
 
 
 def test_no_server() -> None:
@@ -50,9 +59,9 @@ def test_a_proxy_of_the_environment_is_not_asked_about_this_machine(monkeypatch:
 def test_train_sends_the_file_and_the_spec(tmp_path: Path) -> None:
     table = tmp_path / "cars.csv"
     table.write_text("x,y\n1,2\n")
-    with stub({("POST", "/train"): [Answer(body=job("queued"), status=202)]}) as server:
-        with Client(server.url) as client:
-            assert client.train(table, {"target": "y"})["id"] == "job_1"
+    queued = Answer(body=job("queued"), status=202)
+    with stub({("POST", "/train"): [queued]}) as server, Client(server.url) as client:
+        assert client.train(table, {"target": "y"})["id"] == "job_1"
     (body,) = server.bodies("POST", "/train")
     assert b'name="file"; filename="cars.csv"' in body
     assert b"x,y\n1,2\n" in body

@@ -124,3 +124,20 @@ def test_jobs_are_listed_followed_and_cancelled() -> None:
     assert "cars version 3" in followed.output
     assert cancelled.output == "job_1 is cancelled\n"
     assert json.loads(raw.output)["jobs"][0]["id"] == "job_1"
+
+
+def test_models_and_versions_are_listed() -> None:
+    summary = {"target": "mpg", "basis_size": 12, "holdout": {"nmse": 0.125, "nlpd": 1.75}}
+    version = {"version": 3, "aliases": ["latest", "champion"], "summary": summary, "created_at": "2026-01-02"}
+    model = {"name": "cars", "latest": 3, "versions": 2, "created_at": "2026-01-01"}
+    answers = {
+        ("GET", "/models"): [Answer(body={"models": [model], "next_cursor": "c"})],
+        ("GET", "/models/cars"): [Answer(body={**model, "versions": [version], "next_cursor": None})],
+    }
+    with stub(answers) as server:
+        listed = pursuit("models", url=server.url)
+        one = pursuit("models", "cars", url=server.url)
+    for words in ("cars", "2026-01-01", "there are more"):
+        assert words in listed.output
+    for words in ("latest, champion", "mpg", "0.125", "1.75"):
+        assert words in one.output

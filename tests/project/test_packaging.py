@@ -1,0 +1,38 @@
+"""What is in the wheel, and what pyproject.toml says of dependencies."""
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def test_every_dependency_has_a_range_and_a_reason() -> None:
+    lines = (ROOT / "pyproject.toml").read_text(encoding="utf-8").partition("dependencies = [")[2].partition("\n]")[0]
+    for line in filter(str.strip, lines.splitlines()):
+        assert re.fullmatch(r'    "[a-z0-9-]+>=[^"]+",\s+# .+', line), line
+
+
+def test_the_licence_is_there() -> None:
+    assert PROJECT["project"]["license"] == "MIT"
+    assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("MIT License")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_wheel_holds_migrations_and_the_bundled_table(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT)]
+    subprocess.run(command, check=True, timeout=280)
+    (wheel,) = tmp_path.glob("pursuit_gp-*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    sources = [p.relative_to(ROOT).as_posix() for room in ("app", "core") for p in (ROOT / room).rglob("*.py")]
+    assert set(sources) <= names
+    assert {"app/demo/flights.csv", "app/demo/flights.md", "app/migrations/script.py.mako"} <= names
+    assert any(re.fullmatch(r"app/migrations/versions/\w+\.py", n) and "__init__" not in n for n in names)
+    assert not any(name.startswith("tests/") for name in names)
