@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from sqlalchemy import Connection, Double, MetaData, create_engine, event, exc, text
 from sqlalchemy.engine import URL, make_url
@@ -148,8 +148,14 @@ class Database:
             return current(connection) == newest()
 
     def close(self) -> None:
-        """Close the pooled connections; the object may be used again."""
+        """Close the pooled connections; the object may be used again. Leaving a `with` block does it too."""
         self.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _make_folder(self) -> None:
         if self._path is None or self._path.parent.is_dir():

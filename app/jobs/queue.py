@@ -206,6 +206,7 @@ def request_cancel(connection: Connection, job_id: str) -> Job:
 
     NotFoundError if there is no such job.
     """
+    get(connection, job_id)
     free = or_(c.state == JobState.QUEUED, c.lease_until <= now())
     statement = (
         update(jobs)

@@ -1,0 +1,369 @@
+"""The queue's promises, one by one, on each database. Leases are ended by hand, so nothing here waits."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import Connection, update
+from sqlalchemy.exc import IntegrityError
+
+from app.database import Database
+from app.errors import InvalidRequestError, LeaseLostError, NotFoundError
+from app.jobs import queue
+from app.jobs.job import Job, JobState
+from tests.app.jobs.helpers import claim, expire, read, submit_echo
+
+
+def held(database: Database) -> Job:
+    """A submitted job, claimed."""
+    submit_echo(database)
+    job = claim(database)
+    assert job is not None
+    return job
+
+
+def test_submit_then_read(database: Database) -> None:
+    job = submit_echo(database, "train", payload={"rows": 3}, priority=2)
+    assert read(database, job) == job
+    assert (job.state, job.kind, job.model, job.payload) == (JobState.QUEUED, "train", "cars", {"rows": 3})
+    assert (job.attempts, job.claims, job.fence, job.revision, job.priority) == (0, 0, 0, 1, 2)
+    assert job.created_at == job.updated_at
+    assert job.started_at is job.finished_at is job.lease_until is job.progress is job.error is None
+
+
+def test_unknown_jobs(database: Database) -> None:
+    with database.write() as connection:
+        for job_id in ("job_nope", "job_" + "0" * 32, "", "\0", "\ud800", "job_" + "0" * 32 + "\n"):
+            with pytest.raises(NotFoundError):
+                queue.get(connection, job_id)
+            with pytest.raises(NotFoundError):
+                queue.request_cancel(connection, job_id)
+
+
+def test_the_same_key_is_the_same_job(database: Database) -> None:
+    with database.write() as connection:
+        first, created = queue.submit(connection, kind="a", model="m", payload={"n": 1}, idempotency_key="k")
+        again, created_again = queue.submit(connection, kind="b", model="x", payload={"n": 2}, idempotency_key="k")
+        other, created_other = queue.submit(connection, kind="a", model="m", payload={"n": 1})
+    assert (created, created_again, created_other) == (True, False, True)
+    assert again == first
+    assert other.id != first.id
+
+
+def test_submitting_one_key_from_many_threads_makes_one_job(database: Database) -> None:
+    answers: list[tuple[str, bool]] = []
+    barrier = threading.Barrier(8)
+
+    def submit() -> None:
+        barrier.wait()
+        with database.write() as connection:
+            job, created = queue.submit(connection, kind="a", model="m", payload={}, idempotency_key="same")
+        answers.append((job.id, created))
+
+    threads = [threading.Thread(target=submit) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 8
+    assert len({job_id for job_id, _ in answers}) == 1
+    assert sum(created for _, created in answers) == 1
+
+
+@pytest.mark.parametrize("fields", [{"idempotency_key": ""}, {"idempotency_key": "k" * 256}, {"idempotency_key": "\0"}])
+def test_keys_that_cannot_be_kept(database: Database, fields: dict[str, str]) -> None:
+    with pytest.raises(InvalidRequestError, match="Idempotency-Key"):
+        submit_echo(database, **fields)
+    with pytest.raises(InvalidRequestError, match="priority"):
+        submit_echo(database, priority=2**40)
+
+
+def test_order_is_priority_then_age(database: Database) -> None:
+    jobs = [submit_echo(database, priority=priority) for priority in (0, 5, 0, 5, -1)]
+    expected = [jobs[i] for i in (1, 3, 0, 2, 4)]
+    with database.read() as connection:
+        places = queue.positions(connection, jobs)
+    assert [places[job.id] for job in expected] == [0, 1, 2, 3, 4]
+    assert [taken.id for _ in jobs if (taken := claim(database)) is not None] == [job.id for job in expected]
+    assert claim(database) is None
+    with database.read() as connection:
+        assert set(queue.positions(connection, jobs).values()) == {0}
+        assert queue.positions(connection, []) == {}
+
+
+def test_lists_are_newest_first_in_pages(database: Database) -> None:
+    jobs = [submit_echo(database, model="ab"[number % 2]) for number in range(7)]
+    seen: list[str] = []
+    cursor = None
+    for expected in (3, 3, 1):
+        with database.read() as connection:
+            page, cursor = queue.list_jobs(connection, limit=3, cursor=cursor)
+        assert len(page) == expected
+        seen += [job.id for job in page]
+    assert cursor is None
+    assert seen == [job.id for job in reversed(jobs)]
+    taken = claim(database)
+    with database.read() as connection:
+        assert [job.id for job in queue.list_jobs(connection, model="b")[0]] == [jobs[i].id for i in (5, 3, 1)]
+        assert queue.list_jobs(connection, state=JobState.RUNNING) == ([taken], None)
+        assert queue.list_jobs(connection, state=JobState.QUEUED, model="a", limit=3)[1] is None
+        assert queue.list_jobs(connection, model="\0") == ([], None)
+        assert {job.id for job in queue.unfinished(connection)} == {job.id for job in jobs}
+        counted = queue.counts(connection)
+        assert counted == dict.fromkeys(JobState, 0) | {JobState.QUEUED: 6, JobState.RUNNING: 1}
+        for limit in (0, 501):
+            with pytest.raises(InvalidRequestError, match="limit"):
+                queue.list_jobs(connection, limit=limit)
+        with pytest.raises(InvalidRequestError, match="cursor"):
+            queue.list_jobs(connection, cursor="x")
+
+
+def test_a_claim_is_a_lease_by_the_database_clock(database: Database) -> None:
+    job = held(database)
+    assert (job.state, job.attempts, job.claims, job.fence, job.worker) == (JobState.RUNNING, 1, 1, 1, "w")
+    assert job.lease_until is not None
+    assert job.lease_until - job.updated_at == pytest.approx(60.0, abs=0.01)
+    assert job.started_at == job.updated_at
+    with database.read() as connection:
+        assert not queue.has_work(connection)
+    assert claim(database) is None
+
+
+def test_a_lease_that_is_over_is_claimed_by_another(database: Database) -> None:
+    job = held(database)
+    with database.write() as connection:
+        queue.renew(connection, job, lease_seconds=60, progress={"fraction": 0.5})
+        queue.save_checkpoint(connection, job, {"round": 2})
+    expire(database)
+    with database.read() as connection:
+        assert queue.has_work(connection)
+    second = claim(database, "other")
+    assert second is not None
+    assert (second.id, second.fence, second.worker, second.claims, second.attempts) == (job.id, 2, "other", 2, 1)
+    assert (second.checkpoint, second.progress) == ({"round": 2}, {"fraction": 0.5})
+    assert second.started_at == job.started_at
+
+
+WRITES: dict[str, Callable[[Connection, Job], object]] = {
+    "renew": lambda connection, job: queue.renew(connection, job, lease_seconds=60),
+    "watch": queue.watch,
+    "save_checkpoint": lambda connection, job: queue.save_checkpoint(connection, job, {"x": 1}),
+    "succeed": lambda connection, job: queue.succeed(connection, job, {"x": 1}),
+    "fail": lambda connection, job: queue.fail(connection, job, {"type": "x", "message": "y"}),
+    "cancelled": queue.cancelled,
+    "died": lambda connection, job: queue.died(connection, job, "why"),
+    "release": queue.release,
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_worker_that_lost_its_lease_writes_nothing(database: Database, name: str) -> None:
+    old = held(database)
+    expire(database)
+    new = claim(database, "other")
+    assert new is not None
+    with pytest.raises(LeaseLostError, match=old.id), database.write() as connection:
+        WRITES[name](connection, old)
+    assert read(database, old) == new
+    with database.write() as connection:
+        ended = queue.succeed(connection, new, {"by": "other"})
+    for late in (old, new):
+        with pytest.raises(LeaseLostError), database.write() as connection:
+            WRITES[name](connection, late)
+    assert read(database, old) == ended
+
+
+def test_a_late_worker_that_nobody_replaced_still_holds_the_job(database: Database) -> None:
+    job = held(database)
+    expire(database)
+    with database.write() as connection:
+        assert not queue.renew(connection, job, lease_seconds=60)
+    assert claim(database) is None
+
+
+def test_ends(database: Database) -> None:
+    job = held(database)
+    with database.write() as connection:
+        queue.save_checkpoint(connection, job, {"round": 1})
+        ended = queue.succeed(connection, job, {"version": 3})
+    assert (ended.state, ended.result, ended.checkpoint, ended.lease_until, ended.worker) == (
+        JobState.SUCCEEDED,
+        {"version": 3},
+        None,
+        None,
+        None,
+    )
+    assert ended.finished_at == ended.updated_at
+    second = held(database)
+    with database.write() as connection:
+        broken = queue.fail(connection, second, {"type": "t", "message": "m"})
+    assert (broken.state, broken.error, broken.result) == (JobState.FAILED, {"type": "t", "message": "m"}, None)
+    assert claim(database) is None
+
+
+def test_cancel_a_queued_job_at_once(database: Database) -> None:
+    job = submit_echo(database)
+    with database.write() as connection:
+        cancelled = queue.request_cancel(connection, job.id)
+    assert (cancelled.state, cancelled.claims) == (JobState.CANCELLED, 0)
+    assert cancelled.finished_at is not None
+    assert claim(database) is None
+    with database.write() as connection:
+        assert queue.request_cancel(connection, job.id) == cancelled, "cancelling twice changes nothing"
+
+
+def test_cancel_a_running_job_is_a_wish(database: Database) -> None:
+    job = held(database)
+    with database.write() as connection:
+        wished = queue.request_cancel(connection, job.id)
+        assert (wished.state, wished.cancel_requested) == (JobState.RUNNING, True)
+        assert queue.watch(connection, job)
+        assert queue.renew(connection, job, lease_seconds=60)
+        assert queue.cancelled(connection, job).state == JobState.CANCELLED
+
+
+@pytest.mark.parametrize("name", ["died", "release"])
+def test_a_job_to_be_cancelled_does_not_go_back_to_the_queue(database: Database, name: str) -> None:
+    job = held(database)
+    with database.write() as connection:
+        queue.request_cancel(connection, job.id)
+        WRITES[name](connection, job)
+    ended = read(database, job)
+    assert ended.state == JobState.CANCELLED
+    assert ended.finished_at is not None
+
+
+def test_cancel_when_the_worker_is_gone(database: Database) -> None:
+    """After the lease at once; before it, at the next claim."""
+    late, early = held(database), held(database)
+    with database.write() as connection:
+        queue.request_cancel(connection, early.id)
+    expire(database)
+    with database.write() as connection:
+        assert queue.request_cancel(connection, late.id).state == JobState.CANCELLED
+    assert claim(database) is None
+    assert read(database, early).state == JobState.CANCELLED
+
+
+def test_cancel_comes_too_late(database: Database) -> None:
+    job = held(database)
+    with database.write() as connection:
+        ended = queue.succeed(connection, job, {})
+        assert queue.request_cancel(connection, job.id) == ended
+
+
+def test_a_job_that_kills_its_child_fails_after_three(database: Database) -> None:
+    submit_echo(database)
+    for attempt in (1, 2, 3):
+        job = claim(database)
+        assert job is not None
+        assert job.attempts == attempt
+        with database.write() as connection:
+            after = queue.died(connection, job, f"killed {attempt}")
+    assert after.state == JobState.FAILED
+    assert after.error == {
+        "type": "worker-died",
+        "message": "worker died 3 times without finishing; the last time: killed 3",
+    }
+    assert claim(database) is None
+
+
+def test_a_job_that_kills_its_workers_fails_after_three(database: Database) -> None:
+    job = submit_echo(database)
+    for _ in range(3):
+        assert claim(database) is not None
+        expire(database)
+    assert claim(database) is None
+    ended = read(database, job)
+    assert (ended.state, ended.claims) == (JobState.FAILED, 3)
+    assert ended.error is not None
+    assert "worker died 3 times" in ended.error["message"]
+
+
+def test_progress_resets_the_count_but_not_for_ever(database: Database) -> None:
+    job = submit_echo(database)
+    for number in range(queue.MAX_CLAIMS):
+        taken = claim(database)
+        assert taken is not None, number
+        with database.write() as connection:
+            queue.save_checkpoint(connection, taken, {"round": number})
+            after = queue.died(connection, taken, "killed")
+    assert after.state == JobState.FAILED
+    assert after.error is not None
+    assert "worker died 20 times" in after.error["message"]
+    assert read(database, job).claims == 20
+
+
+def test_a_release_does_not_count(database: Database) -> None:
+    submit_echo(database)
+    for _ in range(5):
+        job = claim(database)
+        assert job is not None
+        assert (job.attempts, job.claims) == (1, 1)
+        with database.write() as connection:
+            after = queue.release(connection, job)
+        assert (after.state, after.attempts, after.claims, after.worker) == (JobState.QUEUED, 0, 0, None)
+    job = claim(database)
+    assert job is not None
+    assert job.fence == 6
+    with database.write() as connection:
+        queue.save_checkpoint(connection, job, {})
+        assert queue.release(connection, job).attempts == 0
+
+
+def test_every_change_that_people_see_raises_the_revision(database: Database) -> None:
+    job = held(database)
+    with database.write() as connection:
+        queue.renew(connection, job, lease_seconds=60)
+    assert read(database, job).revision == job.revision
+    with database.write() as connection:
+        queue.renew(connection, job, lease_seconds=60, progress={"fraction": 0.1})
+    assert read(database, job).revision == job.revision + 1
+
+
+def test_claims_from_many_threads_take_different_jobs(database: Database) -> None:
+    wanted = {submit_echo(database).id for _ in range(24)}
+    taken: list[str] = []
+
+    def work(name: str) -> None:
+        while (job := claim(database, name)) is not None:
+            taken.append(job.id)
+            with database.write() as connection:
+                queue.succeed(connection, job, {})
+
+    threads = [threading.Thread(target=work, args=(f"w{number}",)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(taken) == sorted(wanted)
+
+
+def test_cancel_and_success_at_the_same_time_agree(database: Database) -> None:
+    """Whoever is first decides; a job whose cancellation was committed never succeeds."""
+    for _ in range(10):
+        job = held(database)
+        barrier = threading.Barrier(2)
+        answers: list[Job] = []
+
+        def cancel(job: Job = job, barrier: threading.Barrier = barrier, answers: list[Job] = answers) -> None:
+            barrier.wait()
+            with database.write() as connection:
+                answers.append(queue.request_cancel(connection, job.id))
+
+        thread = threading.Thread(target=cancel)
+        thread.start()
+        barrier.wait()
+        with database.write() as connection:
+            wish = queue.renew(connection, job, lease_seconds=60)
+            ended = queue.cancelled(connection, job) if wish else queue.succeed(connection, job, {})
+        thread.join()
+        assert read(database, job).state == ended.state
+        assert answers[0].cancel_requested == (ended.state == JobState.CANCELLED)
+
+
+def test_the_database_itself_refuses_a_state_that_cannot_be(database: Database) -> None:
+    submit_echo(database)
+    for wrong in ({"state": "lost"}, {"state": "running"}, {"lease_until": 1.0}):
+        with pytest.raises(IntegrityError), database.write() as connection:
+            connection.execute(update(queue.jobs).values(wrong))

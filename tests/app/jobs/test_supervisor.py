@@ -1,0 +1,249 @@
+"""The supervisor in a thread of the test, with real children; each way a job can end."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection
+
+from app.database import Database
+from app.errors import ConflictError, UnavailableError
+from app.jobs import queue
+from app.jobs.job import JSON, Job, JobState
+from app.jobs.supervisor import Supervisor
+from tests.app.jobs.helpers import CHILD, alive, expire, lines, read, submit_echo, wait_for
+
+
+def publish(connection: Connection, job: Job, outcome: JSON) -> JSON:  # noqa: ARG001  the shape of Publish
+    return {"published": dict(outcome)}
+
+
+def build(database: Database, **fields: Any) -> Supervisor:
+    values: dict[str, Any] = {
+        "command": CHILD,
+        "environment": {},
+        "publish": publish,
+        "worker": "tester",
+        "lease_seconds": 2.0,
+        "poll_seconds": 0.05,
+    }
+    return Supervisor(database=database, **(values | fields))
+
+
+def run_one(database: Database, **fields: Any) -> None:
+    """One claim and what comes of it, in this thread."""
+    assert build(database, **fields).run_one(threading.Event())
+
+
+@contextmanager
+def running(database: Database, **fields: Any) -> Iterator[threading.Event]:
+    """A supervisor at work in a thread; stopped at the end of the block."""
+    stop = threading.Event()
+    thread = threading.Thread(target=build(database, **fields).run, args=(stop,))
+    thread.start()
+    try:
+        yield stop
+    finally:
+        stop.set()
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def ended(database: Database, job: Job) -> Callable[[], bool]:
+    return lambda: read(database, job).state.ended
+
+
+def test_a_job_from_queue_to_result(database: Database) -> None:
+    job = submit_echo(database, payload={"x": 1.5})
+    run_one(database)
+    after = read(database, job)
+    assert (after.state, after.progress) == (JobState.SUCCEEDED, {"fraction": 1.0})
+    assert after.result == {"published": {"payload": {"x": 1.5}, "checkpoint": None, "attempts": 1}}
+    assert not build(database).run_one(threading.Event()), "there is nothing left to do"
+
+
+def test_a_refusal_is_final(database: Database) -> None:
+    job = submit_echo(database, "refuse", payload={"error": "request"})
+    run_one(database)
+    after = read(database, job)
+    assert (after.state, after.claims) == (JobState.FAILED, 1)
+    assert after.error is not None
+    assert (after.error["type"], after.error["errors"][0]["row"]) == ("invalid-request", 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "reason"),
+    [
+        ("die", {"signal": 9}, "killed by signal 9 (out of memory?)"),
+        ("die", {"signal": 11}, "killed by signal 11 (Segmentation fault)"),
+        ("die", {"exit": 3}, "ended with exit code 3 and no answer; its last words: some library's last words"),
+        ("garbage", {}, "said something that is not in the protocol: b'\\xff not json\\n'"),
+    ],
+)
+def test_a_dead_child_is_tried_again_at_once_and_three_times(
+    database: Database, tmp_path: Path, kind: str, payload: dict[str, Any], reason: str
+) -> None:
+    job = submit_echo(database, kind, payload=payload | {"log": str(tmp_path / "log")})
+    with running(database, lease_seconds=60.0):
+        wait_for(ended(database, job))
+    after = read(database, job)
+    assert (after.state, after.claims) == (JobState.FAILED, 3)
+    assert after.last_death is not None
+    assert after.last_death.startswith(reason)
+    assert after.error == {
+        "type": "worker-died",
+        "message": f"worker died 3 times without finishing; the last time: {after.last_death}",
+    }
+
+
+def test_a_command_that_cannot_be_started(database: Database) -> None:
+    job = submit_echo(database)
+    for _ in range(3):
+        run_one(database, command=("/no/such/program",))
+    after = read(database, job)
+    assert after.state == JobState.FAILED
+    assert "could not be started" in str(after.last_death)
+
+
+def test_checkpoints_carry_a_job_over_a_death(database: Database, tmp_path: Path) -> None:
+    """Dies at step 2 of 4, each time: two steps of progress, then three tries without any."""
+    log = tmp_path / "log"
+    job = submit_echo(database, "steps", payload={"steps": 4, "seconds": 0.01, "log": str(log), "die_at": 2})
+    with running(database):
+        wait_for(ended(database, job))
+    steps = [line.split()[0] for line in lines(log)]
+    assert steps[:3] == ["0", "1", "2"]
+    assert set(steps[3:]) == {"2"}, "steps 0 and 1 are never done again"
+    assert read(database, job).claims in {3, 4}  # 3 if the last checkpoint came with the first death
+
+
+def test_progress_and_lease_are_written_while_it_runs(database: Database, tmp_path: Path) -> None:
+    job = submit_echo(database, "steps", payload={"steps": 8, "seconds": 0.3, "log": str(tmp_path / "log")})
+    seen: set[float] = set()
+    with running(database, lease_seconds=1.0):
+        while not (now := read(database, job)).state.ended:
+            if now.progress:
+                seen.add(now.progress["fraction"])
+            time.sleep(0.05)
+    after = read(database, job)
+    assert (after.state, after.claims, after.fence) == (JobState.SUCCEEDED, 1, 1), "a lease of 1 s, kept for 2.4 s"
+    assert len(seen) >= 5
+
+
+def test_cancel_kills_a_loop_in_c_at_once(database: Database, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    job = submit_echo(database, "spin", payload={"log": str(log)})
+    with running(database, lease_seconds=60.0):
+        wait_for(lambda: bool(lines(log)))
+        pid = int(lines(log)[0])
+        with database.write() as connection:
+            assert queue.request_cancel(connection, job.id).state == JobState.RUNNING
+        assert wait_for(ended(database, job)) < 2.0
+        assert not alive(pid)
+    assert read(database, job).state == JobState.CANCELLED
+
+
+def test_stopping_gives_the_job_back(database: Database, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    job = submit_echo(database, "spin", payload={"log": str(log)})
+    with running(database, lease_seconds=60.0) as stop:
+        wait_for(lambda: bool(lines(log)))
+        began = time.monotonic()
+        stop.set()
+        wait_for(lambda: read(database, job).state == JobState.QUEUED)
+        assert time.monotonic() - began < 2.0
+    after = read(database, job)
+    assert (after.attempts, after.claims, after.worker) == (0, 0, None)
+    assert not alive(int(lines(log)[0]))
+
+
+def test_a_lost_lease_kills_the_child_and_publishes_nothing(database: Database, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    job = submit_echo(database, "spin", payload={"log": str(log)})
+    with running(database, lease_seconds=60.0) as stop:
+        wait_for(lambda: bool(lines(log)))
+        stop_claiming = queue.MAX_ATTEMPTS  # so that the supervisor itself does not take it again
+        expire(database)
+        with database.write() as connection:
+            other = queue.claim(connection, worker="other", lease_seconds=60.0)
+        assert other is not None
+        assert other.attempts < stop_claiming
+        wait_for(lambda: not alive(int(lines(log)[0])), 2.0)
+        stop.set()
+    assert read(database, job) == other
+
+
+def test_a_silent_database_costs_the_child_its_life_when_the_lease_is_over(
+    database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another writer holds the job's row for longer than the lease: the heartbeat hangs, the guard does not."""
+    log = tmp_path / "log"
+    job = submit_echo(database, "spin", payload={"log": str(log)})
+    with running(database, lease_seconds=1.0):
+        wait_for(lambda: bool(lines(log)))
+        with database.write() as connection:
+            connection.execute(queue.jobs.select().with_for_update())
+            waited = wait_for(lambda: not alive(int(lines(log)[0])), 5.0)
+        assert waited < 2.5
+        wait_for(lambda: "its lease was over" in str(read(database, job).last_death), 5.0)
+        with database.write() as connection:
+            queue.request_cancel(connection, job.id)
+        wait_for(ended(database, job))
+    assert "the lease is over, its child is killed" in caplog.text
+
+
+@pytest.mark.parametrize("error", [ConflictError("the name is taken"), RuntimeError("a bug")])
+def test_what_publish_raises_fails_the_job_and_keeps_none_of_its_rows(database: Database, error: Exception) -> None:
+    job = submit_echo(database)
+
+    def refuse(connection: Connection, job: Job, outcome: JSON) -> JSON:  # noqa: ARG001  the shape of Publish
+        queue.submit(connection, kind="left", model="behind", payload={})
+        raise error
+
+    run_one(database, publish=refuse)
+    after = read(database, job)
+    assert after.state == JobState.FAILED
+    assert after.error is not None
+    assert after.error["type"] == ("conflict" if isinstance(error, ConflictError) else "internal")
+    with database.read() as connection:
+        assert queue.list_jobs(connection) == ([after], None)
+
+
+def test_an_outcome_waits_for_the_database_and_is_published_once(database: Database) -> None:
+    job = submit_echo(database)
+    calls: list[int] = []
+
+    def flaky(connection: Connection, job: Job, outcome: JSON) -> JSON:  # noqa: ARG001  the shape of Publish
+        calls.append(1)
+        if len(calls) < 3:
+            raise UnavailableError("the database sleeps")
+        return {"try": len(calls)}
+
+    run_one(database, publish=flaky)
+    assert read(database, job).result == {"try": 3}
+
+
+def test_a_job_cancelled_while_it_is_published_is_not(database: Database) -> None:
+    """The wish is committed after the child's answer and before the end is written."""
+    job = submit_echo(database)
+    calls: list[int] = []
+
+    def late(connection: Connection, job: Job, outcome: JSON) -> JSON:  # noqa: ARG001  the shape of Publish
+        calls.append(1)
+        if database.is_sqlite:  # its one writer would wait for this very transaction
+            connection.rollback()
+        threading.Thread(target=wish, args=(job,)).start() if not database.is_sqlite else wish(job)
+        time.sleep(0.3)
+        raise UnavailableError("try again")
+
+    def wish(job: Job) -> None:
+        with database.write() as connection:
+            queue.request_cancel(connection, job.id)
+
+    run_one(database, publish=late)
+    after = read(database, job)
+    assert (after.state, after.result, len(calls)) == (JobState.CANCELLED, None, 1)
