@@ -1,0 +1,1 @@
+"""Tests of the blob store and the catalogue."""
