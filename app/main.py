@@ -17,7 +17,7 @@ from fastapi import FastAPI
 
 from app.database import Database
 from app.routes import errors, health, jobs, models, predict, train
-from app.routes.answers import ProblemBody
+from app.routes.answers import ProblemBody, problems
 from app.routes.middleware import RequestContext
 from app.routes.state import Services
 from app.services.jobs import Jobs
@@ -109,6 +109,11 @@ def _describe(app: FastAPI) -> None:
                 schemas.update(described.pop("$defs", {}))
                 schemas[body.__name__] = described
             schemas.update(predict.SCHEMAS)
+            for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own form, which is never sent here
+                schemas.pop(name, None)
+            for operation in (operation for path in document["paths"].values() for operation in path.values()):
+                if "422" in operation["responses"]:
+                    operation["responses"]["422"] = problems(422)[422]
             document["paths"] = {**predict.PATHS, **document["paths"]}
             app.openapi_schema = document
         return app.openapi_schema

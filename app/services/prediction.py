@@ -125,7 +125,7 @@ class Predictions:
 
     def read_table(self, served: Served, body: bytes) -> NDArray[np.float64]:
         """A CSV body to the model's inputs (m, p)."""
-        return served.model.schema.encode_table(read_csv(body, limits=self._limits))
+        return served.model.schema.encode_table(read_csv(body, limits=self._limits, least_columns=1))
 
 
 def load_model(data: bytes) -> LoadedModel:

@@ -39,7 +39,8 @@ class ModelArtefact:
 
     posterior: what predicts. schema: how columns become inputs, as JSON. spec: what was asked, as JSON.
     hyperparameters: by column, as JSON. basis_columns: (p,) names of the inputs. basis_rows: (d,) 0-based row numbers
-    of the upload, in the order chosen; gains: (d,) what the criterion said of each, None for a method without. report: as the job showed it.
+    of the upload, in the order chosen. gains: (d,) what the criterion said of each, None for a method without.
+    report: as the job showed it.
     """
 
     posterior: SparsePosterior

@@ -22,7 +22,7 @@ _ENOUGH_RAGGED = 1_000  # ragged lines after which counting stops
 _CELL_TYPES = {str, int, float, bool, type(None)}
 
 
-def read_csv(source: Path | bytes, *, limits: Limits | None = None) -> Table:
+def read_csv(source: Path | bytes, *, limits: Limits | None = None, least_columns: int = 2) -> Table:
     """A CSV file (comma, tab or semicolon; UTF-8; plain or gzip) with a header line.
 
     Names are trimmed; cells stay text. Lines may end in LF, CRLF or CR; blank lines are skipped; a quoted cell may
@@ -30,7 +30,7 @@ def read_csv(source: Path | bytes, *, limits: Limits | None = None) -> Table:
     limit) or InvalidRequestError (header, ragged rows, no rows), each with the place. O(file); holds the text once.
     """
     text = TextSource(origin=source, limits=limits or Limits())
-    delimiter, header = _read_header(text)
+    delimiter, header = _read_header(text, least_columns)
     names = _check_names([name.strip(BLANKS) for name in header.cells], text.limits, line=header.line)
     chunks = _split(text, delimiter, header)
     rows = sum(len(chunk[0]) for chunk in chunks)
@@ -116,7 +116,7 @@ def _encodes(text: str) -> bool:
     return True
 
 
-def _read_header(text: TextSource) -> tuple[str, Record]:
+def _read_header(text: TextSource, least_columns: int) -> tuple[str, Record]:
     """The delimiter and the first record. The best delimiter agrees with the second record, then splits most."""
     with io.TextIOWrapper(text.open(), encoding="utf-8", newline="") as stream:
         head = stream.read(_HEAD)
@@ -142,7 +142,7 @@ def _read_header(text: TextSource) -> tuple[str, Record]:
     _, delimiter, header = best
     if not header.closed:
         raise MalformedError(f"line {header.line}: a quotation mark in the header is never closed")
-    if len(header.cells) == 1:
+    if len(header.cells) < least_columns:
         raise InvalidRequestError(
             "the header names only one column; expected at least two (one feature and the target), "
             "separated by comma, tab or semicolon"

@@ -1,0 +1,148 @@
+"""A real server in a thread of the test's process, and a worker that works when it is told to."""
+
+import json
+import math
+import random
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from app.database import Database
+from app.jobs import queue
+from app.jobs.child import Reporter, Task, describe
+from app.jobs.job import JSON, Job
+from app.main import create_app
+from app.services.training import publish, training_handler
+from app.settings import Settings
+from app.storage.blobs import LocalBlobStore
+from core.errors import CoreError
+
+QUICK: dict[str, Any] = {"adapt": False, "basis_size": 20, "method": "rand"}
+"""A specification that trains in no time."""
+
+
+class Recorder(Reporter):
+    """Keeps what a handler reports."""
+
+    def __init__(self) -> None:
+        self.progressed: list[JSON] = []
+        self.checkpoints: list[JSON] = []
+
+    def progress(self, news: JSON) -> None:
+        self.progressed.append(news)
+
+    def checkpoint(self, state: JSON) -> None:
+        self.checkpoints.append(state)
+
+
+@dataclass(slots=True)
+class Service:
+    """A running server: its client, and what it stands on."""
+
+    client: httpx.Client
+    settings: Settings
+    database: Database
+    blobs: LocalBlobStore
+    recorders: list[Recorder] = field(default_factory=list)
+
+    def train(self, csv: str | bytes, *, filename: str = "table.csv", **spec: Any) -> dict[str, Any]:
+        """Upload, work, and give the job as it ended."""
+        answer = self.post_file(csv, spec, filename=filename)
+        assert answer.status_code == 202, answer.text
+        self.work()
+        job: dict[str, Any] = self.client.get(answer.headers["location"]).json()
+        return job
+
+    def post_file(
+        self,
+        csv: str | bytes,
+        spec: Mapping[str, Any] | None = None,
+        *,
+        filename: str = "table.csv",
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """POST /train as a form."""
+        data = {} if spec is None else {"spec": json.dumps(spec)}
+        return self.client.post("/train", files={"file": (filename, csv)}, data=data, headers=headers)
+
+    def work(self) -> int:
+        """Do all queued jobs here and now, as a worker would; how many."""
+        done = 0
+        while (job := self.claim()) is not None:
+            self.finish(job)
+            done += 1
+        return done
+
+    def claim(self) -> Job | None:
+        with self.database.write() as connection:
+            return queue.claim(connection, worker="test", lease_seconds=60.0)
+
+    def finish(self, job: Job) -> None:
+        """Run a claimed job to its end."""
+        task = Task(
+            id=job.id,
+            kind=job.kind,
+            payload=job.payload,
+            checkpoint=job.checkpoint,
+            attempts=job.attempts,
+            progress=job.progress,
+        )
+        recorder = Recorder()
+        self.recorders.append(recorder)
+        try:
+            outcome = training_handler(self.blobs)(task, recorder)
+        except CoreError as error:
+            with self.database.write() as connection:
+                queue.fail(connection, job, describe(error))
+            return
+        with self.database.write() as connection:
+            queue.renew(connection, job, lease_seconds=60.0, progress=recorder.progressed[-1])
+            queue.succeed(connection, job, publish(connection, job, outcome))
+
+
+@contextmanager
+def running(directory: Path, **settings: Any) -> Iterator[Service]:
+    """A service over `directory`, until the end of the block."""
+    chosen = Settings(data_dir=directory, **settings)
+    config = uvicorn.Config(create_app(chosen), port=0, log_config=None, access_log=False, lifespan="on")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, name="server")
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive(), "the server did not start"
+            thread.join(0.005)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        database = Database(chosen.database)
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60.0, trust_env=False) as client:
+            yield Service(client, chosen, database, LocalBlobStore(chosen.artefacts))
+        database.close()
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+def waves(rows: int = 120, *, seed: int = 0) -> str:
+    """A table with a number, a category and a target that follows both."""
+    chance = random.Random(seed)
+    lines = ["x,kind,y"]
+    for _ in range(rows):
+        x, kind = chance.uniform(0, 6), chance.choice(["low", "high"])
+        lines.append(f"{x!r},{kind},{math.sin(x) + (2.0 if kind == 'high' else 0.0) + chance.gauss(0, 0.05)!r}")
+    return "\n".join(lines) + "\n"
+
+
+def numbers(rows: int = 120, *, seed: int = 0) -> str:
+    """A table of numbers alone: a, b, y."""
+    chance = random.Random(seed)
+    lines = ["a,b,y"]
+    for _ in range(rows):
+        a, b = chance.uniform(-1, 1), chance.uniform(-1, 1)
+        lines.append(f"{a!r},{b!r},{math.sin(3 * a) * b + chance.gauss(0, 0.01)!r}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,122 @@
+"""Models over HTTP: versions, aliases, deletion, what a version knows of itself."""
+
+from typing import Any
+
+import numpy as np
+
+from app.storage import artefact
+from tests.app.routes.service import QUICK, Service, numbers, waves
+
+
+def with_versions(service: Service, count: int, name: str = "m") -> None:
+    for seed in range(count):
+        assert service.train(numbers(40, seed=seed), model=name, **QUICK)["state"] == "succeeded"
+
+
+def version_of(service: Service, reference: str) -> int:
+    answer = service.client.post("/predict", json={"model": reference, "rows": [[0, 0]]})
+    assert answer.status_code == 200, answer.text
+    version: int = answer.json()["version"]
+    return version
+
+
+def test_pages_of_models(empty: Service) -> None:
+    for name in ("b", "a", "c"):
+        with_versions(empty, 1, name)
+    first = empty.client.get("/models", params={"limit": 2}).json()
+    rest = empty.client.get("/models", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+    assert [model["name"] for model in first["models"] + rest["models"]] == ["a", "b", "c"]
+    assert rest["next_cursor"] is None
+    assert first["models"][0] | {"created_at": ""} == {
+        "name": "a",
+        "created_at": "",
+        "latest": 1,
+        "aliases": {"latest": 1},
+        "versions": 1,
+    }
+
+
+def test_versions_of_a_model(empty: Service) -> None:
+    with_versions(empty, 3)
+    model = empty.client.get("/models/m", params={"limit": 2}).json()
+    assert [version["version"] for version in model["versions"]] == [3, 2]
+    assert model["versions"][0]["aliases"] == ["latest"]
+    assert model["versions"][0]["summary"]["rows"] == 40
+    rest = empty.client.get("/models/m", params={"cursor": model["next_cursor"]}).json()
+    assert [version["version"] for version in rest["versions"]] == [1]
+
+
+def test_a_version_tells_all(empty: Service) -> None:
+    table = waves(60)
+    empty.train(table, model="m", **QUICK | {"method": "batch", "basis_size": 15, "seed": 3})
+    detail = empty.client.get("/models/m/versions/1").json()
+    assert detail["model"] == "m"
+    assert detail["target"] == "y"
+    assert [feature["name"] for feature in detail["features"]] == ["x", "kind"]
+    assert detail["spec"]["seed"] == 3
+    assert detail["spec"]["adapt"] is False
+    assert set(detail["hyperparameters"]["lengthscales"]) == {"x", "kind"}
+    assert detail["basis_columns"] == ["x", "kind=high", "kind=low"]
+    assert len(detail["basis"]) == len(detail["basis_rows"]) == len(detail["gains"]) == detail["report"]["basis_size"]
+    lines = table.splitlines()[1:]
+    for row, basis in zip(detail["basis_rows"], detail["basis"], strict=True):
+        x, kind, _ = lines[row].split(",")
+        assert basis == [float(x), float(kind == "high"), float(kind == "low")]
+    assert detail["report"] == empty.client.get(f"/jobs/{detail['job']}").json()["result"]["report"]
+
+
+def test_basis_rows_count_the_rows_of_the_upload(empty: Service) -> None:
+    lines = numbers(30).splitlines()
+    table = "\n".join([lines[0], ",1,1", "2,,1", *lines[1:]])
+    empty.train(table, model="m", missing="drop", **QUICK)
+    detail = empty.client.get("/models/m/versions/1").json()
+    for row, basis in zip(detail["basis_rows"], detail["basis"], strict=True):
+        assert basis == [float(cell) for cell in table.splitlines()[1 + row].split(",")[:2]]
+
+
+def test_the_artefact_can_be_read_back(empty: Service) -> None:
+    with_versions(empty, 1)
+    answer = empty.client.get("/models/m/versions/1/artefact")
+    assert 'filename="m-1.safetensors"' in answer.headers["content-disposition"]
+    model = artefact.load(answer.content)
+    assert artefact.save(model) == answer.content
+    assert np.isfinite(model.posterior.alpha).all()
+
+
+def test_promotion_and_roll_back(empty: Service) -> None:
+    with_versions(empty, 3)
+    assert version_of(empty, "m") == 3
+    put = empty.client.put("/models/m/aliases/champion", json={"version": 2})
+    assert put.json() == {"model": "m", "alias": "champion", "version": 2}
+    assert version_of(empty, "m") == 2
+    assert version_of(empty, "m@latest") == 3
+    assert version_of(empty, "m@champion") == 2
+    assert version_of(empty, "m@1") == 1
+    empty.client.put("/models/m/aliases/champion", json={"version": 1})
+    assert version_of(empty, "m") == 1
+    assert empty.client.delete("/models/m/aliases/champion").status_code == 204
+    assert version_of(empty, "m") == 3
+
+
+def test_deleting_versions_and_models(empty: Service) -> None:
+    with_versions(empty, 3)
+    empty.client.put("/models/m/aliases/stable", json={"version": 2})
+    held = empty.client.delete("/models/m/versions/2")
+    assert held.status_code == 409
+    assert "stable" in held.json()["detail"]
+    assert empty.client.delete("/models/m/versions/3").status_code == 204
+    assert version_of(empty, "m") == 2
+    assert empty.client.delete("/models/m").status_code == 409
+    assert empty.client.delete("/models/m", params={"force": True}).status_code == 204
+    assert empty.client.get("/models/m").status_code == 404
+    assert empty.client.post("/predict", json={"model": "m@2", "rows": []}).status_code == 404
+    with_versions(empty, 1)
+    assert version_of(empty, "m") == 4
+
+
+def test_all_fields_of_a_summary_are_json(empty: Service) -> None:
+    """NaN has no place in JSON: `rand` has no gains, and few rows no holdout."""
+    empty.train("a,y\n1,2\n2,3\n3,5\n", model="tiny", **QUICK)
+    detail: dict[str, Any] = empty.client.get("/models/tiny/versions/1").json()
+    assert detail["gains"] == [None] * len(detail["basis"])
+    assert detail["report"]["holdout"] is None
