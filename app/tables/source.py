@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from app.errors import InvalidRequestError, MalformedError, PursuitError, TooLargeError, UnsupportedMediaError
 
@@ -72,8 +72,7 @@ class TextSource:
             yield from records(lines, delimiter)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class Record(NamedTuple):
     """One record: the 1-based line it starts on, its cells, and whether its last quotation mark is closed."""
 
     line: int
@@ -92,7 +91,7 @@ def records(lines: Iterator[str], delimiter: str) -> Iterator[Record]:
             if cells == [end]:
                 return
             if cells:
-                yield Record(line=line, cells=cells, closed=not cells[-1].endswith(end))
+                yield Record(line, cells, not cells[-1].endswith(end))
             line = reader.line_num + 1
     except csv.Error as error:
         raise MalformedError(

@@ -1,0 +1,375 @@
+"""Files and JSON: the exact reading or the exact refusal."""
+
+import gzip
+import random
+import string
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.errors import InvalidRequestError, MalformedError, PursuitError, TooLargeError, UnsupportedMediaError
+from app.tables import Limits, Table, from_columns, from_rows, read_csv
+
+Fault = tuple[int | None, int | None, str | None, str]  # row, line, column, message
+
+
+def texts(table: Table) -> dict[str, list[str | None]]:
+    return {name: table.columns[name].texts.to_pylist() for name in table.names}
+
+
+def faults(error: PursuitError) -> list[Fault]:
+    return [(fault.row, fault.line, fault.column, fault.message) for fault in error.faults]
+
+
+READINGS: list[tuple[str, bytes, dict[str, list[str]]]] = [
+    ("comma", b"a,b\n1,2\n3,4\n", {"a": ["1", "3"], "b": ["2", "4"]}),
+    ("no last line end", b"a,b\n1,2\n3,4", {"a": ["1", "3"], "b": ["2", "4"]}),
+    ("tab", b"a\tb\n1,5\t2\n", {"a": ["1,5"], "b": ["2"]}),
+    ("semicolon", b"a;b\n1,5;2\n", {"a": ["1,5"], "b": ["2"]}),
+    ("commas in a semicolon header", b'"a, in m";b\n1;2\n', {"a, in m": ["1"], "b": ["2"]}),
+    ("semicolons lose against agreement", b"a,b;c,d;e\n1;2;3\n", {"a,b": ["1"], "c,d": ["2"], "e": ["3"]}),
+    ("CRLF", b"a,b\r\n1,2\r\n", {"a": ["1"], "b": ["2"]}),
+    ("CR", b"a,b\r1,2\r3,4\r", {"a": ["1", "3"], "b": ["2", "4"]}),
+    ("byte order mark", b"\xef\xbb\xbfa,b\n1,2\n", {"a": ["1"], "b": ["2"]}),
+    ("gzip", gzip.compress(b"a,b\n1,2\n"), {"a": ["1"], "b": ["2"]}),
+    ("two gzip members", gzip.compress(b"a,b\n1,") + gzip.compress(b"2\n"), {"a": ["1"], "b": ["2"]}),
+    ("gzip with mark", gzip.compress(b"\xef\xbb\xbfa,b\n1,2\n"), {"a": ["1"], "b": ["2"]}),
+    ("names trimmed, cells kept", b" a , b\t\n 1, 2\n", {"a": [" 1"], "b": [" 2"]}),
+    ("blank lines", b"\n\na,b\n\n1,2\n\n\n3,4\n\n", {"a": ["1", "3"], "b": ["2", "4"]}),
+    ("quotes", b'"a","b"\n"1,0","x ""y"""\n', {"a": ["1,0"], "b": ['x "y"']}),
+    ("newline in quotes", b'a,b\n"x\ny",1\nz,2\n', {"a": ["x\ny", "z"], "b": ["1", "2"]}),
+    ("newline in the header", b'"a\nm",b\n1,2\n', {"a\nm": ["1"], "b": ["2"]}),
+    ("newline in the last cell", b'a,b\n1,"x\n"\n', {"a": ["1"], "b": ["x\n"]}),
+    ("an inch", b'a,b\n5",2\n6,3"\n', {"a": ['5"', "6"], "b": ["2", '3"']}),
+    ("UTF-8", "größe,b\n1,ü\n".encode(), {"größe": ["1"], "b": ["ü"]}),
+    ("empty cells", b"a,b\n,\n1,\n", {"a": ["", "1"], "b": ["", ""]}),
+    ("null words stay text", b"a,b\nNA,null\n", {"a": ["NA"], "b": ["null"]}),
+]
+
+
+@pytest.mark.parametrize(("data", "expected"), [case[1:] for case in READINGS], ids=[case[0] for case in READINGS])
+def test_files_that_are_read(data: bytes, expected: dict[str, list[str]], tmp_path: Path) -> None:
+    assert texts(read_csv(data)) == expected
+    path = tmp_path / "table.csv"
+    path.write_bytes(data)
+    assert texts(read_csv(path)) == expected
+
+
+MANY_RAGGED = b"a,b\n" + b"1,2\n3\n" * 25
+REFUSALS: list[tuple[str, bytes, type[PursuitError], str, list[Fault]]] = [
+    ("empty", b"", InvalidRequestError, "the file is empty: expected a header line and rows of data below it", []),
+    (
+        "blank",
+        b" \n\r\n\t",
+        InvalidRequestError,
+        "the file holds only blank lines: expected a header line and rows of data below it",
+        [],
+    ),
+    (
+        "empty gzip",
+        gzip.compress(b""),
+        InvalidRequestError,
+        "the file holds only blank lines: expected a header line and rows of data below it",
+        [],
+    ),
+    (
+        "header only",
+        b"a,b\n",
+        InvalidRequestError,
+        "the file has a header line but no rows of data below it",
+        [],
+    ),
+    (
+        "header without line end",
+        b"a,b",
+        InvalidRequestError,
+        "the file has a header line but no rows of data below it",
+        [],
+    ),
+    (
+        "one column",
+        b"a\n1\n2\n",
+        InvalidRequestError,
+        "the header names only one column; expected at least two (one feature and the target), "
+        "separated by comma, tab or semicolon",
+        [],
+    ),
+    (
+        "duplicate names",
+        b"a,b, a\n1,2,3\n",
+        InvalidRequestError,
+        "every column needs a name of its own; columns 1 and 3 are both named 'a'",
+        [(None, 1, "a", "columns 1 and 3 are both named 'a'")],
+    ),
+    (
+        "empty names",
+        b"\na,, \n1,2,3\n",
+        InvalidRequestError,
+        "every column needs a name of its own; column 2 has an empty name",
+        [(None, 2, None, "column 2 has an empty name"), (None, 2, None, "column 3 has an empty name")],
+    ),
+    (
+        "long name",
+        b"a," + b"b" * 257 + b"\n1,2\n",
+        InvalidRequestError,
+        "every column needs a name of its own; "
+        "the name of column 2 is longer than 256 characters or not valid text",
+        [(None, 1, None, "the name of column 2 is longer than 256 characters or not valid text")],
+    ),
+    (
+        "short row",
+        b"a,b\n1,2\n3\n",
+        InvalidRequestError,
+        "line 3: expected 2 cells, got 1",
+        [(1, 3, None, "expected 2 cells, got 1")],
+    ),
+    (
+        "ragged after blank lines and quoted line ends",
+        b'a,b\n\n"x\ny",2\n\n3,4,5\n6\n',
+        InvalidRequestError,
+        "line 6: expected 2 cells, got 3 (2 such lines)",
+        [(1, 6, None, "expected 2 cells, got 3"), (2, 7, None, "expected 2 cells, got 1")],
+    ),
+    (
+        "many ragged rows",
+        MANY_RAGGED,
+        InvalidRequestError,
+        "line 3: expected 2 cells, got 1 (25 such lines)",
+        [(2 * i + 1, 2 * i + 3, None, "expected 2 cells, got 1") for i in range(20)],
+    ),
+    (
+        "blanks are no blank line",
+        b"a,b\n1,2\n  \n",
+        InvalidRequestError,
+        "line 3: expected 2 cells, got 1",
+        [(1, 3, None, "expected 2 cells, got 1")],
+    ),
+    (
+        "open quotation mark",
+        b'a,b\n1,"2\n3,4\n',
+        MalformedError,
+        "line 2: a quotation mark is never closed",
+        [(None, 2, None, "a quotation mark is never closed")],
+    ),
+    (
+        "open quotation mark in the header",
+        b'a,"b\n1,2\n',
+        MalformedError,
+        "line 1: a quotation mark in the header is never closed",
+        [],
+    ),
+    (
+        "open quotation mark in a long file",
+        b'a,b\n1,2\n3,"' + b"x,y\n" * 200_000,
+        MalformedError,
+        "line 3: a cell is longer than 131,072 characters; is a quotation mark not closed?",
+        [],
+    ),
+    (
+        "Latin-1",
+        "a,b\nx,1\ncafé,2\n".encode("latin-1"),
+        MalformedError,
+        "the file is not UTF-8: byte 0xe9 at offset 11 (line 3); save it as UTF-8 and send it again",
+        [],
+    ),
+    (
+        "Latin-1 after a mark",
+        b"\xef\xbb\xbfa,b\n\xe9,2\n",
+        MalformedError,
+        "the file is not UTF-8: byte 0xe9 at offset 7 (line 2); save it as UTF-8 and send it again",
+        [],
+    ),
+    (
+        "cut within a character",
+        "a,b\n1,é".encode()[:-1],
+        MalformedError,
+        "the file is not UTF-8: byte 0xc3 at offset 6 (line 2); save it as UTF-8 and send it again",
+        [],
+    ),
+    (
+        "UTF-16",
+        "a,b\n1,2\n".encode("utf-16"),
+        MalformedError,
+        'the file is UTF-16 text; save it as UTF-8 (in Excel: "CSV UTF-8")',
+        [],
+    ),
+    (
+        "binary",
+        bytes(range(256)),
+        MalformedError,
+        "the file is not text (it holds control characters); expected CSV in UTF-8, plain or gzip",
+        [],
+    ),
+    (
+        "gzip cut short",
+        gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:-10],
+        MalformedError,
+        "the gzip file is damaged or cut short "
+        "(Compressed file ended before the end-of-stream marker was reached); compress it again",
+        [],
+    ),
+    ("Parquet", b"PAR1....", UnsupportedMediaError, "the file is Parquet; expected CSV text, plain or gzip", []),
+    (
+        "Excel",
+        b"PK\x03\x04....",
+        UnsupportedMediaError,
+        "the file is a zip archive or an Excel workbook; expected CSV text, plain or gzip",
+        [],
+    ),
+    (
+        "JSON",
+        b'{"columns": {"a": [1], "b": [2]}}',
+        MalformedError,
+        "the file looks like JSON or HTML, not like CSV; send JSON as application/json",
+        [],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "message", "places"), [case[1:] for case in REFUSALS], ids=[case[0] for case in REFUSALS]
+)
+def test_files_that_are_refused(
+    data: bytes, kind: type[PursuitError], message: str, places: list[Fault], tmp_path: Path
+) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes(data)
+    for source in (data, path):
+        with pytest.raises(kind) as caught:
+            read_csv(source)
+        assert type(caught.value) is kind
+        assert caught.value.message == message
+        assert faults(caught.value) == places
+
+
+def test_how_many_ragged_rows_is_said() -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        read_csv(MANY_RAGGED)
+    assert caught.value.total == 25
+    assert len(caught.value.faults) == 20
+    with pytest.raises(InvalidRequestError, match=r"\(at least 1,000 such lines\)"):
+        read_csv(b"a,b\n" + b"1\n" * 1500)
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (Limits(rows=2), "the table has more than 2 rows, the most that are read (max_rows)"),
+        (Limits(columns=2), "the table has 3 columns; at most 2 are read (max_columns)"),
+        (Limits(bytes=20), "the table is larger than 20 bytes after decompression (max_bytes)"),
+    ],
+)
+def test_limits_are_named(limits: Limits, message: str) -> None:
+    data = b"a,b,c\n1,2,3\n4,5,6\n7,8,9\n"
+    for source in (data, gzip.compress(data)):
+        with pytest.raises(TooLargeError) as caught:
+            read_csv(source, limits=limits)
+        assert caught.value.message == message
+    exact = Limits(rows=3, columns=3, bytes=len(data))
+    assert read_csv(data, limits=exact).rows == 3
+
+
+def test_a_gzip_bomb_ends_at_the_limit() -> None:
+    bomb = gzip.compress(b"1,2\n" * 5_000_000, 1)
+    started = time.monotonic()
+    with pytest.raises(TooLargeError):
+        read_csv(bomb, limits=Limits(bytes=1_000_000))
+    assert time.monotonic() - started < 1
+
+
+def letters() -> bytes:
+    return "".join(random.Random(1).choices(string.ascii_letters + ', \n;\t"', k=1_000_000)).encode() * 50
+
+
+GARBAGE: dict[str, Callable[[], bytes]] = {
+    "random bytes": lambda: random.Random(1).randbytes(1_000_000) * 50,
+    "zeros": lambda: bytes(50_000_000),
+    "random letters": letters,
+    "one line": lambda: b"x," * 25_000_000,
+    "blank lines": lambda: b"\n" * 50_000_000,
+    "Latin-1 at the end": lambda: b"a,b\n" + b"1,22222\n" * 6_250_000 + b"\xe9",
+    "open quotation mark": lambda: b'a,b\n1,"' + b"x\n" * 25_000_000,
+}
+
+
+@pytest.mark.parametrize("kind", GARBAGE)
+def test_50_mb_of_garbage_is_refused_within_two_seconds(kind: str) -> None:
+    data = GARBAGE[kind]()
+    started = time.monotonic()
+    with pytest.raises((MalformedError, InvalidRequestError, TooLargeError)):
+        read_csv(data)
+    assert time.monotonic() - started < 2
+
+
+def test_lines_of_rows() -> None:
+    table = read_csv(b'\na,b\n1,2\n\n"x\ny",3\r\n4,5\n')
+    assert [table.line(row) for row in range(3)] == [3, 5, 7]
+    assert table.lines([2, 0]) == {0: 3, 2: 7}
+    assert from_columns({"a": [1], "b": [2]}).line(0) is None
+
+
+def test_records_larger_than_a_block_of_lines() -> None:
+    cell = "long\n" * 20_000
+    table = read_csv(("a,b\n" + f'"{cell}",1\n' * 60).encode())
+    assert table.rows == 60
+    assert set(texts(table)["a"]) == {cell}
+
+
+JSON_REFUSALS: list[tuple[Any, str, list[Fault]]] = [
+    ({}, "there are no columns: expected at least one feature and the target", []),
+    ({"a": [], "b": []}, "the columns are empty: expected at least one row", []),
+    (
+        {"a": [1], "b": [1, 2]},
+        "columns differ in length: 'a' has 1 cells, 'b' has 2",
+        [(None, None, "b", "2 cells, expected 1")],
+    ),
+    (
+        {"a": "xy"},
+        "column 'a': expected a list of cells, got text",
+        [(None, None, "a", "expected a list of cells, got text")],
+    ),
+    (
+        {"a": [1, [2]]},
+        "row 1, column 'a': expected a number or text, got a list",
+        [(1, None, "a", "expected a number or text, got a list")],
+    ),
+    (
+        {"a": [{}]},
+        "row 0, column 'a': expected a number or text, got an object",
+        [(0, None, "a", "expected a number or text, got an object")],
+    ),
+    (
+        {"a": ["\ud800"]},
+        "row 0, column 'a': the text is not valid Unicode",
+        [(0, None, "a", "the text is not valid Unicode")],
+    ),
+    (
+        {"a": [1], " a": [1]},
+        "every column needs a name of its own; columns 1 and 2 are both named 'a'",
+        [(None, None, "a", "columns 1 and 2 are both named 'a'")],
+    ),
+    ([], "rows is empty: expected at least one row", []),
+    (
+        [{"a": 1}, [1]],
+        "row 1: expected an object of cells by column name, got a list",
+        [(1, None, None, "expected an object, got a list")],
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "message", "places"), JSON_REFUSALS)
+def test_json_that_is_refused(body: Any, message: str, places: list[Fault]) -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        from_rows(body) if isinstance(body, list) else from_columns(body)
+    assert caught.value.message == message
+    assert faults(caught.value) == places
+
+
+def test_rows_and_columns_give_the_same_table() -> None:
+    rows = from_rows([{"a": 1, "b": "x"}, {"b": None, "c": 2.5}])
+    columns = from_columns({"a": [1, None], "b": ["x", None], "c": [None, 2.5]})
+    assert rows.names == columns.names == ("a", "b", "c")
+    assert texts(rows) == texts(columns) == {"a": ["1", None], "b": ["x", None], "c": [None, "2.5"]}

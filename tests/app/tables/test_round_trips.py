@@ -1,0 +1,173 @@
+"""Random tables: as CSV in any dialect and as JSON they give the same matrix to the last bit."""
+
+import gzip
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from app.errors import InvalidRequestError, MalformedError
+from app.tables import (
+    Missing,
+    Prepared,
+    Schema,
+    fit_schema,
+    from_columns,
+    from_rows,
+    read_csv,
+    read_prepared,
+    write_prepared,
+)
+
+Columns = dict[str, list[Any]]
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+decimals = st.from_regex(r"[+-]?[0-9]{1,30}\.?[0-9]{0,30}(e[+-]?[0-9]{1,2})?", fullmatch=True)
+numbers = st.one_of(finite, st.integers(-(2**70), 2**70), finite.map(repr), decimals)
+words = st.sampled_from(
+    ["red", "blue", "NA", "a,b", 'x "y"', "semi;colon", "tab\there", "two\nlines", "ü", "日本", "-"]
+)
+names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=5).filter(
+    lambda name: name == name.strip() and not name.startswith("\ufeff")
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Columns:
+    rows = draw(st.integers(1, 12))
+    columns: Columns = {}
+    kinds = [numbers, st.one_of(numbers, st.none()), words, st.one_of(words, st.none())]
+    for name in draw(st.lists(names, min_size=2, max_size=5, unique=True)):
+        columns[name] = draw(st.lists(draw(st.sampled_from(kinds)), min_size=rows, max_size=rows))
+    if draw(st.integers(0, 9)):  # most tables have a target to learn
+        columns[name] = draw(st.lists(numbers, min_size=rows, max_size=rows))
+    return columns
+
+
+@dataclass(frozen=True)
+class Dialect:
+    delimiter: str
+    line_end: str
+    quote_all: bool
+    mark: bool
+    zipped: bool
+    last_end: bool
+
+    def write(self, columns: Columns) -> bytes:
+        records = [list(columns), *map(list, zip(*columns.values(), strict=True))]
+        lines = [self.delimiter.join(self._cell(cell) for cell in record) for record in records]
+        text = self.line_end.join(lines) + (self.line_end if self.last_end else "")
+        data = (b"\xef\xbb\xbf" if self.mark else b"") + text.encode()
+        return gzip.compress(data, 1) if self.zipped else data
+
+    def _cell(self, cell: Any) -> str:
+        text = "" if cell is None else cell if isinstance(cell, str) else repr(cell)
+        special = any(mark in text for mark in '"\r\n,;\t')
+        return '"' + text.replace('"', '""') + '"' if special or self.quote_all else text
+
+
+dialects = st.builds(
+    Dialect,
+    delimiter=st.sampled_from([",", ";", "\t"]),
+    line_end=st.sampled_from(["\n", "\r\n", "\r"]),
+    quote_all=st.booleans(),
+    mark=st.booleans(),
+    zipped=st.booleans(),
+    last_end=st.booleans(),
+)
+
+
+def attempt(table: Any, missing: Missing) -> tuple[Schema, Prepared] | str:
+    try:
+        return fit_schema(table, missing=missing)
+    except InvalidRequestError as error:
+        return error.message
+
+
+def same(one: Prepared, other: Prepared) -> bool:
+    arrays = ("inputs", "targets", "groups", "indicator", "rows")
+    return (one.dropped, one.warnings) == (other.dropped, other.warnings) and all(
+        getattr(one, name).shape == getattr(other, name).shape
+        and getattr(one, name).dtype == getattr(other, name).dtype
+        and getattr(one, name).tobytes() == getattr(other, name).tobytes()
+        for name in arrays
+    )
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(columns=tables(), dialect=dialects, missing=st.sampled_from(Missing))
+def test_csv_and_json_give_the_same_bits(columns: Columns, dialect: Dialect, missing: Missing) -> None:
+    rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    from_json = attempt(from_columns(columns), missing)
+    from_file = attempt(read_csv(dialect.write(columns)), missing)
+    if isinstance(from_json, str):
+        assert isinstance(from_file, str)
+        return
+    assert not isinstance(from_file, str)
+    event("trained")
+    schema, prepared = from_json
+    assert from_file[0] == schema
+    assert same(from_file[1], prepared)
+    by_row = attempt(from_rows(rows), missing)
+    assert not isinstance(by_row, str)
+    assert by_row[0] == schema
+    assert same(by_row[1], prepared)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(columns=tables(), dialect=dialects)
+def test_every_way_to_encode_agrees_with_training(columns: Columns, dialect: Dialect) -> None:
+    fitted = attempt(from_columns(columns), Missing.IMPUTE)
+    if isinstance(fitted, str):
+        return
+    schema, prepared = fitted
+    kept = prepared.rows.tolist()
+    columns = {name: [cells[row] for row in kept] for name, cells in columns.items()}
+    inputs = {name: columns[name] for name in schema.names}
+    lists = [list(cells) for cells in zip(*inputs.values(), strict=True)]
+    objects = [dict(zip(inputs, cells, strict=True)) for cells in lists]
+    answers = [
+        schema.encode_rows(lists),
+        schema.encode_rows(objects),
+        schema.encode_columns(inputs),
+        schema.encode_table(from_columns(columns)),
+        schema.encode_table(read_csv(dialect.write(columns))),
+        np.vstack([schema.encode_rows([cells]) for cells in lists]),
+        Schema.from_json(schema.to_json()).encode_rows(lists),
+    ]
+    assert {answer.tobytes() for answer in answers} == {prepared.inputs.tobytes()}
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(columns=tables(), missing=st.sampled_from(Missing))
+def test_a_prepared_table_comes_back_bit_for_bit(columns: Columns, missing: Missing, tmp_path: Path) -> None:
+    fitted = attempt(from_columns(columns), missing)
+    if isinstance(fitted, str):
+        return
+    path = tmp_path / "prepared.arrow"
+    write_prepared(path, *fitted)
+    for source in (path, path.read_bytes()):
+        schema, prepared = read_prepared(source)
+        assert schema == fitted[0]
+        assert same(prepared, fitted[1])
+        assert math.prod(prepared.inputs.shape) == 0 or not prepared.inputs.flags.writeable
+
+
+def test_damaged_prepared_tables_are_refused(tmp_path: Path) -> None:
+    schema, prepared = fit_schema(from_columns({"x": [1, 2, 3], "c": ["a", "b", "a"], "y": [1, 2, 4]}))
+    path = tmp_path / "prepared.arrow"
+    write_prepared(path, schema, prepared)
+    data = path.read_bytes()
+    for damaged in (
+        b"",
+        b"x,y\n1,2\n",
+        data[: len(data) // 2],
+        data.replace(b"pursuit-prepared/1", b"pursuit-prepared/2"),
+    ):
+        with pytest.raises(MalformedError, match="the prepared table"):
+            read_prepared(damaged)
