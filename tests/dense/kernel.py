@@ -1,4 +1,4 @@
-"""The ARD Gaussian kernel, one pair of rows at a time."""
+"""The ARD Gaussian kernel, from the difference of each pair of rows."""
 
 from typing import NamedTuple
 
@@ -43,8 +43,5 @@ def from_log(theta: FloatArray) -> Params:
 
 def kernel(params: Params, A: FloatArray, B: FloatArray) -> FloatArray:
     """K(A, B), (rows of A, rows of B), from the difference of each pair of rows."""
-    K = np.empty((len(A), len(B)))
-    for i, a in enumerate(A):
-        for j, b in enumerate(B):
-            K[i, j] = params.v0 * np.exp(-np.sum(params.w * (a - b) ** 2)) + params.vb
-    return K
+    differences = A[:, None, :] - B[None, :, :]
+    return np.asarray(params.v0 * np.exp(-np.sum(params.w * differences**2, axis=2)) + params.vb)

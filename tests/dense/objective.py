@@ -41,9 +41,7 @@ def exact_objective(params: Params, X: FloatArray, y: FloatArray) -> float:
     return minus_log_normal(y, kernel(params, X, X) + params.s2 * np.eye(len(X)))
 
 
-def central_differences(
-    function: Callable[[FloatArray], float], point: FloatArray, step: float = 1e-5
-) -> FloatArray:
+def central_differences(function: Callable[[FloatArray], float], point: FloatArray, step: float = 1e-5) -> FloatArray:
     """The gradient of `function` by 3-point differences, one coordinate at a time."""
     gradient = np.empty_like(point)
     for j in range(len(point)):

@@ -45,9 +45,7 @@ def predict(model: Sparse, Xs: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.asarray(Qsf @ inverse @ model.y), np.asarray(np.diag(prior - Qsf @ inverse @ Qsf.T))
 
 
-def exact_predict(
-    params: Params, X: FloatArray, y: FloatArray, Xs: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+def exact_predict(params: Params, X: FloatArray, y: FloatArray, Xs: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The full Gaussian process: mean and latent variance at Xs, each (m,)."""
     inverse = np.linalg.inv(kernel(params, X, X) + params.s2 * np.eye(len(X)))
     Ksf = kernel(params, Xs, X)

@@ -22,18 +22,14 @@ def minimiser(params: Params, X: FloatArray, y: FloatArray, indices: list[int]) 
     return np.asarray(np.linalg.inv(params.s2 * kernel(params, Z, Z) + Kfu.T @ Kfu) @ (Kfu.T @ y))
 
 
-def pre_backfitting_gain(
-    params: Params, X: FloatArray, y: FloatArray, indices: list[int], candidate: int
-) -> float:
+def pre_backfitting_gain(params: Params, X: FloatArray, y: FloatArray, indices: list[int], candidate: int) -> float:
     """How far least pi falls when `candidate` joins and all weights are found again (Smola & Bartlett)."""
     after = [*indices, candidate]
     before = pi(params, X, y, indices, minimiser(params, X, y, indices)) if indices else 0.0
     return before - pi(params, X, y, after, minimiser(params, X, y, after))
 
 
-def post_backfitting_gain(
-    params: Params, X: FloatArray, y: FloatArray, indices: list[int], candidate: int
-) -> float:
+def post_backfitting_gain(params: Params, X: FloatArray, y: FloatArray, indices: list[int], candidate: int) -> float:
     """How far pi falls when `candidate` joins and only its own weight moves (Keerthi & Chu eq. 7 and 8).
 
     pi is a parabola in that weight: three of its values give the least one.
@@ -46,9 +42,7 @@ def post_backfitting_gain(
     return float(slope**2 / (2 * curvature))
 
 
-def greedy(
-    params: Params, X: FloatArray, y: FloatArray, pool: list[int], size: int
-) -> tuple[list[int], list[float]]:
+def greedy(params: Params, X: FloatArray, y: FloatArray, pool: list[int], size: int) -> tuple[list[int], list[float]]:
     """Pursuit of `size` rows out of `pool`: each step takes the candidate of largest pre-backfitting gain."""
     chosen: list[int] = []
     gains: list[float] = []

@@ -157,8 +157,7 @@ def test_dtc_gradient(problem: Problem) -> None:
         gap = (Z[:, None, column] - X[None, :, column]) ** 2
         gap_uu = (Z[:, None, column] - Z[None, :, column]) ** 2
         gradient.append(
-            -params.w[column]
-            * (np.sum(dKuf * (f.Kuf - params.vb) * gap) + np.sum(dKuu * (f.Kuu - params.vb) * gap_uu))
+            -params.w[column] * (np.sum(dKuf * (f.Kuf - params.vb) * gap) + np.sum(dKuu * (f.Kuu - params.vb) * gap_uu))
         )
     gradient.append(np.sum(dKuf * (f.Kuf - params.vb)) + np.sum(dKuu * (f.Kuu - params.vb)))
     gradient.append(params.vb * (np.sum(dKuf) + np.sum(dKuu)))
@@ -232,9 +231,7 @@ def test_information_gain(problem: Problem) -> None:
     xi = 1.0 / (ratio + 1.0 - q)
     # Delta_i of eq. 3, with sigma / l_i = sqrt(ratio)
     kappa = xi * (1.0 + 2.0 * ratio)
-    paper = -np.log(np.sqrt(ratio)) - 0.5 * (
-        np.log(xi) + xi * (1.0 - kappa) / s2 * (f.mu[i] - y[i]) ** 2 - kappa + 2.0
-    )
+    paper = -np.log(np.sqrt(ratio)) - 0.5 * (np.log(xi) + xi * (1.0 - kappa) / s2 * (f.mu[i] - y[i]) ** 2 - kappa + 2.0)
     np.testing.assert_allclose(paper, kl, rtol=1e-8)
 
 
