@@ -28,7 +28,7 @@ def test_submit_then_read(database: Database) -> None:
     assert (job.state, job.kind, job.model, job.payload) == (JobState.QUEUED, "train", "cars", {"rows": 3})
     assert (job.attempts, job.claims, job.fence, job.revision, job.priority) == (0, 0, 0, 1, 2)
     assert job.created_at == job.updated_at
-    assert job.started_at is job.finished_at is job.lease_until is job.progress is job.error is None
+    assert [job.started_at, job.finished_at, job.lease_until, job.progress, job.error, job.worker] == [None] * 6
 
 
 def test_unknown_jobs(database: Database) -> None:

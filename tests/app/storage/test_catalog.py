@@ -181,9 +181,9 @@ def test_lists_in_pages(database: Database) -> None:
         second, end = catalog.list_versions(connection, "a", limit=2, cursor=cursor)
         assert [version.version for version in first + second] == [3, 2, 1]
         assert end is None
-        for wrong in ({"limit": 0}, {"limit": 501}):
+        for limit in (0, 501):
             with pytest.raises(InvalidRequestError, match="limit"):
-                catalog.list_models(connection, **wrong)
+                catalog.list_models(connection, limit=limit)
         for cursor in ("x", "\0", "9" * 30):
             with pytest.raises(InvalidRequestError, match="cursor"):
                 catalog.list_versions(connection, "a", cursor=cursor)
