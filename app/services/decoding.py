@@ -50,7 +50,7 @@ def explain(error: msgspec.DecodeError, body: bytes, *, where: str = "") -> NoRe
     if isinstance(error, msgspec.ValidationError):
         found = _PATH.fullmatch(message)
         what, path = (found["what"], found["path"]) if found else (message, "")
-        what = _friendly(what)
+        what = friendly(what)
         path = (where + path).lstrip(".")
         raise InvalidRequestError(
             f"{path}: {what}" if path else what, faults=[Fault(message=what, column=path or None)]
@@ -82,14 +82,23 @@ def _in(where: str) -> str:
     return f" of {where}" if where else ""
 
 
-def _friendly(what: str) -> str:
+def friendly(what: str) -> str:
+    """What msgspec says, in the words of people who do not write Python."""
     if what == "Number out of range":
         return "this number is too large: expected a finite number of at most 1.8e308"
     if what.startswith("Object contains unknown field"):
         return what.replace("Object contains unknown field", "unknown field")
     if what.startswith("Object missing required field"):
         return what.replace("Object missing required field", "missing field")
-    names = {"float": "a number", "str": "a text", "int": "a whole number", "array": "a list", "object": "an object"}
+    names = {
+        "float": "a number",
+        "int": "a whole number",
+        "str": "a text",
+        "array": "a list",
+        "object": "an object",
+        "bool": "true or false",
+        "null": "null",
+    }
     return re.sub(r"`(\w+)`", lambda m: names.get(m[1], m[0]), what).replace("Expected", "expected")
 
 

@@ -17,7 +17,7 @@ from anyio import to_thread
 from numpy.typing import NDArray
 
 from app.database import Database
-from app.errors import InvalidRequestError, UnavailableError
+from app.errors import BrokenArtefactError, InvalidRequestError, MalformedError, UnavailableError
 from app.services.rows import RowReader
 from app.storage import artefact, catalog
 from app.storage.blobs import BlobStore
@@ -131,7 +131,13 @@ class Predictions:
 def load_model(data: bytes) -> LoadedModel:
     """An artefact's bytes made ready to predict. Raises BrokenArtefactError."""
     stored = artefact.load(data)
-    schema = Schema.from_json(stored.schema)
+    try:
+        schema = Schema.from_json(stored.schema)
+    except MalformedError as error:
+        raise BrokenArtefactError(f"the artefact's columns cannot be read: {error}") from error
+    inputs = stored.posterior.basis.shape[1]
+    if schema.width != inputs:
+        raise BrokenArtefactError(f"the artefact's columns make {schema.width} inputs, its model has {inputs}")
     return LoadedModel(schema=schema, predictor=Predictor(stored.posterior), rows=RowReader(schema), size=3 * len(data))
 
 
@@ -142,7 +148,8 @@ def predict(model: LoadedModel, inputs: NDArray[np.float64], *, interval: float,
     """
     if not 0.0 < interval < 1.0:
         raise InvalidRequestError(f"interval: expected a probability above 0 and below 1, got {interval!r}")
-    found = model.predictor.predict(inputs)
+    with np.errstate(over="ignore", invalid="ignore"):  # looked for below
+        found = model.predictor.predict(inputs)
     if found.target_variance is None or found.latent_variance is None:
         raise TypeError("the predictor left out the variances that were asked for")
     std = np.sqrt(found.target_variance)

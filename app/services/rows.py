@@ -5,18 +5,22 @@ length, a number where a number must be, nothing that is not finite. Only what t
 schema, whose refusal names rows, columns and values.
 """
 
+import re
+import types
 from itertools import chain
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from app.errors import InvalidRequestError
-from app.services.decoding import decode_any, explain
+from app.errors import Fault, InvalidRequestError
+from app.services.decoding import decode_any, friendly
 from app.tables import Feature, Kind, Schema
 
 _WHITE = b" \t\r\n"
+_UNSPEAKABLE = re.compile(r'["\\\x00-\x1f]')  # what msgspec does not take in the name of a field
+_REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _Level = str | int | float | bool | None
 
 
@@ -25,63 +29,83 @@ class RowReader:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._width = len(schema.features)
-        kinds = [_cell_type(feature) for feature in schema.features]
-        places = {f"f{place}": feature.name for place, feature in enumerate(schema.features)}
-        used = [feature.kind is not Kind.UNUSED for feature in schema.features]
-        cells: list[Any] = [
-            (field, kind) if needed else (field, kind, None)
-            for field, kind, needed in zip(places, kinds, used, strict=True)
-        ]
-        columns: list[Any] = [
-            (field, list[kind]) if needed else (field, Any, None)  # type: ignore[valid-type]  # made at run time
-            for field, kind, needed in zip(places, kinds, used, strict=True)
-        ]
-        by_name = msgspec.defstruct("Row", cells, rename=places, kw_only=True, gc=False)
-        table = msgspec.defstruct("Columns", columns, rename=places, kw_only=True)
-        self._lists = msgspec.json.Decoder(list[tuple[tuple(kinds)]])  # type: ignore[misc]  # made at run time
-        self._objects = msgspec.json.Decoder(list[by_name])  # type: ignore[valid-type]  # made at run time
-        self._columns = msgspec.json.Decoder(table)
+        self._kinds = [_cell_type(feature) for feature in schema.features]
+        self._lists = msgspec.json.Decoder(_list_of(types.GenericAlias(tuple, tuple(self._kinds))))
+        self._objects: msgspec.json.Decoder[list[Any]] | None = None
+        self._columns: msgspec.json.Decoder[Any] | None = None
+        if not any(_UNSPEAKABLE.search(name) for name in schema.names):
+            self._objects = msgspec.json.Decoder(_list_of(_struct(schema, self._kinds)))
+            self._columns = msgspec.json.Decoder(_struct(schema, [_list_of(kind) for kind in self._kinds]))
 
     def rows(self, raw: msgspec.Raw | bytes) -> NDArray[np.float64]:
         """`[[1, 2], ..]` in the order of the features, or `[{"a": 1, ..}, ..]`, to (m, p)."""
         data = memoryview(raw)
         objects = bytes(data[:64]).lstrip(_WHITE)[1:].lstrip(_WHITE).startswith(b"{")
         try:
-            if objects:
-                rows = [msgspec.structs.astuple(row) for row in self._objects.decode(data)]
-            else:
-                rows = self._lists.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            found = decode_any(bytes(data), where="rows")
-            if not isinstance(found, list):
-                raise InvalidRequestError("rows: expected a list of rows") from error
-            self._schema.encode_rows(found)
-            _insist(error, bytes(data), "rows")
-        if self._schema.plain and rows:
-            flat = np.fromiter(chain.from_iterable(rows), np.float64, count=len(rows) * self._width)
-            return flat.reshape(len(rows), self._width)
-        return self._schema.encode_rows(rows)
+            if not objects:
+                return self._matrix(self._lists.decode(data))
+            if self._objects is not None:
+                return self._matrix([msgspec.structs.astuple(row) for row in self._objects.decode(data)])
+        except _REFUSALS:
+            pass  # said better by the slow reading
+        return self._rows_slowly(bytes(data))
 
     def columns(self, raw: msgspec.Raw | bytes) -> NDArray[np.float64]:
         """`{"a": [1, ..], "b": [2, ..]}` to (m, p)."""
         data = memoryview(raw)
         try:
-            columns = self._columns.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            found = decode_any(bytes(data), where="columns")
-            if not isinstance(found, dict) or not all(isinstance(cells, list) for cells in found.values()):
-                raise InvalidRequestError("columns: expected an object of lists of cells by column name") from error
-            self._schema.encode_columns(found)
-            _insist(error, bytes(data), "columns")
-        values = msgspec.structs.astuple(columns)
-        return self._schema.encode_columns(
-            {
-                feature.name: cells
-                for feature, cells in zip(self._schema.features, values, strict=True)
-                if feature.kind is not Kind.UNUSED
-            }
-        )
+            if self._columns is not None:
+                cells = msgspec.structs.astuple(self._columns.decode(data))
+                return self._schema.encode_columns(dict(zip(self._schema.names, cells, strict=True)))
+        except _REFUSALS:
+            pass  # as above
+        return self._columns_slowly(bytes(data))
+
+    def _matrix(self, rows: list[Any]) -> NDArray[np.float64]:
+        if not (self._schema.plain and rows):
+            return self._schema.encode_rows(rows)
+        flat = np.fromiter(chain.from_iterable(rows), np.float64, count=len(rows) * len(self._kinds))
+        return flat.reshape(len(rows), len(self._kinds))
+
+    def _rows_slowly(self, data: bytes) -> NDArray[np.float64]:
+        """The schema says what is wrong; what it would take, such as the text "1.5" for a number, is refused too."""
+        found = decode_any(data, where="rows")
+        if not isinstance(found, list):
+            raise InvalidRequestError("rows: expected a list of rows")
+        inputs = self._schema.encode_rows(found)
+        names = self._schema.names
+        for place, row in enumerate(found):
+            cells = [row.get(name) for name in names] if isinstance(row, dict) else row
+            for name, kind, cell in zip(names, self._kinds, cells, strict=True):
+                self._insist(kind, cell, place, name)
+        return inputs
+
+    def _columns_slowly(self, data: bytes) -> NDArray[np.float64]:
+        found = decode_any(data, where="columns")
+        if not isinstance(found, dict):
+            raise InvalidRequestError("columns: expected an object of lists of cells by column name")
+        for name in self._schema.names:
+            if not isinstance(found.get(name, []), list):
+                raise InvalidRequestError(f"columns.{name}: expected a list of cells")
+        inputs = self._schema.encode_columns(found)
+        for name, kind in zip(self._schema.names, self._kinds, strict=True):
+            for place, cell in enumerate(found.get(name, [])):
+                self._insist(kind, cell, place, name)
+        return inputs
+
+    def _insist(self, kind: Any, cell: object, row: int, column: str) -> None:
+        try:
+            msgspec.convert(cell, kind)
+        except msgspec.ValidationError as error:
+            _refuse(friendly(str(error)), cell, row, column)
+
+
+def _refuse(what: str, cell: object, row: int, column: str) -> NoReturn:
+    message = f"{what} without quotation marks" if isinstance(cell, str) else what
+    raise InvalidRequestError(
+        f"row {row}, column {column!r}: {message}",
+        [Fault(row=row, column=column, value=str(cell), message=message)],
+    )
 
 
 def _cell_type(feature: Feature) -> Any:
@@ -92,8 +116,16 @@ def _cell_type(feature: Feature) -> Any:
     return float if feature.fill is None else float | None
 
 
-def _insist(error: Exception, data: bytes, where: str) -> None:
-    """What the schema would take, such as the text "1.5" for a number, is still not what was asked for in JSON."""
-    if isinstance(error, msgspec.DecodeError):
-        explain(error, data, where=where)
-    raise error
+def _list_of(kind: Any) -> Any:
+    """`list[kind]` of a type that is made at run time."""
+    return types.GenericAlias(list, (kind,))
+
+
+def _struct(schema: Schema, kinds: list[Any]) -> Any:
+    """A class with one field for each feature, found by the feature's name; those that are not used may be left out."""
+    fields: list[Any] = []
+    names: dict[str, str] = {}
+    for place, (feature, kind) in enumerate(zip(schema.features, kinds, strict=True)):
+        names[f"f{place}"] = feature.name
+        fields.append((f"f{place}", Any, None) if feature.kind is Kind.UNUSED else (f"f{place}", kind))
+    return msgspec.defstruct("Row", fields, rename=names, kw_only=True, gc=False)

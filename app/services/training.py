@@ -52,6 +52,7 @@ TABLES = "tables"
 
 _READ = 0.02  # share of the whole that reading takes, and publishing
 _PUBLISH = 0.98
+_PACE_SHARE, _PACE_SECONDS = 0.01, 0.2  # before so much is done the pace is a guess
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +173,8 @@ class _Listener:
             self._reporter.checkpoint(asdict(event))
             return
         share = _READ + (_PUBLISH - _READ) * min(max(event.fraction, 0.0), 1.0)
+        if self._first is None:
+            self._first = (self._clock(), share)
         self._last = {
             "round": event.round,
             "rounds": event.rounds,
@@ -189,14 +192,13 @@ class _Listener:
 
     def _left(self, share: float) -> float | None:
         """Seconds left, at the pace of this try; None while there is no pace."""
-        now = self._clock()
-        if self._first is None or share <= _READ:
-            self._first = (now, share)
+        if self._first is None:
             return None
         began, start = self._first
-        if share - start < 0.01 or now - began < 0.2:
+        passed = self._clock() - began
+        if share - start < _PACE_SHARE or passed < _PACE_SECONDS:
             return None
-        return round((now - began) / (share - start) * (1.0 - share), 1)
+        return round(passed / (share - start) * (1.0 - share), 1)
 
 
 def _report(task: Task, schema: Schema, prepared: Prepared, result: TrainResult, reading: float) -> dict[str, Any]:

@@ -106,6 +106,9 @@ def _document(data: bytes) -> dict[str, Any]:
     missing = [name for name in ("shapes", "scalars", *_PARTS) if name not in document]
     if missing:
         raise BrokenArtefactError(f"the artefact's header lacks {', '.join(missing)}")
+    for name in ("shapes", "scalars", "schema", "spec", "hyperparameters", "report"):
+        if not isinstance(document[name], dict):
+            raise BrokenArtefactError(f"the artefact's header has {name} of another kind than an object")
     return cast("dict[str, Any]", document)
 
 
@@ -113,7 +116,7 @@ def _arrays(data: bytes, shapes: dict[str, list[int]]) -> dict[str, NDArray[np.f
     """The tensors, exactly those that `shapes` announces, float64 and finite."""
     try:
         arrays = load_tensors(data)
-    except SafetensorError as error:
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise BrokenArtefactError(f"the artefact's tensors cannot be read: {error}") from error
     if set(arrays) != set(shapes):
         odd = ", ".join(sorted(set(arrays) ^ set(shapes)))

@@ -1,0 +1,219 @@
+"""Loaded models: kept, bounded, loaded once, served while the database is away."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.database import Database
+from app.errors import BrokenArtefactError, InvalidRequestError, NotFoundError, UnavailableError
+from app.services import prediction
+from app.services.prediction import Predictions, load_model, predict
+from app.storage import artefact, catalog
+from app.storage.artefact import ModelArtefact
+from app.storage.blobs import LocalBlobStore
+from app.tables import Limits
+from core.data import Dataset
+from core.spec import Method, TrainSpec
+from core.training import train
+
+SCHEMA = {
+    "target": "y",
+    "unseen": "error",
+    "features": [{"name": "x", "kind": "number", "levels": [], "fill": None, "indicator": False}],
+}
+
+
+def stored(seed: int, schema: dict[str, Any] = SCHEMA) -> bytes:
+    chance = np.random.default_rng(seed)
+    inputs = chance.normal(size=(30, 1))
+    spec = TrainSpec(adaptation=None, basis_size=5, method=Method.RAND, seed=seed)
+    result = train(Dataset(inputs=inputs, targets=np.sin(inputs[:, 0])), spec)
+    return artefact.save(
+        ModelArtefact(
+            posterior=result.posterior,
+            schema=schema,
+            spec={},
+            hyperparameters={},
+            basis_columns=("x",),
+            basis_rows=(),
+            gains=(),
+            report={},
+        )
+    )
+
+
+class CountingStore(LocalBlobStore):
+    """Counts what is read, and can be slow."""
+
+    reads = 0
+    pause = 0.0
+
+    def read(self, key: str) -> bytes:
+        self.reads += 1
+        threading.Event().wait(self.pause)
+        return super().read(key)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CountingStore:
+    return CountingStore(tmp_path / "blobs")
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Iterator[Database]:
+    opened = Database(f"sqlite:///{tmp_path}/pursuit.db")
+    opened.migrate()
+    yield opened
+    opened.close()
+
+
+def publish(base: Database, store: LocalBlobStore, name: str, seed: int) -> None:
+    data = stored(seed)
+    key = store.put("models", ".safetensors", data)
+    with base.write() as connection:
+        catalog.publish(connection, model=name, artefact=key, size=len(data), job_id=None, summary={})
+
+
+def predictions(base: Database, store: LocalBlobStore, **bounds: int) -> Predictions:
+    limits = {"most_models": 8, "most_bytes": 1 << 30} | bounds
+    return Predictions(base, store, limits=Limits(), **limits)
+
+
+def test_many_askers_load_a_model_once(base: Database, store: CountingStore) -> None:
+    publish(base, store, "m", 0)
+    store.pause = 0.2
+    asked = predictions(base, store)
+
+    async def ask() -> None:
+        served = await asyncio.gather(*(asked.find("m") for _ in range(100)))
+        assert len({id(one.model) for one in served}) == 1
+
+    asyncio.run(ask())
+    assert store.reads == 1
+
+
+def test_one_asker_that_goes_away_takes_nobody_along(base: Database, store: CountingStore) -> None:
+    publish(base, store, "m", 0)
+    store.pause = 0.2
+    asked = predictions(base, store)
+
+    async def ask() -> None:
+        impatient = asyncio.create_task(asked.find("m"))
+        patient = asyncio.create_task(asked.find("m"))
+        await asyncio.sleep(0.05)
+        impatient.cancel()
+        assert (await patient).version == 1
+
+    asyncio.run(ask())
+
+
+def test_a_new_version_is_seen_within_a_second(
+    base: Database, store: CountingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prediction, "FRESH_SECONDS", 0.1)
+    publish(base, store, "m", 0)
+    asked = predictions(base, store)
+
+    async def ask() -> None:
+        assert (await asked.find("m")).version == 1
+        publish(base, store, "m", 1)
+        await asyncio.sleep(0.15)
+        assert (await asked.find("m")).version == 2
+        assert (await asked.find("m@1")).version == 1
+
+    asyncio.run(ask())
+    assert store.reads == 2
+
+
+def test_the_least_recently_used_go_first(base: Database, store: CountingStore) -> None:
+    for seed, name in enumerate("abc"):
+        publish(base, store, name, seed)
+    asked = predictions(base, store, most_models=2)
+
+    async def ask(*names: str) -> None:
+        for name in names:
+            await asked.find(name)
+
+    asyncio.run(ask("a", "b", "a", "c"))
+    assert store.reads == 3
+    asyncio.run(ask("a", "c"))
+    assert store.reads == 3
+    asyncio.run(ask("b"))
+    assert store.reads == 4
+
+
+def test_a_model_above_the_bound_of_bytes_is_still_served(base: Database, store: CountingStore) -> None:
+    for seed, name in enumerate("ab"):
+        publish(base, store, name, seed)
+    asked = predictions(base, store, most_bytes=1)
+
+    async def ask() -> None:
+        for name in ("a", "a", "b", "b", "a"):
+            assert (await asked.find(name)).name == name
+
+    asyncio.run(ask())
+    assert store.reads == 3
+
+
+def test_what_is_known_is_served_while_the_database_is_away(
+    base: Database, store: CountingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prediction, "FRESH_SECONDS", 0.0)
+    publish(base, store, "m", 0)
+    asked = predictions(base, store)
+
+    def away() -> Any:
+        raise UnavailableError("the database does not answer")
+
+    async def ask() -> None:
+        await asked.find("m")
+        monkeypatch.setattr(base, "read", away)
+        assert (await asked.find("m")).version == 1
+        with pytest.raises(UnavailableError):
+            await asked.find("other")
+
+    asyncio.run(ask())
+
+
+def test_what_is_not_there_is_asked_again(base: Database, store: CountingStore) -> None:
+    asked = predictions(base, store)
+
+    async def ask() -> None:
+        with pytest.raises(NotFoundError):
+            await asked.find("m")
+        publish(base, store, "m", 0)
+        assert (await asked.find("m")).version == 1
+
+    asyncio.run(ask())
+
+
+def test_an_artefact_whose_columns_do_not_fit() -> None:
+    two = SCHEMA | {"features": [*SCHEMA["features"], *SCHEMA["features"]]}
+    with pytest.raises(BrokenArtefactError, match="2 inputs, its model has 1"):
+        load_model(stored(0, two))
+    with pytest.raises(BrokenArtefactError, match="columns cannot be read"):
+        load_model(stored(0, {"target": "y"}))
+
+
+@pytest.mark.parametrize("interval", [0.0, 1.0, -0.1, 1.1, float("nan")])
+def test_an_interval_must_be_a_probability(interval: float) -> None:
+    with pytest.raises(InvalidRequestError, match="interval"):
+        predict(load_model(stored(0)), np.zeros((1, 1)), interval=interval)
+
+
+@pytest.mark.parametrize("size", [1e10, 1e100, -1e150])
+def test_far_away_the_prior_answers(size: float) -> None:
+    model = load_model(stored(0))
+    found = predict(model, np.array([[size]]), interval=0.95)
+    assert np.isfinite(found.mean).all()
+    assert found.std[0] > 0
+
+
+def test_numbers_beyond_arithmetic_are_refused_by_row() -> None:
+    with pytest.raises(InvalidRequestError, match="row 1"):
+        predict(load_model(stored(0)), np.array([[0.0], [-1.7e308]]), interval=0.95)

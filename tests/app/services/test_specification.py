@@ -1,0 +1,115 @@
+"""The specification: defaults, round trips, and what core is told."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.errors import InvalidRequestError
+from app.services.specification import SpecBody, core_spec, default_name, read_spec
+from core.spec import Adaptation, Approximation, Method, TrainSpec
+
+
+def read(**given: Any) -> SpecBody:
+    return read_spec(given, max_basis_size=4000)
+
+
+def test_the_defaults_are_those_of_core() -> None:
+    assert core_spec(read(), ["x"]) != TrainSpec()  # specs hold arrays and are compared by identity
+    ours, theirs = core_spec(read(), ["x"]), TrainSpec()
+    for name in TrainSpec.__dataclass_fields__:
+        assert getattr(ours, name) == getattr(theirs, name), name
+
+
+def test_every_field_reaches_core() -> None:
+    asked = read(
+        method="dmax",
+        basis_size=7,
+        max_basis_size=9,
+        approximation="pep",
+        power=0.25,
+        adapt={"rounds": 2, "steps": 3},
+        hyperparameters={
+            "signal_variance": 2,
+            "bias_variance": 0,
+            "noise_variance": 0.5,
+            "lengthscales": {"b": 2, "a": 1},
+        },
+        standardize=False,
+        candidates=11,
+        cache_size=12,
+        pool_size=13,
+        holdout=0.2,
+        seed=5,
+    )
+    spec = core_spec(asked, ["a", "b"])
+    assert spec.start is not None
+    assert spec.start.lengthscales.tolist() == [1.0, 2.0]
+    assert (spec.start.signal_variance, spec.start.bias_variance, spec.start.noise_variance) == (2.0, 0.0, 0.5)
+    assert spec.adaptation == Adaptation(rounds=2, steps=3)
+    assert (spec.method, spec.approximation, spec.power) == (Method.DMAX, Approximation.PEP, 0.25)
+    assert (spec.basis_size, spec.max_basis_size, spec.candidates) == (7, 9, 11)
+    assert (spec.cache_size, spec.pool_size, spec.holdout, spec.seed) == (12, 13, 0.2, 5)
+    assert spec.standardize is False
+
+
+@pytest.mark.parametrize(
+    ("given", "adaptation"),
+    [
+        ({}, Adaptation()),
+        ({"adapt": True}, Adaptation()),
+        ({"adapt": False}, None),
+        ({"adapt": {"rounds": 3}}, Adaptation(rounds=3)),
+    ],
+)
+def test_ways_to_ask_for_adaptation(given: dict[str, Any], adaptation: Adaptation | None) -> None:
+    assert core_spec(read(**given), []).adaptation == adaptation
+
+
+@pytest.mark.parametrize("given", [{}, {"adapt": False}, {"basis_size": 3}, {"features": ["a"], "adapt": {"steps": 2}}])
+def test_what_is_stored_reads_back_equal(given: dict[str, Any]) -> None:
+    body = read(**given)
+    stored = body.model_dump(mode="json")
+    assert SpecBody.model_validate(stored) == body
+    assert read_spec(stored, max_basis_size=4000) == body
+
+
+def test_the_stored_form_speaks_as_the_api_does() -> None:
+    assert read().model_dump(mode="json")["basis_size"] == "auto"
+    assert read(adapt=False).model_dump(mode="json")["adapt"] is False
+
+
+def test_every_wrong_field_is_named_at_once() -> None:
+    with pytest.raises(InvalidRequestError) as caught:
+        read(metod="batch", holdout=3, seed="x")
+    assert {fault.column for fault in caught.value.faults} == {"metod", "holdout", "seed"}
+    assert "did you mean method?" in caught.value.message
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_numbers_that_are_none_are_refused(value: float) -> None:
+    with pytest.raises(InvalidRequestError, match=r"spec\.power"):
+        read(power=value)
+
+
+@pytest.mark.parametrize(
+    ("filename", "name"),
+    [
+        ("cars.csv", "cars"),
+        ("/tmp/My cars (2).csv.gz", "My-cars-2"),
+        (r"C:\data\cars.tsv", "cars"),
+        ("....", "model"),
+        ("", "model"),
+        ("Größe.csv", "Gr-e"),
+        ("_x.csv", "x"),
+        ("a" * 100 + ".csv", "a" * 64),
+    ],
+)
+def test_a_file_gives_its_model_a_name(filename: str, name: str) -> None:
+    assert default_name(filename) == name
+
+
+@given(st.text())
+def test_the_name_of_any_file_is_a_name(filename: str) -> None:
+    read(model=default_name(filename))

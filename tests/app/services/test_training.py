@@ -1,0 +1,149 @@
+"""The three sides of a training job, each by itself."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.database import Database
+from app.jobs import queue
+from app.jobs.child import Task
+from app.jobs.job import Job
+from app.services.jobs import JobView
+from app.services.training import Training, _Listener, publish, training_handler
+from app.storage import artefact, catalog
+from app.storage.blobs import LocalBlobStore
+from app.tables import Limits
+from app.worker import sweep_store
+from core.training import Checkpoint, Phase, Progress
+from tests.app.routes.service import Recorder, numbers
+
+ADAPTING: dict[str, Any] = {"basis_size": 15, "adapt": {"rounds": 3, "steps": 4}}
+
+
+@pytest.fixture
+def training(database: Database, tmp_path: Path) -> Training:
+    blobs = LocalBlobStore(tmp_path / "blobs")
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    return Training(database=database, blobs=blobs, limits=Limits(), most_basis=1000, scratch=scratch)
+
+
+def submit(training: Training, tmp_path: Path, spec: dict[str, Any], key: str | None = None) -> JobView:
+    file = tmp_path / "upload"
+    file.write_text(numbers(80))
+    return training.submit_file(file, filename="n.csv", spec=spec, key=key)
+
+
+def task_of(job: Job, *, checkpoint: Any = None, progress: Any = None) -> Task:
+    return Task(id=job.id, kind=job.kind, payload=job.payload, checkpoint=checkpoint, attempts=1, progress=progress)
+
+
+def test_submitting_leaves_nothing_behind(training: Training, tmp_path: Path) -> None:
+    view = submit(training, tmp_path, ADAPTING)
+    assert list(training.scratch.iterdir()) == []
+    assert (view.job.kind, view.job.model, view.position) == ("train", "n", 0)
+    assert [blob.key for blob in training.blobs.keys("tables")] == [view.job.payload["table"]]
+
+
+def test_a_run_tells_its_progress_and_publishes(training: Training, tmp_path: Path, database: Database) -> None:
+    job = submit(training, tmp_path, ADAPTING).job
+    heard = Recorder()
+    outcome = training_handler(training.blobs)(task_of(job), heard)
+    fractions = [news["fraction"] for news in heard.progressed]
+    assert fractions == sorted(fractions)
+    assert fractions[0] == 0.0
+    assert fractions[-1] == 0.98
+    phases = [phase for phase, _ in itertools.groupby(news["phase"] for news in heard.progressed)]
+    assert phases[0] == "reading"
+    assert phases[-1] == "publishing"
+    assert {"starting", "selecting", "adapting", "fitting", "evaluating"} <= set(phases)
+    assert [checkpoint["round"] for checkpoint in heard.checkpoints] == [0, 1, 2, 3]
+    with database.write() as connection:
+        claimed = queue.claim(connection, worker="w", lease_seconds=9)
+        assert claimed is not None
+        result = publish(connection, claimed, outcome)
+        assert publish(connection, claimed, outcome) == result
+    assert result == {"model": "n", "version": 1, "report": outcome["report"]}
+    with database.read() as connection:
+        version = catalog.resolve(connection, "n")
+    assert version.job_id == job.id
+    assert version.size == outcome["size"] == len(training.blobs.read(version.artefact))
+
+
+def test_a_run_that_goes_on_ends_with_the_same_model(training: Training, tmp_path: Path) -> None:
+    job = submit(training, tmp_path, ADAPTING).job
+    run = training_handler(training.blobs)
+    whole = Recorder()
+    first = run(task_of(job), whole)
+    for checkpoint in whole.checkpoints:
+        heard = Recorder()
+        progress = {"fraction": 0.77, "phase": "adapting"}
+        again = run(task_of(job, checkpoint=checkpoint, progress=progress), heard)
+        fractions = [news["fraction"] for news in heard.progressed]
+        assert fractions == sorted(fractions)
+        assert fractions[0] >= 0.77
+        one, two = (artefact.load(training.blobs.read(found["artefact"])) for found in (first, again))
+        assert one.posterior.scalars() == two.posterior.scalars()
+        for name, array in one.posterior.arrays().items():
+            assert array.tobytes() == two.posterior.arrays()[name].tobytes()
+        assert one.basis_rows == two.basis_rows
+        assert again["report"]["objectives"] == first["report"]["objectives"]
+
+
+def told(fraction: float) -> Progress:
+    return Progress(phase=Phase.ADAPTING, fraction=fraction, round=1, rounds=5, basis_size=10, objective=None)
+
+
+def test_time_left_follows_the_pace_of_this_try() -> None:
+    time = [0.0]
+    heard = Recorder()
+    listener = _Listener(heard, 0.5, clock=lambda: time[0])
+    listener.say("reading", 0.0)
+    for second in range(1, 101):
+        time[0] = float(second)
+        listener(told(second / 100))
+    assert heard.progressed[0]["eta_s"] is None
+    assert all(news["fraction"] >= 0.5 for news in heard.progressed)
+    for second, news in enumerate(heard.progressed):
+        if second >= 5:
+            assert news["eta_s"] == pytest.approx(100 - second, abs=4.0), second
+
+
+def test_time_left_of_a_run_that_goes_on() -> None:
+    """It starts at 60%, so what is done already says nothing of the pace."""
+    time = [0.0]
+    heard = Recorder()
+    listener = _Listener(heard, 0.6, clock=lambda: time[0])
+    listener.say("reading", 0.0)
+    time[0] = 0.1
+    listener(told(0.6))
+    for second in range(1, 11):
+        time[0] = 0.1 + second
+        listener(told(0.6 + 0.01 * second))
+    assert heard.progressed[-1]["eta_s"] == pytest.approx(32, abs=3)
+
+
+def test_checkpoints_are_passed_on_as_json() -> None:
+    heard = Recorder()
+    checkpoint = Checkpoint(round=2, theta=(0.1,), indices=(3, 4), objectives=(1.5,), seconds={"adapting": 1.0})
+    _Listener(heard, 0.0)(checkpoint)
+    assert Checkpoint.from_json(heard.checkpoints[0]) == checkpoint
+
+
+def test_the_broom_spares_what_is_needed(training: Training, tmp_path: Path, database: Database) -> None:
+    job = submit(training, tmp_path, ADAPTING).job
+    orphan = training.blobs.put("models", ".safetensors", b"nobody's")
+    leftover = training.blobs.put("tables", ".arrow", b"nobody's")
+    outcome = training_handler(training.blobs)(task_of(job), Recorder())
+    with database.write() as connection:
+        claimed = queue.claim(connection, worker="w", lease_seconds=9)
+        assert claimed is not None
+    assert set(sweep_store(database, training.blobs, older_than=3600.0)) == set()
+    assert set(sweep_store(database, training.blobs, older_than=0.0)) == {orphan, leftover, outcome["artefact"]}
+    outcome = training_handler(training.blobs)(task_of(job), Recorder())
+    with database.write() as connection:
+        queue.succeed(connection, claimed, publish(connection, claimed, outcome))
+    assert sweep_store(database, training.blobs, older_than=0.0) == [job.payload["table"]]
+    assert training.blobs.read(outcome["artefact"])

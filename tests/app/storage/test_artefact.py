@@ -1,0 +1,163 @@
+"""Artefacts: bit for bit back, and a clear refusal of everything else."""
+
+import struct
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.errors import BrokenArtefactError
+from app.storage.artefact import FORMAT_VERSION, ModelArtefact, load, save
+from core.data import Dataset
+from core.posterior import SparsePosterior
+from core.prediction import predict
+from core.spec import Method, TrainSpec
+from core.training import train
+
+
+def artefact(seed: int = 0, constant: bool = False) -> ModelArtefact:
+    chance = np.random.default_rng(seed)
+    inputs = chance.normal(size=(60, 3)) * [1e-3, 1.0, 1e6] + [0.0, 5.0, 1e7]
+    if constant:
+        inputs[:, 1] = 4.0
+    targets = np.sin(inputs[:, 0] * 1e3) + chance.normal(size=60) * 0.1
+    spec = TrainSpec(adaptation=None, basis_size=12, method=Method.BATCH, seed=seed)
+    result = train(Dataset(inputs=inputs, targets=targets), spec)
+    return ModelArtefact(
+        posterior=result.posterior,
+        schema={"target": "y", "features": []},
+        spec={"seed": seed},
+        hyperparameters={"lengthscales": {"é": 0.1 + 0.2}},
+        basis_columns=("a", "b", "c"),
+        basis_rows=tuple(result.selection.indices.tolist()),
+        gains=(*result.selection.gains.tolist()[:-1], None),
+        report={"warnings": ["naïve"], "nlpd": -1.0000000000000002},
+    )
+
+
+@pytest.fixture(scope="module")
+def stored() -> bytes:
+    return save(artefact())
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_saved_and_loaded_it_predicts_bit_for_bit(constant: bool) -> None:
+    before = artefact(constant=constant)
+    after = load(save(before))
+    inputs = np.random.default_rng(1).normal(size=(700, 3)) * [1e-3, 1.0, 1e6] + [0.0, 5.0, 1e7]
+    one, two = predict(before.posterior, inputs), predict(after.posterior, inputs)
+    assert one.mean.tobytes() == two.mean.tobytes()
+    assert one.target_variance is not None
+    assert two.target_variance is not None
+    assert one.target_variance.tobytes() == two.target_variance.tobytes()
+
+
+def test_everything_else_comes_back_too() -> None:
+    before = artefact()
+    after = load(save(before))
+    for name in ("schema", "spec", "hyperparameters", "report", "basis_columns", "basis_rows", "gains"):
+        assert getattr(after, name) == getattr(before, name)
+    assert after.posterior.scalars() == before.posterior.scalars()
+
+
+def test_the_same_artefact_is_the_same_bytes(stored: bytes) -> None:
+    assert save(artefact()) == stored
+    assert save(load(stored)) == stored
+    assert save(artefact(seed=1)) != stored
+
+
+def test_any_language_can_read_it(stored: bytes) -> None:
+    (length,) = struct.unpack_from("<Q", stored)
+    header = orjson.loads(stored[8 : 8 + length])
+    basis = header["basis"]
+    assert basis["dtype"] == "F64"
+    begin, end = basis["data_offsets"]
+    read = np.frombuffer(stored[8 + length + begin : 8 + length + end]).reshape(basis["shape"])
+    assert (read == load(stored).posterior.basis).all()
+
+
+def changed(stored: bytes, change: Any) -> bytes:
+    """The same file with another JSON document."""
+    (length,) = struct.unpack_from("<Q", stored)
+    header = orjson.loads(stored[8 : 8 + length])
+    document = orjson.loads(header["__metadata__"]["pursuit"])
+    change(header, document)
+    if "pursuit" in header.get("__metadata__", {}):
+        header["__metadata__"]["pursuit"] = orjson.dumps(document).decode()
+    text = orjson.dumps(header)
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + stored[8 + length :]
+
+
+def with_version(number: object) -> Any:
+    return lambda _, document: document.update(format_version=number)
+
+
+BROKEN: dict[str, tuple[Any, str]] = {
+    "newer": (with_version(FORMAT_VERSION + 1), "format version 2; this server reads 1"),
+    "no version": (with_version(None), "format version None"),
+    "no report": (lambda _, document: document.pop("report"), "lacks report"),
+    "not ours": (lambda header, _: header["__metadata__"].pop("pursuit"), "not an artefact of Pursuit"),
+    "no metadata": (lambda header, _: header.pop("__metadata__"), "not an artefact of Pursuit"),
+    "one tensor more": (lambda _, document: document["shapes"].pop("alpha"), "alpha"),
+    "one tensor less": (lambda _, document: document["shapes"].update(beta=[3]), "beta"),
+    "other shape": (lambda _, document: document["shapes"].update(alpha=[3]), "tensor alpha: expected shape"),
+    "other type": (lambda header, _: header["alpha"].update(dtype="I64"), "expected float64, got int64"),
+    "no scalar": (lambda _, document: document["scalars"].pop("noise_variance"), "do not make a model"),
+    "null scalar": (lambda _, document: document["scalars"].update(noise_variance=None), "finite number"),
+    "text scalar": (lambda _, document: document["scalars"].update(noise_variance="1"), "finite number"),
+    "true scalar": (lambda _, document: document["scalars"].update(noise_variance=True), "finite number"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_what_does_not_fit_is_named(stored: bytes, name: str) -> None:
+    change, words = BROKEN[name]
+    with pytest.raises(BrokenArtefactError, match=words):
+        load(changed(stored, change))
+
+
+def test_numbers_that_are_not_finite_are_named() -> None:
+    before = artefact()
+    arrays = {name: np.array(array) for name, array in before.posterior.arrays().items()}
+    for name in ("alpha", "R", "input_scale"):
+        spoilt = {key: array.copy() for key, array in arrays.items()}
+        spoilt[name].flat[0] = np.nan
+        data = save(replace(before, posterior=SparsePosterior.restore(spoilt, before.posterior.scalars())))
+        with pytest.raises(BrokenArtefactError, match=f"tensor {name} has a number that is not finite"):
+            load(data)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"short", b"\0" * 8, b"\xff" * 64, struct.pack("<Q", 2) + b"{}", b"a,y\n1,2\n" * 9]
+)
+def test_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(BrokenArtefactError):
+        load(data)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_cut_or_altered_header_never_crashes(data: st.DataObject) -> None:
+    whole = _stored_once()
+    cut = data.draw(st.integers(0, len(whole) - 1))
+    with pytest.raises(BrokenArtefactError):
+        load(whole[:cut])
+    place = data.draw(st.integers(0, 7))
+    spoilt = bytearray(whole)
+    spoilt[place] ^= 0x40
+    with pytest.raises(BrokenArtefactError):
+        load(bytes(spoilt))
+
+
+_CACHE: list[bytes] = []
+
+
+def _stored_once() -> bytes:
+    if not _CACHE:
+        _CACHE.append(save(artefact()))
+    return _CACHE[0]
