@@ -1,0 +1,121 @@
+"""`pursuit serve` and `--local` as real processes: they start, stop cleanly, and leave nothing behind."""
+
+import csv
+import io
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.cli.client import Client
+from app.cli.service import Service, ServiceError, start
+from tests.app.cli.processes import alive, children, eventually
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes through /proc"),
+]
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    started = start(tmp_path / "data", tmp_path / "serve.log")
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "squares.csv"
+    path.write_text("x,y\n" + "".join(f"{i / 20},{(i / 20) ** 2}\n" for i in range(80)))
+    return path
+
+
+def pursuit(*words: object, url: str = "http://127.0.0.1:9") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "app.cli", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, "PURSUIT_URL": url},
+    )
+
+
+def test_a_signal_ends_it_cleanly(service: Service) -> None:
+    eventually(lambda: len(children(service.process.pid)) == 1)
+    (worker,) = children(service.process.pid)
+    service.process.send_signal(signal.SIGTERM)
+    assert service.process.wait(20) == 0
+    assert not alive(worker)
+
+
+def test_its_worker_does_not_outlive_it(service: Service) -> None:
+    eventually(lambda: "is ready" in service.log.read_text())
+    (worker,) = children(service.process.pid)
+    service.process.kill()
+    service.process.wait()
+    eventually(lambda: not alive(worker))
+
+
+def test_a_worker_that_dies_is_started_again(service: Service) -> None:
+    eventually(lambda: len(children(service.process.pid)) == 1)
+    (worker,) = children(service.process.pid)
+    os.kill(worker, signal.SIGKILL)
+    eventually(lambda: any(child != worker for child in children(service.process.pid)))
+    assert "a worker died" in service.log.read_text()
+
+
+def test_a_port_that_is_taken_is_said_so(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(ServiceError, match=r"cannot listen on 127\.0\.0\.1 port"):
+            start(tmp_path / "data", tmp_path / "log", port=taken.getsockname()[1], workers=0)
+
+
+def test_a_stopped_service_answers_nobody(tmp_path: Path) -> None:
+    service = start(tmp_path / "data", tmp_path / "serve.log", workers=0)
+    with Client(service.url) as client:
+        assert client.ready()
+        service.stop()
+        assert not client.ready()
+
+
+def test_train_and_predict_with_a_server(service: Service, table: Path) -> None:
+    trained = pursuit("train", table, "--basis-size", 10, url=service.url)
+    assert trained.returncode == 0, trained.stderr + service.log.read_text()
+    assert "squares version 1" in trained.stdout
+    check_prediction(pursuit("predict", "squares", table, url=service.url))
+    assert "succeeded" in pursuit("jobs", url=service.url).stdout
+    refused = pursuit("predict", "circles", table, url=service.url)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "circles" in refused.stderr
+
+
+def test_train_and_predict_without_a_server(tmp_path: Path, table: Path) -> None:
+    here = ("--local", "--data-dir", tmp_path / "data")
+    trained = pursuit("train", table, "--basis-size", 10, *here)
+    assert trained.returncode == 0, trained.stderr
+    check_prediction(pursuit("predict", "squares@1", table, *here))
+    assert "squares" in pursuit("models", *here).stdout
+    assert [p.name for p in Path(tmp_path).glob("*.sock")] == []
+
+
+def test_migrate(tmp_path: Path) -> None:
+    done = pursuit("migrate", "--data-dir", tmp_path / "data")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "data" / "pursuit.db").exists()
+
+
+def check_prediction(done: subprocess.CompletedProcess[str]) -> None:
+    assert done.returncode == 0, done.stderr
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert len(rows) == 80
+    assert float(rows[40]["mean"]) == pytest.approx(4.0, abs=0.2)
+    assert all(float(row["lower"]) < float(row["mean"]) < float(row["upper"]) for row in rows)

@@ -1,0 +1,101 @@
+"""The demo as a whole, on a person's own small table."""
+
+import io
+import math
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from app.cli.client import Client, ClientError
+from app.demo.run import run
+from tests.app.cli.processes import alive, eventually
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(200)]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Numbers, a category, holes, a rare level, and the target in the middle."""
+    source = random.Random(5)
+    lines = ["a;wanted;kind"]
+    for row in range(300):
+        a = source.uniform(0, 6)
+        kind = source.choice(["red", "blue"]) if row else "never again"
+        wanted = math.sin(a) + (kind == "red") + source.gauss(0, 0.1)
+        lines.append(f"{'' if row % 50 == 3 else f'{a:.4f}'};{wanted:.4f};{kind}")
+    path = tmp_path / "own.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary folders go, so that what is left of them can be seen."""
+    folder = tmp_path / "t"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_it_shows_how_good_a_model_of_ones_own_table_is(table: Path, temporary: Path, tmp_path: Path) -> None:
+    out = io.StringIO()
+    picture = tmp_path / "p.png"
+    console = Console(file=out, width=120)
+    scores = run(console, file=table, target="wanted", picture=picture, keep=False, port=0)
+    assert scores.nmse < 0.15
+    assert 0.8 < scores.coverage <= 1.0
+    assert scores.nlpd < 0.0
+    said = out.getvalue()
+    for words in ("250 rows to learn wanted from, 50 rows held back", "true wanted", "NMSE", "NLPD", "95% intervals"):
+        assert words in said
+    assert f"picture: {picture}" in said
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert list(temporary.iterdir()) == []
+
+
+def test_keep_leaves_the_server_running(table: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    words = ("demo", table, "--target", "wanted", "--picture", tmp_path / "p.png", "--keep")
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cli", *map(str, words)],
+        env={**os.environ, "TMPDIR": str(folder), "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+    said = re.search(r"goes on at (http://\S+) .*kill (\d+)", done.stdout, re.S)
+    assert said is not None, done.stdout + done.stderr
+    pid = int(said[2])
+    try:
+        with Client(said[1]) as client:
+            (model,) = client.models()["models"]
+        assert model["name"] == "own"
+        assert len(list(folder.iterdir())) == 1
+    finally:
+        os.kill(pid, signal.SIGTERM)
+    eventually(lambda: not alive(pid))
+
+
+def test_what_the_server_refuses_is_told_and_nothing_is_left(temporary: Path, tmp_path: Path) -> None:
+    source = tmp_path / "same.csv"
+    source.write_text("x,y\n" + "".join(f"{i},3\n" for i in range(40)))
+    console = Console(file=io.StringIO())
+    with pytest.raises(ClientError, match=r"3\.0 in every row"):
+        run(console, file=source, target=None, picture=tmp_path / "p.png", keep=True, port=0)
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_picture_that_cannot_be_written_is_said_before_the_work(tmp_path: Path) -> None:
+    place = tmp_path / "missing" / "p.png"
+    with pytest.raises(ClientError, match="cannot write the picture"):
+        run(Console(file=io.StringIO()), file=None, target=None, picture=place, keep=False, port=0)
