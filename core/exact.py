@@ -19,11 +19,7 @@ def exact_nlml_and_gradient(rows: Rows, hyperparameters: Hyperparameters) -> tup
 
     O(n^3 / 2) multiply-adds, three (n, n) arrays. Raises NotPositiveDefiniteError or NumericalError.
     """
-    v0, vb, s2 = (
-        hyperparameters.signal_variance,
-        hyperparameters.bias_variance,
-        hyperparameters.noise_variance,
-    )
+    vb, s2 = hyperparameters.bias_variance, hyperparameters.noise_variance
     n, groups = len(rows), rows.groups
     K0 = gram(rows.X, hyperparameters, groups)
     C = np.asfortranarray(K0 + vb)

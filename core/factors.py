@@ -10,7 +10,7 @@ power EP (Bui et al. 2017). A second one, the penalty, enters the objective only
 Cost O(n d^2); memory O(d^2 + n) and, where it fits KEPT_BYTES, the kernel blocks for the gradient's second pass.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -20,6 +20,7 @@ from scipy.linalg import blas
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block, gram
 from core.linalg import add_gram, cholesky, jittered_cholesky, mirror_lower, solve_lower, solve_vector
+from core.parallel import Partial, each, in_runs
 from core.spec import Approximation
 
 BLOCK_NUMBERS = 1 << 19
@@ -62,11 +63,15 @@ def scheme(approximation: Approximation, power: float = 0.5) -> Scheme:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rows:
-    """Standardized training rows: X (n, p), y (n,), and the lengthscale group of each column (p,)."""
+    """Standardized training rows: X (n, p), y (n,), and the lengthscale group of each column (p,).
+
+    workers: threads that sums over these rows may use.
+    """
 
     X: FloatArray
     y: FloatArray
     groups: IntArray
+    workers: int = 1
 
     def __len__(self) -> int:
         return len(self.y)
@@ -100,21 +105,23 @@ class Factors:
     D: FloatArray
     c: FloatArray
     alpha: FloatArray
-    kept: tuple[Block, ...]
+    kept: tuple[tuple[Block, ...], ...]
 
-    def blocks(self) -> Iterator[Block]:
-        """The blocks of the first pass, kept or made again."""
+    def over_blocks(self, work: Callable[[Iterable[Block]], Partial]) -> list[Partial]:
+        """work(run of blocks) on every thread, results in the order of the rows; blocks are kept or made again."""
         if self.kept:
-            yield from self.kept
-        else:
-            yield from _blocks(self.rows, self.Z, self.hyperparameters, self.L)
+            return each(work, self.kept)
+        return over_rows(self.rows, self.Z, lambda places: work(self._blocks(places)))
+
+    def _blocks(self, places: Sequence[slice]) -> Iterator[Block]:
+        return _blocks(self.rows, self.Z, self.hyperparameters, self.L, places)
 
 
-def row_slices(rows: int, size: int) -> Iterator[slice]:
-    """Slices of rows such that a (size, m) block has about BLOCK_NUMBERS numbers."""
-    step = max(64, BLOCK_NUMBERS // size // 8 * 8)
-    for start in range(0, rows, step):
-        yield slice(start, min(start + step, rows))
+def over_rows(rows: Rows, basis: FloatArray, work: Callable[[Sequence[slice]], Partial]) -> list[Partial]:
+    """work(run of slices) on every thread, such that a block of kernel values has about BLOCK_NUMBERS numbers."""
+    step = max(64, BLOCK_NUMBERS // len(basis) // 8 * 8)
+    places = [slice(start, min(start + step, len(rows))) for start in range(0, len(rows), step)]
+    return each(work, in_runs(places, rows.workers))
 
 
 def factorise(
@@ -128,21 +135,26 @@ def factorise(
     s2, a, size = hyperparameters.noise_variance, scheme.power, len(Z)
     Kuu = gram(Z, hyperparameters, rows.groups) + hyperparameters.bias_variance
     L, jitter = jittered_cholesky(Kuu, "Kuu")
-    B = np.zeros((size, size), order="F")
-    b = np.zeros(size)
     e = np.empty(len(rows))
     keep = keep and 16 * size * len(rows) <= KEPT_BYTES
-    kept = []
-    for block in _blocks(rows, Z, hyperparameters, L):
-        explained = np.einsum("km,km->m", block.V, block.V)
-        np.subtract(hyperparameters.prior_variance, explained, out=e[block.rows])
-        np.maximum(e[block.rows], 0.0, out=e[block.rows])
-        root = 1.0 / np.sqrt(s2 + a * e[block.rows])
-        scaled = block.V * root
-        B = add_gram(B, scaled)
-        b += scaled @ (rows.y[block.rows] * root)
-        if keep:
-            kept.append(block)
+
+    def first_pass(places: Sequence[slice]) -> tuple[FloatArray, FloatArray, tuple[Block, ...]]:
+        B, b, kept = np.zeros((size, size), order="F"), np.zeros(size), []
+        for block in _blocks(rows, Z, hyperparameters, L, places):
+            explained = np.einsum("km,km->m", block.V, block.V)
+            np.subtract(hyperparameters.prior_variance, explained, out=e[block.rows])
+            np.maximum(e[block.rows], 0.0, out=e[block.rows])
+            root = 1.0 / np.sqrt(s2 + a * e[block.rows])
+            scaled = block.V * root
+            B = add_gram(B, scaled)
+            b += scaled @ (rows.y[block.rows] * root)
+            if keep:
+                kept.append(block)
+        return B, b, tuple(kept)
+
+    parts = over_rows(rows, Z, first_pass)
+    B = np.asfortranarray(sum(part[0] for part in parts))
+    b = np.asarray(sum(part[1] for part in parts))
     B[np.diag_indices(size)] += 1.0
     LB = cholesky(B, "B = I + V D^-1 V'")
     c = solve_vector(LB, solve_vector(LB, b), transposed=True)
@@ -158,7 +170,7 @@ def factorise(
         D=s2 + a * e,
         c=c,
         alpha=solve_vector(L, c, transposed=True),
-        kept=tuple(kept),
+        kept=tuple(part[2] for part in parts) if keep else (),
     )
 
 
@@ -169,10 +181,12 @@ def information(factors: Factors) -> FloatArray:
     return B
 
 
-def _blocks(rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, L: FloatArray) -> Iterator[Block]:
+def _blocks(
+    rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, L: FloatArray, places: Iterable[slice]
+) -> Iterator[Block]:
     weights = column_weights(hyperparameters, rows.groups)
     v0 = hyperparameters.signal_variance
     basis = augmented_basis(Z, weights, v0)
-    for place in row_slices(len(rows), len(Z)):
+    for place in places:
         K0 = gaussian_block(basis, augmented_rows(rows.X[place], weights), v0)
         yield Block(rows=place, K0=K0, V=solve_lower(L, K0 + hyperparameters.bias_variance))

@@ -14,13 +14,14 @@ Then every ARD weight costs two products with the kernel values already held, ne
 D and t are constants and dphi/dKuf is a single product; cost 2 n d^2 multiply-adds then, 3.5 n d^2 otherwise.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import blas
 
 from core.errors import NumericalError
-from core.factors import Factors, Penalty, Rows, Scheme, factorise, information
+from core.factors import Block, Factors, Penalty, Rows, Scheme, factorise, information
 from core.hyperparameters import FloatArray, Hyperparameters
 from core.kernel import distance_moments, gram
 from core.linalg import add_product, inverse_from_cholesky, multiply, solve_lower
@@ -43,6 +44,15 @@ class _Sums:
     unexplained: float = 0.0
     """sum t"""
 
+    def add(self, other: "_Sums") -> None:
+        """Another thread's part."""
+        self.moments += other.moments
+        self.kernel += other.kernel
+        self.bias += other.bias
+        self.fit += other.fit
+        self.noise += other.noise
+        self.unexplained += other.unexplained
+
 
 def nlml_and_gradient(
     rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, scheme: Scheme
@@ -52,9 +62,8 @@ def nlml_and_gradient(
     phi is in nats for all n rows. Raises NotPositiveDefiniteError or NumericalError for an impossible theta.
     """
     factors = factorise(rows, Z, hyperparameters, scheme)
-    sums = _Sums(moments=np.zeros(rows.X.shape[1]))
     second_pass = _second_pass_constant if scheme.power == 0.0 else _second_pass
-    dKuu = second_pass(factors, sums)
+    sums, dKuu = second_pass(factors)
     value = _value(factors, sums)
     gradient = _chain(factors, sums, dKuu)
     if not (np.isfinite(value) and np.isfinite(gradient).all()):
@@ -84,7 +93,7 @@ def _penalty(factors: Factors) -> tuple[float, FloatArray | float, float]:
             return share * float(np.log1p(a * e / s2).sum()), 0.5 * (1.0 - a) / factors.D, by_noise
 
 
-def _second_pass_constant(factors: Factors, sums: _Sums) -> FloatArray:
+def _second_pass_constant(factors: Factors) -> tuple[_Sums, FloatArray]:
     """D = s2 and t the same for every row: dphi/dKuf = E Kuf - alpha beta', E = L^-T (B^-1/s2 - 2 t I) L^-1."""
     rows, s2, vb = factors.rows, factors.hyperparameters.noise_variance, factors.hyperparameters.bias_variance
     t = float(np.mean(_penalty(factors)[1]))
@@ -92,54 +101,73 @@ def _second_pass_constant(factors: Factors, sums: _Sums) -> FloatArray:
     B_inverse = inverse_from_cholesky(factors.LB)
     inner = np.asfortranarray(B_inverse / s2)
     inner[np.diag_indices(size)] -= 2.0 * t
-    E = _between_solves(factors.L, inner)
-    squares = 0.0
-    for block in factors.blocks():
-        r = rows.y[block.rows] - factors.c @ block.V
-        squares += float(r @ r)
-        dKuf = multiply(np.asfortranarray(E), block.K0)
-        dKuf = _add_outer(dKuf, vb * E.sum(axis=1), np.ones_like(r))
-        _collect(factors, sums, block.rows, block.K0, _add_outer(dKuf, -factors.alpha, r / s2))
-    sums.fit = squares / s2
-    sums.noise = 0.5 * ((n - size + float(np.trace(B_inverse))) / s2 - squares / (s2 * s2))
+    E = np.asfortranarray(_between_solves(factors.L, inner))
+    from_bias = vb * E.sum(axis=1)
+
+    def part(blocks: Iterable[Block]) -> _Sums:
+        sums = _Sums(moments=np.zeros(rows.X.shape[1]))
+        for block in blocks:
+            r = rows.y[block.rows] - factors.c @ block.V
+            sums.fit += float(r @ r) / s2
+            dKuf = _add_outer(multiply(E, block.K0), from_bias, np.ones_like(r))
+            _collect(factors, sums, block, _add_outer(dKuf, -factors.alpha, r / s2))
+        return sums
+
+    sums = _total(factors.over_blocks(part))
+    sums.noise = 0.5 * (n - size + float(np.trace(B_inverse)) - sums.fit) / s2
     sums.unexplained = n * t
     inner = 0.5 * (B_inverse - np.eye(size)) + t * s2 * information(factors)
-    return _between_solves(factors.L, inner) + 0.5 * np.outer(factors.alpha, factors.alpha)
+    return sums, _between_solves(factors.L, inner) + 0.5 * np.outer(factors.alpha, factors.alpha)
 
 
-def _second_pass(factors: Factors, sums: _Sums) -> FloatArray:
+def _second_pass(factors: Factors) -> tuple[_Sums, FloatArray]:
     """D and t differ from row to row."""
     rows, size = factors.rows, len(factors.Z)
     by_e = np.broadcast_to(_penalty(factors)[1], len(rows))
-    H = np.zeros((size, size), order="F")  # V diag(t) V'
-    for block in factors.blocks():
-        D = factors.D[block.rows]
-        r = rows.y[block.rows] - factors.c @ block.V
-        W = solve_lower(factors.LB, block.V.copy())
-        q = np.einsum("km,km->m", W, W)
-        g = 0.5 * ((1.0 - q / D) / D - np.square(r / D))
-        t = factors.scheme.power * g + by_e[block.rows]
-        sums.fit += float(r @ (r / D))
-        sums.noise += float(g.sum())
-        sums.unexplained += float(t.sum())
-        weighted = block.V * t
-        H = add_product(H, weighted, block.V)
-        W /= D
-        inner = solve_lower(factors.LB, W, transposed=True)
-        weighted *= 2.0
-        inner -= weighted
-        dKuf = solve_lower(factors.L, inner, transposed=True)
-        _collect(factors, sums, block.rows, block.K0, _add_outer(dKuf, -factors.alpha, r / D))
+
+    def part(blocks: Iterable[Block]) -> tuple[_Sums, FloatArray]:
+        sums = _Sums(moments=np.zeros(rows.X.shape[1]))
+        H = np.zeros((size, size), order="F")  # V diag(t) V'
+        for block in blocks:
+            D = factors.D[block.rows]
+            r = rows.y[block.rows] - factors.c @ block.V
+            W = solve_lower(factors.LB, block.V.copy())
+            q = np.einsum("km,km->m", W, W)
+            g = 0.5 * ((1.0 - q / D) / D - np.square(r / D))
+            t = factors.scheme.power * g + by_e[block.rows]
+            sums.fit += float(r @ (r / D))
+            sums.noise += float(g.sum())
+            sums.unexplained += float(t.sum())
+            weighted = block.V * t
+            H = add_product(H, weighted, block.V)
+            W /= D
+            inner = solve_lower(factors.LB, W, transposed=True)
+            weighted *= 2.0
+            inner -= weighted
+            dKuf = solve_lower(factors.L, inner, transposed=True)
+            _collect(factors, sums, block, _add_outer(dKuf, -factors.alpha, r / D))
+        return sums, H
+
+    parts = factors.over_blocks(part)
+    H = sum(part[1] for part in parts)
     inner = 0.5 * (inverse_from_cholesky(factors.LB) - np.eye(size)) + H
-    return _between_solves(factors.L, inner) + 0.5 * np.outer(factors.alpha, factors.alpha)
+    dKuu = _between_solves(factors.L, inner) + 0.5 * np.outer(factors.alpha, factors.alpha)
+    return _total([part[0] for part in parts]), dKuu
 
 
-def _collect(factors: Factors, sums: _Sums, place: slice, K0: FloatArray, dKuf: FloatArray) -> None:
+def _total(parts: Sequence[_Sums]) -> _Sums:
+    total = parts[0]
+    for part in parts[1:]:
+        total.add(part)
+    return total
+
+
+def _collect(factors: Factors, sums: _Sums, block: Block, dKuf: FloatArray) -> None:
     """Adds one block of dphi/dKuf, which is spent: it becomes P = dphi/dKuf o K0."""
     sums.bias += float(dKuf.sum())
-    dKuf *= K0
+    dKuf *= block.K0
     sums.kernel += float(dKuf.sum())
-    sums.moments += distance_moments(dKuf, factors.Z, factors.rows.X[place])
+    sums.moments += distance_moments(dKuf, factors.Z, factors.rows.X[block.rows])
 
 
 def _chain(factors: Factors, sums: _Sums, dKuu: FloatArray) -> FloatArray:

@@ -6,9 +6,11 @@ with q_i = V_i' B^-1 V_i and beta = (y - mu) / D. For FITC (a = 1) this is leave
 V'V + D; for DTC (a = 0, D = s2) it is r_i / (1 - q) and s2 / (1 - q) + K_ii - p_i (MATH). Noise is included.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from core.factors import Factors
+from core.factors import Block, Factors
 from core.hyperparameters import FloatArray
 from core.linalg import solve_lower
 
@@ -20,13 +22,17 @@ def leave_one_out(factors: Factors, *, full_prior: bool = True) -> tuple[FloatAr
     """
     n = len(factors.rows)
     mean, variance = np.empty(n), np.empty(n)
-    for block in factors.blocks():
-        place, D, y = block.rows, factors.D[block.rows], factors.rows.y[block.rows]
-        W = solve_lower(factors.LB, block.V.copy())
-        precision = (1.0 - np.einsum("km,km->m", W, W) / D) / D
-        precision = np.maximum(precision, np.finfo(float).tiny)
-        mean[place] = y - (y - factors.c @ block.V) / D / precision
-        variance[place] = 1.0 / precision
-        if full_prior:
-            variance[place] += (1.0 - factors.scheme.power) * factors.e[place]
+
+    def part(blocks: Iterable[Block]) -> None:
+        for block in blocks:
+            place, D, y = block.rows, factors.D[block.rows], factors.rows.y[block.rows]
+            W = solve_lower(factors.LB, block.V.copy())
+            precision = (1.0 - np.einsum("km,km->m", W, W) / D) / D
+            precision = np.maximum(precision, np.finfo(float).tiny)
+            mean[place] = y - (y - factors.c @ block.V) / D / precision
+            variance[place] = 1.0 / precision
+            if full_prior:
+                variance[place] += (1.0 - factors.scheme.power) * factors.e[place]
+
+    factors.over_blocks(part)
     return mean, variance

@@ -6,6 +6,7 @@ A block of rows costs one product for the kernel, one triangular product for the
 multiple of ROW_UNIT, so that a row's numbers are the same to the last bit whatever block it sits in.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,16 +18,18 @@ from core.kernel import ROW_UNIT, augmented_basis, augmented_rows, column_weight
 from core.posterior import SparsePosterior
 
 BLOCK_ROWS = 512
+FARTHEST = 1e100
+"""Standardized inputs are held within this, so that no square overflows; the kernel is zero long before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prediction:
     """For m rows, in the target's unit: mean (m,), latent_variance (m,) of the function, target_variance (m,) of a
-    new observation. The variances are None where they were not asked for."""
+    new observation."""
 
     mean: FloatArray
-    latent_variance: FloatArray | None
-    target_variance: FloatArray | None
+    latent_variance: FloatArray
+    target_variance: FloatArray
 
 
 class Predictor:
@@ -47,50 +50,67 @@ class Predictor:
         """p, the number of input columns."""
         return int(self.posterior.basis.shape[1])
 
-    def predict(self, inputs: FloatArray, *, variance: bool = True) -> Prediction:
-        """Prediction for inputs (m, p) in raw units, m >= 0. O(m d^2 / 2) with the variance, O(m d p) without.
+    def predict(self, inputs: FloatArray) -> Prediction:
+        """Prediction for inputs (m, p) in raw units, m >= 0. O(m d^2 / 2) multiply-adds.
 
         Raises InvalidDataError for another shape or a number that is not finite.
         """
+        inputs = self._checked(inputs)
+        mean, latent = np.empty(len(inputs)), np.empty(len(inputs))
+        for place in _blocks(len(inputs)):
+            k = self._kernel(inputs[place])
+            rows = place.stop - place.start
+            mean[place] = self._mean(k)[:rows]
+            product = np.asarray(blas.dtrmm(1.0, self._R, k.T, side=1, trans_a=1, overwrite_b=1)).T
+            latent[place] = np.einsum("km,km->m", product, product)[:rows]
+        latent *= self.posterior.variance_sign
+        latent += self.posterior.variance_base
+        np.maximum(latent, 0.0, out=latent)
+        unit = self.posterior.target_scale**2
+        return Prediction(
+            mean=self._raw(mean),
+            latent_variance=latent * unit,
+            target_variance=(latent + self.posterior.noise_variance) * unit,
+        )
+
+    def mean(self, inputs: FloatArray) -> FloatArray:
+        """The mean of `predict` alone, (m,), to the same bits. O(m d p)."""
+        inputs = self._checked(inputs)
+        mean = np.empty(len(inputs))
+        for place in _blocks(len(inputs)):
+            mean[place] = self._mean(self._kernel(inputs[place]))[: place.stop - place.start]
+        return self._raw(mean)
+
+    def _checked(self, inputs: FloatArray) -> FloatArray:
         inputs = np.asarray(inputs, dtype=np.float64)
         if inputs.ndim != 2 or inputs.shape[1] != self.columns:
             raise InvalidDataError(f"expected inputs of shape (m, {self.columns}), got {inputs.shape}")
         if not np.isfinite(inputs).all():
             row, column = np.argwhere(~np.isfinite(inputs))[0]
             raise InvalidDataError(f"row {row}, input column {column}: not a finite number")
-        rows = len(inputs)
-        mean = np.empty(rows)
-        latent = np.empty(rows) if variance else None
-        for start in range(0, rows, BLOCK_ROWS):
-            place = slice(start, min(start + BLOCK_ROWS, rows))
-            mean[place], block_latent = self._block(inputs[place], variance)
-            if latent is not None:
-                latent[place] = block_latent
-        unit = self.posterior.target_scale
-        mean = mean * unit + self.posterior.target_shift
-        if latent is None:
-            return Prediction(mean=mean, latent_variance=None, target_variance=None)
-        return Prediction(
-            mean=mean,
-            latent_variance=latent * unit**2,
-            target_variance=(latent + self.posterior.noise_variance) * unit**2,
-        )
+        return inputs
 
-    def _block(self, inputs: FloatArray, variance: bool) -> tuple[FloatArray, FloatArray | None]:
+    def _kernel(self, inputs: FloatArray) -> FloatArray:
+        """K(Z, x) with bias, (d, rows), rows padded to a multiple of ROW_UNIT."""
         rows = len(inputs)
         padded = np.zeros((-(-rows // ROW_UNIT) * ROW_UNIT, self.columns))
-        padded[:rows] = self._standardization.inputs(inputs)
+        np.clip(self._standardization.inputs(inputs), -FARTHEST, FARTHEST, out=padded[:rows])
         k = gaussian_block(self._basis, augmented_rows(padded, self._weights), self.posterior.signal_variance)
         k += self.posterior.bias_variance
-        mean = np.asarray(blas.dgemv(1.0, k.T, self.posterior.alpha))[:rows]
-        if not variance:
-            return mean, None
-        product = np.asarray(blas.dtrmm(1.0, self._R, k.T, side=1, trans_a=1, overwrite_b=1)).T
-        squares = np.einsum("km,km->m", product, product)[:rows]
-        latent = self.posterior.variance_base + self.posterior.variance_sign * squares
-        return mean, np.maximum(latent, 0.0)
+        return k
+
+    def _mean(self, k: FloatArray) -> FloatArray:
+        return np.asarray(blas.dgemv(1.0, k.T, self.posterior.alpha))
+
+    def _raw(self, mean: FloatArray) -> FloatArray:
+        return np.asarray(mean * self.posterior.target_scale + self.posterior.target_shift)
 
 
-def predict(posterior: SparsePosterior, inputs: FloatArray, *, variance: bool = True) -> Prediction:
+def predict(posterior: SparsePosterior, inputs: FloatArray) -> Prediction:
     """One prediction from a posterior; keep a `Predictor` where there will be more."""
-    return Predictor(posterior).predict(inputs, variance=variance)
+    return Predictor(posterior).predict(inputs)
+
+
+def _blocks(rows: int) -> Iterator[slice]:
+    for start in range(0, rows, BLOCK_ROWS):
+        yield slice(start, min(start + BLOCK_ROWS, rows))

@@ -10,9 +10,11 @@ a pivoted Cholesky factorisation of T whose pivot has the largest gain h^2 / (2 
 coefficients move (Smola & Bartlett 2001). One pass over the rows, O(n P^2 / 2); then O(P d^2 / 2).
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from core.factors import Rows, row_slices
+from core.factors import Rows, over_rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block, gram
 from core.linalg import add_gram, mirror_lower
@@ -24,13 +26,21 @@ def pool_products(rows: Rows, pool: IntArray, hyperparameters: Hyperparameters) 
     weights = column_weights(hyperparameters, rows.groups)
     v0, vb = hyperparameters.signal_variance, hyperparameters.bias_variance
     candidates = augmented_basis(rows.X[pool], weights, v0)
-    G = np.zeros((len(pool), len(pool)), order="F")
-    g = np.zeros(len(pool))
-    for place in row_slices(len(rows), len(pool)):
-        K = gaussian_block(candidates, augmented_rows(rows.X[place], weights), v0)
-        K += vb
-        G = add_gram(G, K)
-        g += K @ rows.y[place]
+
+    def part(places: Sequence[slice]) -> tuple[FloatArray, FloatArray]:
+        G, g = np.zeros((len(pool), len(pool)), order="F"), np.zeros(len(pool))
+        for place in places:
+            K = gaussian_block(candidates, augmented_rows(rows.X[place], weights), v0)
+            K += vb
+            G = add_gram(G, K)
+            g += K @ rows.y[place]
+        return G, g
+
+    parts = over_rows(rows, rows.X[pool], part)
+    G, g = parts[0]
+    for more_G, more_g in parts[1:]:
+        G += more_G
+        g += more_g
     T = mirror_lower(G)
     T += hyperparameters.noise_variance * (gram(rows.X[pool], hyperparameters, rows.groups) + vb)
     return np.ascontiguousarray(T), g

@@ -1,0 +1,121 @@
+"""What a training run tells while it works, and the state from which it can go on."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+
+class Phase(StrEnum):
+    """What a run is doing."""
+
+    STARTING = "starting"
+    SELECTING = "selecting"
+    ADAPTING = "adapting"
+    FITTING = "fitting"
+    EVALUATING = "evaluating"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """fraction: of the whole run, from 0 to 1, never falling. objective: the last value, or None before the first."""
+
+    phase: Phase
+    fraction: float
+    round: int
+    rounds: int
+    basis_size: int
+    objective: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """All that a run needs to go on after `round` completed rounds (0: the start is found).
+
+    theta: log ARD weights, signal, bias, noise. indices: basis rows of the last round, rows of the dataset.
+    """
+
+    round: int
+    theta: tuple[float, ...]
+    indices: tuple[int, ...] = ()
+    objectives: tuple[float, ...] = ()
+    warnings: tuple[str, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """From what `dataclasses.asdict` and a JSON round trip made of one."""
+        return cls(
+            round=int(document["round"]),
+            theta=tuple(float(value) for value in document["theta"]),
+            indices=tuple(int(value) for value in document["indices"]),
+            objectives=tuple(float(value) for value in document["objectives"]),
+            warnings=tuple(str(value) for value in document["warnings"]),
+            seconds={str(name): float(value) for name, value in document["seconds"].items()},
+        )
+
+
+Listener = Callable[[Progress | Checkpoint], None]
+
+
+class Journal:
+    """Tells the listener, and keeps seconds per phase, objectives and warnings for the report."""
+
+    def __init__(self, listener: Listener | None, rounds: int, resume: Checkpoint | None) -> None:
+        self._listener = listener
+        self._rounds = rounds
+        self._fraction = 0.0
+        self.round = 0 if resume is None else resume.round
+        self.basis_size = 0 if resume is None else len(resume.indices)
+        self.objectives: list[float] = [] if resume is None else list(resume.objectives)
+        self.warnings: list[str] = [] if resume is None else list(resume.warnings)
+        self.seconds: dict[str, float] = {} if resume is None else dict(resume.seconds)
+        self._phase = Phase.STARTING
+
+    @contextmanager
+    def phase(self, phase: Phase, fraction: float) -> Iterator[None]:
+        """Everything inside counts as `phase`, which begins at `fraction` of the run."""
+        self._phase = phase
+        self.tell(fraction)
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - begin
+
+    def tell(self, fraction: float, objective: float | None = None) -> None:
+        """Progress; the fraction never falls."""
+        self._fraction = min(max(self._fraction, fraction), 1.0)
+        if self._listener is not None:
+            last = self.objectives[-1] if self.objectives else None
+            self._listener(
+                Progress(
+                    phase=self._phase,
+                    fraction=self._fraction,
+                    round=self.round,
+                    rounds=self._rounds,
+                    basis_size=self.basis_size,
+                    objective=last if objective is None else objective,
+                )
+            )
+
+    def warn(self, message: str) -> None:
+        """A sentence for the report, once."""
+        if message not in self.warnings:
+            self.warnings.append(message)
+
+    def save(self, theta: tuple[float, ...], indices: tuple[int, ...]) -> None:
+        """A checkpoint after the current round."""
+        if self._listener is not None:
+            self._listener(
+                Checkpoint(
+                    round=self.round,
+                    theta=theta,
+                    indices=indices,
+                    objectives=tuple(self.objectives),
+                    warnings=tuple(self.warnings),
+                    seconds=dict(self.seconds),
+                )
+            )
