@@ -1,8 +1,8 @@
 """The child process that does one job: lines of JSON in and out, nothing else in common with its supervisor.
 
-In (one line on standard input): {"id", "kind", "payload", "checkpoint", "attempts", "progress"}. Standard input then stays
-open; its end means that the supervisor is gone, and the child ends too. On Linux it also asks for a death signal,
-which works even while a C loop holds the interpreter.
+In (one line on standard input): {"id", "kind", "payload", "checkpoint", "attempts", "progress"}. Standard input
+then stays open; its end means that the supervisor is gone, and the child ends too. On Linux it also asks for a
+death signal, which works even while a C loop holds the interpreter.
 
 Out (lines on what was standard output): {"progress": {..}}, {"checkpoint": {..}}, and one of {"done": {..}} or
 {"failed": {"type", "message", "errors"?, "total"?}}. File descriptor 1 then points at standard error, so that a
@@ -35,7 +35,9 @@ _PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What the child is asked to do. checkpoint: where an earlier try got to; progress: what it last said; None at first."""
+    """What the child is asked to do. checkpoint: where an earlier try got to; progress: what it last said; None at
+    first.
+    """
 
     id: str
     kind: str

@@ -35,6 +35,7 @@ class ChildProcess:
         self._job = job
         self._last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._over = threading.Event()
+        self._drained = False
         self._process = subprocess.Popen(
             command,
             env={**os.environ, **environment},
@@ -68,7 +69,9 @@ class ChildProcess:
         """True when the child has ended and all it said is in `messages`."""
         if self._process.poll() is None:
             return False
-        self._threads[0].join(_DRAIN_SECONDS)  # a grandchild may hold the pipe open for ever
+        if not self._drained:
+            self._threads[0].join(_DRAIN_SECONDS)  # not for ever: a grandchild may hold the pipe open
+            self._drained = True
         return True
 
     def close(self) -> None:

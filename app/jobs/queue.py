@@ -55,6 +55,7 @@ MAX_CLAIMS = 20
 MOST_JOBS = 500
 """The largest page of `list_jobs`."""
 LONGEST_KEY = 255
+LONGEST_MODEL = 64
 LONGEST_WORKER = 255
 LARGEST_PRIORITY = 1_000_000
 _ID = re.compile(r"job_[0-9a-f]{32}")
@@ -64,7 +65,7 @@ jobs = Table(
     metadata,
     Column("id", String(36), primary_key=True),
     Column("kind", String(64), nullable=False),
-    Column("model", String(64), nullable=False),
+    Column("model", String(LONGEST_MODEL), nullable=False),
     Column("state", String(16), nullable=False),
     Column("priority", Integer, nullable=False),
     Column("payload", JSON(none_as_null=True), nullable=False),
@@ -108,12 +109,14 @@ def submit(
     """Put a job in the queue; (job, True), or (the job that has this key already, False). Safe under races.
 
     The caller compares `payload` with the old job's if the same key with another wish must be refused.
-    Larger `priority` first, then older first. InvalidRequestError for a key or a priority that cannot be
-    kept.
+    Larger `priority` first, then older first. InvalidRequestError for a model, key or priority that
+    cannot be kept.
     """
     key = idempotency_key
     if key is not None and not (1 <= len(key) <= LONGEST_KEY and key.isprintable()):
         raise InvalidRequestError(f"Idempotency-Key: expected 1 to {LONGEST_KEY} printable characters, got {key!r}")
+    if not (1 <= len(model) <= LONGEST_MODEL and model.isprintable()):
+        raise InvalidRequestError(f"model: expected 1 to {LONGEST_MODEL} printable characters, got {model!r}")
     if abs(priority) > LARGEST_PRIORITY:
         raise InvalidRequestError(f"priority: expected -{LARGEST_PRIORITY} to {LARGEST_PRIORITY}, got {priority}")
     insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert

@@ -5,6 +5,7 @@
 import logging
 import math
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -69,6 +70,14 @@ def refuse(task: Task, reporter: Reporter) -> JSON:
     raise KeyError(wanted)
 
 
+def detach(task: Task, reporter: Reporter) -> JSON:
+    """Leaves a process behind that holds the pipes open, says much, and dies without an answer."""
+    subprocess.Popen(["sleep", "30"], pass_fds=(reporter._stream.fileno(),))
+    for number in range(200):
+        reporter.progress({"fraction": number / 200})
+    os._exit(4)
+
+
 def chatter(task: Task, reporter: Reporter) -> JSON:
     """Prints, reads standard input, sends numbers that JSON cannot say, and much progress."""
     print("a stray print")
@@ -89,5 +98,5 @@ def garbage(task: Task, reporter: Reporter) -> JSON:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    KINDS = (echo, steps, spin, die, refuse, chatter, garbage)
+    KINDS = (echo, steps, spin, die, refuse, detach, chatter, garbage)
     sys.exit(serve({kind.__name__: kind for kind in KINDS}, refusals=(WrongNumbersError,)))

@@ -76,6 +76,9 @@ def test_keys_that_cannot_be_kept(database: Database, fields: dict[str, str]) ->
         submit_echo(database, **fields)
     with pytest.raises(InvalidRequestError, match="priority"):
         submit_echo(database, priority=2**40)
+    for model in ("", "m" * 65, "\0"):
+        with pytest.raises(InvalidRequestError, match="model"):
+            submit_echo(database, model=model)
 
 
 def test_order_is_priority_then_age(database: Database) -> None:

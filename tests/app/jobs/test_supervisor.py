@@ -100,6 +100,14 @@ def test_a_dead_child_is_tried_again_at_once_and_three_times(
     }
 
 
+def test_a_process_that_the_child_leaves_behind_does_not_hold_the_supervisor_up(database: Database) -> None:
+    job = submit_echo(database, "detach")
+    began = time.monotonic()
+    run_one(database, lease_seconds=60.0)
+    assert time.monotonic() - began < 10.0
+    assert str(read(database, job).last_death).startswith("ended with exit code 4")
+
+
 def test_a_command_that_cannot_be_started(database: Database) -> None:
     job = submit_echo(database)
     for _ in range(3):
