@@ -1,6 +1,7 @@
 """Bytes or JSON to a Table. Arrow splits the file; the `csv` module is asked again only to say what is wrong where."""
 
 import io
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
@@ -19,6 +20,8 @@ _HEAD = 1 << 20  # characters within which the header must end
 _BLOCK = 4 << 20  # bytes that Arrow splits at a time; also the longest record
 _NAME = 256  # characters of a column name
 _ENOUGH_RAGGED = 1_000  # ragged lines after which counting stops
+# An unquoted quotation mark after the bracket tells JSON from a column named "[m]".
+_OTHER_TEXT = re.compile(r"\s*([\[{]\s*[\[{]?\s*\"|<!doctype|<html|<\?xml)", re.IGNORECASE)
 _CELL_TYPES = {str, int, float, bool, type(None)}
 
 
@@ -26,7 +29,8 @@ def read_csv(source: Path | bytes, *, limits: Limits | None = None, least_column
     """A CSV file (comma, tab or semicolon; UTF-8; plain or gzip) with a header line.
 
     Names are trimmed; cells stay text. Lines may end in LF, CRLF or CR; blank lines are skipped; a quoted cell may
-    hold delimiters and line ends. Raises MalformedError, UnsupportedMediaError (not CSV text), TooLargeError (a
+    hold delimiters and line ends. least_columns: 1 where no target is needed; an empty cell of a single column must
+    then be quoted, or its line counts as blank. Raises MalformedError, UnsupportedMediaError (not CSV text), TooLargeError (a
     limit) or InvalidRequestError (header, ragged rows, no rows), each with the place. O(file); holds the text once.
     """
     text = TextSource(origin=source, limits=limits or Limits())
@@ -122,7 +126,7 @@ def _read_header(text: TextSource, least_columns: int) -> tuple[str, Record]:
         head = stream.read(_HEAD)
     if not head.strip(BLANKS):
         raise InvalidRequestError("the file holds only blank lines: expected a header line and rows of data below it")
-    if head.lstrip(BLANKS).startswith(('{"', "[{", "<")):
+    if _OTHER_TEXT.match(head):
         raise MalformedError("the file looks like JSON or HTML, not like CSV; send JSON as application/json")
     if len(head) == _HEAD and not any(end in head.lstrip(BLANKS) for end in "\r\n"):
         raise MalformedError(f"the first line is longer than {_HEAD:,} characters: this is not a table with a header")

@@ -151,8 +151,7 @@ class _CheckedText(io.RawIOBase):
         if self._offset > self._limit:
             raise TooLargeError(f"the table is larger than {self._limit:,} bytes after decompression (max_bytes)")
         if first and data.startswith(codecs.BOM_UTF8):
-            # A short first block may be nothing but the mark; an empty answer would mean the end.
-            return data[3:] or self._next(size)
+            return data[3:]
         return data
 
     def _decode(self, data: bytes) -> None:

@@ -45,6 +45,7 @@ READINGS: list[tuple[str, bytes, dict[str, list[str]]]] = [
     ("newline in the last cell", b'a,b\n1,"x\n"\n', {"a": ["1"], "b": ["x\n"]}),
     ("an inch", b'a,b\n5",2\n6,3"\n', {"a": ['5"', "6"], "b": ["2", '3"']}),
     ("UTF-8", "größe,b\n1,ü\n".encode(), {"größe": ["1"], "b": ["ü"]}),
+    ("names in brackets", b"[m],<b>\n1,2\n", {"[m]": ["1"], "<b>": ["2"]}),
     ("empty cells", b"a,b\n,\n1,\n", {"a": ["", "1"], "b": ["", ""]}),
     ("null words stay text", b"a,b\nNA,null\n", {"a": ["NA"], "b": ["null"]}),
 ]
@@ -226,6 +227,20 @@ REFUSALS: list[tuple[str, bytes, type[PursuitError], str, list[Fault]]] = [
         "the file looks like JSON or HTML, not like CSV; send JSON as application/json",
         [],
     ),
+    (
+        "JSON rows",
+        b'[\n  {"a": 1, "b": 2}\n]',
+        MalformedError,
+        "the file looks like JSON or HTML, not like CSV; send JSON as application/json",
+        [],
+    ),
+    (
+        "HTML",
+        b"<!DOCTYPE html><p>a, b",
+        MalformedError,
+        "the file looks like JSON or HTML, not like CSV; send JSON as application/json",
+        [],
+    ),
 ]  # fmt: skip
 
 
@@ -373,3 +388,7 @@ def test_rows_and_columns_give_the_same_table() -> None:
     columns = from_columns({"a": [1, None], "b": ["x", None], "c": [None, 2.5]})
     assert rows.names == columns.names == ("a", "b", "c")
     assert texts(rows) == texts(columns) == {"a": ["1", None], "b": ["x", None], "c": [None, "2.5"]}
+
+
+def test_one_column_where_no_target_is_needed() -> None:
+    assert texts(read_csv(b'a\n1\n""\n\n2\n', least_columns=1)) == {"a": ["1", "", "2"]}
