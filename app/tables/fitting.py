@@ -72,9 +72,7 @@ def fit_schema(
     _check_rows(kept, goal, len(rows))
     schema = Schema(target=goal, features=fitted, unseen=strange)
     if not schema.used:
-        raise InvalidRequestError(
-            f"no feature is left to learn from: {list_names(names)} each hold one value, or none, in all rows"
-        )
+        raise InvalidRequestError(f"no feature is left to learn from; constant or empty: {list_names(names)}")
     prepared = Prepared(
         inputs=schema.encode_table(kept),
         targets=kept.columns[goal].numbers.values,
@@ -231,7 +229,7 @@ def _fit_feature(plan: _Plan, column: Column, name: str, kind: Kind) -> Feature:
         return Feature(name=name, kind=Kind.UNUSED)
     if kind is Kind.CATEGORY:
         if len(gaps):
-            plan.warnings.append(f"{plural(len(gaps), 'missing cell')} of column {name!r} became a level of their own")
+            plan.warnings.append(f"{plural(len(gaps), 'missing cell')} of column {name!r} read as a level of its own")
         return Feature(name=name, kind=kind, levels=tuple(column.levels.present()), indicator=len(gaps) > 0)
     if plan.missing is not Missing.IMPUTE:
         return Feature(name=name, kind=kind)

@@ -11,7 +11,7 @@ import pyarrow.csv as pa_csv
 
 from app.errors import MOST_FAULTS, Fault, InvalidRequestError, MalformedError, TooLargeError
 from app.tables.cells import BLANKS, Cell, TextChunk
-from app.tables.problems import json_type
+from app.tables.problems import json_type, plural
 from app.tables.source import Limits, Record, TextSource, records
 from app.tables.table import Column, Table
 
@@ -30,8 +30,10 @@ def read_csv(source: Path | bytes, *, limits: Limits | None = None, least_column
 
     Names are trimmed; cells stay text. Lines may end in LF, CRLF or CR; blank lines are skipped; a quoted cell may
     hold delimiters and line ends. least_columns: 1 where no target is needed; an empty cell of a single column must
-    then be quoted, or its line counts as blank. Raises MalformedError, UnsupportedMediaError (not CSV text), TooLargeError (a
-    limit) or InvalidRequestError (header, ragged rows, no rows), each with the place. O(file); holds the text once.
+    then be quoted, or its line counts as blank.
+
+    Raises MalformedError, UnsupportedMediaError (not CSV text), TooLargeError (a limit) or InvalidRequestError (header,
+    ragged rows, no rows), each with the place. O(file); holds the text once.
     """
     text = TextSource(origin=source, limits=limits or Limits())
     delimiter, header = _read_header(text, least_columns)
@@ -101,7 +103,7 @@ def common_length(columns: Mapping[str, Sequence[Cell]]) -> int:
     for name, cells in columns.items():
         if len(cells) != len(columns[first]):
             raise InvalidRequestError(
-                f"columns differ in length: {first!r} has {len(columns[first]):,} cells, {name!r} has {len(cells):,}",
+                f"columns differ in length: {first!r} has {plural(len(columns[first]), 'cell')}, {name!r} has {len(cells):,}",
                 [Fault(column=name, message=f"{len(cells):,} cells, expected {len(columns[first]):,}")],
             )
     return len(columns[first])

@@ -79,7 +79,7 @@ def test_missing_cells_impute() -> None:
     assert prepared.warnings == (
         "1 of 5 rows dropped because a cell is missing (by column: 'y' 1)",
         "1 missing cell of column 'x' filled with the median 3.0 and marked in an indicator column",
-        "1 missing cell of column 'c' became a level of their own",
+        "1 missing cell of column 'c' read as a level of its own",
     )
     assert schema.encode_rows([["NA", " "]]).tolist() == [[3, 1, 0, 0, 1]]
 
@@ -160,7 +160,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str, list[Fault]]] = [
         "constant features",
         "a,b\n1,2\n1,4\n",
         {},
-        "no feature is left to learn from: 'a' each hold one value, or none, in all rows",
+        "no feature is left to learn from; constant or empty: 'a'",
         [],
     ),
     (

@@ -338,7 +338,7 @@ JSON_REFUSALS: list[tuple[Any, str, list[Fault]]] = [
     ({"a": [], "b": []}, "the columns are empty: expected at least one row", []),
     (
         {"a": [1], "b": [1, 2]},
-        "columns differ in length: 'a' has 1 cells, 'b' has 2",
+        "columns differ in length: 'a' has 1 cell, 'b' has 2",
         [(None, None, "b", "2 cells, expected 1")],
     ),
     (

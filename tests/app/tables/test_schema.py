@@ -136,7 +136,7 @@ REFUSALS: list[tuple[Any, str, list[tuple[int | None, str | None, str]]]] = [
     ),
     (
         {"x": [1], "colour": ["red", "red"], "power": [1], "size": ["L"]},
-        "columns differ in length: 'x' has 1 cells, 'colour' has 2",
+        "columns differ in length: 'x' has 1 cell, 'colour' has 2",
         [(None, "colour", "2 cells, expected 1")],
     ),
     (
