@@ -103,7 +103,8 @@ def common_length(columns: Mapping[str, Sequence[Cell]]) -> int:
     for name, cells in columns.items():
         if len(cells) != len(columns[first]):
             raise InvalidRequestError(
-                f"columns differ in length: {first!r} has {plural(len(columns[first]), 'cell')}, {name!r} has {len(cells):,}",
+                f"columns differ in length: {first!r} has {plural(len(columns[first]), 'cell')}, "
+                f"{name!r} has {len(cells):,}",
                 [Fault(column=name, message=f"{len(cells):,} cells, expected {len(columns[first]):,}")],
             )
     return len(columns[first])
