@@ -24,6 +24,7 @@ class Problem:
     groups: IntArray
     hyperparameters: Hyperparameters
     indices: IntArray
+    workers: int = 1
 
     @property
     def Z(self) -> FloatArray:  # noqa: N802  # the papers' letter
@@ -33,7 +34,7 @@ class Problem:
     @property
     def rows(self) -> Rows:
         """As `core.factors` takes them."""
-        return Rows(X=self.X, y=self.y, groups=self.groups)
+        return Rows(X=self.X, y=self.y, groups=self.groups, workers=self.workers)
 
     def factors(self, approximation: Approximation) -> Factors:
         """What core makes of it."""

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 import core.factors
 from core.errors import NumericalError
-from core.factors import Factors, Penalty, factorise, information, row_slices, scheme
+from core.factors import Block, Factors, Penalty, Rows, factorise, information, over_rows, scheme
 from core.hyperparameters import Hyperparameters
+from core.loo import leave_one_out
 from core.spec import Approximation
 from tests.core.problems import POWER, Problem, problem
 from tests.dense.posterior import likelihood_diagonal, residual_diagonal
@@ -25,8 +26,7 @@ def test_factors_agree_with_the_oracle(seed: int, approximation: Approximation) 
     e, D = residual_diagonal(model), likelihood_diagonal(model)
     np.testing.assert_allclose(ours.e, e, atol=1e-9)
     np.testing.assert_allclose(ours.D, D, atol=1e-9)
-    blocks = list(ours.blocks())
-    V = np.hstack([block.V for block in blocks])
+    V = np.hstack([block.V for block in blocks_of(ours)])
     np.testing.assert_allclose(information(ours), V / D @ V.T, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(ours.LB @ ours.LB.T, np.eye(len(ours.Z)) + V / D @ V.T, rtol=1e-9)
     np.testing.assert_allclose(ours.L.T @ ours.alpha, ours.c, rtol=1e-9)
@@ -47,10 +47,18 @@ def test_scheme(approximation: str, power: float, penalty: Penalty) -> None:
     assert (ours.power, ours.penalty) == (power, penalty)
 
 
-def test_row_slices_cover_every_row_once() -> None:
-    for rows, size in ((1, 1), (63, 9), (64, 9), (1000, 10_000), (100_000, 300)):
-        seen = np.concatenate([np.arange(rows)[place] for place in row_slices(rows, size)])
-        np.testing.assert_array_equal(seen, np.arange(rows))
+def blocks_of(factors: Factors) -> list[Block]:
+    return [block for run in factors.over_blocks(list) for block in run]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 16])
+def test_rows_are_cut_into_blocks_that_cover_each_once_in_order(workers: int) -> None:
+    for n, size in ((1, 1), (63, 9), (64, 9), (1000, 10_000), (100_000, 300)):
+        rows = Rows(X=np.zeros((n, 1)), y=np.zeros(n), groups=np.zeros(1, np.int64), workers=workers)
+        runs = over_rows(rows, np.zeros((size, 1)), list)
+        seen = [np.arange(n)[place] for run in runs for place in run]
+        np.testing.assert_array_equal(np.concatenate(seen), np.arange(n))
+        assert len(runs) <= workers
 
 
 def _same(ours: Factors, other: Factors, rtol: float) -> None:
@@ -63,25 +71,43 @@ def test_chunks_and_kept_blocks_change_nothing(approximation: Approximation, mon
     """Blocks of 64 rows, the last one ragged, made again on the second pass: what a million rows go through."""
     case = problem(5, n=209)
     whole = case.factors(approximation)
-    assert len(whole.kept) == 1
+    assert len(blocks_of(whole)) == 1
     monkeypatch.setattr(core.factors, "BLOCK_NUMBERS", 1)
     chunked = case.factors(approximation)
-    assert len(chunked.kept) == 4
+    assert len(blocks_of(chunked)) == 4
+    assert len(chunked.kept) == 1
     _same(chunked, whole, 1e-9)
     monkeypatch.setattr(core.factors, "KEPT_BYTES", 0)
     again = case.factors(approximation)
     assert again.kept == ()
-    for one, other in zip(again.blocks(), chunked.blocks(), strict=True):
+    for one, other in zip(blocks_of(again), blocks_of(chunked), strict=True):
         assert one.rows == other.rows
         np.testing.assert_array_equal(one.K0, other.K0)
         np.testing.assert_array_equal(one.V, other.V)
 
 
+@pytest.mark.parametrize("workers", [2, 3, 16])
+def test_threads_change_only_rounding_and_not_from_run_to_run(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core.factors, "BLOCK_NUMBERS", 1)
+    case = problem(5, n=209)
+    alone = case.factors(Approximation.FITC)
+    threaded = case.changed(workers=workers)
+    ours = threaded.factors(Approximation.FITC)
+    assert len(ours.kept) == min(workers, 4)
+    _same(ours, alone, 1e-9)
+    for _ in range(5):
+        again = threaded.factors(Approximation.FITC)
+        np.testing.assert_array_equal(again.alpha, ours.alpha)
+        np.testing.assert_array_equal(again.e, ours.e)
+
+
 def test_blocks_are_not_spoiled_by_reading_them() -> None:
+    """Objective, gradient and leave-one-out read what is kept: they must leave it as it is."""
     case = problem(5)
     ours = case.factors(Approximation.FITC)
-    once = [block.V.copy() for block in ours.blocks()]
-    for block, before in zip(ours.blocks(), once, strict=True):
+    once = [block.V.copy() for block in blocks_of(ours)]
+    leave_one_out(ours)
+    for block, before in zip(blocks_of(ours), once, strict=True):
         np.testing.assert_array_equal(block.V, before)
 
 

@@ -84,6 +84,23 @@ def test_chunked_equals_unchunked(approximation: Approximation, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("approximation", EVERY)
+def test_threads_change_only_rounding_and_not_from_run_to_run(
+    approximation: Approximation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core.factors, "BLOCK_NUMBERS", 1)
+    case = problem(5, n=209)
+    value, gradient = ours(case, approximation)
+    for workers in (2, 3):
+        threaded = case.changed(workers=workers)
+        other, other_gradient = ours(threaded, approximation)
+        np.testing.assert_allclose(other, value, rtol=1e-11)
+        np.testing.assert_allclose(other_gradient, gradient, rtol=1e-8, atol=1e-8)
+        again, again_gradient = ours(threaded, approximation)
+        assert again == other
+        np.testing.assert_array_equal(again_gradient, other_gradient)
+
+
+@pytest.mark.parametrize("approximation", EVERY)
 def test_no_bias_has_no_gradient_in_its_logarithm(approximation: Approximation) -> None:
     case = problem(6).with_hyperparameters(bias_variance=0.0)
     value, gradient = ours(case, approximation)

@@ -35,13 +35,15 @@ def test_all_rows_as_basis_is_the_exact_process(approximation: Approximation) ->
     np.testing.assert_allclose(variance, exact_variance, rtol=1e-5)
 
 
-def test_chunked_equals_unchunked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_and_threads_change_only_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     case = problem(5, n=209)
     whole = leave_one_out(case.factors(Approximation.FITC))
     monkeypatch.setattr(core.factors, "BLOCK_NUMBERS", 1)
     monkeypatch.setattr(core.factors, "KEPT_BYTES", 0)
-    for ours, expected in zip(leave_one_out(case.factors(Approximation.FITC)), whole, strict=True):
-        np.testing.assert_allclose(ours, expected, rtol=1e-8)
+    for workers in (1, 3):
+        chunked = leave_one_out(case.changed(workers=workers).factors(Approximation.FITC))
+        for ours, expected in zip(chunked, whole, strict=True):
+            np.testing.assert_allclose(ours, expected, rtol=1e-8)
 
 
 @pytest.mark.parametrize("approximation", EVERY)

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -52,21 +51,6 @@ def table(seed: int, n: int = 40) -> Dataset:
     return Dataset(inputs=inputs, targets=1000.0 + 25.0 * case.y, groups=case.groups)
 
 
-class Moments(NamedTuple):
-    """A prediction whose variances were asked for."""
-
-    mean: FloatArray
-    latent_variance: FloatArray
-    target_variance: FloatArray
-
-
-def moments(served: SparsePosterior, new: FloatArray) -> Moments:
-    ours = predict(served, new)
-    assert ours.latent_variance is not None
-    assert ours.target_variance is not None
-    return Moments(ours.mean, ours.latent_variance, ours.target_variance)
-
-
 HP = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.3, noise_variance=0.07)
 BASIS = [3, 17, 30, 8, 22, 11, 5]
 
@@ -81,17 +65,14 @@ def test_prediction_in_the_targets_unit(seed: int, approximation: Approximation)
     dataset = table(seed)
     served, oracle = fitted(dataset, HP, BASIS, approximation)
     new = table(seed + 100).inputs
-    ours = moments(served, new)
+    ours = predict(served, new)
     X = (new - dataset.inputs.mean(axis=0)) / dataset.inputs.std(axis=0)
     mean, variance = oracle_predict(oracle, X)
     unit = dataset.targets.std()
     np.testing.assert_allclose(ours.mean, dataset.targets.mean() + unit * mean, rtol=1e-9)
     np.testing.assert_allclose(ours.latent_variance, unit**2 * variance, rtol=1e-7)
     np.testing.assert_allclose(ours.target_variance, unit**2 * (variance + HP.noise_variance), rtol=1e-7)
-    alone = predict(served, new, variance=False)
-    np.testing.assert_array_equal(alone.mean, ours.mean)
-    assert alone.latent_variance is None
-    assert alone.target_variance is None
+    np.testing.assert_array_equal(Predictor(served).mean(new), ours.mean)
 
 
 @pytest.mark.parametrize("approximation", EVERY)
@@ -100,7 +81,7 @@ def test_all_rows_as_basis_is_the_full_process(approximation: Approximation) -> 
     served, oracle = fitted(dataset, HP, list(range(40)), approximation)
     X = np.random.default_rng(1).normal(size=(30, 4))
     new = X * dataset.inputs.std(axis=0) + dataset.inputs.mean(axis=0)
-    ours = moments(served, new)
+    ours = predict(served, new)
     mean, variance = exact_predict(oracle.params, oracle.X, oracle.y, X)
     unit = dataset.targets.std()
     np.testing.assert_allclose(ours.mean, dataset.targets.mean() + unit * mean, atol=1e-5 * unit)
@@ -119,7 +100,7 @@ def test_far_from_the_data_there_is_only_the_prior(distance: float, approximatio
     served, _ = fitted(dataset, hp, BASIS, approximation)
     far = dataset.inputs[:3] + distance * np.eye(4)[:3] * [[1.0], [-1.0], [1.0]]
     far[2] = [distance, -distance, distance, distance]
-    ours = moments(served, far[1:])
+    ours = predict(served, far[1:])
     unit = dataset.targets.std()
     np.testing.assert_allclose(ours.mean, dataset.targets.mean(), rtol=1e-12)
     prior = 0.0 if approximation is Approximation.SOR else 1.4
@@ -130,7 +111,7 @@ def test_far_from_the_data_there_is_only_the_prior(distance: float, approximatio
 @pytest.mark.parametrize("approximation", EVERY)
 def test_variance_is_never_negative_and_never_above_the_prior(approximation: Approximation) -> None:
     served = model(approximation)
-    ours = moments(served, np.vstack([table(0).inputs, table(7, n=200).inputs]))
+    ours = predict(served, np.vstack([table(0).inputs, table(7, n=200).inputs]))
     unit = served.target_scale**2
     assert (ours.latent_variance >= 0).all()
     assert (ours.latent_variance <= HP.prior_variance * unit * (1 + 1e-12)).all()
@@ -145,7 +126,7 @@ def test_small_noise_keeps_its_digits(noise: float, approximation: Approximation
     dataset = Dataset(inputs=case.X, targets=case.y, groups=case.groups)
     served, oracle = fitted(dataset, case.hyperparameters, case.indices.tolist(), approximation, standardize=False)
     new = np.vstack([case.Z[:3], np.random.default_rng(0).normal(size=(3, 4))])
-    ours = moments(served, new)
+    ours = predict(served, new)
     mean, variance = precise.predict(oracle, new - served.input_shift)
     np.testing.assert_allclose(ours.mean, mean, atol=1e-7)
     np.testing.assert_allclose(ours.latent_variance, variance, rtol=1e-5, atol=1e-14 / noise**0.5)
@@ -155,7 +136,9 @@ def test_small_noise_keeps_its_digits(noise: float, approximation: Approximation
 
 
 def _bits(served: SparsePosterior, inputs: FloatArray) -> FloatArray:
-    return np.column_stack(moments(served, inputs))
+    ours = predict(served, inputs)
+    np.testing.assert_array_equal(Predictor(served).mean(inputs), ours.mean)
+    return np.column_stack([ours.mean, ours.latent_variance, ours.target_variance])
 
 
 @pytest.mark.parametrize("size", [1, 7, 30, 129])
@@ -213,7 +196,7 @@ def test_batches_of_a_large_basis_with_any_number_of_threads(threads: str) -> No
 
 
 def test_no_rows() -> None:
-    ours = moments(model(Approximation.FITC), np.empty((0, 4)))
+    ours = predict(model(Approximation.FITC), np.empty((0, 4)))
     assert len(ours.mean) == len(ours.latent_variance) == 0
 
 
@@ -224,8 +207,6 @@ def test_prediction_leaves_its_argument_and_the_predictor_alone() -> None:
     first, second = predictor.predict(new), predictor.predict(new)
     np.testing.assert_array_equal(new, given_)
     np.testing.assert_array_equal(first.mean, second.mean)
-    assert first.latent_variance is not None
-    assert second.latent_variance is not None
     np.testing.assert_array_equal(first.latent_variance, second.latent_variance)
 
 
@@ -252,8 +233,8 @@ def test_order_of_rows_and_basis_does_not_matter(seed: int, approximation: Appro
     moved = dataset.take(order)
     places = np.argsort(order)[BASIS][::-1].tolist()
     new = table(seed + 1).inputs
-    before = moments(fitted(dataset, HP, BASIS, approximation)[0], new)
-    after = moments(fitted(moved, HP, places, approximation)[0], new)
+    before = predict(fitted(dataset, HP, BASIS, approximation)[0], new)
+    after = predict(fitted(moved, HP, places, approximation)[0], new)
     np.testing.assert_allclose(after.mean, before.mean, rtol=1e-9)
     np.testing.assert_allclose(after.latent_variance, before.latent_variance, rtol=1e-6)
 
@@ -262,8 +243,8 @@ def test_order_of_rows_and_basis_does_not_matter(seed: int, approximation: Appro
 def test_a_basis_vector_twice_is_that_vector_once(approximation: Approximation) -> None:
     """Only the jitter tells them apart."""
     dataset, new = table(0), table(9).inputs
-    once = moments(fitted(dataset, HP, BASIS, approximation)[0], new)
-    twice = moments(fitted(dataset, HP, [*BASIS, BASIS[0]], approximation)[0], new)
+    once = predict(fitted(dataset, HP, BASIS, approximation)[0], new)
+    twice = predict(fitted(dataset, HP, [*BASIS, BASIS[0]], approximation)[0], new)
     unit = dataset.targets.std()
     np.testing.assert_allclose(twice.mean, once.mean, atol=1e-5 * unit)
     np.testing.assert_allclose(twice.latent_variance, once.latent_variance, atol=1e-5 * unit**2)
@@ -274,7 +255,7 @@ def test_every_row_twice_halves_the_noise(approximation: Approximation) -> None:
     """Two observations of one function value count as one with half the noise (DTC; FITC shares more)."""
     dataset, new = table(0), table(9).inputs
     doubled = dataset.take(np.tile(np.arange(40), 2))
-    ours = moments(fitted(doubled, HP, BASIS, approximation)[0], new)
+    ours = predict(fitted(doubled, HP, BASIS, approximation)[0], new)
     if approximation in {Approximation.FITC, Approximation.PEP}:
         oracle = fitted(doubled, HP, BASIS, approximation)[1]
         units = standardization(doubled)
@@ -287,7 +268,7 @@ def test_every_row_twice_halves_the_noise(approximation: Approximation) -> None:
         bias_variance=HP.bias_variance,
         noise_variance=HP.noise_variance / 2,
     )
-    expected = moments(fitted(dataset, half, BASIS, approximation)[0], new)
+    expected = predict(fitted(dataset, half, BASIS, approximation)[0], new)
     np.testing.assert_allclose(ours.mean, expected.mean, rtol=1e-9)
     np.testing.assert_allclose(ours.latent_variance, expected.latent_variance, rtol=1e-7)
 
@@ -306,9 +287,9 @@ def test_a_constant_column_changes_nothing_at_all() -> None:
         noise_variance=HP.noise_variance,
     )
     new = table(9).inputs
-    expected = moments(fitted(dataset, HP, BASIS, Approximation.FITC)[0], new)
+    expected = predict(fitted(dataset, HP, BASIS, Approximation.FITC)[0], new)
     for value in (1e6 + 0.1, -3.0):  # seen and never seen
-        ours = moments(fitted(wider, more, BASIS, Approximation.FITC)[0], np.column_stack([new, np.full(40, value)]))
+        ours = predict(fitted(wider, more, BASIS, Approximation.FITC)[0], np.column_stack([new, np.full(40, value)]))
         np.testing.assert_allclose(ours.mean, expected.mean, rtol=1e-12)
         np.testing.assert_allclose(ours.latent_variance, expected.latent_variance, rtol=1e-9)
 
@@ -321,8 +302,8 @@ def test_a_huge_offset_changes_only_the_offset(approximation: Approximation) -> 
     plain = Dataset(inputs=case.X, targets=case.y, groups=case.groups)
     moved = Dataset(inputs=1e6 + 1e-3 * case.X, targets=1e6 + 1e-3 * case.y, groups=case.groups)
     new = np.random.default_rng(0).normal(size=(20, 4))
-    expected = moments(fitted(plain, hp, BASIS, approximation)[0], new)
-    ours = moments(fitted(moved, hp, BASIS, approximation)[0], 1e6 + 1e-3 * new)
+    expected = predict(fitted(plain, hp, BASIS, approximation)[0], new)
+    ours = predict(fitted(moved, hp, BASIS, approximation)[0], 1e6 + 1e-3 * new)
     np.testing.assert_allclose((ours.mean - 1e6) / 1e-3, expected.mean, atol=3e-6)
     np.testing.assert_allclose(ours.latent_variance / 1e-6, expected.latent_variance, rtol=1e-5)
 

@@ -103,9 +103,10 @@ def test_pool_products(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = params.s2 * kernel(params, case.X[pool], case.X[pool]) + K @ K.T
     for numbers in (core.factors.BLOCK_NUMBERS, 1):
         monkeypatch.setattr(core.factors, "BLOCK_NUMBERS", numbers)
-        T, g = pool_products(case.rows, pool, case.hyperparameters)
-        np.testing.assert_allclose(T, expected, rtol=1e-11)
-        np.testing.assert_allclose(g, K @ case.y, rtol=1e-10)
+        for workers in (1, 3):
+            T, g = pool_products(case.changed(workers=workers).rows, pool, case.hyperparameters)
+            np.testing.assert_allclose(T, expected, rtol=1e-11)
+            np.testing.assert_allclose(g, K @ case.y, rtol=1e-10)
 
 
 def test_batch_never_takes_a_row_that_adds_nothing() -> None:
