@@ -9,7 +9,7 @@ SoR has l'B^-1 l alone: the same with F = L^-T U diag(sqrt(1 / (lam + 1))), adde
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import eigh, qr
@@ -97,7 +97,8 @@ class SparsePosterior:
         names = {field.name for field in fields(cls)}
         if set(arrays) | set(scalars) != names:
             raise InvalidDataError(f"expected exactly {sorted(names)}")
-        return cls(**{name: arrays[name] for name in arrays}, **{name: float(scalars[name]) for name in scalars})
+        values: dict[str, Any] = {**arrays, **{name: float(value) for name, value in scalars.items()}}
+        return cls(**values)
 
 
 def posterior(
