@@ -35,7 +35,7 @@ class Settings(BaseSettings):
     port: int = Field(default=8000, ge=0, le=65535, description="Port the API listens on; 0 takes a free one.")
     workers: int = Field(default=1, ge=0, description="Worker processes that `pursuit serve` starts.")
     threads: Positive | None = Field(
-        default=None, description="Linear algebra threads of one training; by default the cores divided by the workers."
+        default=None, description="Threads of one training; by default the cores divided by the workers."
     )
     max_upload_bytes: Positive = Field(default=1024 * MIB, description="Largest table that may be sent to /train.")
     max_body_bytes: Positive = Field(default=64 * MIB, description="Largest body of any other request, and of JSON.")
@@ -83,7 +83,7 @@ class Settings(BaseSettings):
 
     @property
     def training_threads(self) -> int:
-        """Linear algebra threads of one training process: workers times threads do not pass the cores."""
+        """Threads of one training process: workers times threads do not pass the cores."""
         return self.threads or max(1, available_cores() // max(1, self.workers))
 
 

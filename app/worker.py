@@ -55,21 +55,25 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
 
 
 def child_environment(settings: Settings) -> dict[str, str]:
-    """What the child is told beside this process's environment: where the store is, and its share of the cores."""
+    """What the child is told beside this process's environment: where the store is, and its share of the cores.
+
+    The numerics run threads of their own over blocks of rows, so BLAS gets one.
+    """
     own = {
         "PURSUIT_DATA_DIR": str(settings.data_dir.resolve()),
         "PURSUIT_ARTEFACT_URL": str(settings.artefacts),
         "PURSUIT_LOG_FORMAT": settings.log_format,
         "PURSUIT_LOG_LEVEL": settings.log_level,
+        "PURSUIT_THREADS": str(settings.training_threads),
     }
-    return own | dict.fromkeys(_THREAD_VARIABLES, str(settings.training_threads))
+    return own | dict.fromkeys(_THREAD_VARIABLES, "1")
 
 
 def child() -> int:
     """Do the one job on standard input; see `app.jobs.child`."""
     settings = Settings()
     set_up(style=settings.log_format, level=settings.log_level)
-    handlers = {KIND: training_handler(LocalBlobStore(settings.artefacts))}
+    handlers = {KIND: training_handler(LocalBlobStore(settings.artefacts), threads=settings.training_threads)}
     return serve(handlers, refusals=(CoreError,))
 
 

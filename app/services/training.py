@@ -103,8 +103,8 @@ class Training:
             return view(connection, job)
 
 
-def training_handler(blobs: BlobStore) -> Handler:
-    """The child's side: does one training job and returns what `publish` needs."""
+def training_handler(blobs: BlobStore, *, threads: int) -> Handler:
+    """The child's side: does one training job on so many threads and returns what `publish` needs."""
 
     def run(task: Task, reporter: Reporter) -> dict[str, Any]:
         began = time.perf_counter()
@@ -121,7 +121,7 @@ def training_handler(blobs: BlobStore) -> Handler:
             indicator=prepared.indicator,
         )
         resume = None if task.checkpoint is None else Checkpoint.from_json(dict(task.checkpoint))
-        result = train(dataset, spec, listen=listener, resume=resume)
+        result = train(dataset, spec, listen=listener, resume=resume, workers=threads)
         listener.say("publishing", _PUBLISH)
         report = _report(task, schema, prepared, result, reading)
         basis_rows = tuple(int(prepared.rows[index]) for index in result.selection.indices)

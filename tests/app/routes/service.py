@@ -96,7 +96,7 @@ class Service:
         recorder = Recorder()
         self.recorders.append(recorder)
         try:
-            outcome = training_handler(self.blobs)(task, recorder)
+            outcome = training_handler(self.blobs, threads=1)(task, recorder)
         except CoreError as error:
             with self.database.write() as connection:
                 queue.fail(connection, job, describe(error))

@@ -50,7 +50,7 @@ def test_submitting_leaves_nothing_behind(training: Training, tmp_path: Path) ->
 def test_a_run_tells_its_progress_and_publishes(training: Training, tmp_path: Path, database: Database) -> None:
     job = submit(training, tmp_path, ADAPTING).job
     heard = Recorder()
-    outcome = training_handler(training.blobs)(task_of(job), heard)
+    outcome = training_handler(training.blobs, threads=1)(task_of(job), heard)
     fractions = [news["fraction"] for news in heard.progressed]
     assert fractions == sorted(fractions)
     assert fractions[0] == 0.0
@@ -74,7 +74,7 @@ def test_a_run_tells_its_progress_and_publishes(training: Training, tmp_path: Pa
 
 def test_a_run_that_goes_on_ends_with_the_same_model(training: Training, tmp_path: Path) -> None:
     job = submit(training, tmp_path, ADAPTING).job
-    run = training_handler(training.blobs)
+    run = training_handler(training.blobs, threads=1)
     whole = Recorder()
     first = run(task_of(job), whole)
     for checkpoint in whole.checkpoints:
@@ -136,13 +136,13 @@ def test_the_broom_spares_what_is_needed(training: Training, tmp_path: Path, dat
     job = submit(training, tmp_path, ADAPTING).job
     orphan = training.blobs.put("models", ".safetensors", b"nobody's")
     leftover = training.blobs.put("tables", ".arrow", b"nobody's")
-    outcome = training_handler(training.blobs)(task_of(job), Recorder())
+    outcome = training_handler(training.blobs, threads=1)(task_of(job), Recorder())
     with database.write() as connection:
         claimed = queue.claim(connection, worker="w", lease_seconds=9)
         assert claimed is not None
     assert set(sweep_store(database, training.blobs, older_than=3600.0)) == set()
     assert set(sweep_store(database, training.blobs, older_than=0.0)) == {orphan, leftover, outcome["artefact"]}
-    outcome = training_handler(training.blobs)(task_of(job), Recorder())
+    outcome = training_handler(training.blobs, threads=1)(task_of(job), Recorder())
     with database.write() as connection:
         queue.succeed(connection, claimed, publish(connection, claimed, outcome))
     assert sweep_store(database, training.blobs, older_than=0.0) == [job.payload["table"]]
