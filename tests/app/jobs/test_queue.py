@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, text, update
 from sqlalchemy.exc import IntegrityError
 
 from app.database import Database
@@ -340,6 +340,20 @@ def test_claims_from_many_threads_take_different_jobs(database: Database) -> Non
     for thread in threads:
         thread.join()
     assert sorted(taken) == sorted(wanted)
+
+
+def test_a_row_that_somebody_holds_does_not_stop_the_queue(database: Database) -> None:
+    """A worker frozen inside a transaction on the first job: the others take the second."""
+    if database.is_sqlite:
+        pytest.skip("SQLite has one writer: there are no rows to hold")
+    first, second = submit_echo(database), submit_echo(database)
+    with database.write() as frozen, database.write() as connection:
+        frozen.execute(queue.jobs.select().where(queue.jobs.c.id == first.id).with_for_update())
+        connection.execute(text("SET LOCAL lock_timeout = '3s'"))
+        taken = queue.claim(connection, worker="w", lease_seconds=60)
+        assert taken is not None
+        assert taken.id == second.id
+        assert queue.claim(connection, worker="w", lease_seconds=60) is None
 
 
 def test_cancel_and_success_at_the_same_time_agree(database: Database) -> None:
