@@ -51,7 +51,7 @@ def test_commands_exist() -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_curl_example_works_as_written(tmp_path: Path) -> None:
     if shutil.which("curl") is None:
         pytest.skip("there is no curl on this machine")
@@ -72,7 +72,7 @@ def test_the_curl_example_works_as_written(tmp_path: Path) -> None:
     ended = "\ntrap 'kill %1; wait' EXIT\n"
     lines = script.replace("pursuit serve &\n", f"pursuit serve 2>'{tmp_path}/log' &{ended}")
     done = subprocess.run(
-        ["bash", "-euc", lines], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False
+        ["bash", "-euc", lines], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=580, check=False
     )
     log = (tmp_path / "log").read_text()
     assert done.returncode == 0, done.stdout + done.stderr + log
