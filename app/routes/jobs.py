@@ -18,6 +18,7 @@ router = APIRouter(tags=["jobs"])
 
 _LOOK_SECONDS = 0.25
 _QUIET_SECONDS = 10.0
+_COMMIT_SECONDS = 1.0
 
 
 class ProgressBody(BaseModel):
@@ -156,7 +157,6 @@ def job_json(view: JobView) -> dict[str, object]:
 def _progress(view: JobView) -> dict[str, object]:
     job, said = view.job, view.job.progress or {}
     succeeded = job.state is JobState.SUCCEEDED
-    elapsed = 0.0 if job.started_at is None else max(0.0, (job.finished_at or view.now) - job.started_at)
     left = said.get("eta_s") if job.state is JobState.RUNNING else None
     if left is not None:  # it was said when the row was written
         left = round(max(0.0, left - max(0.0, view.now - job.updated_at)), 1)
@@ -167,6 +167,16 @@ def _progress(view: JobView) -> dict[str, object]:
         "rounds": said.get("rounds"),
         "basis_size": said.get("basis_size"),
         "objective": said.get("objective"),
-        "elapsed_s": round(elapsed, 3),
+        "elapsed_s": round(_elapsed(view), 3),
         "eta_s": 0.0 if succeeded else left,
     }
+
+
+def _elapsed(view: JobView) -> float:
+    """Seconds since work on the job began. The end is written a moment before it can be read, so while a job runs
+    the clock is shown a little late: it must not go back at the end."""
+    job = view.job
+    if job.started_at is None:
+        return 0.0
+    until = job.finished_at or max(job.updated_at, view.now - _COMMIT_SECONDS)
+    return max(0.0, until - job.started_at)

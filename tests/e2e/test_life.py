@@ -1,0 +1,140 @@
+"""The whole service as processes: train, predict, follow, cancel, and every way to die in between."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.app.cli.processes import alive, children, eventually
+from tests.e2e.processes import System, follow, job_of, predict, submit, surface, system, terminate
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(150),
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes through /proc"),
+]
+
+ROUNDS: dict[str, Any] = {"basis_size": 100, "adapt": {"rounds": 6, "steps": 6}}
+"""A few seconds in several rounds."""
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[tuple[System, httpx.Client]]:
+    with system(tmp_path) as made, made.start_api() as client:
+        made.start_worker()
+        yield made, client
+
+
+def sensible(events: list[dict[str, Any]]) -> None:
+    """Nothing goes back, and the times are times."""
+    progress = [event["progress"] for event in events]
+    for name in ("fraction", "elapsed_s"):
+        values = [news[name] for news in progress]
+        assert values == sorted(values), name
+    assert all(0 <= news["fraction"] <= 1 for news in progress)
+    assert all(news["eta_s"] is None or 0 <= news["eta_s"] < 600 for news in progress)
+
+
+def ended_well(job: dict[str, Any]) -> None:
+    assert job["state"] == "succeeded", job["error"]
+    assert job["progress"]["fraction"] == 1.0
+    assert job["progress"]["eta_s"] == 0.0
+
+
+def test_train_follow_predict_and_a_restart_of_everything(running: tuple[System, httpx.Client]) -> None:
+    made, client = running
+    events = follow(client, submit(client, surface(800), **ROUNDS))
+    sensible(events)
+    ended_well(events[-1])
+    assert len({event["progress"]["fraction"] for event in events}) > 3
+    report = events[-1]["result"]["report"]
+    assert report["holdout"]["nmse"] < 0.2
+    assert report["holdout"]["coverage"]["0.95"] > 0.85
+    before = predict(client)
+    made.kill()
+    with made.start_api() as again:
+        assert predict(again) == before
+        assert predict(again, "surface@1") == before
+        assert job_of(again, events[-1]["id"]) == events[-1]
+
+
+def test_killed_child_killed_supervisor_killed_everything(running: tuple[System, httpx.Client]) -> None:
+    made, client = running
+    job = submit(client, surface(2000), **ROUNDS)
+    seen: list[dict[str, Any]] = []
+
+    def look(client: httpx.Client) -> dict[str, Any]:
+        seen.append(job_of(client, job))
+        sensible(seen)
+        return seen[-1]
+
+    def in_round(number: int, client: httpx.Client) -> None:
+        eventually(lambda: (look(client)["progress"]["round"] or 0) >= number)
+        assert seen[-1]["state"] == "running"
+
+    in_round(1, client)
+    os.kill(made.child(), signal.SIGKILL)
+    in_round(2, client)
+    supervisor = made.workers.pop()
+    supervisor.kill()
+    supervisor.wait()
+    made.start_worker()
+    in_round(3, client)
+    made.kill()
+    with made.start_api() as again:
+        made.start_worker()
+        eventually(lambda: look(again)["state"] not in ("queued", "running"), 60.0)
+        ended_well(seen[-1])
+        assert seen[-1]["attempts"] == 4
+        assert len(seen[-1]["result"]["report"]["objectives"]) == 6
+        assert [version["version"] for version in again.get("/models/surface").json()["versions"]] == [1]
+        assert made.log().count(f"{job}: succeeded") == 1
+
+
+def test_cancelling_inside_a_round(running: tuple[System, httpx.Client]) -> None:
+    made, client = running
+    job = submit(client, surface(20_000), basis_size=500, adapt={"rounds": 50, "steps": 50})
+    eventually(lambda: job_of(client, job)["state"] == "running")
+    child = made.child()
+    time.sleep(2.0)
+    started = time.monotonic()
+    assert client.delete(f"/jobs/{job}").json()["id"] == job
+    eventually(lambda: job_of(client, job)["state"] == "cancelled", 5.0)
+    eventually(lambda: not alive(child), 5.0)
+    assert time.monotonic() - started < 2.0
+    assert client.get("/models").json()["models"] == []
+    ended_well(follow(client, submit(client, surface(100), basis_size=10, adapt=False))[-1])
+
+
+def test_a_worker_that_is_told_to_stop_gives_its_job_back(running: tuple[System, httpx.Client]) -> None:
+    made, client = running
+    job = submit(client, surface(2000), **ROUNDS)
+    eventually(lambda: (job_of(client, job)["progress"]["round"] or 0) >= 1)
+    before = job_of(client, job)
+    worker = made.workers.pop()
+    assert terminate(worker) == 0
+    waiting = job_of(client, job)
+    assert waiting["state"] == "queued"
+    assert waiting["progress"]["fraction"] >= before["progress"]["fraction"]
+    made.start_worker()
+    events = follow(client, job)
+    sensible([before, waiting, *events])
+    ended_well(events[-1])
+    assert events[-1]["attempts"] == 1
+    assert terminate(made.workers.pop()) == 0
+
+
+def test_an_api_that_is_told_to_stop_does_not_wait_for_its_listeners(running: tuple[System, httpx.Client]) -> None:
+    made, client = running
+    terminate(made.workers.pop())
+    job = submit(client, surface(100))
+    with client.stream("GET", f"/jobs/{job}/events") as stream:
+        assert next(stream.iter_lines()).startswith("id:")
+        assert made.api is not None
+        assert terminate(made.api) == 0
+    assert not children(made.api.pid)
