@@ -129,17 +129,24 @@ def test_checkpoints_carry_a_job_over_a_death(database: Database, tmp_path: Path
     assert read(database, job).claims in {3, 4}  # 3 if the last checkpoint came with the first death
 
 
-def test_progress_and_lease_are_written_while_it_runs(database: Database, tmp_path: Path) -> None:
-    job = submit_echo(database, "steps", payload={"steps": 8, "seconds": 0.3, "log": str(tmp_path / "log")})
+def test_the_lease_of_a_silent_child_is_kept(database: Database, tmp_path: Path) -> None:
+    job = submit_echo(database, "steps", payload={"steps": 1, "seconds": 2.2, "log": str(tmp_path / "log")})
+    run_one(database, lease_seconds=1.5)
+    after = read(database, job)
+    assert (after.state, after.claims, after.last_death) == (JobState.SUCCEEDED, 1, None)
+
+
+def test_progress_is_written_while_it_runs(database: Database, tmp_path: Path) -> None:
+    job = submit_echo(database, "steps", payload={"steps": 5, "seconds": 0.3, "log": str(tmp_path / "log")})
     seen: set[float] = set()
-    with running(database, lease_seconds=1.0):
+    with running(database, lease_seconds=60.0):
         while not (now := read(database, job)).state.ended:
             if now.progress:
                 seen.add(now.progress["fraction"])
             time.sleep(0.05)
     after = read(database, job)
-    assert (after.state, after.claims, after.fence) == (JobState.SUCCEEDED, 1, 1), "a lease of 1 s, kept for 2.4 s"
-    assert len(seen) >= 5
+    assert (after.state, after.claims, after.fence) == (JobState.SUCCEEDED, 1, 1)
+    assert len(seen) >= 3
 
 
 def test_cancel_kills_a_loop_in_c_at_once(database: Database, tmp_path: Path) -> None:
