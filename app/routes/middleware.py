@@ -3,16 +3,15 @@
 import logging
 import re
 import time
-from uuid import uuid4
+from secrets import token_hex
 
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.log import request_id
 
 log = logging.getLogger("app.access")
 
-_ACCEPTABLE = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_ACCEPTABLE = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 
 _HOT = ("/predict", "/health/", "/jobs/")
 """Paths that are asked often and say little: their successes are logged at debug level only."""
@@ -28,8 +27,9 @@ class RequestContext:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        given = Headers(scope=scope).get("x-request-id", "")
-        name = given if _ACCEPTABLE.fullmatch(given) else uuid4().hex
+        given = next((value for header, value in scope["headers"] if header == b"x-request-id"), b"")
+        chosen = given if _ACCEPTABLE.fullmatch(given) else token_hex(16).encode()
+        name = chosen.decode()
         scope.setdefault("state", {})["request_id"] = name
         token = request_id.set(name)
         started = time.perf_counter()
@@ -39,7 +39,7 @@ class RequestContext:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["X-Request-ID"] = name
+                message["headers"] = [*message["headers"], (b"x-request-id", chosen)]
             await send(message)
 
         try:
