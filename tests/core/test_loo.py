@@ -47,10 +47,11 @@ def test_chunks_and_threads_change_only_rounding(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("approximation", EVERY)
-@pytest.mark.parametrize("noise", [1e-6, 1e-9, 1e-12])
-def test_noise_free_data_give_finite_moments(noise: float, approximation: Approximation) -> None:
+@pytest.mark.parametrize("noise", [1e-6, 1e-9, 1e-12, 1e-16])
+@pytest.mark.parametrize("size", [20, 40])
+def test_noise_free_data_give_finite_moments(size: int, noise: float, approximation: Approximation) -> None:
     """Where 1 - q_i has no digits left the moments may be loose, but must stay finite and sane."""
-    case = problem(8, n=40, d=20).with_hyperparameters(noise_variance=noise)
+    case = problem(8, n=40, d=size).with_hyperparameters(noise_variance=noise)
     case = case.changed(y=np.sin(case.X[:, 0]))
     full_prior = approximation is not Approximation.SOR
     mean, variance = leave_one_out(case.factors(approximation), full_prior=full_prior)

@@ -92,7 +92,7 @@ def test_all_rows_as_basis_is_the_full_process(approximation: Approximation) -> 
 
 
 @pytest.mark.parametrize("approximation", EVERY)
-@pytest.mark.parametrize("distance", [1e3, 1e6, 1e150, 1e300])
+@pytest.mark.parametrize("distance", [1e3, 1e6, 1e150, 1e300, 1.7e308])
 def test_far_from_the_data_there_is_only_the_prior(distance: float, approximation: Approximation) -> None:
     """Without bias: the target's mean, and variance v0 (+ s2), or nothing for SoR: its known fault."""
     hp = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.0, noise_variance=0.07)

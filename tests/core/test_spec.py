@@ -42,3 +42,25 @@ def test_adaptation(field: str) -> None:
     with pytest.raises(InvalidSpecError) as caught:
         Adaptation(**{field: 0})
     assert caught.value.field == f"adapt.{field}"
+
+
+def test_plain_text_becomes_the_member() -> None:
+    """`is Approximation.SOR` is False for "sor": a text let in as it is would be another method in silence."""
+    spec = TrainSpec(method="kappa", approximation="sor")  # type: ignore[arg-type]  # as plain Python writes it
+    assert spec.method is Method.KAPPA
+    assert spec.approximation is Approximation.SOR
+
+
+@pytest.mark.parametrize("field", ["method", "approximation"])
+def test_unknown_names_are_refused(field: str) -> None:
+    with pytest.raises(InvalidSpecError, match="nope") as caught:
+        TrainSpec(**{field: "nope"})  # type: ignore[arg-type]  # wrong values are what is tested
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("field", ["basis_size", "max_basis_size", "candidates", "cache_size", "pool_size", "seed"])
+def test_sizes_are_whole_numbers(field: str) -> None:
+    for value in (2.5, np.nan):
+        with pytest.raises(InvalidSpecError) as caught:
+            TrainSpec(**{field: value})  # type: ignore[arg-type]  # wrong values are what is tested
+        assert caught.value.field == field
