@@ -101,7 +101,7 @@ class RowReader:
 
 
 def _refuse(what: str, cell: object, row: int, column: str) -> NoReturn:
-    message = f"{what} without quotation marks" if isinstance(cell, str) else what
+    message = f"{what}; send it without quotation marks" if isinstance(cell, str) else what
     raise InvalidRequestError(
         f"row {row}, column {column!r}: {message}",
         [Fault(row=row, column=column, value=str(cell), message=message)],

@@ -12,6 +12,7 @@ from app.errors import Fault, InvalidRequestError
 from app.main import create_app
 from app.routes.errors import STATUS, apologise, refuse, status_of
 from app.settings import Settings
+from tests.app.cli.processes import eventually
 from tests.app.routes.service import Service
 
 
@@ -63,6 +64,7 @@ def test_each_request_is_one_line(service: Service, caplog: pytest.LogCaptureFix
         service.client.get("/models", headers={"x-request-id": "one"})
         service.client.get("/health/live")
         service.client.get("/models/none")
+        eventually(lambda: sum(record.name == "app.access" for record in caplog.records) == 2)  # after the answer
     lines = [(record.message, vars(record)["status"]) for record in caplog.records if record.name == "app.access"]
     assert lines == [("GET /models", 200), ("GET /models/none", 404)]
 

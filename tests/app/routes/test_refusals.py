@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from app.routes.errors import PROBLEM
 from tests.app.routes.service import Service, running
@@ -272,7 +274,11 @@ ROWS: dict[str, tuple[str, int, tuple[str, ...]]] = {
         ("differ in length", "'a' has 2", "'b' has 1"),
     ),
     "text for a number": ('{"model": "numbers", "rows": [[1, "x"]]}', 422, ("row 0", "'b'", "'x'")),
-    "a number in quotation marks": ('{"model": "numbers", "rows": [[1, "2"]]}', 422, ("rows[0][1]", "a number")),
+    "a number in quotation marks": (
+        '{"model": "numbers", "rows": [[1, "2"]]}',
+        422,
+        ("'b'", "without quotation marks"),
+    ),
     "true for a number": ('{"model": "numbers", "rows": [[1, true]]}', 422, ("0", "number")),
     "null": ('{"model": "numbers", "rows": [[1, null]]}', 422, ("row 0", "'b'", "missing")),
     "NaN literal": ('{"model": "numbers", "rows": [[1, NaN]]}', 400, ("NaN is not a JSON number",)),
@@ -389,3 +395,30 @@ ALIASES: list[tuple[str, Any, int, str]] = [
 def test_an_alias_that_cannot_be(service: Service, alias: str, body: Any, status: int, word: str) -> None:
     refused(service.client.put(f"/models/numbers/aliases/{alias}", json=body), status, word)
     refused(service.client.put("/models/numbers/aliases/best", content=json.dumps(body)), 415, "application/json")
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    path=st.sampled_from(["/predict", "/predict?model=numbers", "/train"]),
+    kind=st.sampled_from(["application/json", "text/csv", FORM, ""]),
+    body=st.sampled_from(
+        [
+            b'{"model": "numbers", "rows": [[1, 2], [3, 4.5]], "interval": 0.9, "include": ["latent_std"]}',
+            b'{"model": "waves@latest", "rows": [{"x": 1, "kind": "low"}]}',
+            b'{"columns": {"x": [1, 2.5, "a"], "y": [1, null, 3]}, "spec": {"missing": "drop", "adapt": false}}',
+            b"a,b\n1,2\n",
+            b'--xx\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\na,y\n1,2\n2,3\n\r\n'
+            b'--xx\r\nContent-Disposition: form-data; name="spec"\r\n\r\n{"seed": 1}\r\n--xx--\r\n',
+        ]
+    ),
+    data=st.data(),
+)
+def test_no_spoilt_request_is_a_bug_of_ours(service: Service, path: str, kind: str, body: bytes, data: Any) -> None:
+    spoilt = bytearray(body)
+    for _ in range(data.draw(st.integers(0, 3))):
+        start = data.draw(st.integers(0, len(spoilt)))
+        end = data.draw(st.integers(start, min(len(spoilt), start + 9)))
+        spoilt[start:end] = data.draw(st.binary(max_size=4) | st.sampled_from([b"1e999", b"NaN", b"null", b"[", b'"']))
+    answer = service.client.post(path, content=bytes(spoilt), headers={"content-type": kind} if kind else {})
+    assert answer.status_code < 500, answer.text
+    assert answer.status_code in (200, 202) or answer.headers["content-type"] == PROBLEM

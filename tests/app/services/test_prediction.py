@@ -206,14 +206,10 @@ def test_an_interval_must_be_a_probability(interval: float) -> None:
         predict(load_model(stored(0)), np.zeros((1, 1)), interval=interval)
 
 
-@pytest.mark.parametrize("size", [1e10, 1e100, -1e150])
+@pytest.mark.parametrize("size", [1e10, 1e100, 1e300, -1.7e308])
 def test_far_away_the_prior_answers(size: float) -> None:
     model = load_model(stored(0))
     found = predict(model, np.array([[size]]), interval=0.95)
-    assert np.isfinite(found.mean).all()
-    assert found.std[0] > 0
-
-
-def test_numbers_beyond_arithmetic_are_refused_by_row() -> None:
-    with pytest.raises(InvalidRequestError, match="row 1"):
-        predict(load_model(stored(0)), np.array([[0.0], [-1.7e308]]), interval=0.95)
+    prior = predict(model, np.array([[1e6]]), interval=0.95)
+    assert found.mean == pytest.approx(prior.mean)
+    assert found.std == pytest.approx(prior.std)

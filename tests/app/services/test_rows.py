@@ -72,7 +72,7 @@ def test_any_bytes_are_read_or_refused(body: bytes) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ('[[1, "2"]]', "row 0, column 'quo\"te': expected a number, got a text without quotation marks"),
+        ('[[1, "2"]]', "row 0, column 'quo\"te': expected a number, got a text; send it without quotation marks"),
         ("[[1, true]]", "0"),
         ("[[1, 2], [1]]", "row 1: expected 2 cells"),
         ('[{"a b": 1}]', "row 0"),
