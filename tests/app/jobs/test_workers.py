@@ -150,7 +150,7 @@ def test_cancel_within_two_seconds(database: Database, database_url: str, tmp_pa
     log = tmp_path / "log"
     job = submit_echo(database, "spin", payload={"log": str(log)})
     with Worker(database_url, "a", lease_seconds=60.0):
-        wait_for(lambda: bool(lines(log)))
+        wait_for(lambda: read(database, job).progress is not None)
         with database.write() as connection:
             queue.request_cancel(connection, job.id)
         waited = wait_for(lambda: read(database, job).state == JobState.CANCELLED)
