@@ -225,6 +225,20 @@ def test_cache_takes_the_best_and_replaces_it_and_the_worst(method: Method, cach
     assert ours.indices.tolist() == replayed(case, order, 8, cache_size, fresh)
 
 
+@pytest.mark.parametrize(("size", "cache_size"), [(5, 16), (20, 20)])
+def test_default_cache_of_dmax_is_d_but_at_least_four_times_kappa(size: int, cache_size: int) -> None:
+    case = problem(7, n=200)
+
+    def picks(**options: int) -> list[list[int]]:
+        return [
+            chosen(case, Method.DMAX, size, seed=seed, candidates=4, **options).indices.tolist() for seed in range(5)
+        ]
+
+    assert picks() == picks(cache_size=cache_size)
+    assert picks() != picks(cache_size=cache_size - 4)
+    assert picks() != picks(cache_size=cache_size + 4)
+
+
 @pytest.mark.parametrize("method", GREEDY)
 def test_the_previous_basis_is_among_the_candidates(method: Method) -> None:
     """With a cache or pool of its very size, only its rows are there to begin with."""
