@@ -47,8 +47,8 @@ class TrainSpec:
 
     basis_size: d, or None for "auto", at most `max_basis_size`.
     power: only read by `pep`, 0 < power <= 1. adaptation: None keeps `start` (or the heuristic) fixed.
-    candidates: kappa, fresh candidates a step. cache_size: c of `dmax`, default max(d, 4 kappa). pool_size: P of `batch`,
-    default max(4 d, 1000). holdout: share of rows that the report's scores are measured on.
+    candidates: kappa, fresh candidates a step. cache_size: c of `dmax`, default max(d, 4 kappa). pool_size: P of
+    `batch`, default max(4 d, 1000). holdout: share of rows that the report's scores are measured on.
     """
 
     method: Method = Method.BATCH

@@ -41,9 +41,8 @@ def main(words: tuple[str, ...]) -> None:
 
 def adapted(client: Client, folder: Path, names: tuple[str, ...]) -> None:
     """Defaults, d = 500, one split of each set."""
-    print(
-        "\n| set | NMSE | NLPD, unit variance | 95% coverage | holdout NMSE | seconds by phase |\n|---|---|---|---|---|---|"
-    )
+    print("\n| set | NMSE | NLPD, unit variance | 95% coverage | holdout NMSE | seconds by phase |")
+    print("|---|---|---|---|---|---|")
     for name in names:
         split = load(name)
         score, report = _train_and_score(client, folder, name, split, {"basis_size": 500})
