@@ -11,9 +11,29 @@ class Method(StrEnum):
     """How basis vectors are chosen (MATH: selection criteria)."""
 
     RAND = "rand"
+    INFO = "info"
+    SB = "sb"
+    NLPP = "nlpp"
+    """Another name of `sb`."""
     KAPPA = "kappa"
     DMAX = "dmax"
+    NLML = "nlml"
+    VFE = "vfe"
+    VARIANCE = "variance"
+    LOO_CVE = "loo-cve"
+    NLGPP = "nlgpp"
+    GPE = "gpe"
     BATCH = "batch"
+
+
+class Gain(StrEnum):
+    """What `batch` chooses by."""
+
+    SB = "sb"
+    POST_BACKFITTING = "post-backfitting"
+    NLML = "nlml"
+    VFE = "vfe"
+    VARIANCE = "variance"
 
 
 class Approximation(StrEnum):
@@ -52,6 +72,7 @@ class TrainSpec:
     """
 
     method: Method = Method.BATCH
+    gain: Gain = Gain.SB
     basis_size: int | None = None
     max_basis_size: int = 500
     approximation: Approximation = Approximation.FITC
@@ -77,6 +98,11 @@ class TrainSpec:
         if not 0.0 <= self.holdout <= 0.9:
             raise InvalidSpecError("holdout", f"expected a share from 0 to 0.9, got {self.holdout!r}")
         _at_least("seed", self.seed, 0)
+
+    @property
+    def most_basis(self) -> int:
+        """The largest basis this run may have."""
+        return self.max_basis_size if self.basis_size is None else self.basis_size
 
 
 def _at_least(name: str, value: int, least: int) -> None:

@@ -291,9 +291,8 @@ class _Run:
 
     def _select(self, sample: _Sample, theta: Hyperparameters, previous: IntArray, stage: int) -> Selection:
         """Basis rows as places in the sample; the previous basis is given as row numbers of the dataset."""
-        size = self.spec.max_basis_size if self.spec.basis_size is None else self.spec.basis_size
         places = np.searchsorted(sample.numbers, previous)
-        selection = select(sample.rows, theta, self.spec, size, self._random(stage), places)
+        selection = select(sample.rows, theta, self.spec, self._random(stage), places)
         self.journal.basis_size = len(selection.indices)
         return selection
 

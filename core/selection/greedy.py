@@ -1,23 +1,23 @@
-"""The selection loop and the table of methods.
+"""The selection loop.
 
-A method that scores candidates one step at a time gives a function (fit, cache) -> gains; the loop below is the only
-one, with the candidate cache of Keerthi & Chu 2005, section 3: c candidate kernel rows, of which each step takes the
-best and replaces it and the kappa - 1 worst by kappa fresh random rows. `kappa` has c = kappa, `dmax` c = d.
+Each step scores the candidates by the method's criterion and takes the best. Where a criterion reads kernel columns,
+the candidates are a cache: each step replaces the one taken and the worst by up to kappa fresh random rows, so that
+good candidates stay (Keerthi & Chu 2005, sec. 3; Sundararajan et al., sec. 3.4); with a cache of kappa every
+candidate is fresh, as in Smola & Bartlett 2001. Criteria of O(1) a row see all rows.
+
+`rand` needs no loop, and `batch` has its own form of it, in `core.selection.pool`.
 """
-
-from collections.abc import Callable
 
 import numpy as np
 
 from core.factors import Rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.selection.matching import CandidateCache, candidate_cache, post_backfitting
+from core.selection.candidates import CandidateCache, Candidates, Everyone, KernelColumns
+from core.selection.criteria import CRITERIA, CacheCriterion
 from core.selection.pool import distinct, pursue
+from core.selection.size import Measure, cut
 from core.selection.state import GrowingFit, Selection
 from core.spec import Method, TrainSpec
-
-Criterion = Callable[[GrowingFit, CandidateCache], FloatArray]
-CRITERIA: dict[Method, Criterion] = {Method.KAPPA: post_backfitting, Method.DMAX: post_backfitting}
 
 _NOBODY: IntArray = np.empty(0, np.int64)
 
@@ -26,67 +26,84 @@ def select(
     rows: Rows,
     hyperparameters: Hyperparameters,
     spec: TrainSpec,
-    size: int,
     random: np.random.Generator,
     previous: IntArray = _NOBODY,
 ) -> Selection:
-    """Chooses up to `size` basis rows at fixed hyperparameters.
+    """Chooses basis rows at fixed hyperparameters: spec.basis_size of them, or as many as pay (`core.selection.size`).
 
     previous: the basis of an earlier round; its rows are candidates from the start (Keerthi & Chu 2005, sec. 4).
-    No two chosen rows are equal. Cost: `rand` O(d), `batch` O(n P^2 / 2), `kappa` and `dmax` O(n d c).
+    No two chosen rows are equal. Cost in multiply-adds: `rand` none, `batch` n P^2 / 2, `info` and `variance` n d^2,
+    `kappa` and `dmax` n d (d + c), the others n d^2 kappa / 2.
     """
-    size = min(size, len(rows))
     order = random.permutation(len(rows))
+    size = min(spec.most_basis, len(rows))
     match spec.method:
         case Method.RAND:
-            indices = _first_distinct(rows.X, order, size)
-            gains = np.full(len(indices), np.nan)
-            return Selection(indices=indices, gains=gains, reason=_reason(len(indices), size))
+            found = _random(rows, order, size)
         case Method.BATCH:
             pool_size = min(len(rows), spec.pool_size or max(4 * size, 1000))
-            return pursue(rows, _seeded(order, previous)[:pool_size], hyperparameters, size)
+            found = pursue(rows, _seeded(order, previous)[:pool_size], hyperparameters, size, spec.gain)
         case _:
-            cache_size = _cache_size(spec, size)
             supply = _Supply(_seeded(order, previous), random)
-            return _greedy(rows, hyperparameters, CRITERIA[spec.method], supply, size, cache_size, spec.candidates)
+            found = _greedy(rows, hyperparameters, spec, size, supply)
+    return found if spec.basis_size is not None else cut(rows, hyperparameters, spec.method, found)
 
 
-def _greedy(
-    rows: Rows,
-    hyperparameters: Hyperparameters,
-    criterion: Criterion,
-    supply: "_Supply",
-    size: int,
-    cache_size: int,
-    fresh: int,
-) -> Selection:
-    """The loop: score the cache, take the best, replace it and the worst."""
-    fit = GrowingFit.empty(rows, hyperparameters, size)
-    cache = candidate_cache(rows, supply.take(cache_size, _NOBODY), hyperparameters)
+def _greedy(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, size: int, supply: "_Supply") -> Selection:
+    criterion = CRITERIA[spec.method]
+    columns = KernelColumns(rows, hyperparameters)
+    if isinstance(criterion, CacheCriterion):
+        fit = GrowingFit.empty(rows, hyperparameters, size, explained=criterion.needs.explained)
+        first = supply.take(_cache_size(spec, size), _NOBODY)
+        candidates: Candidates = CandidateCache.fill(fit, columns, criterion.needs, first)
+    else:
+        fit = GrowingFit.empty(rows, hyperparameters, size, explained=True)
+        candidates = Everyone(fit=fit, columns=columns, indices=np.arange(len(rows)))
+    measure = Measure(spec.method, rows, hyperparameters)
     gains: list[float] = []
-    while fit.size < size and len(cache.indices):
-        scores = criterion(fit, cache)
-        ranking = np.argsort(-scores, kind="stable")
-        best, index = int(ranking[0]), int(cache.indices[ranking[0]])
-        supply.use_up(index)
-        if not fit.holds(index) and fit.grow(index, cache.K[best]):
-            gains.append(float(scores[best]))
-        leaving = np.concatenate((ranking[:1], ranking[1:][::-1][: min(fresh, cache_size) - 1]))
-        arriving = supply.take(len(leaving), np.delete(cache.indices, leaving))
-        cache.replace(leaving[: len(arriving)], arriving, rows, hyperparameters)
-        if not len(arriving):
-            cache.drop(leaving[:1])
-        elif len(arriving) < len(leaving) and best not in leaving[: len(arriving)]:
-            cache.drop(np.array([best]))
-    return Selection(indices=np.array(fit.indices, np.int64), gains=np.array(gains), reason=_reason(fit.size, size))
+    while fit.size < size and len(candidates.indices):
+        scores = criterion.score(fit, candidates)
+        best = int(np.argmax(scores))
+        useless = np.flatnonzero(np.isneginf(scores))
+        if best not in useless:
+            index = int(candidates.indices[best])
+            step = None if fit.holds(index) else fit.grow(index, candidates.column(best))
+            if step is not None:
+                gains.append(float(scores[best]))
+                measure.follow(gains[-1])
+                candidates.follow(step)
+        gone = np.union1d(useless, best)
+        supply.use_up(candidates.indices[gone])
+        if isinstance(candidates, CandidateCache):
+            _refresh(candidates, _leaving(scores, best, useless, spec.candidates), supply)
+        else:
+            candidates.drop(gone)
+        if spec.basis_size is None and measure.risen_for_good():
+            break
+    return Selection(
+        indices=np.array(fit.indices, np.int64),
+        gains=np.array(gains),
+        reason="basis_size reached" if fit.size == size else _EXHAUSTED,
+        measures=np.array(measure.values),
+    )
 
 
-def _cache_size(spec: TrainSpec, size: int) -> int:
-    """kappa for `kappa`. For `dmax` d as in the paper, but at least 4 kappa: a cache that is mostly fresh each step
-    forgets good candidates (kin40k, d = 100, six seeds: NMSE .200 with c = 100, .187 with c = 200)."""
-    if spec.method is Method.KAPPA:
-        return spec.candidates
-    return spec.cache_size or max(size, 4 * spec.candidates)
+_EXHAUSTED = "no other row adds more than rounding"
+
+
+def _leaving(scores: FloatArray, best: int, useless: IntArray, fresh: int) -> IntArray:
+    """Places to replace: the best, then those that can never be chosen, then the worst; at least `fresh` in all."""
+    worst = np.argsort(scores, kind="stable")
+    ordered = np.concatenate(([best], useless[useless != best], worst[~np.isin(worst, [best, *useless])]))
+    return np.asarray(ordered[: max(min(fresh, len(scores)), np.union1d(useless, best).size)])
+
+
+def _refresh(cache: CandidateCache, leaving: IntArray, supply: "_Supply") -> None:
+    """Fresh rows for those that leave; where there are too few, the taken and the useless are gone all the same."""
+    arriving = supply.take(len(leaving), np.delete(cache.indices, leaving))
+    cache.replace(leaving[: len(arriving)], arriving)
+    rest = leaving[len(arriving) :]
+    cache.drop(rest[~supply.usable(cache.indices[rest])])
 
 
 class _Supply:
@@ -97,9 +114,13 @@ class _Supply:
         self._random = random
         self._usable = np.ones(len(order), bool)
 
-    def use_up(self, index: int) -> None:
-        """The row is in the basis, or can never be."""
-        self._usable[index] = False
+    def usable(self, indices: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Which of these rows may still be chosen."""
+        return self._usable[indices]
+
+    def use_up(self, indices: IntArray) -> None:
+        """The rows are in the basis, or can never be."""
+        self._usable[indices] = False
 
     def take(self, count: int, cached: IntArray) -> IntArray:
         """Up to `count` rows, none of them in `cached`, none twice."""
@@ -114,23 +135,30 @@ class _Supply:
         return taken
 
 
+def _cache_size(spec: TrainSpec, size: int) -> int:
+    """kappa, plus what is kept: by default nothing, or for `dmax` d in all as in its paper but at least 4 kappa: a
+    cache that is mostly fresh each step forgets good candidates (kin40k, d = 100, six seeds: NMSE .200 with c = 100,
+    .187 with c = 200)."""
+    if spec.method is Method.DMAX:
+        return spec.cache_size or max(size, 4 * spec.candidates)
+    if spec.method is Method.KAPPA:
+        return spec.candidates
+    return spec.candidates + (spec.cache_size or 0)
+
+
+def _random(rows: Rows, order: IntArray, size: int) -> Selection:
+    """The first `size` rows of the permutation that differ from each other; looks no further than needed."""
+    look = size
+    while True:
+        found = distinct(rows.X, order[:look])[:size]
+        if len(found) == size or look >= len(order):
+            reason = "basis_size reached" if len(found) == size else _EXHAUSTED
+            return Selection(indices=found, gains=np.full(len(found), np.nan), reason=reason)
+        look = min(2 * look, len(order))
+
+
 def _seeded(order: IntArray, previous: IntArray) -> IntArray:
     """The permutation with the previous basis first."""
     if not len(previous):
         return order
-    rest = order[~np.isin(order, previous)]
-    return np.concatenate((previous, rest))
-
-
-def _first_distinct(X: FloatArray, order: IntArray, size: int) -> IntArray:
-    """The first `size` rows of the permutation that differ from each other; looks no further than needed."""
-    look = size
-    while True:
-        found = distinct(X, order[:look])
-        if len(found) >= size or look >= len(order):
-            return found[:size]
-        look = min(2 * look, len(order))
-
-
-def _reason(found: int, size: int) -> str:
-    return "basis_size reached" if found == size else "no other row adds more than rounding"
+    return np.concatenate((previous, order[~np.isin(order, previous)]))

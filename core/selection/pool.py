@@ -1,13 +1,14 @@
 """Batch pursuit: the greedy choice from a whole pool at the speed of matrix products.
 
-For a pool J of P rows let G = K_J. K_.J, g = K_J. y and T = s2 K_JJ + G. Then the diagonal of T and g start as
-S_i and h_i of every candidate, and choosing j updates them all (MATH, batch pursuit; it is Batch-OMP, Rubinstein et
-al. 2008, on the negative log posterior pi of Keerthi & Chu 2005, eq. 4):
+For a pool J of P rows let G = K_J. K_.J, g = K_J. y and T = s2 K_JJ + G. Then the diagonal of T and g start as S and
+h of every candidate, and choosing j updates them all (MATH, batch pursuit; it is Batch-OMP, Rubinstein et al. 2008,
+on the negative log posterior pi of Keerthi & Chu 2005, eq. 4):
 
     row = (T[j] - R[:, j]'R) / sqrt(S_j),   h -= h_j / sqrt(S_j) row,   S -= row^2
 
-a pivoted Cholesky factorisation of T whose pivot has the largest gain h^2 / (2 S), the exact decrease of pi when all
-coefficients move (Smola & Bartlett 2001). One pass over the rows, O(n P^2 / 2); then O(P d^2 / 2).
+a pivoted Cholesky factorisation of T whose pivot is the candidate of the largest gain. Gains that read e, the prior
+variance left, run the same recursion on K_JJ (rows C, C_m = L^-1 K_IJ); and the VFE gain reads |k_j - V'V[:, j]|^2 from
+the numbers H = V K_.J and V V' that G gives. One pass over the rows, O(n P^2 / 2); then O(P d^2 / 2), or 3/2 with VFE.
 """
 
 from collections.abc import Sequence
@@ -18,11 +19,14 @@ from core.factors import Rows, over_rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block, gram
 from core.linalg import add_gram, mirror_lower
-from core.selection.state import LEAST_SHARE, Selection
+from core.selection.state import LEAST_SHARE, LEAST_UNEXPLAINED, Selection
+from core.spec import Gain
 
 
-def pool_products(rows: Rows, pool: IntArray, hyperparameters: Hyperparameters) -> tuple[FloatArray, FloatArray]:
-    """T = s2 K_JJ + K_J. K_.J (P, P) and g = K_J. y (P,), summed over blocks of rows."""
+def pool_products(
+    rows: Rows, pool: IntArray, hyperparameters: Hyperparameters
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """K_JJ (P, P) with bias, G = K_J. K_.J (P, P) and g = K_J. y (P,), summed over blocks of rows."""
     weights = column_weights(hyperparameters, rows.groups)
     v0, vb = hyperparameters.signal_variance, hyperparameters.bias_variance
     candidates = augmented_basis(rows.X[pool], weights, v0)
@@ -41,37 +45,114 @@ def pool_products(rows: Rows, pool: IntArray, hyperparameters: Hyperparameters) 
     for more_G, more_g in parts[1:]:
         G += more_G
         g += more_g
-    T = mirror_lower(G)
-    T += hyperparameters.noise_variance * (gram(rows.X[pool], hyperparameters, rows.groups) + vb)
-    return np.ascontiguousarray(T), g
+    return gram(rows.X[pool], hyperparameters, rows.groups) + vb, mirror_lower(G), g
 
 
-def pursue(rows: Rows, pool: IntArray, hyperparameters: Hyperparameters, size: int) -> Selection:
-    """The `size` best rows of the pool, or fewer where the rest would add only rounding."""
+def pursue(rows: Rows, pool: IntArray, hyperparameters: Hyperparameters, size: int, gain: Gain = Gain.SB) -> Selection:
+    """The `size` best rows of the pool by `gain`, or fewer where the rest would add only rounding."""
     pool = distinct(rows.X, pool)
-    T, h = pool_products(rows, pool, hyperparameters)
-    S = np.diag(T).copy()
-    least = LEAST_SHARE * S
     size = min(size, len(pool))
-    R = np.empty((size, len(pool)))
-    chosen: list[int] = []
-    gains: list[float] = []
-    for step in range(size):
-        gain = np.where(least < S, np.square(h) / (2.0 * np.maximum(S, least)), -1.0)
-        best = int(np.argmax(gain))
-        if gain[best] < 0.0:
-            break
-        root = np.sqrt(S[best])
-        row = R[step]
-        np.subtract(T[best], R[:step, best] @ R[:step], out=row)
+    state = _Pool(*pool_products(rows, pool, hyperparameters), hyperparameters, size, gain)
+    while state.size < size and state.take_best():
+        pass
+    reason = "basis_size reached" if state.size == size else "no row of the pool adds more than rounding"
+    return Selection(indices=pool[state.chosen], gains=np.array(state.gains), reason=reason)
+
+
+class _Pool:
+    """The numbers of every candidate of the pool, (P,) each, and the rows of the factorisations, (d, P)."""
+
+    def __init__(
+        self,
+        K: FloatArray,
+        G: FloatArray,
+        g: FloatArray,
+        hyperparameters: Hyperparameters,
+        size: int,
+        gain: Gain,
+    ) -> None:
+        self._s2, self._gain = hyperparameters.noise_variance, gain
+        self._K, self._G = K, G
+        self._T = np.ascontiguousarray(G + self._s2 * K)
+        self._own = np.diag(self._T).copy()
+        self._S, self._h = self._own.copy(), g
+        self._R = np.empty((size, len(g)))
+        self._with_e = gain in (Gain.NLML, Gain.VFE, Gain.VARIANCE)
+        self._with_across = gain is Gain.VFE
+        self._e = np.diag(K).copy()
+        self._least_e = LEAST_UNEXPLAINED * self._e
+        self._C = np.empty((size if self._with_e else 0, len(g)))
+        self._across = np.diag(G).copy()
+        self._H = np.empty((size if self._with_across else 0, len(g)))
+        self._VV = np.empty((size, size) if self._with_across else (0, 0))
+        self._out = np.zeros(len(g), bool)
+        self.chosen: list[int] = []
+        self.gains: list[float] = []
+
+    @property
+    def size(self) -> int:
+        """How many are chosen."""
+        return len(self.chosen)
+
+    def take_best(self) -> bool:
+        """Chooses one more; False where every candidate left would add only rounding."""
+        self._out |= LEAST_SHARE * self._own >= self._S
+        if self._with_e:
+            self._out |= self._e <= self._least_e
+        scores = np.where(self._out, -np.inf, self._scores())
+        best = int(np.argmax(scores))
+        if np.isneginf(scores[best]):
+            return False
+        self._add_to_fit(best)
+        if self._with_e:
+            self._add_to_prior(best)
+        self._out[best] = True
+        self.chosen.append(best)
+        self.gains.append(float(scores[best]))
+        return True
+
+    def _scores(self) -> FloatArray:
+        S = np.maximum(self._S, LEAST_SHARE * self._own)
+        squares = np.square(self._h)
+        match self._gain:
+            case Gain.SB:
+                return np.asarray(squares / (2.0 * S))
+            case Gain.POST_BACKFITTING:
+                return np.asarray(squares / (2.0 * self._own))
+            case Gain.VARIANCE:
+                return self._e
+            case Gain.NLML | Gain.VFE:
+                e = np.maximum(self._e, self._least_e)
+                gains = squares / (2.0 * self._s2 * S) - 0.5 * np.log(S / (self._s2 * e))
+                return gains + self._across / (2.0 * self._s2 * e) if self._gain is Gain.VFE else np.asarray(gains)
+
+    def _add_to_fit(self, best: int) -> None:
+        row, root = self._R[self.size], np.sqrt(self._S[best])
+        np.subtract(self._T[best], self._R[: self.size, best] @ self._R[: self.size], out=row)
         row /= root
-        h -= (h[best] / root) * row
-        S -= np.square(row)
-        S[best] = -np.inf
-        chosen.append(best)
-        gains.append(float(gain[best]))
-    reason = "basis_size reached" if len(chosen) == size else "no row of the pool adds more than rounding"
-    return Selection(indices=pool[chosen], gains=np.array(gains), reason=reason)
+        self._h -= (self._h[best] / root) * row
+        self._S -= np.square(row)
+
+    def _add_to_prior(self, best: int) -> None:
+        """One more row of C; for VFE also of H = V K_.J and of V V', then |k - V'V[:, j]|^2 of every candidate."""
+        size, root = self.size, np.sqrt(self._e[best])
+        earlier = self._C[:size, best].copy()
+        row = self._C[size]
+        np.subtract(self._K[best], earlier @ self._C[:size], out=row)
+        row /= root
+        self._e -= np.square(row)
+        if not self._with_across:
+            return
+        H = self._H[size]
+        np.subtract(self._G[best], earlier @ self._H[:size], out=H)
+        H /= root
+        products = (self._H[:size, best] - earlier @ self._VV[:size, :size]) / root
+        square = max(float(self._across[best]) / root**2, 0.0)
+        self._VV[size, :size] = self._VV[:size, size] = products
+        self._VV[size, size] = square
+        along = H - products @ self._C[:size]  # (k_j - V'V[:, j])'v of every candidate
+        self._across -= row * (2.0 * along - row * square)
+        np.maximum(self._across, 0.0, out=self._across)
 
 
 def distinct(X: FloatArray, indices: IntArray) -> IntArray:

@@ -1,12 +1,14 @@
 """What grows as basis vectors are added one by one, at fixed theta.
 
-With A = s2 Kuu + Kuf Kuf' = (L LM)(L LM)' and W = (L LM)^-1 Kuf, adding row i with kernel column k_i = K(X, x_i) is
-(MATH, selection criteria; Keerthi & Chu 2005, sec. 3):
+With Kuu = L L', A = s2 Kuu + Kuf Kuf' = (L LM)(L LM)', W = (L LM)^-1 Kuf and V = L^-1 Kuf, adding row i with kernel
+column k = K(X, x_i) gives each of them one more row (MATH, selection criteria; Keerthi & Chu 2005, sec. 3; Seeger et
+al. 2003, appendix A.1):
 
-    z = s2 W[:, i] + W k_i,  S = s2 K_ii + k_i'k_i - z'z,  w = (k_i - W'z) / sqrt(S)
-    beta = (y'k_i - (W y)'z) / sqrt(S),  mu += beta w
+    z = s2 W[:, i] + W k,  S = s2 K_ii + k'k - z'z,  w = (k - W'z) / sqrt(S),  beta = (y'k - (W y)'z) / sqrt(S)
+    v = (k - V'V[:, i]) / sqrt(e_i),  e_i = K_ii - p_i
+    mu += beta w,  q += w^2,  p += v^2
 
-W[:, i] is a column already held, so nothing else is needed. O(n d) a step, (d, n) memory.
+W[:, i] and V[:, i] are columns already held, so nothing else is needed. O(n d) a step, one or two (d, n) arrays.
 """
 
 from dataclasses import dataclass, field
@@ -14,42 +16,74 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from core.factors import Rows
-from core.hyperparameters import FloatArray, Hyperparameters
+from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 
 LEAST_SHARE = 1e-11
-"""A candidate whose Schur complement is below this share of its own squared length adds nothing but rounding."""
+"""A candidate whose Schur complement in A is below this share of its own square adds nothing but rounding."""
+LEAST_UNEXPLAINED = 1e-10
+"""The same for e_i as a share of the prior variance, where V is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Selection:
-    """indices (d,) into the rows, in the order chosen; gains (d,), nan for a method that has none; why it stopped."""
+    """indices (d,) into the rows, in the order chosen; gains (d,), nan for a method that has none; why it stopped.
 
-    indices: np.ndarray[tuple[int], np.dtype[np.int64]]
+    measures: what the method minimises, (d + 1,) from the empty basis on, where it was followed; else empty.
+    """
+
+    indices: IntArray
     gains: FloatArray
     reason: str
+    measures: FloatArray = field(default_factory=lambda: np.empty(0))
+
+    def first(self, size: int, reason: str) -> "Selection":
+        """The first `size` picks, with another reason."""
+        return Selection(
+            indices=self.indices[:size], gains=self.gains[:size], reason=reason, measures=self.measures[: size + 1]
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Step:
+    """One basis vector's new rows: w and v (n,), v None where V is not kept; its coefficient beta."""
+
+    w: FloatArray
+    v: FloatArray | None
+    beta: float
 
 
 @dataclass(slots=True, eq=False)
 class GrowingFit:
-    """The DTC fit of the basis chosen so far: W[:size] (size, n), mean mu (n,), chosen row numbers."""
+    """The DTC fit of the basis chosen so far.
+
+    W, V: rows [:size] are in use; V is None where no criterion reads p. b = W y. mu, q, p (n,).
+    """
 
     rows: Rows
     hyperparameters: Hyperparameters
     W: FloatArray
-    projections: FloatArray
-    """W y, (size,)"""
+    V: FloatArray | None
+    b: FloatArray
     mu: FloatArray
+    q: FloatArray
+    p: FloatArray
     indices: list[int] = field(default_factory=list)
 
     @classmethod
-    def empty(cls, rows: Rows, hyperparameters: Hyperparameters, capacity: int) -> "GrowingFit":
-        """No basis vector yet; room for `capacity`."""
+    def empty(
+        cls, rows: Rows, hyperparameters: Hyperparameters, capacity: int, *, explained: bool = False
+    ) -> "GrowingFit":
+        """No basis vector yet; room for `capacity`. explained: keep V and p too."""
+        n = len(rows)
         return cls(
             rows=rows,
             hyperparameters=hyperparameters,
-            W=np.empty((capacity, len(rows))),
-            projections=np.empty(capacity),
-            mu=np.zeros(len(rows)),
+            W=np.empty((capacity, n)),
+            V=np.empty((capacity, n)) if explained else None,
+            b=np.empty(capacity),
+            mu=np.zeros(n),
+            q=np.zeros(n),
+            p=np.zeros(n),
         )
 
     @property
@@ -62,25 +96,38 @@ class GrowingFit:
         """y - mu, (n,)."""
         return np.asarray(self.rows.y - self.mu)
 
+    @property
+    def unexplained(self) -> FloatArray:
+        """e = K_ii - p_i of every row, (n,), never below zero."""
+        return np.maximum(self.hyperparameters.prior_variance - self.p, 0.0)
+
     def holds(self, index: int) -> bool:
         """Whether the row, or an exact copy of it, is in the basis. O(d p)."""
         return bool(self.indices) and bool((self.rows.X[self.indices] == self.rows.X[index]).all(axis=1).any())
 
-    def grow(self, index: int, kernel_column: FloatArray) -> bool:
-        """Takes row `index` in, given K(X, x_index) (n,); False, and nothing changes, where it adds only rounding."""
-        s2 = self.hyperparameters.noise_variance
+    def grow(self, index: int, column: FloatArray) -> Step | None:
+        """Takes row `index` in, k = K(X, x_index) (n,); None, and nothing changes, where it adds only rounding."""
+        s2, prior = self.hyperparameters.noise_variance, self.hyperparameters.prior_variance
         W, size = self.W[: self.size], self.size
-        z = s2 * W[:, index] + W @ kernel_column
-        own = s2 * self.hyperparameters.prior_variance + kernel_column @ kernel_column
+        z = s2 * W[:, index] + W @ column
+        own = s2 * prior + column @ column
         schur = own - z @ z
-        if not schur > LEAST_SHARE * own:
-            return False
+        unexplained = prior - self.p[index]
+        if not schur > LEAST_SHARE * own or (self.V is not None and unexplained <= LEAST_UNEXPLAINED * prior):
+            return None
         root = np.sqrt(schur)
-        new = self.W[size]
-        np.subtract(kernel_column, W.T @ z, out=new)
-        new /= root
-        beta = (self.rows.y @ kernel_column - self.projections[:size] @ z) / root
-        self.projections[size] = beta
-        self.mu += beta * new
+        w = self.W[size]
+        np.subtract(column, z @ W, out=w)
+        w /= root
+        beta = float((self.rows.y @ column - self.b[:size] @ z) / root)
+        v = None
+        if self.V is not None:
+            v = self.V[size]
+            np.subtract(column, self.V[:size, index] @ self.V[:size], out=v)
+            v /= np.sqrt(unexplained)
+            self.p += np.square(v)
+        self.b[size] = beta
+        self.mu += beta * w
+        self.q += np.square(w)
         self.indices.append(index)
-        return True
+        return Step(w=w, v=v, beta=beta)

@@ -1,0 +1,91 @@
+"""How many basis vectors pay: `basis_size: "auto"`.
+
+Methods that follow a measure which can rise (nlml, the three leave-one-out measures) stop once it has risen for good:
+it may have several minima (Sundararajan et al., sec. 4.1), so the loop goes on for a while past the best, and the
+basis is then cut there. The other methods are cut where leave-one-out says so, for every prefix of the basis at once:
+
+    rows of W and V of a prefix are the first rows of W and V, so q, p and mu of every prefix are running sums
+
+one pass over the rows, O(n d^2) in matrix products. The VFE objective and pi never rise, so they cannot stop alone.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from core.factors import Block, Penalty, Rows, Scheme, factorise
+from core.hyperparameters import FloatArray, Hyperparameters
+from core.linalg import solve_lower
+from core.selection.criteria import left_out_moments
+from core.selection.state import Selection
+from core.spec import Method
+
+PATIENCE_STEPS, PATIENCE_SHARE = 20, 0.25
+"""The loop goes on past the best size for so many steps, or this share of it, whichever is more."""
+
+
+class Measure:
+    """What a method minimises, from the empty basis on; `values` stays empty for a method that follows nothing."""
+
+    def __init__(self, method: Method, rows: Rows, hyperparameters: Hyperparameters) -> None:
+        n, s2, prior = len(rows), hyperparameters.noise_variance, hyperparameters.prior_variance
+        power = float(rows.y @ rows.y)
+        self._adds = method in (Method.NLML, Method.VFE)
+        start = {
+            Method.NLML: 0.5 * (n * np.log(2.0 * np.pi * s2) + power / s2),
+            Method.VFE: 0.5 * (n * np.log(2.0 * np.pi * s2) + power / s2) + n * prior / (2.0 * s2),
+            Method.LOO_CVE: power / n,
+            Method.NLGPP: power / n / (prior + s2) + np.log(prior + s2),
+            Method.GPE: power / n + prior + s2,
+        }
+        self.values: list[float] = [float(start[method])] if method in start else []
+
+    def follow(self, gain: float) -> None:
+        """A basis vector was added with this gain."""
+        if self.values:
+            self.values.append(self.values[-1] - gain if self._adds else -gain)
+
+    def risen_for_good(self) -> bool:
+        """Whether the best size is so far behind that it will not be beaten."""
+        if not self.values:
+            return False
+        best = int(np.argmin(self.values))
+        return len(self.values) - 1 - best >= max(PATIENCE_STEPS, PATIENCE_SHARE * best)
+
+
+def cut(rows: Rows, hyperparameters: Hyperparameters, method: Method, found: Selection) -> Selection:
+    """The prefix with the smallest measure: the method's own where it can rise, else leave-one-out (nlgpp)."""
+    name = f"the method's own measure ({method})"
+    measures = found.measures
+    if not len(measures) or method is Method.VFE:
+        name, measures = "leave-one-out (nlgpp)", prefix_measures(rows, hyperparameters, found)
+    size = max(1, int(np.argmin(measures)))
+    if size == len(found.indices):
+        return found.first(size, f"{name} was still falling at {size}, the most allowed or available")
+    whole = Selection(indices=found.indices, gains=found.gains, reason=found.reason, measures=measures)
+    return whole.first(size, f"{name} is smallest at {size}; followed to {len(found.indices)}")
+
+
+def prefix_measures(rows: Rows, hyperparameters: Hyperparameters, found: Selection) -> FloatArray:
+    """nlgpp of DTC for the first 0, 1, .. d basis vectors: (d + 1,). O(n d^2)."""
+    s2, prior = hyperparameters.noise_variance, hyperparameters.prior_variance
+    factors = factorise(
+        rows, rows.X[found.indices], hyperparameters, Scheme(power=0.0, penalty=Penalty.NONE), keep=True
+    )
+    coefficients = factors.LB.T @ factors.c  # LB^-1 V y / s2
+
+    def part(blocks: Iterable[Block]) -> FloatArray:
+        total = np.zeros(len(found.indices) + 1)
+        for block in blocks:
+            y = rows.y[block.rows]
+            total[0] += np.sum(np.square(y) / (prior + s2) + np.log(prior + s2))
+            W = solve_lower(factors.LB, block.V.copy()) / np.sqrt(s2)
+            mean = np.cumsum(coefficients[:, None] * W, axis=0) * np.sqrt(s2)
+            np.square(W, out=W)
+            error, variance = left_out_moments(
+                y - mean, np.cumsum(W, axis=0), np.cumsum(np.square(block.V), axis=0), prior, s2
+            )
+            total[1:] += np.sum(np.square(error) / variance + np.log(variance), axis=1)
+        return total
+
+    return np.asarray(sum(factors.over_blocks(part)) / len(rows))
