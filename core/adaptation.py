@@ -87,36 +87,49 @@ def descend(objective: Objective, start: Hyperparameters, box: Box, steps: int) 
 
     Raises NumericalError where not even the start can be evaluated.
     """
-    theta = box.clip(theta_of(start))
-    best_value, gradient = objective(hyperparameters_of(theta))
-    best_theta = theta
-    scale = max(float(np.abs(gradient).max()), 1e-12) / FIRST_STEP
-    first: tuple[float, FloatArray] | None = (best_value, gradient)
+    theta, value = minimise(lambda theta: objective(hyperparameters_of(theta)), theta_of(start), box, steps)
+    return hyperparameters_of(theta), value
 
-    def scaled(candidate: FloatArray) -> tuple[float, FloatArray]:
-        nonlocal best_value, best_theta, first
-        if first is not None and np.array_equal(candidate, theta):
-            value, slope = first
-            first = None
-        else:
-            try:
-                value, slope = objective(hyperparameters_of(candidate))
-            except NumericalError:  # the line search must come back from here
-                return (abs(best_value) + 1e3 * scale) / scale * 2.0, np.zeros_like(candidate)
+
+def minimise(
+    function: Callable[[FloatArray], tuple[float, FloatArray]],
+    start: FloatArray,
+    box: Box,
+    steps: int,
+    visit: Callable[[FloatArray], None] | None = None,
+) -> tuple[FloatArray, float]:
+    """The best point of L-BFGS-B in about `steps` evaluations of value and gradient, and its value.
+
+    visit: sees each accepted point, and may raise StopIteration. Raises NumericalError where not even the start can be
+    evaluated; a point that cannot be is one the line search comes back from.
+    """
+    start = box.clip(start)
+    at_start: tuple[float, FloatArray] | None = function(start)
+    best_point, (best_value, gradient) = start, at_start
+    scale = max(float(np.abs(gradient).max()), 1e-12) / FIRST_STEP
+
+    def scaled(point: FloatArray) -> tuple[float, FloatArray]:
+        nonlocal best_value, best_point, at_start
+        try:
+            value, slope = at_start if at_start and np.array_equal(point, start) else function(point)
+            at_start = None
+        except NumericalError:
+            return 2.0 * (abs(best_value) / scale + 1e3), np.zeros_like(point)
         if value < best_value:
-            best_value, best_theta = value, candidate.copy()
+            best_value, best_point = value, point.copy()
         return value / scale, slope / scale
 
     if steps > 1:
         minimize(
             scaled,
-            theta,
+            start,
             jac=True,
             method="L-BFGS-B",
             bounds=list(zip(box.lower, box.upper, strict=True)),
+            callback=None if visit is None else lambda intermediate_result: visit(intermediate_result.x),
             options={"maxfun": steps, "maxcor": 20},
         )
-    return hyperparameters_of(best_theta), best_value
+    return best_point, best_value
 
 
 def _group_spread(rows: Rows) -> FloatArray:

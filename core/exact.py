@@ -10,7 +10,7 @@ import numpy as np
 from core.errors import NumericalError
 from core.factors import Rows
 from core.hyperparameters import FloatArray, Hyperparameters
-from core.kernel import distance_moments, gram
+from core.kernel import DistanceSums, gram
 from core.linalg import cholesky, inverse_from_cholesky, solve_vector
 
 
@@ -32,7 +32,7 @@ def exact_nlml_and_gradient(rows: Rows, hyperparameters: Hyperparameters) -> tup
     dC *= 0.5
     P = dC * K0
     gradient = np.zeros(len(hyperparameters.lengthscales) + 3)
-    np.add.at(gradient, groups, -hyperparameters.weights[groups] * distance_moments(P, rows.X, rows.X))
+    np.add.at(gradient, groups, -hyperparameters.weights[groups] * DistanceSums.of(P, rows.X).moments(rows.X))
     gradient[-3] = P.sum()
     gradient[-2] = vb * dC.sum()
     gradient[-1] = s2 * np.trace(dC)

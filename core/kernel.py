@@ -10,6 +10,8 @@ Rows run along the leading dimension of the product, and are padded to a multipl
 same instructions for a row whatever its block is, and a prediction does not depend on its batch, to the last bit.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.linalg import blas
 
@@ -72,12 +74,37 @@ def gram(basis: FloatArray, hyperparameters: Hyperparameters, groups: IntArray) 
     return matrix
 
 
-def distance_moments(weighted: FloatArray, basis: FloatArray, inputs: FloatArray) -> FloatArray:
-    """sum_ji P_ji (z_jl - x_il)^2 for every column l, (p,): how an ARD weight moves sum(P). O(d m p) in products.
+@dataclass(slots=True, eq=False)
+class DistanceSums:
+    """Sums of P (d, m), a weight for every pair of basis vector and row, from which distances follow.
 
-    weighted: P (d, m), usually dphi/dK times the kernel without its bias.
+    inputs: P X, (d, p). rows: P 1, (d,). squares: sum_i (1'P)_i x_il^2, (p,).
     """
-    moments = np.square(basis).T @ weighted.sum(axis=1)
-    moments += np.square(inputs).T @ weighted.sum(axis=0)
-    moments -= 2.0 * np.einsum("jl,jl->l", basis, weighted @ inputs)
-    return np.asarray(moments)
+
+    inputs: FloatArray
+    rows: FloatArray
+    squares: FloatArray
+
+    @classmethod
+    def of(cls, weighted: FloatArray, inputs: FloatArray) -> "DistanceSums":
+        """The sums of one block. O(d m p) in one product."""
+        return cls(
+            inputs=weighted @ inputs,
+            rows=weighted.sum(axis=1),
+            squares=np.square(inputs).T @ weighted.sum(axis=0),
+        )
+
+    def add(self, other: "DistanceSums") -> None:
+        """Another block's."""
+        self.inputs += other.inputs
+        self.rows += other.rows
+        self.squares += other.squares
+
+    def moments(self, basis: FloatArray) -> FloatArray:
+        """sum_ji P_ji (z_jl - x_il)^2 for every column l, (p,): how an ARD weight moves sum(P)."""
+        crossed = np.einsum("jl,jl->l", basis, self.inputs)
+        return np.asarray(np.square(basis).T @ self.rows + self.squares - 2.0 * crossed)
+
+    def pulls(self, basis: FloatArray) -> FloatArray:
+        """sum_i P_ji (x_il - z_jl), (d, p): where the rows draw each basis vector."""
+        return self.inputs - self.rows[:, None] * basis

@@ -23,7 +23,7 @@ from scipy.linalg import blas
 from core.errors import NumericalError
 from core.factors import Block, Factors, Penalty, Rows, Scheme, factorise, information
 from core.hyperparameters import FloatArray, Hyperparameters
-from core.kernel import distance_moments, gram
+from core.kernel import DistanceSums, column_weights, gram
 from core.linalg import add_product, inverse_from_cholesky, multiply, solve_lower
 
 
@@ -31,8 +31,8 @@ from core.linalg import add_product, inverse_from_cholesky, multiply, solve_lowe
 class _Sums:
     """What the second pass adds up over blocks of rows."""
 
-    moments: FloatArray
-    """sum_ji P_ji (z_jl - x_il)^2, (p,), with P = dphi/dKuf o K0"""
+    distances: DistanceSums
+    """of P = dphi/dKuf o K0"""
     kernel: float = 0.0
     """sum P"""
     bias: float = 0.0
@@ -46,7 +46,7 @@ class _Sums:
 
     def add(self, other: "_Sums") -> None:
         """Another thread's part."""
-        self.moments += other.moments
+        self.distances.add(other.distances)
         self.kernel += other.kernel
         self.bias += other.bias
         self.fit += other.fit
@@ -61,14 +61,22 @@ def nlml_and_gradient(
 
     phi is in nats for all n rows. Raises NotPositiveDefiniteError or NumericalError for an impossible theta.
     """
+    value, by_theta, _ = nlml_and_gradients(rows, Z, hyperparameters, scheme)
+    return value, by_theta
+
+
+def nlml_and_gradients(
+    rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, scheme: Scheme
+) -> tuple[float, FloatArray, FloatArray]:
+    """As `nlml_and_gradient`, and dphi/dZ (d, p), which costs next to nothing more."""
     factors = factorise(rows, Z, hyperparameters, scheme)
     second_pass = _second_pass_constant if scheme.power == 0.0 else _second_pass
     sums, dKuu = second_pass(factors)
     value = _value(factors, sums)
-    gradient = _chain(factors, sums, dKuu)
-    if not (np.isfinite(value) and np.isfinite(gradient).all()):
+    by_theta, by_basis = _chain(factors, sums, dKuu)
+    if not (np.isfinite(value) and np.isfinite(by_theta).all() and np.isfinite(by_basis).all()):
         raise NumericalError("the objective or its gradient is not a finite number")
-    return value, gradient
+    return value, by_theta, by_basis
 
 
 def _value(factors: Factors, sums: _Sums) -> float:
@@ -105,7 +113,7 @@ def _second_pass_constant(factors: Factors) -> tuple[_Sums, FloatArray]:
     from_bias = vb * E.sum(axis=1)
 
     def part(blocks: Iterable[Block]) -> _Sums:
-        sums = _Sums(moments=np.zeros(rows.X.shape[1]))
+        sums = _Sums(distances=DistanceSums.of(np.zeros((size, 0)), rows.X[:0]))
         for block in blocks:
             r = rows.y[block.rows] - factors.c @ block.V
             sums.fit += float(r @ r) / s2
@@ -126,7 +134,7 @@ def _second_pass(factors: Factors) -> tuple[_Sums, FloatArray]:
     by_e = np.broadcast_to(_penalty(factors)[1], len(rows))
 
     def part(blocks: Iterable[Block]) -> tuple[_Sums, FloatArray]:
-        sums = _Sums(moments=np.zeros(rows.X.shape[1]))
+        sums = _Sums(distances=DistanceSums.of(np.zeros((size, 0)), rows.X[:0]))
         H = np.zeros((size, size), order="F")  # V diag(t) V'
         for block in blocks:
             D = factors.D[block.rows]
@@ -167,22 +175,27 @@ def _collect(factors: Factors, sums: _Sums, block: Block, dKuf: FloatArray) -> N
     sums.bias += float(dKuf.sum())
     dKuf *= block.K0
     sums.kernel += float(dKuf.sum())
-    sums.moments += distance_moments(dKuf, factors.Z, factors.rows.X[block.rows])
+    sums.distances.add(DistanceSums.of(dKuf, factors.rows.X[block.rows]))
 
 
-def _chain(factors: Factors, sums: _Sums, dKuu: FloatArray) -> FloatArray:
-    """From dphi/dKuf, dphi/dKuu, t and g to dphi/dtheta. Jitter is a share of v0 + vb, so it moves with them."""
-    hyperparameters, groups = factors.hyperparameters, factors.rows.groups
+def _chain(factors: Factors, sums: _Sums, dKuu: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """From dphi/dKuf, dphi/dKuu, t and g to dphi/dtheta (g + 3,) and dphi/dZ (d, p) (Snelson & Ghahramani 2006).
+
+    Jitter is a share of v0 + vb, so it moves with them.
+    """
+    hyperparameters, groups, Z = factors.hyperparameters, factors.rows.groups, factors.Z
     v0, vb = hyperparameters.signal_variance, hyperparameters.bias_variance
-    Pu = dKuu * gram(factors.Z, hyperparameters, groups)
-    moments = sums.moments + distance_moments(Pu, factors.Z, factors.Z)
+    Pu = dKuu * gram(Z, hyperparameters, groups)
+    among = DistanceSums.of(Pu, Z)
     by_prior = sums.unexplained + factors.jitter * float(np.trace(dKuu))
-    gradient = np.zeros(len(hyperparameters.lengthscales) + 3)
-    np.add.at(gradient, groups, -hyperparameters.weights[groups] * moments)
-    gradient[-3] = sums.kernel + float(Pu.sum()) + v0 * by_prior
-    gradient[-2] = vb * (sums.bias + float(dKuu.sum()) + by_prior)
-    gradient[-1] = hyperparameters.noise_variance * (sums.noise + _penalty(factors)[2])
-    return gradient
+    weights = column_weights(hyperparameters, groups)
+    by_theta = np.zeros(len(hyperparameters.lengthscales) + 3)
+    np.add.at(by_theta, groups, -weights * (sums.distances.moments(Z) + among.moments(Z)))
+    by_theta[-3] = sums.kernel + float(Pu.sum()) + v0 * by_prior
+    by_theta[-2] = vb * (sums.bias + float(dKuu.sum()) + by_prior)
+    by_theta[-1] = hyperparameters.noise_variance * (sums.noise + _penalty(factors)[2])
+    by_basis = 2.0 * weights * (sums.distances.pulls(Z) + 2.0 * among.pulls(Z))
+    return by_theta, by_basis
 
 
 def _between_solves(L: FloatArray, inner: FloatArray) -> FloatArray:

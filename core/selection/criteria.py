@@ -78,7 +78,7 @@ def variational(fit: GrowingFit, cache: CandidateCache) -> FloatArray:
     """The decrease of the VFE objective: never negative. O(n) each."""
     e, _ = _unexplained(fit, cache)
     explained = np.einsum("cn,cn->c", cache.across, cache.across) / e
-    return evidence(fit, cache) + explained / (2.0 * fit.hyperparameters.noise_variance)
+    return np.asarray(evidence(fit, cache) + explained / (2.0 * fit.hyperparameters.noise_variance))
 
 
 def information(fit: GrowingFit, chosen: IntArray) -> FloatArray:

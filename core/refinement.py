@@ -1,0 +1,80 @@
+"""Basis vectors that move: after the greedy choice, theta and Z go on together.
+
+The chosen rows are a start. The objective has a gradient in Z from arrays that are there already, so L-BFGS over
+(theta, Z) costs no more a step than over theta (Snelson & Ghahramani 2006 for FITC; Titsias 2009 for VFE). What can go
+wrong is overfitting, of Z to the noise and above all of s2 towards zero: so the noise has a floor, a share of where it
+began, and the point that is kept is the one with the best leave-one-out loss, looked at every few steps.
+DTC and SoR have no term that holds the basis to the prior: they must not be refined.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from core.adaptation import Box, hyperparameters_of, minimise, theta_of
+from core.factors import Rows, Scheme, factorise
+from core.hyperparameters import FloatArray, Hyperparameters
+from core.likelihood import nlml_and_gradients
+from core.loo import leave_one_out
+
+NOISE_FLOOR_SHARE = 0.1
+LOOK_EVERY = 5
+PATIENCE = 3
+"""Looks without a better leave-one-out loss after which it ends."""
+
+
+def refine(
+    rows: Rows,
+    Z: FloatArray,
+    hyperparameters: Hyperparameters,
+    scheme: Scheme,
+    box: Box,
+    steps: int,
+    tell: Callable[[float], None] = lambda _: None,
+) -> tuple[FloatArray, Hyperparameters, float]:
+    """Z (d, p) and theta with the best leave-one-out NLPD within about `steps` evaluations, and that NLPD.
+
+    tell: hears the objective after each evaluation. Never worse than the start by the loss it stops on.
+    O(steps n d^2). Raises NumericalError where not even the start can be evaluated.
+    """
+    split = len(hyperparameters.lengthscales) + 3
+    lower, upper = box.lower.copy(), box.upper.copy()
+    lower[-1] = max(lower[-1], np.log(NOISE_FLOOR_SHARE * hyperparameters.noise_variance))
+    anywhere = np.full(Z.size, np.inf)
+    bounds = Box(lower=np.concatenate((lower, -anywhere)), upper=np.concatenate((upper, anywhere)))
+
+    def apart(point: FloatArray) -> tuple[Hyperparameters, FloatArray]:
+        return hyperparameters_of(point[:split]), point[split:].reshape(Z.shape)
+
+    def objective(point: FloatArray) -> tuple[float, FloatArray]:
+        theta, basis = apart(point)
+        value, by_theta, by_basis = nlml_and_gradients(rows, basis, theta, scheme)
+        tell(value)
+        return value, np.concatenate((by_theta, by_basis.ravel()))
+
+    def loss(point: FloatArray) -> float:
+        theta, basis = apart(point)
+        mean, variance = leave_one_out(factorise(rows, basis, theta, scheme))
+        return float(0.5 * np.mean(np.square(rows.y - mean) / variance + np.log(2.0 * np.pi * variance)))
+
+    start = np.concatenate((theta_of(hyperparameters), Z.ravel()))
+    best_point, best_loss = start, loss(start)
+    visits = looks_without = 0
+
+    def look(point: FloatArray) -> None:
+        nonlocal best_point, best_loss, visits, looks_without
+        visits += 1
+        if visits % LOOK_EVERY:
+            return
+        looks_without += 1
+        found = loss(point)
+        if found < best_loss:
+            best_point, best_loss, looks_without = point.copy(), found, 0
+        if looks_without >= PATIENCE:
+            raise StopIteration
+
+    last, _ = minimise(objective, start, bounds, steps, look)
+    if loss(last) < best_loss:
+        best_point, best_loss = last, loss(last)
+    theta, basis = apart(best_point)
+    return basis, theta, best_loss
