@@ -104,8 +104,8 @@ def minimise(
     evaluated; a point that cannot be is one the line search comes back from.
     """
     start = box.clip(start)
-    at_start: tuple[float, FloatArray] | None = function(start)
-    best_point, (best_value, gradient) = start, at_start
+    best_point, (best_value, gradient) = start, function(start)
+    at_start: tuple[float, FloatArray] | None = (best_value, gradient)
     scale = max(float(np.abs(gradient).max()), 1e-12) / FIRST_STEP
 
     def scaled(point: FloatArray) -> tuple[float, FloatArray]:

@@ -79,6 +79,11 @@ class Standardization:
         """Raw (m, p) to standardized (m, p)."""
         return np.asarray((inputs - self.input_shift) / self.input_scale)
 
+    def raw_inputs(self, inputs: FloatArray) -> FloatArray:
+        """Standardized (m, p) to raw (m, p); a column without a scale is where it was in training."""
+        scale = np.where(np.isfinite(self.input_scale), self.input_scale, 0.0)
+        return np.asarray(inputs * scale + self.input_shift)
+
     def targets(self, targets: FloatArray) -> FloatArray:
         """Raw (m,) to standardized (m,)."""
         return np.asarray((targets - self.target_shift) / self.target_scale)

@@ -14,6 +14,7 @@ class Phase(StrEnum):
     STARTING = "starting"
     SELECTING = "selecting"
     ADAPTING = "adapting"
+    REFINING = "refining"
     FITTING = "fitting"
     EVALUATING = "evaluating"
 
@@ -35,6 +36,8 @@ class Checkpoint:
     """All that a run needs to go on after `round` completed rounds (0: the start is found).
 
     theta: log ARD weights, signal, bias, noise. indices: basis rows of the last round, rows of the dataset.
+    basis: where the basis vectors moved to, raw units, once they have (the round after the last); gains: those of
+    the rows they started from, None for a method that has none.
     """
 
     round: int
@@ -43,6 +46,8 @@ class Checkpoint:
     objectives: tuple[float, ...] = ()
     warnings: tuple[str, ...] = ()
     seconds: dict[str, float] = field(default_factory=dict)
+    basis: tuple[tuple[float, ...], ...] = ()
+    gains: tuple[float | None, ...] = ()
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
@@ -54,10 +59,16 @@ class Checkpoint:
             objectives=tuple(float(value) for value in document["objectives"]),
             warnings=tuple(str(value) for value in document["warnings"]),
             seconds={str(name): float(value) for name, value in document["seconds"].items()},
+            basis=tuple(tuple(float(value) for value in vector) for vector in document["basis"]),
+            gains=tuple(None if value is None else float(value) for value in document["gains"]),
         )
 
 
 Listener = Callable[[Progress | Checkpoint], None]
+
+
+Moved = tuple[tuple[tuple[float, ...], ...], tuple[float | None, ...]]
+"""basis and gains of a checkpoint."""
 
 
 class Journal:
@@ -106,7 +117,7 @@ class Journal:
         if message not in self.warnings:
             self.warnings.append(message)
 
-    def save(self, theta: tuple[float, ...], indices: tuple[int, ...]) -> None:
+    def save(self, theta: tuple[float, ...], indices: tuple[int, ...], moved: Moved | None = None) -> None:
         """A checkpoint after the current round."""
         if self._listener is not None:
             self._listener(
@@ -117,5 +128,7 @@ class Journal:
                     objectives=tuple(self.objectives),
                     warnings=tuple(self.warnings),
                     seconds=dict(self.seconds),
+                    basis=() if moved is None else moved[0],
+                    gains=() if moved is None else moved[1],
                 )
             )

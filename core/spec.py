@@ -61,6 +61,16 @@ class Adaptation:
         _at_least("adapt.steps", self.steps, 1)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refinement:
+    """Budget of the basis vectors' own movement after selection: objective evaluations."""
+
+    steps: int = 60
+
+    def __post_init__(self) -> None:
+        _at_least("refine.steps", self.steps, 1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainSpec:
     """One training run, checked. Raises InvalidSpecError naming the field.
@@ -78,6 +88,7 @@ class TrainSpec:
     approximation: Approximation = Approximation.FITC
     power: float = 0.5
     adaptation: Adaptation | None = field(default_factory=Adaptation)
+    refinement: Refinement | None = None
     start: Hyperparameters | None = None
     candidates: int = 59
     cache_size: int | None = None
@@ -98,6 +109,10 @@ class TrainSpec:
         if not 0.0 <= self.holdout <= 0.9:
             raise InvalidSpecError("holdout", f"expected a share from 0 to 0.9, got {self.holdout!r}")
         _at_least("seed", self.seed, 0)
+        if self.refinement is not None and self.approximation in (Approximation.SOR, Approximation.DTC):
+            raise InvalidSpecError(
+                "refine", f"{self.approximation} has no term that holds moving basis vectors; use vfe, fitc or pep"
+            )
 
     @property
     def most_basis(self) -> int:

@@ -3,17 +3,18 @@
     1. hold some rows out for the report
     2. start: theta from a full GP on a few hundred random rows
     3. rounds (Keerthi & Chu 2005, sec. 4): choose a basis at theta, then move theta with the basis held fixed
-    4. choose a basis at the last theta, fit, score the held-out rows
-    5. choose once more with all rows as candidates and fit on all of them: the model that is published
+    4. if asked: choose a basis at the last theta, then move theta and the basis vectors together
+    5. choose a basis at the last theta unless it has moved, fit, score the held-out rows
+    6. the same with all rows, as candidates and to fit on: the model that is published
 
 A run can be cut off anywhere and go on from its last checkpoint with the same numbers: every random draw comes from a
 generator of its own, seeded by the seed and the stage.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -32,6 +33,7 @@ from core.parallel import each
 from core.posterior import SparsePosterior, posterior
 from core.prediction import predict
 from core.progress import Checkpoint, Journal, Listener, Phase, Progress
+from core.refinement import refine
 from core.selection.greedy import select
 from core.selection.state import Selection
 from core.spec import Approximation, TrainSpec
@@ -39,6 +41,8 @@ from core.spec import Approximation, TrainSpec
 SCREEN_ROWS, SCREEN_STEPS, SCREEN_REACHES = 500, 30, (1.0, 0.5)
 """The start: so many rows, evaluations, and lengthscales (in sqrt(columns) standard deviations) to start from."""
 POLISH_ROWS, POLISH_STEPS = 1000, 20
+_STARTED, _ADAPTED = 0.1, 0.9
+_NOTHING = Selection(indices=np.empty(0, np.int64), gains=np.empty(0), reason="nothing chosen yet")
 EXPLAINS_NOTHING = 0.98
 """A model whose training residuals keep this share of the target's variance has found only noise."""
 
@@ -50,7 +54,8 @@ class _Stage(IntEnum):
     START = 1
     EVALUATE = 2
     PUBLISH = 3
-    ROUND = 4
+    REFINE = 4
+    ROUND = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -94,11 +99,25 @@ class TrainReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainResult:
-    """The published posterior, its basis (rows of the dataset, in the order chosen) and the report."""
+    """The published posterior, its basis (rows of the dataset, in the order chosen) and the report.
+
+    moved: the basis vectors are rows no longer; the selection is where each started.
+    """
 
     posterior: SparsePosterior
     selection: Selection
     report: TrainReport
+    moved: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Found:
+    """What the rounds found: theta, the last basis as rows of the dataset, and where it moved to (d, p) in raw units,
+    None where it did not."""
+
+    theta: Hyperparameters
+    selection: Selection
+    moved: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -126,7 +145,7 @@ def train(
     where those would pass core.factors.KEPT_BYTES.
     Raises InvalidSpecError, InvalidDataError, NotPositiveDefiniteError, NumericalError.
     """
-    return _Run(dataset, spec, Journal(listen, _rounds(spec), resume), resume, workers).result()
+    return _Run(dataset, spec, Journal(listen, _stages(spec), resume), resume, workers).result()
 
 
 class _Run:
@@ -146,7 +165,8 @@ class _Run:
                 "hyperparameters.lengthscales",
                 f"expected {self.groups}, one for each feature, got {len(spec.start.lengthscales)}",
             )
-        self.rounds = _rounds(spec)
+        self.rounds = 0 if spec.adaptation is None else spec.adaptation.rounds
+        self.adapting = _share_of_rounds(spec) * (_ADAPTED - _STARTED)
         self.scheme: Scheme = scheme(spec.approximation, spec.power)
 
     def result(self) -> TrainResult:
@@ -154,12 +174,12 @@ class _Run:
         held_out = self._held_out()
         learning = self._sample(np.setdiff1d(everything, held_out))
         with self._warnings_in_report():
-            theta, previous = self._adapt(learning)
-            holdout = self._holdout_scores(learning, theta, previous, held_out)
+            found = self._refine(learning, self._adapt(learning))
+            holdout = self._holdout_scores(learning, found, held_out)
             whole = self._sample(everything) if len(held_out) else learning
             with self.journal.phase(Phase.FITTING, 0.95):
-                selection, factors = self._fit(whole, theta, previous, _Stage.PUBLISH)
-                fitted = self._posterior(whole, selection, factors)
+                selection, factors = self._fit(whole, found, _Stage.PUBLISH)
+                fitted = self._posterior(whole, found, selection, factors)
             with self.journal.phase(Phase.EVALUATING, 0.98):
                 left_out = self._leave_one_out_scores(whole, factors)
         self.journal.tell(1.0)
@@ -174,7 +194,8 @@ class _Run:
             seconds=dict(self.journal.seconds),
             warnings=tuple(self.journal.warnings),
         )
-        return TrainResult(posterior=fitted, selection=selection, report=report)
+        moved = found.moved is not None
+        return TrainResult(posterior=fitted, selection=selection, report=report, moved=moved)
 
     def _held_out(self) -> IntArray:
         """Random rows for the report: none where fewer than two would be left on either side."""
@@ -199,44 +220,66 @@ class _Run:
         )
         return _Sample(numbers=numbers, rows=rows, standardization=unit)
 
-    def _adapt(self, sample: _Sample) -> tuple[Hyperparameters, IntArray]:
-        """The rounds; the last theta, and the last basis as row numbers of the dataset."""
+    def _adapt(self, sample: _Sample) -> _Found:
+        """The rounds."""
         bounds = box(sample.rows)
-        if self.resume is None:
-            with self.journal.phase(Phase.STARTING, 0.0):
-                hyperparameters = self._start(sample.rows, bounds)
-            previous: IntArray = np.empty(0, np.int64)
-            hyperparameters = self._save(hyperparameters, previous)
+        if self.resume is not None:
+            found = self._resumed(self.resume)
         else:
-            hyperparameters = self._saved(self.resume.round, np.array(self.resume.theta))
-            previous = np.array(self.resume.indices, np.int64)
+            with self.journal.phase(Phase.STARTING, 0.0):
+                theta = self._start(sample.rows, bounds)
+            found = self._save(_Found(theta=theta, selection=_NOTHING))
         while self.journal.round < self.rounds:
-            hyperparameters, previous = self._round(sample, bounds, hyperparameters, previous)
+            found = self._round(sample, bounds, found)
             self.journal.round += 1
-            hyperparameters = self._save(hyperparameters, previous)
-        return hyperparameters, previous
+            found = self._save(found)
+        return found
 
-    def _round(
-        self, sample: _Sample, bounds: Box, hyperparameters: Hyperparameters, previous: IntArray
-    ) -> tuple[Hyperparameters, IntArray]:
+    def _round(self, sample: _Sample, bounds: Box, found: _Found) -> _Found:
         """Choose a basis at theta, then move theta with the basis held fixed."""
         number, steps = self.journal.round, self.spec.adaptation.steps if self.spec.adaptation else 0
-        begin, share = 0.1 + 0.8 * number / self.rounds, 0.8 / self.rounds
+        share = self.adapting / self.rounds
+        begin = _STARTED + share * number
         with self.journal.phase(Phase.SELECTING, begin):
-            selection = self._select(sample, hyperparameters, previous, _Stage.ROUND + number)
+            selection = self._select(sample, found, _Stage.ROUND + number)
+        Z = sample.rows.X[np.searchsorted(sample.numbers, selection.indices)]
         with self.journal.phase(Phase.ADAPTING, begin + 0.2 * share):
-            done = 0
+            count = self._counter(begin + 0.2 * share, 0.8 * share, steps)
 
             def objective(candidate: Hyperparameters) -> tuple[float, FloatArray]:
-                nonlocal done
-                done += 1
-                value = nlml_and_gradient(sample.rows, sample.rows.X[selection.indices], candidate, self.scheme)
-                self.journal.tell(begin + share * (0.2 + 0.8 * min(done / (steps + 3), 1.0)), value[0])
+                value = nlml_and_gradient(sample.rows, Z, candidate, self.scheme)
+                count(value[0])
                 return value
 
-            hyperparameters, value = descend(objective, hyperparameters, bounds, steps)
+            theta, value = descend(objective, found.theta, bounds, steps)
         self.journal.objectives.append(value)
-        return hyperparameters, sample.numbers[selection.indices]
+        return _Found(theta=theta, selection=selection)
+
+    def _refine(self, sample: _Sample, found: _Found) -> _Found:
+        """Move theta and the basis vectors together, if that was asked for and is not done yet."""
+        if self.spec.refinement is None or found.moved is not None:
+            return found
+        begin, share, steps = _STARTED + self.adapting, _ADAPTED - _STARTED - self.adapting, self.spec.refinement.steps
+        with self.journal.phase(Phase.SELECTING, begin):
+            selection = self._select(sample, found, _Stage.REFINE)
+        with self.journal.phase(Phase.REFINING, begin + 0.1 * share):
+            Z = sample.rows.X[np.searchsorted(sample.numbers, selection.indices)]
+            count = self._counter(begin + 0.1 * share, 0.9 * share, steps)
+            Z, theta, _ = refine(sample.rows, Z, found.theta, self.scheme, box(sample.rows), steps, count)
+        self.journal.round += 1
+        moved = sample.standardization.raw_inputs(Z)
+        return self._save(_Found(theta=theta, selection=selection, moved=moved))
+
+    def _counter(self, begin: float, share: float, steps: int) -> Callable[[float], None]:
+        """Hears the objective of each evaluation, and tells how far the phase is."""
+        done = 0
+
+        def count(objective: float) -> None:
+            nonlocal done
+            done += 1
+            self.journal.tell(begin + share * min(done / (steps + 3), 1.0), objective)
+
+        return count
 
     def _start(self, rows: Rows, bounds: Box) -> Hyperparameters:
         """The hyperparameters given, or those of a full GP on random rows: two starts, the better one polished."""
@@ -254,15 +297,13 @@ class _Run:
         best = min(tried, key=lambda outcome: outcome[1])[0]
         return descend(lambda candidate: exact_nlml_and_gradient(polish, candidate), best, bounds, POLISH_STEPS)[0]
 
-    def _holdout_scores(
-        self, sample: _Sample, theta: Hyperparameters, previous: IntArray, held_out: IntArray
-    ) -> Scores | None:
+    def _holdout_scores(self, sample: _Sample, found: _Found, held_out: IntArray) -> Scores | None:
         if not len(held_out):
             return None
-        with self.journal.phase(Phase.EVALUATING, 0.9):
-            selection, factors = self._fit(sample, theta, previous, _Stage.EVALUATE)
-            found = predict(self._posterior(sample, selection, factors), self.dataset.inputs[held_out])
-            return scores(self.dataset.targets[held_out], found.mean, found.target_variance)
+        with self.journal.phase(Phase.EVALUATING, _ADAPTED):
+            selection, factors = self._fit(sample, found, _Stage.EVALUATE)
+            predicted = predict(self._posterior(sample, found, selection, factors), self.dataset.inputs[held_out])
+            return scores(self.dataset.targets[held_out], predicted.mean, predicted.target_variance)
 
     def _leave_one_out_scores(self, sample: _Sample, factors: Factors) -> Scores:
         mean, variance = leave_one_out(factors, full_prior=self.spec.approximation is not Approximation.SOR)
@@ -275,34 +316,45 @@ class _Run:
             )
         return scores(self.dataset.targets[sample.numbers], mean * unit + shift, variance * unit**2)
 
-    def _fit(
-        self, sample: _Sample, theta: Hyperparameters, previous: IntArray, stage: int
-    ) -> tuple[Selection, Factors]:
-        """A basis chosen at theta and the factors on it. The selection's indices are rows of the dataset."""
-        selection = self._select(sample, theta, previous, stage)
-        factors = factorise(sample.rows, sample.rows.X[selection.indices], theta, self.scheme)
-        numbers = sample.numbers[selection.indices]
-        return Selection(indices=numbers, gains=selection.gains, reason=selection.reason), factors
+    def _fit(self, sample: _Sample, found: _Found, stage: int) -> tuple[Selection, Factors]:
+        """A basis chosen at theta, or the one that has moved, and the factors on it."""
+        if found.moved is not None:
+            Z = sample.standardization.inputs(found.moved)
+            return found.selection, factorise(sample.rows, Z, found.theta, self.scheme)
+        selection = self._select(sample, found, stage)
+        Z = sample.rows.X[np.searchsorted(sample.numbers, selection.indices)]
+        return selection, factorise(sample.rows, Z, found.theta, self.scheme)
 
-    def _posterior(self, sample: _Sample, selection: Selection, factors: Factors) -> SparsePosterior:
-        basis = self.dataset.inputs[selection.indices]
-        groups = self.dataset.groups
-        return posterior(factors, self.spec.approximation, basis, groups, sample.standardization)
+    def _posterior(self, sample: _Sample, found: _Found, selection: Selection, factors: Factors) -> SparsePosterior:
+        basis = self.dataset.inputs[selection.indices] if found.moved is None else found.moved
+        return posterior(factors, self.spec.approximation, basis, self.dataset.groups, sample.standardization)
 
-    def _select(self, sample: _Sample, theta: Hyperparameters, previous: IntArray, stage: int) -> Selection:
-        """Basis rows as places in the sample; the previous basis is given as row numbers of the dataset."""
-        places = np.searchsorted(sample.numbers, previous)
-        selection = select(sample.rows, theta, self.spec, self._random(stage), places)
+    def _select(self, sample: _Sample, found: _Found, stage: int) -> Selection:
+        """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset."""
+        places = np.searchsorted(sample.numbers, found.selection.indices)
+        selection = select(sample.rows, found.theta, self.spec, self._random(stage), places)
         self.journal.basis_size = len(selection.indices)
-        return selection
+        return replace(selection, indices=sample.numbers[selection.indices])
 
-    def _save(self, hyperparameters: Hyperparameters, previous: IntArray) -> Hyperparameters:
-        """A checkpoint; the hyperparameters to the last bit as a run that goes on from it would have them."""
-        theta = theta_of(hyperparameters)
-        self.journal.save(tuple(theta.tolist()), tuple(previous.tolist()))
-        return self._saved(self.journal.round, theta)
+    def _save(self, found: _Found) -> _Found:
+        """A checkpoint; and what a run that goes on from it would have, to the last bit."""
+        theta = theta_of(found.theta)
+        moved = None
+        if found.moved is not None:
+            gains = (None if np.isnan(gain) else float(gain) for gain in found.selection.gains)
+            moved = (tuple(map(tuple, found.moved.tolist())), tuple(gains))
+        self.journal.save(tuple(theta.tolist()), tuple(found.selection.indices.tolist()), moved)
+        return replace(found, theta=self._exactly(self.journal.round, theta))
 
-    def _saved(self, rounds: int, theta: FloatArray) -> Hyperparameters:
+    def _resumed(self, saved: Checkpoint) -> _Found:
+        indices, gains = np.array(saved.indices, np.int64), np.array(saved.gains, np.float64)
+        return _Found(
+            theta=self._exactly(saved.round, np.array(saved.theta)),
+            selection=Selection(indices=indices, gains=gains, reason="as before the run was cut off"),
+            moved=np.array(saved.basis) if saved.basis else None,
+        )
+
+    def _exactly(self, rounds: int, theta: FloatArray) -> Hyperparameters:
         """From a checkpoint's theta; those that were given are not moved by the detour over logarithms."""
         return self.spec.start if self.spec.start is not None and rounds == 0 else hyperparameters_of(theta)
 
@@ -319,8 +371,16 @@ class _Run:
             self.journal.warn(str(warning.message))
 
 
-def _rounds(spec: TrainSpec) -> int:
-    return 0 if spec.adaptation is None else spec.adaptation.rounds
+def _stages(spec: TrainSpec) -> int:
+    """Rounds, and one more if the basis moves."""
+    return (0 if spec.adaptation is None else spec.adaptation.rounds) + (spec.refinement is not None)
+
+
+def _share_of_rounds(spec: TrainSpec) -> float:
+    """How much of the work between start and evaluation the rounds are, against the refinement, by evaluations."""
+    rounds = 0 if spec.adaptation is None else spec.adaptation.rounds * spec.adaptation.steps
+    moves = 0 if spec.refinement is None else spec.refinement.steps
+    return rounds / max(rounds + moves, 1)
 
 
 def _some(rows: Rows, places: IntArray) -> Rows:
