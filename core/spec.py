@@ -93,6 +93,7 @@ class TrainSpec:
     candidates: int = 59
     cache_size: int | None = None
     pool_size: int | None = None
+    gap_tolerance: float = 0.025
     standardize: bool = True
     holdout: float = 0.1
     seed: int = 0
@@ -109,6 +110,8 @@ class TrainSpec:
         if not 0.0 <= self.holdout <= 0.9:
             raise InvalidSpecError("holdout", f"expected a share from 0 to 0.9, got {self.holdout!r}")
         _at_least("seed", self.seed, 0)
+        if not 0.0 < self.gap_tolerance < 2.0:
+            raise InvalidSpecError("gap_tolerance", f"expected a number between 0 and 2, got {self.gap_tolerance!r}")
         if self.refinement is not None and self.approximation in (Approximation.SOR, Approximation.DTC):
             raise InvalidSpecError(
                 "refine", f"{self.approximation} has no term that holds moving basis vectors; use vfe, fitc or pep"

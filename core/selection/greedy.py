@@ -46,7 +46,7 @@ def select(
         case _:
             supply = _Supply(_seeded(order, previous), random)
             found = _greedy(rows, hyperparameters, spec, size, supply)
-    return found if spec.basis_size is not None else cut(rows, hyperparameters, spec.method, found)
+    return found if spec.basis_size is not None else cut(rows, hyperparameters, spec, found)
 
 
 def _greedy(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, size: int, supply: "_Supply") -> Selection:
@@ -59,7 +59,7 @@ def _greedy(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, size:
     else:
         fit = GrowingFit.empty(rows, hyperparameters, size, explained=True)
         candidates = Everyone(fit=fit, columns=columns, indices=np.arange(len(rows)))
-    measure = Measure(spec.method, rows, hyperparameters)
+    measure = Measure(spec, rows, hyperparameters, size)
     gains: list[float] = []
     while fit.size < size and len(candidates.indices):
         scores = criterion.score(fit, candidates)
@@ -70,7 +70,7 @@ def _greedy(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, size:
             step = None if fit.holds(index) else fit.grow(index, candidates.column(best))
             if step is not None:
                 gains.append(float(scores[best]))
-                measure.follow(gains[-1])
+                measure.follow(fit, gains[-1])
                 candidates.follow(step)
         gone = np.union1d(useless, best)
         supply.use_up(candidates.indices[gone])
@@ -78,7 +78,7 @@ def _greedy(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, size:
             _refresh(candidates, _leaving(scores, best, useless, spec.candidates), supply)
         else:
             candidates.drop(gone)
-        if spec.basis_size is None and measure.risen_for_good():
+        if measure.settled():
             break
     return Selection(
         indices=np.array(fit.indices, np.int64),

@@ -2,7 +2,8 @@
 
 Methods that follow a measure which can rise (nlml, the three leave-one-out measures) stop once it has risen for good:
 it may have several minima (Sundararajan et al., sec. 4.1), so the loop goes on for a while past the best, and the
-basis is then cut there. The other methods are cut where leave-one-out says so, for every prefix of the basis at once:
+basis is then cut there. `sb` stops at a small gap of Smola and Bartlett's bounds (`core.bounds`). The other methods
+are cut where leave-one-out says so, for every prefix of the basis at once:
 
     rows of W and V of a prefix are the first rows of W and V, so q, p and mu of every prefix are running sums
 
@@ -13,24 +14,29 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from core.bounds import DualGreedy, posterior_bounds
 from core.factors import Block, Penalty, Rows, Scheme, factorise
 from core.hyperparameters import FloatArray, Hyperparameters
 from core.linalg import solve_lower
 from core.selection.criteria import left_out_moments
-from core.selection.state import Selection
-from core.spec import Method
+from core.selection.state import GrowingFit, Selection
+from core.spec import Method, TrainSpec
 
+GAP_METHODS = frozenset({Method.SB, Method.NLPP})
 PATIENCE_STEPS, PATIENCE_SHARE = 20, 0.25
 """The loop goes on past the best size for so many steps, or this share of it, whichever is more."""
 
 
 class Measure:
-    """What a method minimises, from the empty basis on; `values` stays empty for a method that follows nothing."""
+    """What a method minimises, from the empty basis on; `values` stays empty for a method that follows nothing.
 
-    def __init__(self, method: Method, rows: Rows, hyperparameters: Hyperparameters) -> None:
+    For `sb` it is the gap of Theorem 1 of Smola & Bartlett 2001 (`core.bounds`), where the size is to be found.
+    """
+
+    def __init__(self, spec: TrainSpec, rows: Rows, hyperparameters: Hyperparameters, size: int) -> None:
+        self._spec, self._rows, self._hyperparameters = spec, rows, hyperparameters
         n, s2, prior = len(rows), hyperparameters.noise_variance, hyperparameters.prior_variance
         power = float(rows.y @ rows.y)
-        self._adds = method in (Method.NLML, Method.VFE)
         start = {
             Method.NLML: 0.5 * (n * np.log(2.0 * np.pi * s2) + power / s2),
             Method.VFE: 0.5 * (n * np.log(2.0 * np.pi * s2) + power / s2) + n * prior / (2.0 * s2),
@@ -38,26 +44,42 @@ class Measure:
             Method.NLGPP: power / n / (prior + s2) + np.log(prior + s2),
             Method.GPE: power / n + prior + s2,
         }
-        self.values: list[float] = [float(start[method])] if method in start else []
+        searching = spec.basis_size is None
+        self._dual = DualGreedy(rows, hyperparameters, size) if searching and spec.method in GAP_METHODS else None
+        self.values: list[float] = [float(start[spec.method])] if spec.method in start else []
+        if self._dual is not None:
+            self.values = [2.0]
 
-    def follow(self, gain: float) -> None:
+    def follow(self, fit: GrowingFit, gain: float) -> None:
         """A basis vector was added with this gain."""
-        if self.values:
-            self.values.append(self.values[-1] - gain if self._adds else -gain)
+        if self._dual is not None:
+            self._dual.grow()
+            primal = -0.5 * float(np.square(fit.b[: fit.size]).sum())
+            found = posterior_bounds(primal, self._dual, self._rows, self._hyperparameters)
+            self.values.append(found.gap)
+        elif self.values:
+            adds = self._spec.method in (Method.NLML, Method.VFE)
+            self.values.append(self.values[-1] - gain if adds else -gain)
 
-    def risen_for_good(self) -> bool:
-        """Whether the best size is so far behind that it will not be beaten."""
-        if not self.values:
+    def settled(self) -> bool:
+        """Whether the size is found: the gap is small enough, or the best is so far behind that it will stay."""
+        if not self.values or self._spec.basis_size is not None:
             return False
+        if self._dual is not None:
+            return self.values[-1] <= self._spec.gap_tolerance
         best = int(np.argmin(self.values))
         return len(self.values) - 1 - best >= max(PATIENCE_STEPS, PATIENCE_SHARE * best)
 
 
-def cut(rows: Rows, hyperparameters: Hyperparameters, method: Method, found: Selection) -> Selection:
+def cut(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, found: Selection) -> Selection:
     """The prefix with the smallest measure: the method's own where it can rise, else leave-one-out (nlgpp)."""
-    name = f"the method's own measure ({method})"
-    measures = found.measures
-    if not len(measures) or method is Method.VFE:
+    if spec.method in GAP_METHODS:
+        gap, last = float(found.measures[-1]), len(found.indices)
+        if gap <= spec.gap_tolerance:
+            return found.first(last, f"the gap of Smola and Bartlett fell to {gap:.4f}, gap_tolerance")
+        return found.first(last, f"{found.reason}; the gap of Smola and Bartlett is still {gap:.4f}")
+    name, measures = f"the method's own measure ({spec.method})", found.measures
+    if not len(measures) or spec.method is Method.VFE:
         name, measures = "leave-one-out (nlgpp)", prefix_measures(rows, hyperparameters, found)
     size = max(1, int(np.argmin(measures)))
     if size == len(found.indices):
