@@ -334,6 +334,33 @@ def test_predict_says_what_it_reads_and_writes(service: Service) -> None:
     refused(answer, 415, "text/csv", "'image/png'")
 
 
+def test_json_is_sent_plain_and_says_all(service: Service) -> None:
+    body = json.dumps({"model": "numbers", "rows": [[1, 2]]}).encode()
+    kind = {"content-type": "application/json"}
+    packed = service.client.post("/predict", content=gzip.compress(body), headers=kind | {"content-encoding": "gzip"})
+    refused(packed, 415, "'gzip'", "plain")
+    refused(service.client.post("/predict?interval=0.5", content=body, headers=kind), 422, "in the body")
+
+
+SURROGATES = [
+    ("/train", b'{"columns": {"x": [1, 2, 4], "y": [1, 2, 3]}, "spec": {"target": "\\ud800"}}'),
+    ("/train", b'{"columns": {"\\ud800": [1, 2, 4], "y": [1, 2, 3]}, "spec": {"adapt": false}}'),
+    ("/train", b'{"rows": [{"x": "\\udfff", "y": 1}, {"x": "b", "y": 3}]}'),
+    ("/train", b'{"columns": {"x": [1, 2, 4], "y": [1, 2, 3]}, "spec": {"\\ud800": 1}}'),
+    ("/train", b'{"columns": {"x": [1, 2, 4], "y": [1, 2, 3]}, "spec": {"model": "\\u0000"}}'),
+    ("/predict", b'{"model": "\\ud800", "rows": [[1, 2]]}'),
+    ("/predict", b'{"model": "waves", "rows": [[1, "\\ud800"]]}'),
+    ("/predict", b'{"model": "numbers", "rows": [{"a": 1, "b": "\\ud800"}]}'),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), SURROGATES)
+def test_half_a_character(service: Service, path: str, body: bytes) -> None:
+    answer = service.client.post(path, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code in (202, 400, 404, 422), answer.text
+    service.work()
+
+
 def test_bodies_above_the_limits(tmp_path: Path) -> None:
     with running(tmp_path, max_body_bytes=1000, max_upload_bytes=5000) as small:
         body = b'{"model": "numbers", "rows": [' + b"[1, 2]," * 200 + b"[1, 2]]}"
