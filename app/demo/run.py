@@ -1,5 +1,6 @@
 """`pursuit demo`: the whole of the main job in one go, as any client could do it over HTTP."""
 
+import math
 import os
 import shutil
 import tempfile
@@ -19,13 +20,8 @@ from app.demo.scores import Scores, score
 from app.demo.table import BUNDLED, Split, split
 
 INTERVAL = 0.95
-SPEC: Json = {
-    "missing": "impute",
-    "unseen": "prior",
-    "max_basis_size": 200,
-    "adapt": {"rounds": 2, "steps": 15},
-}
-"""A table from anywhere has holes and rare categories; a small budget keeps the demo under a minute."""
+SPEC: Json = {"missing": "impute", "unseen": "prior", "max_basis_size": 200}
+"""A table from anywhere has holes and rare categories; 200 basis vectors keep the demo short."""
 
 _SHOWN_ROWS = 8
 
@@ -116,21 +112,18 @@ def _show(console: Console, client: Client, table: Split, picture: Path, service
 
 def _rows(console: Console, table: Split, predictions: Predictions) -> None:
     step = max(1, len(table.truth) // _SHOWN_ROWS)
-    showing.grid(
-        console,
-        ("row", f"true {table.target}", "mean", "from", "to", ""),
-        [
-            (
-                table.numbers[place],
-                table.truth[place],
-                predictions.mean[place],
-                predictions.lower[place],
-                predictions.upper[place],
-                "" if predictions.lower[place] <= table.truth[place] <= predictions.upper[place] else "outside",
-            )
-            for place in range(0, len(table.truth), step)[:_SHOWN_ROWS]
-        ],
-    )
+    rows = []
+    for place in range(0, len(table.truth), step)[:_SHOWN_ROWS]:
+        low, high, truth = predictions.lower[place], predictions.upper[place], table.truth[place]
+        figures = (_figure(value, 0.5 * (high - low)) for value in (predictions.mean[place], low, high))
+        rows.append((table.numbers[place], truth, *figures, "" if low <= truth <= high else "outside"))
+    showing.grid(console, ("row", f"true {table.target}", "mean", "from", "to", ""), rows)
+
+
+def _figure(value: float, error: float) -> str:
+    """A figure with the decimals that its error bar leaves room for: three digits of the bar."""
+    decimals = 2 - math.floor(math.log10(error)) if error > 0 else 3
+    return f"{value:.{max(0, decimals)}f}" if -4 <= decimals <= 6 else f"{value:.4g}"
 
 
 def _draw(table: Split, predictions: Predictions, scores: Scores, picture: Path) -> None:
