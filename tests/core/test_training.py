@@ -1,6 +1,7 @@
 """core/training.py: the published model is what its report says, and a run that was cut off ends with the same bits."""
 
 import json
+import tracemalloc
 import warnings
 from dataclasses import asdict, replace
 from typing import Any
@@ -350,6 +351,23 @@ def test_chunks_and_threads_change_only_rounding(monkeypatch: pytest.MonkeyPatch
         ours = train(dataset, spec, workers=workers)
         np.testing.assert_allclose(predict(ours.posterior, new).mean, whole.mean, rtol=1e-10)
         same_bits(train(dataset, spec, workers=workers), ours)
+
+
+@pytest.mark.parametrize("approximation", [Approximation.DTC, Approximation.FITC])
+def test_memory_is_bounded_by_blocks(approximation: Approximation, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a (P, n) nor a (d, n) array, past the size where blocks are kept: what lets a million rows train."""
+    monkeypatch.setattr(core.factors, "KEPT_BYTES", 0)
+    monkeypatch.setattr(core.factors, "BLOCK_NUMBERS", 1 << 16)  # half a megabyte
+    dataset = table(13, n=40_000)
+    spec = TrainSpec(
+        approximation=approximation, basis_size=60, pool_size=300, start=START, adaptation=Adaptation(rounds=1, steps=2)
+    )
+    tracemalloc.start()
+    train(dataset, spec)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    vector = 8 * len(dataset.targets)
+    assert peak < 40 * vector  # 13 MB: a few copies of the table; (d, n) alone would be 60, (P, n) 300
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])
