@@ -5,6 +5,7 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,10 +37,19 @@ class Predictions:
     upper: list[float]
 
 
-def run(console: Console, *, file: Path | None, target: str | None, picture: Path, keep: bool, port: int) -> Scores:
+def run(
+    console: Console,
+    *,
+    file: Path | None,
+    target: str | None,
+    spec: Mapping[str, Any],
+    picture: Path,
+    keep: bool,
+    port: int,
+) -> Scores:
     """Start a service, train, predict, show; the picture is what stays, and with `keep` the service.
 
-    Raises ClientError.
+    spec: fields that go over SPEC. Raises ClientError.
     """
     if not os.access(picture.parent, os.W_OK):
         raise ClientError(f"cannot write the picture to {picture}: choose another place with --picture")
@@ -58,7 +68,8 @@ def run(console: Console, *, file: Path | None, target: str | None, picture: Pat
             service = start(folder / "data", folder / "serve.log", port=port)
         _say(console, f"API and worker run at {service.url}")
         with service.client() as client:
-            scores = _show(console, client, table, picture, service)
+            job = _train(console, client, service, table, {**SPEC, **spec, "target": table.target})
+            scores = _predict(console, client, table, job, picture)
         kept = keep
     finally:
         if service is not None and not kept:
@@ -70,9 +81,9 @@ def run(console: Console, *, file: Path | None, target: str | None, picture: Pat
     return scores
 
 
-def _show(console: Console, client: Client, table: Split, picture: Path, service: Service) -> Scores:
+def _train(console: Console, client: Client, service: Service, table: Split, spec: Json) -> Json:
     began = time.monotonic()
-    job = client.train(table.training, {**SPEC, "target": table.target})
+    job = client.train(table.training, spec)
     job = watch(client, job["id"], console)
     if job["state"] != "succeeded":
         error = showing.ended_badly(job)
@@ -89,8 +100,12 @@ def _show(console: Console, client: Client, table: Split, picture: Path, service
     )
     for warning in report.get("warnings") or ():
         _say(console, f"[yellow]note:[/] {escape(str(warning))}")
+    return job
+
+
+def _predict(console: Console, client: Client, table: Split, job: Json, picture: Path) -> Scores:
     began = time.monotonic()
-    answer = client.predict(result["model"], table.held_back, interval=INTERVAL).json()
+    answer = client.predict(job["result"]["model"], table.held_back, interval=INTERVAL).json()
     seconds = time.monotonic() - began
     predictions = Predictions(**{name: answer[name] for name in ("mean", "std", "lower", "upper")})
     scores = score(table.truth, predictions.mean, predictions.std, predictions.lower, predictions.upper)
@@ -116,7 +131,9 @@ def _rows(console: Console, table: Split, predictions: Predictions) -> None:
     for place in range(0, len(table.truth), step)[:_SHOWN_ROWS]:
         low, high, truth = predictions.lower[place], predictions.upper[place], table.truth[place]
         figures = (_figure(value, 0.5 * (high - low)) for value in (predictions.mean[place], low, high))
-        rows.append((table.numbers[place], truth, *figures, "" if low <= truth <= high else "outside"))
+        rows.append(
+            (table.numbers[place], showing.number(truth, 12), *figures, "" if low <= truth <= high else "outside")
+        )
     showing.grid(console, ("row", f"true {table.target}", "mean", "from", "to", ""), rows)
 
 
