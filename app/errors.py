@@ -1,15 +1,15 @@
 """What the service can refuse. Nothing here knows HTTP: `app.routes.errors` has the one table to status codes.
 
-    PursuitError
-    ├── MalformedError              the bytes are not what they claim to be (not JSON, not a table)
-    ├── InvalidRequestError         understood, but a field, a column or a cell is wrong
-    ├── UnsupportedMediaError       a content type that is not read here
-    ├── TooLargeError               a limit is passed; the message names it
-    ├── NotFoundError               no such job, model, version, alias
-    ├── ConflictError               the state of the thing forbids it
-    ├── UnavailableError            the database or the store does not answer; try again
-    ├── LeaseLostError              a worker writes for a job that is no longer its own
-    └── BrokenArtefactError         a stored model cannot be read back
+PursuitError
+├── MalformedError              the bytes are not what they claim to be (not JSON, not a table)
+├── InvalidRequestError         understood, but a field, a column or a cell is wrong
+├── UnsupportedMediaError       a content type that is not read here
+├── TooLargeError               a limit is passed; the message names it
+├── NotFoundError               no such job, model, version, alias
+├── ConflictError               the state of the thing forbids it
+├── UnavailableError            the database or the store does not answer; try again
+├── LeaseLostError              a worker writes for a job that is no longer its own
+└── BrokenArtefactError         a stored model cannot be read back
 """
 
 from collections.abc import Sequence

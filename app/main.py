@@ -4,6 +4,8 @@
 to training.
 """
 
+import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +18,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI
 
 from app.database import Database
+from app.errors import UnavailableError
 from app.routes import errors, health, jobs, models, predict, train
 from app.routes.answers import ProblemBody, problems
 from app.routes.middleware import RequestContext
@@ -30,7 +33,10 @@ from app.settings import Settings, available_cores
 from app.storage.blobs import LocalBlobStore
 from app.tables import Limits
 
+log = logging.getLogger(__name__)
+
 _STALE_SECONDS = 86_400.0
+_RETRY_SECONDS = 2.0
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -80,20 +86,40 @@ def _services(settings: Settings, database: Database) -> Services:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     settings: Settings = app.state.services.settings
-    await to_thread.run_sync(_prepare, settings.uploads, app.state.database)
+    database: Database = app.state.database
+    await to_thread.run_sync(_clear, settings.uploads)
+    waiting = None
+    if not await to_thread.run_sync(_migrate, database):
+        waiting = asyncio.create_task(_migrate_when_possible(database))
     try:
         yield
     finally:
-        await to_thread.run_sync(app.state.database.close)
+        if waiting is not None:
+            waiting.cancel()
+        await to_thread.run_sync(database.close)
 
 
-def _prepare(scratch: Path, database: Database) -> None:
-    """The directory for uploads, without what an earlier life left in it; the database at the newest schema."""
+def _clear(scratch: Path) -> None:
+    """The directory for uploads, without what an earlier life left in it."""
     scratch.mkdir(parents=True, exist_ok=True)
     for left in scratch.iterdir():
         if time.time() - left.stat().st_mtime > _STALE_SECONDS:
             rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
-    database.migrate()
+
+
+def _migrate(database: Database) -> bool:
+    """Bring the schema up to date; False if the database does not answer: the service is alive, but not ready."""
+    try:
+        database.migrate()
+    except UnavailableError as error:
+        log.warning("waiting for the database: %s", error)
+        return False
+    return True
+
+
+async def _migrate_when_possible(database: Database) -> None:
+    while not await to_thread.run_sync(_migrate, database):
+        await asyncio.sleep(_RETRY_SECONDS)
 
 
 def _describe(app: FastAPI) -> None:

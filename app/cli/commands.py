@@ -32,6 +32,8 @@ Url = Annotated[str, typer.Option(envvar="PURSUIT_URL", help="The server.")]
 Local = Annotated[bool, typer.Option("--local", help="Work on the data directory, without a running server.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the server's JSON.")]
 ExistingFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
+Target = Annotated[str | None, typer.Option(help="Column to predict.", show_default="the last")]
+Spec = Annotated[str, typer.Option(help="Any other fields of the spec, as a JSON object.")]
 DEFAULT_URL = "http://127.0.0.1:8000"
 
 
@@ -82,14 +84,14 @@ def migrate(data_dir: DataDir = None) -> None:
 def train(
     *,
     file: ExistingFile,
-    target: Annotated[str | None, typer.Option(help="Column to predict.", show_default="the last")] = None,
+    target: Target = None,
     model: Annotated[str | None, typer.Option(help="Name to publish under.", show_default="the file's stem")] = None,
     method: Annotated[str | None, typer.Option(help="How basis vectors are chosen.", show_default="batch")] = None,
     basis_size: Annotated[int | None, typer.Option(help="How many basis vectors.", show_default="auto")] = None,
     missing: Annotated[
         str | None, typer.Option(help="Missing cells: error, drop or impute.", show_default="error")
     ] = None,
-    spec: Annotated[str, typer.Option(help="Any other fields of the spec, as a JSON object.")] = "{}",
+    spec: Spec = "{}",
     wait: Annotated[bool, typer.Option(help="Show the progress until the job has ended.")] = True,
     local: Local = False,
     url: Url = DEFAULT_URL,
@@ -195,20 +197,23 @@ def jobs(
 
 @cli.command()
 def demo(
+    *,
     file: Annotated[
         Path | None,
         typer.Argument(exists=True, dir_okay=False, readable=True, show_default="6,000 flights out of New York"),
     ] = None,
-    target: Annotated[str | None, typer.Option(help="Column to predict.", show_default="the last")] = None,
+    target: Target = None,
+    spec: Spec = "{}",
     picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("pursuit-demo.png"),
     keep: Annotated[bool, typer.Option("--keep", help="Leave the server running.")] = False,
     port: Annotated[int, typer.Option(help="Port of the server; 0 takes a free one.")] = 0,
 ) -> None:
     """Train on a real table, predict rows held back, show how good it was."""
+    fields = _object(spec)
     from app.demo.run import run  # noqa: PLC0415 -- the picture's library is slow to import
 
     try:
-        run(Console(), file=file, target=target, picture=picture, keep=keep, port=port)
+        run(Console(), file=file, target=target, spec=fields, picture=picture, keep=keep, port=port)
     except ClientError as error:
         raise showing.fail(error, hint=False) from None
 

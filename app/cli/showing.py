@@ -1,5 +1,6 @@
 """What the commands print: models, jobs, a training report, a refusal."""
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from app.cli.client import ClientError, Json, RefusedError, UnreachableError
 
+_FIGURE = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?|-|nan")
 STARTER = "start one with `pursuit serve`, name another with --url or PURSUIT_URL, or work without one with --local"
 
 
@@ -48,14 +50,14 @@ def number(value: object, digits: int = 4) -> str:
 
 
 def grid(console: Console, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A plain table; figures to the right."""
+    """A plain table; columns of figures, and of nothing but text made of figures, to the right."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    body = [list(row) for row in rows]
+    body = [[number(cell) for cell in row] for row in rows]
     for position, name in enumerate(head):
-        figures = bool(body) and all(isinstance(row[position], int | float | None) for row in body)
+        figures = all(_FIGURE.fullmatch(row[position]) for row in body)
         table.add_column(name, justify="right" if figures else "left", overflow="fold")
     for row in body:
-        table.add_row(*(escape(number(cell)) for cell in row))
+        table.add_row(*map(escape, row))
     console.print(table)
 
 

@@ -16,7 +16,7 @@ class _Clock(ProgressColumn):
     def render(self, task: Task) -> Text:
         left = task.fields.get("eta")
         text = f"{task.elapsed or 0.0:.0f} s"
-        return Text(text if left is None else f"{text}, about {left:.0f} s left", style="dim")
+        return Text(text if left is None else f"{text}, {left:.0f} s left", style="dim")
 
 
 def watch(client: Client, job_id: str, console: Console) -> Json:
@@ -25,7 +25,7 @@ def watch(client: Client, job_id: str, console: Console) -> Json:
         return _lines(client, job_id, console)
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(bar_width=28),
+        BarColumn(bar_width=16),  # all columns fit into 80 characters
         TaskProgressColumn(),
         TextColumn("[dim]{task.fields[detail]}"),
         _Clock(),
@@ -39,7 +39,7 @@ def watch(client: Client, job_id: str, console: Console) -> Json:
                 task,
                 completed=fraction(job),
                 description=f"{_headline(job):<11}",
-                detail=_detail(progress),
+                detail=_place(progress),
                 eta=progress.get("eta_s") if job["state"] == "running" else None,
             )
     return job
@@ -68,12 +68,16 @@ def _headline(job: Json) -> str:
     return str((job.get("progress") or {}).get("phase") or "starting")
 
 
-def _detail(progress: dict[str, Any]) -> str:
+def _place(progress: dict[str, Any]) -> str:
     parts = []
     if progress.get("round") and progress.get("rounds"):
-        parts.append(f"round {progress['round']} of {progress['rounds']}")
+        parts.append(f"round {progress['round']}/{progress['rounds']}")
     if progress.get("basis_size"):
         parts.append(f"{progress['basis_size']} basis vectors")
-    if progress.get("objective") is not None:
-        parts.append(f"objective {progress['objective']:.6g}")
     return ", ".join(parts)
+
+
+def _detail(progress: dict[str, Any]) -> str:
+    objective = progress.get("objective")
+    parts = [_place(progress), "" if objective is None else f"objective {objective:.6g}"]
+    return ", ".join(filter(None, parts))

@@ -1,9 +1,11 @@
 """`pursuit demo`: the whole of the main job in one go, as any client could do it over HTTP."""
 
+import math
 import os
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,13 +21,8 @@ from app.demo.scores import Scores, score
 from app.demo.table import BUNDLED, Split, split
 
 INTERVAL = 0.95
-SPEC: Json = {
-    "missing": "impute",
-    "unseen": "prior",
-    "max_basis_size": 200,
-    "adapt": {"rounds": 2, "steps": 15},
-}
-"""A table from anywhere has holes and rare categories; a small budget keeps the demo under a minute."""
+SPEC: Json = {"missing": "impute", "unseen": "prior", "max_basis_size": 200}
+"""A table from anywhere has holes and rare categories; 200 basis vectors keep the demo short."""
 
 _SHOWN_ROWS = 8
 
@@ -40,10 +37,19 @@ class Predictions:
     upper: list[float]
 
 
-def run(console: Console, *, file: Path | None, target: str | None, picture: Path, keep: bool, port: int) -> Scores:
+def run(
+    console: Console,
+    *,
+    file: Path | None,
+    target: str | None,
+    spec: Mapping[str, Any],
+    picture: Path,
+    keep: bool,
+    port: int,
+) -> Scores:
     """Start a service, train, predict, show; the picture is what stays, and with `keep` the service.
 
-    Raises ClientError.
+    spec: fields that go over SPEC. Raises ClientError.
     """
     if not os.access(picture.parent, os.W_OK):
         raise ClientError(f"cannot write the picture to {picture}: choose another place with --picture")
@@ -62,7 +68,8 @@ def run(console: Console, *, file: Path | None, target: str | None, picture: Pat
             service = start(folder / "data", folder / "serve.log", port=port)
         _say(console, f"API and worker run at {service.url}")
         with service.client() as client:
-            scores = _show(console, client, table, picture, service)
+            job = _train(console, client, service, table, {**SPEC, **spec, "target": table.target})
+            scores = _predict(console, client, table, job, picture)
         kept = keep
     finally:
         if service is not None and not kept:
@@ -74,9 +81,9 @@ def run(console: Console, *, file: Path | None, target: str | None, picture: Pat
     return scores
 
 
-def _show(console: Console, client: Client, table: Split, picture: Path, service: Service) -> Scores:
+def _train(console: Console, client: Client, service: Service, table: Split, spec: Json) -> Json:
     began = time.monotonic()
-    job = client.train(table.training, {**SPEC, "target": table.target})
+    job = client.train(table.training, spec)
     job = watch(client, job["id"], console)
     if job["state"] != "succeeded":
         error = showing.ended_badly(job)
@@ -93,8 +100,12 @@ def _show(console: Console, client: Client, table: Split, picture: Path, service
     )
     for warning in report.get("warnings") or ():
         _say(console, f"[yellow]note:[/] {escape(str(warning))}")
+    return job
+
+
+def _predict(console: Console, client: Client, table: Split, job: Json, picture: Path) -> Scores:
     began = time.monotonic()
-    answer = client.predict(result["model"], table.held_back, interval=INTERVAL).json()
+    answer = client.predict(job["result"]["model"], table.held_back, interval=INTERVAL).json()
     seconds = time.monotonic() - began
     predictions = Predictions(**{name: answer[name] for name in ("mean", "std", "lower", "upper")})
     scores = score(table.truth, predictions.mean, predictions.std, predictions.lower, predictions.upper)
@@ -116,21 +127,20 @@ def _show(console: Console, client: Client, table: Split, picture: Path, service
 
 def _rows(console: Console, table: Split, predictions: Predictions) -> None:
     step = max(1, len(table.truth) // _SHOWN_ROWS)
-    showing.grid(
-        console,
-        ("row", f"true {table.target}", "mean", "from", "to", ""),
-        [
-            (
-                table.numbers[place],
-                table.truth[place],
-                predictions.mean[place],
-                predictions.lower[place],
-                predictions.upper[place],
-                "" if predictions.lower[place] <= table.truth[place] <= predictions.upper[place] else "outside",
-            )
-            for place in range(0, len(table.truth), step)[:_SHOWN_ROWS]
-        ],
-    )
+    rows = []
+    for place in range(0, len(table.truth), step)[:_SHOWN_ROWS]:
+        low, high, truth = predictions.lower[place], predictions.upper[place], table.truth[place]
+        figures = (_figure(value, 0.5 * (high - low)) for value in (predictions.mean[place], low, high))
+        rows.append(
+            (table.numbers[place], showing.number(truth, 12), *figures, "" if low <= truth <= high else "outside")
+        )
+    showing.grid(console, ("row", f"true {table.target}", "mean", "from", "to", ""), rows)
+
+
+def _figure(value: float, error: float) -> str:
+    """A figure with the decimals that its error bar leaves room for: three digits of the bar."""
+    decimals = 2 - math.floor(math.log10(error)) if error > 0 else 3
+    return f"{value:.{max(0, decimals)}f}" if -4 <= decimals <= 6 else f"{value:.4g}"
 
 
 def _draw(table: Split, predictions: Predictions, scores: Scores, picture: Path) -> None:

@@ -17,11 +17,17 @@ def media_type(request: Request) -> str:
 
 
 def expect_media_type(request: Request, *known: str) -> str:
-    """The content type, which must be one of `known`. Raises UnsupportedMediaError listing them."""
+    """The content type, which must be one of `known`. Raises UnsupportedMediaError listing them.
+
+    Tables may be compressed, which their first bytes say; JSON may not.
+    """
     given = media_type(request)
     if given not in known:
         said = f"content type {given!r} is not read here" if given else "there is no Content-Type header"
         raise UnsupportedMediaError(f"{said}; send {' or '.join(known)}")
+    encoding = request.headers.get("content-encoding", "identity")
+    if given == JSON and encoding != "identity":
+        raise UnsupportedMediaError(f"content encoding {encoding!r} is not read for JSON; send it plain")
     return given
 
 

@@ -45,6 +45,8 @@ async def answer(request: Request) -> Response:
     """Predictive mean and interval for every row of the body."""
     if expect_media_type(request, JSON, CSV) == CSV:
         return await _answer_csv(request)
+    if request.scope["query_string"]:
+        raise InvalidRequestError("a JSON request has no query parameters: put model, interval and include in the body")
     body = await read_body(request, services(request).settings.max_body_bytes)
     asked = decode(body, PredictRequest)
     served = await services(request).predictions.find(asked.model)

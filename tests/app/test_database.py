@@ -126,7 +126,11 @@ def test_sqlite_is_durable_and_checks_references(tmp_path: Path) -> None:
 
 
 def test_json_is_kept_to_the_last_bit_and_nan_is_refused(database: Database) -> None:
-    payload = {"theta": [0.1 + 0.2, 1e-320, -1.7976931348623157e308, 2**60], "text": "snow ☃ \u0000 \ud800 end", "none": None}
+    payload = {
+        "theta": [0.1 + 0.2, 1e-320, -1.7976931348623157e308, 2**60],
+        "text": "snow ☃ \u0000 \ud800 end",
+        "none": None,
+    }
     job = submit_echo(database, payload=payload)
     with database.read() as connection:
         assert jobs_queue.get(connection, job.id).payload == payload

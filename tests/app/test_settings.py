@@ -8,6 +8,12 @@ from pydantic import ValidationError
 from app.settings import Settings, available_cores
 
 
+@pytest.fixture(autouse=True)
+def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"PURSUIT_{name.upper()}", raising=False)
+
+
 def test_the_defaults_are_the_embedded_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     settings = Settings()

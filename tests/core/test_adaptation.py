@@ -90,6 +90,20 @@ def test_the_budget_of_evaluations_is_kept(steps: int) -> None:
     assert min(steps, 5) <= counted.calls <= steps + 3
 
 
+def test_never_worse_than_the_start() -> None:
+    """Rounding can turn a gradient round; here all of it is, and every step goes uphill."""
+    bowl = Bowl([0.3, 0.1, 0.0, -0.2])
+
+    def uphill(hyperparameters: Hyperparameters) -> tuple[float, FloatArray]:
+        value, gradient = bowl(hyperparameters)
+        return value, -gradient
+
+    found, value = descend(uphill, START, WIDE, 20)
+    assert bowl.calls > 1
+    assert value == bowl(START)[0]
+    np.testing.assert_allclose(theta_of(found), theta_of(START), atol=1e-14)
+
+
 def test_descent_stays_in_the_box() -> None:
     narrow = Box(lower=np.full(4, -0.5), upper=np.full(4, 0.5))
     bowl = Bowl([2.0, -2.0, 0.1, 0.0])

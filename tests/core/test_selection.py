@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import core.factors
 from core.factors import Rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.selection.greedy import select
-from core.selection.matching import candidate_cache, post_backfitting
+from core.selection.greedy import CRITERIA, select
+from core.selection.matching import CandidateCache, candidate_cache, post_backfitting
 from core.selection.pool import distinct, pool_products, pursue
 from core.selection.state import GrowingFit, Selection
 from core.spec import Approximation, Method, TrainSpec
@@ -225,18 +225,46 @@ def test_cache_takes_the_best_and_replaces_it_and_the_worst(method: Method, cach
     assert ours.indices.tolist() == replayed(case, order, 8, cache_size, fresh)
 
 
+@pytest.mark.parametrize("method", [Method.KAPPA, Method.DMAX])
+@pytest.mark.parametrize(("n", "cache_size", "fresh"), [(30, 12, 5), (30, 30, 30), (13, 6, 6), (40, 8, 1)])
+def test_cache_holds_no_row_twice_and_none_that_is_chosen(
+    method: Method, n: int, cache_size: int, fresh: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At every step until all rows are taken, also after the first pass over the rows has ended."""
+    steps = 0
+
+    def watching(fit: GrowingFit, cache: CandidateCache) -> FloatArray:
+        nonlocal steps
+        steps += 1
+        candidates = cache.indices.tolist()
+        assert len(set(candidates)) == len(candidates)
+        assert not set(candidates) & set(fit.indices)
+        params = oracle_params(case.hyperparameters, case.groups)
+        expected = kernel(params, case.X[cache.indices], case.X)
+        np.testing.assert_allclose(cache.K, expected, rtol=1e-12)
+        np.testing.assert_allclose(cache.lengths, np.sum(expected**2, axis=1), rtol=1e-12)
+        return post_backfitting(fit, cache)
+
+    monkeypatch.setitem(CRITERIA, method, watching)
+    case = problem(7, n=n)
+    ours = chosen(case, method, n, candidates=fresh, cache_size=cache_size)
+    assert sorted(ours.indices.tolist()) == list(range(n))
+    assert steps == n
+
+
 @pytest.mark.parametrize(("size", "cache_size"), [(5, 16), (20, 20)])
 def test_default_cache_of_dmax_is_d_but_at_least_four_times_kappa(size: int, cache_size: int) -> None:
     case = problem(7, n=200)
 
-    def picks(**options: int) -> list[list[int]]:
+    def picks(cache: int | None) -> list[list[int]]:
         return [
-            chosen(case, Method.DMAX, size, seed=seed, candidates=4, **options).indices.tolist() for seed in range(5)
+            chosen(case, Method.DMAX, size, seed=seed, candidates=4, cache_size=cache).indices.tolist()
+            for seed in range(5)
         ]
 
-    assert picks() == picks(cache_size=cache_size)
-    assert picks() != picks(cache_size=cache_size - 4)
-    assert picks() != picks(cache_size=cache_size + 4)
+    assert picks(None) == picks(cache_size)
+    assert picks(None) != picks(cache_size - 4)
+    assert picks(None) != picks(cache_size + 4)
 
 
 @pytest.mark.parametrize("method", GREEDY)

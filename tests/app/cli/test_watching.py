@@ -24,8 +24,8 @@ def test_lines_where_there_is_no_terminal() -> None:
         assert watch(client, "job_1", Console(file=out, width=100))["state"] == "succeeded"
     lines = out.getvalue().splitlines()
     assert lines[0].split() == ["0%", "2", "in", "front"]
-    assert lines[1] == " 25%  selecting    round 1 of 5, 40 basis vectors"
-    assert lines[2] == " 50%  adapting     round 1 of 5, 40 basis vectors, objective 812.4"
+    assert lines[1] == " 25%  selecting    round 1/5, 40 basis vectors"
+    assert lines[2] == " 50%  adapting     round 1/5, 40 basis vectors, objective 812.4"
     assert lines[3].split() == ["100%", "succeeded"]
 
 

@@ -49,7 +49,9 @@ def test_it_shows_how_good_a_model_of_ones_own_table_is(table: Path, temporary: 
     out = io.StringIO()
     picture = tmp_path / "p.png"
     console = Console(file=out, width=120)
-    scores = run(console, file=table, target="wanted", picture=picture, keep=False, port=0)
+    scores = run(
+        console, file=table, target="wanted", spec={"features": ["a", "kind"]}, picture=picture, keep=False, port=0
+    )
     assert scores.nmse < 0.15
     assert 0.8 < scores.coverage <= 1.0
     assert scores.nlpd < 0.0
@@ -91,11 +93,11 @@ def test_what_the_server_refuses_is_told_and_nothing_is_left(temporary: Path, tm
     source.write_text("x,y\n" + "".join(f"{i},3\n" for i in range(40)))
     console = Console(file=io.StringIO())
     with pytest.raises(ClientError, match=r"3\.0 in every row"):
-        run(console, file=source, target=None, picture=tmp_path / "p.png", keep=True, port=0)
+        run(console, file=source, target=None, spec={}, picture=tmp_path / "p.png", keep=True, port=0)
     assert list(temporary.iterdir()) == []
 
 
 def test_a_picture_that_cannot_be_written_is_said_before_the_work(tmp_path: Path) -> None:
     place = tmp_path / "missing" / "p.png"
     with pytest.raises(ClientError, match="cannot write the picture"):
-        run(Console(file=io.StringIO()), file=None, target=None, picture=place, keep=False, port=0)
+        run(Console(file=io.StringIO()), file=None, target=None, spec={}, picture=place, keep=False, port=0)

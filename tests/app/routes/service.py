@@ -109,7 +109,12 @@ class Service:
 @contextmanager
 def running(directory: Path, **settings: Any) -> Iterator[Service]:
     """A service over `directory`, until the end of the block."""
-    chosen = Settings(data_dir=directory, **settings)
+    here: dict[str, Any] = {
+        "data_dir": directory,
+        "database_url": f"sqlite:///{directory}/pursuit.db",
+        "artefact_url": f"{directory}/blobs",
+    }
+    chosen = Settings(**here | settings)
     config = uvicorn.Config(create_app(chosen), port=0, log_config=None, access_log=False, lifespan="on")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, name="server")

@@ -1,8 +1,13 @@
 """Alive is not ready."""
 
 import shutil
+from pathlib import Path
 
-from tests.app.routes.service import Service
+import pytest
+
+from app import main
+from tests.app.cli.processes import eventually
+from tests.app.routes.service import QUICK, Service, numbers, running
 
 
 def test_alive_and_ready(empty: Service) -> None:
@@ -26,3 +31,18 @@ def test_not_ready_without_a_schema(empty: Service) -> None:
     answer = empty.client.get("/health/ready")
     assert answer.status_code == 503
     assert "pursuit migrate" in answer.json()["detail"]
+
+
+def test_a_database_that_comes_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service starts without it, says that it is not ready, and is once the database is there."""
+    monkeypatch.setattr(main, "_RETRY_SECONDS", 0.1)
+    place = tmp_path / "pursuit.db"
+    place.mkdir()
+    with running(tmp_path) as early:
+        assert early.client.get("/health/live").status_code == 200
+        answer = early.client.get("/health/ready")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert early.post_file(numbers(), QUICK).status_code == 503
+        place.rmdir()
+        eventually(lambda: early.client.get("/health/ready").status_code == 200)
+        assert early.train(numbers(), **QUICK)["state"] == "succeeded"

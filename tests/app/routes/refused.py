@@ -1,0 +1,25 @@
+"""What every refusal over HTTP has in common."""
+
+from typing import Any
+
+import httpx
+
+from app.routes.errors import PROBLEM
+
+FORM = "multipart/form-data; boundary=xx"
+
+
+def refused(answer: httpx.Response, status: int, *words: str) -> dict[str, Any]:
+    """The problem document, if it is one, has this status and says all these words."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == PROBLEM
+    assert answer.headers["x-request-id"]
+    problem: dict[str, Any] = answer.json()
+    assert problem["status"] == status
+    assert problem["instance"] == answer.request.url.path
+    assert {"type", "title", "detail"} <= set(problem)
+    for word in words:
+        assert word in problem["detail"], problem["detail"]
+    for leaked in ("Traceback", "site-packages", "Error("):
+        assert leaked not in answer.text
+    return problem

@@ -1,0 +1,42 @@
+"""A worker's surroundings; its jobs are tested where the queue and the services are."""
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from app.settings import Settings
+from app.worker import child_environment, run_worker
+
+
+def test_the_child_is_told_where_and_with_how_many_threads(tmp_path: Path) -> None:
+    told = child_environment(Settings(data_dir=tmp_path, threads=3, log_format="json"))
+    assert told["PURSUIT_ARTEFACT_URL"] == str(tmp_path / "blobs")
+    assert told["PURSUIT_THREADS"] == "3"
+    assert {told[name] for name in told if name.endswith("_NUM_THREADS")} == {"1"}  # rows are shared out, not products
+    assert told["PURSUIT_LOG_FORMAT"] == "json"
+
+
+def test_an_idle_worker_stops_at_once(tmp_path: Path) -> None:
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    started = time.monotonic()
+    run_worker(Settings(data_dir=tmp_path, database_url=f"sqlite:///{tmp_path}/p.db"), stop)
+    assert time.monotonic() - started < 5.0
+
+
+def test_a_worker_waits_for_a_database_that_comes_later(tmp_path: Path) -> None:
+    place = tmp_path / "p.db"
+    place.mkdir()
+    stop = threading.Event()
+    threading.Timer(0.3, place.rmdir).start()
+    threading.Timer(4.0, stop.set).start()
+    run_worker(Settings(data_dir=tmp_path, database_url=f"sqlite:///{place}"), stop)
+    assert place.is_file()
+
+
+def test_the_module_says_how_it_is_used() -> None:
+    found = subprocess.run([sys.executable, "-m", "app.worker"], capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert "pursuit worker" in found.stderr
