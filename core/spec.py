@@ -71,6 +71,13 @@ class Refinement:
         _at_least("refine.steps", self.steps, 1)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundsRequest:
+    """Ask for the bounds of Smola & Bartlett's Theorem 1, and for those of the error bars at some rows."""
+
+    rows: tuple[int, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainSpec:
     """One training run, checked. Raises InvalidSpecError naming the field.
@@ -94,6 +101,7 @@ class TrainSpec:
     cache_size: int | None = None
     pool_size: int | None = None
     gap_tolerance: float = 0.025
+    bounds: BoundsRequest | None = None
     standardize: bool = True
     holdout: float = 0.1
     seed: int = 0
@@ -116,6 +124,9 @@ class TrainSpec:
             raise InvalidSpecError(
                 "refine", f"{self.approximation} has no term that holds moving basis vectors; use vfe, fitc or pep"
             )
+
+        if self.refinement is not None and self.bounds is not None:
+            raise InvalidSpecError("bounds", "they hold for basis vectors that are rows, not with `refine`")
 
     @property
     def most_basis(self) -> int:

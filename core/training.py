@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from core.adaptation import Box, box, descend, heuristic, hyperparameters_of, theta_of
+from core.bounds import bounds_of
 from core.data import Dataset, Standardization, standardization
 from core.errors import InvalidSpecError
 from core.exact import exact_nlml_and_gradient
@@ -58,12 +59,28 @@ class _Stage(IntEnum):
     ROUND = 5
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundsReport:
+    """Theorem 1 of Smola & Bartlett 2001 at the published hyperparameters: Qmin of the full GP is between lower and
+    upper (standardized targets). rows: of the dataset; std_lower, std_upper: bounds on the full GP's standard
+    deviation of a new target at each, in the target's unit."""
+
+    upper: float
+    lower: float
+    gap: float
+    dual_size: int
+    rows: tuple[int, ...]
+    std_lower: tuple[float, ...]
+    std_upper: tuple[float, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainReport:
     """What a run found. hyperparameters in standardized units; objectives: phi per round, in nats.
 
     holdout: scores of rows that this theta and basis never saw, None where none were held out; leave_one_out: of the
-    published model, closed form; seconds by phase; warnings in plain words.
+    published model, closed form; measures: what the method minimises, for 0, 1, .. basis vectors, where it was
+    followed; seconds by phase; warnings in plain words.
     """
 
     rows: int
@@ -73,6 +90,8 @@ class TrainReport:
     holdout: Scores | None
     leave_one_out: Scores
     stop_reason: str
+    measures: tuple[float, ...]
+    bounds: BoundsReport | None
     seconds: dict[str, float]
     warnings: tuple[str, ...]
 
@@ -92,6 +111,8 @@ class TrainReport:
             "holdout": None if self.holdout is None else asdict(self.holdout),
             "leave_one_out": asdict(self.leave_one_out),
             "stop_reason": self.stop_reason,
+            "measures": list(self.measures),
+            "bounds": None if self.bounds is None else asdict(self.bounds),
             "seconds": dict(self.seconds),
             "warnings": list(self.warnings),
         }
@@ -165,6 +186,8 @@ class _Run:
                 "hyperparameters.lengthscales",
                 f"expected {self.groups}, one for each feature, got {len(spec.start.lengthscales)}",
             )
+        if spec.bounds is not None and any(not 0 <= row < len(dataset.targets) for row in spec.bounds.rows):
+            raise InvalidSpecError("bounds.rows", f"expected rows from 0 to {len(dataset.targets) - 1}")
         self.rounds = 0 if spec.adaptation is None else spec.adaptation.rounds
         self.adapting = _share_of_rounds(spec) * (_ADAPTED - _STARTED)
         self.scheme: Scheme = scheme(spec.approximation, spec.power)
@@ -182,6 +205,7 @@ class _Run:
                 fitted = self._posterior(whole, found, selection, factors)
             with self.journal.phase(Phase.EVALUATING, 0.98):
                 left_out = self._leave_one_out_scores(whole, factors)
+                bounds = self._bounds(whole, found.theta, selection)
         self.journal.tell(1.0)
         report = TrainReport(
             rows=len(everything),
@@ -191,6 +215,8 @@ class _Run:
             holdout=holdout,
             leave_one_out=left_out,
             stop_reason=selection.reason,
+            measures=tuple(selection.measures.tolist()),
+            bounds=bounds,
             seconds=dict(self.journal.seconds),
             warnings=tuple(self.journal.warnings),
         )
@@ -304,6 +330,23 @@ class _Run:
             selection, factors = self._fit(sample, found, _Stage.EVALUATE)
             predicted = predict(self._posterior(sample, found, selection, factors), self.dataset.inputs[held_out])
             return scores(self.dataset.targets[held_out], predicted.mean, predicted.target_variance)
+
+    def _bounds(self, sample: _Sample, theta: Hyperparameters, selection: Selection) -> BoundsReport | None:
+        asked = self.spec.bounds
+        if asked is None:
+            return None
+        places = np.array(asked.rows, np.int64)
+        found, lower, upper = bounds_of(sample.rows, theta, selection.indices, sample.rows.X[places])
+        unit = sample.standardization.target_scale
+        return BoundsReport(
+            upper=found.upper,
+            lower=found.lower,
+            gap=found.gap,
+            dual_size=found.dual_size,
+            rows=asked.rows,
+            std_lower=tuple((unit * np.sqrt(lower)).tolist()),
+            std_upper=tuple((unit * np.sqrt(upper)).tolist()),
+        )
 
     def _leave_one_out_scores(self, sample: _Sample, factors: Factors) -> Scores:
         mean, variance = leave_one_out(factors, full_prior=self.spec.approximation is not Approximation.SOR)

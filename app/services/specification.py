@@ -7,12 +7,13 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, Strict, ValidationError
 from pydantic_core import ErrorDetails
 
 from app.errors import Fault, InvalidRequestError
 from core.hyperparameters import Hyperparameters
-from core.spec import Adaptation, Approximation, Method, TrainSpec
+from core.spec import Adaptation, Approximation, BoundsRequest, Gain, Method, Refinement, TrainSpec
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 """What models and aliases may be called."""
@@ -49,6 +50,18 @@ class AdaptationBody(_Body):
     steps: Annotated[Whole, Field(ge=1, le=10_000)] = 20
 
 
+class RefinementBody(_Body):
+    """Budget of the basis vectors' own movement."""
+
+    steps: Annotated[Whole, Field(ge=1, le=10_000)] = 60
+
+
+class BoundsBody(_Body):
+    """Bounds on what the approximation loses; rows: of the upload, 0-based, whose error bars are bounded too."""
+
+    rows: Annotated[list[Annotated[Whole, Field(ge=0)]], Field(max_length=1000)] = []
+
+
 class HyperparametersBody(_Body):
     """Where the adaptation starts; with `adapt: false` where it stays. In standardized units."""
 
@@ -68,7 +81,7 @@ def _off(value: object) -> object:
     return {} if value is True or value is None else value
 
 
-def _spell_adapt(value: AdaptationBody | None) -> dict[str, int] | Literal[False]:
+def _spell(value: _Body | None) -> dict[str, Any] | Literal[False]:
     return False if value is None else value.model_dump()
 
 
@@ -85,6 +98,7 @@ class SpecBody(_Body):
     target: Text | None = Field(None, description="Column to predict; by default the last.")
     features: list[Text] | None = Field(None, description="Columns to use; by default all others.")
     method: Method = Field(Method.BATCH, description="How basis vectors are chosen.")
+    gain: Gain = Field(Gain.SB, description="What `batch` chooses by.")
     basis_size: Annotated[
         Annotated[Whole, Field(ge=1)] | None, BeforeValidator(_auto), PlainSerializer(_spell_basis_size)
     ] = Field(
@@ -95,14 +109,23 @@ class SpecBody(_Body):
     max_basis_size: Annotated[Whole, Field(ge=1)] = Field(500, description="Most basis vectors for `auto`.")
     approximation: Approximation = Field(Approximation.FITC, description="Predictive distribution and objective.")
     power: Annotated[Number, Field(gt=0, le=1)] = Field(0.5, description="Power of `pep`.")
-    adapt: Annotated[AdaptationBody | None, BeforeValidator(_off), PlainSerializer(_spell_adapt)] = Field(
+    adapt: Annotated[AdaptationBody | None, BeforeValidator(_off), PlainSerializer(_spell)] = Field(
         AdaptationBody(), description="Budget of the model adaptation, or false."
+    )
+    refine: Annotated[RefinementBody | None, BeforeValidator(_off), PlainSerializer(_spell)] = Field(
+        None, description="Budget for moving the basis vectors after selection, or false."
     )
     hyperparameters: HyperparametersBody | None = Field(None, description="Start of the adaptation.")
     standardize: Flag = Field(True, description="Learn on zero mean and unit variance.")
     candidates: Annotated[Whole, Field(ge=1)] = Field(59, description="`kappa`: fresh candidates a step.")
-    cache_size: Annotated[Whole, Field(ge=1)] | None = Field(None, description="`dmax`: cached columns.")
+    cache_size: Annotated[Whole, Field(ge=1)] | None = Field(
+        None, description="Candidates kept between steps: in all for `dmax`, besides the fresh ones for the others."
+    )
     pool_size: Annotated[Whole, Field(ge=1)] | None = Field(None, description="`batch`: size of the pool.")
+    gap_tolerance: Annotated[Number, Field(gt=0, lt=2)] = Field(0.025, description="`sb`: where `auto` stops.")
+    bounds: Annotated[BoundsBody | None, BeforeValidator(_off), PlainSerializer(_spell)] = Field(
+        None, description="Report bounds on what the approximation loses, or false."
+    )
     holdout: Annotated[Number, Field(ge=0, le=0.9)] = Field(0.1, description="Share of rows the report is measured on.")
     missing: Literal["error", "drop", "impute"] = Field("error", description="What to do with missing cells.")
     unseen: Literal["error", "prior"] = Field("error", description="An unseen category when predicting.")
@@ -127,18 +150,22 @@ def read_spec(given: object, *, max_basis_size: int) -> SpecBody:
     return body
 
 
-def core_spec(body: SpecBody, groups: Sequence[str]) -> TrainSpec:
-    """What the numerics are told; groups[g] is the column that lengthscale g belongs to.
+def core_spec(body: SpecBody, groups: Sequence[str], rows: NDArray[np.int64]) -> TrainSpec:
+    """What the numerics are told; groups[g] is the column that lengthscale g belongs to, rows[i] the upload's row.
 
     Raises InvalidRequestError for lengthscales that do not cover the columns, InvalidSpecError for the rest.
     """
     return TrainSpec(
         method=body.method,
+        gain=body.gain,
         basis_size=body.basis_size,
         max_basis_size=body.max_basis_size,
         approximation=body.approximation,
         power=body.power,
         adaptation=None if body.adapt is None else Adaptation(rounds=body.adapt.rounds, steps=body.adapt.steps),
+        refinement=None if body.refine is None else Refinement(steps=body.refine.steps),
+        bounds=None if body.bounds is None else BoundsRequest(rows=_places(body.bounds.rows, rows)),
+        gap_tolerance=body.gap_tolerance,
         start=None if body.hyperparameters is None else _start(body.hyperparameters, groups),
         candidates=body.candidates,
         cache_size=body.cache_size,
@@ -154,6 +181,16 @@ def default_name(filename: str) -> str:
     stem = PurePosixPath(filename.replace("\\", "/")).name.partition(".")[0]
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:64]
     return name or "model"
+
+
+def _places(asked: Sequence[int], rows: NDArray[np.int64]) -> tuple[int, ...]:
+    """Where the upload's rows are among those that are used."""
+    places = np.searchsorted(rows, asked)
+    for row, place in zip(asked, places.tolist(), strict=True):
+        if place == len(rows) or rows[place] != row:
+            message = f"spec.bounds.rows: row {row} is not among the {len(rows)} rows that are used"
+            raise InvalidRequestError(message, faults=[Fault(message=message, column="bounds.rows")])
+    return tuple(places.tolist())
 
 
 def _start(body: HyperparametersBody, groups: Sequence[str]) -> Hyperparameters:
@@ -177,7 +214,12 @@ def _fault(detail: ErrorDetails) -> Fault:
     path = ".".join(str(part) for part in detail["loc"])
     value: Any = detail["input"]
     if detail["type"] == "extra_forbidden":
-        inside: dict[str, type[BaseModel]] = {"adapt": AdaptationBody, "hyperparameters": HyperparametersBody}
+        inside: dict[str, type[BaseModel]] = {
+            "adapt": AdaptationBody,
+            "hyperparameters": HyperparametersBody,
+            "refine": RefinementBody,
+            "bounds": BoundsBody,
+        }
         model = inside.get(str(detail["loc"][0]), SpecBody) if len(detail["loc"]) > 1 else SpecBody
         known = list(model.model_fields)
         close = difflib.get_close_matches(str(detail["loc"][-1]), known, n=1)

@@ -84,7 +84,7 @@ class Training:
         schema, prepared = fit_schema(
             table, target=body.target, features=body.features, missing=body.missing, unseen=body.unseen
         )
-        core_spec(body, schema.group_names)
+        core_spec(body, schema.group_names, prepared.rows)
         with TemporaryDirectory(dir=self.scratch) as folder:
             file = Path(folder, "table.arrow")
             write_prepared(file, schema, prepared)
@@ -113,7 +113,7 @@ def training_handler(blobs: BlobStore, *, threads: int) -> Handler:
         body = SpecBody.model_validate(task.payload["spec"])
         schema, prepared = read_prepared(blobs.path(task.payload["table"]))
         reading = time.perf_counter() - began
-        spec = core_spec(body, schema.group_names)
+        spec = core_spec(body, schema.group_names, prepared.rows)
         dataset = Dataset(
             inputs=prepared.inputs,
             targets=prepared.targets,
