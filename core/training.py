@@ -11,8 +11,6 @@ generator of its own, seeded by the seed and the stage.
 """
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any
@@ -140,6 +138,7 @@ class _Run:
         self.journal = journal
         self.resume = resume
         self.workers = workers
+        self.caught: list[warnings.WarningMessage] = []
         self.groups = int(dataset.groups.max()) + 1
         if spec.start is not None and len(spec.start.lengthscales) != self.groups:
             raise InvalidSpecError(
@@ -153,7 +152,8 @@ class _Run:
         everything = np.arange(len(self.dataset.targets))
         held_out = self._held_out()
         learning = self._sample(np.setdiff1d(everything, held_out))
-        with self._warnings_in_report():
+        with warnings.catch_warnings(record=True) as self.caught:
+            warnings.simplefilter("always", RuntimeWarning)
             theta, previous = self._adapt(learning)
             holdout = self._holdout_scores(learning, theta, previous, held_out)
             whole = self._sample(everything) if len(held_out) else learning
@@ -162,6 +162,7 @@ class _Run:
                 fitted = self._posterior(whole, selection, factors)
             with self.journal.phase(Phase.EVALUATING, 0.98):
                 left_out = self._leave_one_out_scores(whole, factors)
+        self._hear_warnings()
         self.journal.tell(1.0)
         report = TrainReport(
             rows=len(everything),
@@ -299,6 +300,7 @@ class _Run:
 
     def _save(self, hyperparameters: Hyperparameters, previous: IntArray) -> Hyperparameters:
         """A checkpoint; the hyperparameters to the last bit as a run that goes on from it would have them."""
+        self._hear_warnings()
         theta = theta_of(hyperparameters)
         self.journal.save(tuple(theta.tolist()), tuple(previous.tolist()))
         return self._saved(self.journal.round, theta)
@@ -310,14 +312,10 @@ class _Run:
     def _random(self, stage: int) -> np.random.Generator:
         return np.random.default_rng([self.spec.seed, stage])
 
-    @contextmanager
-    def _warnings_in_report(self) -> Iterator[None]:
-        """Numerical warnings become sentences of the report."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", RuntimeWarning)
-            yield
-        for warning in caught:
-            self.journal.warn(str(warning.message))
+    def _hear_warnings(self) -> None:
+        """Numerical warnings so far become sentences of the report, and of the checkpoint."""
+        while self.caught:
+            self.journal.warn(str(self.caught.pop(0).message))
 
 
 def _rounds(spec: TrainSpec) -> int:

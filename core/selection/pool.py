@@ -52,11 +52,10 @@ def pursue(rows: Rows, pool: IntArray, hyperparameters: Hyperparameters, size: i
     T, h = pool_products(rows, pool, hyperparameters)
     S = np.diag(T).copy()
     least = LEAST_SHARE * S
-    size = min(size, len(pool))
-    R = np.empty((size, len(pool)))
+    R = np.empty((min(size, len(pool)), len(pool)))
     chosen: list[int] = []
     gains: list[float] = []
-    for step in range(size):
+    for step in range(len(R)):
         gain = np.where(least < S, np.square(h) / (2.0 * np.maximum(S, least)), -1.0)
         best = int(np.argmax(gain))
         if gain[best] < 0.0:
