@@ -7,6 +7,9 @@ import numpy as np
 from core.errors import ConstantTargetError, InvalidDataError, NonFiniteError, TooFewRowsError
 from core.hyperparameters import BoolArray, FloatArray, IntArray, frozen
 
+SMALLEST = 1e-100
+"""Spread of a column or target, and one over it, past which squares leave the range of doubles."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dataset:
@@ -92,25 +95,33 @@ class Standardization:
 def standardization(dataset: Dataset, *, enabled: bool = True) -> Standardization:
     """Zero mean and unit variance on the rows of `dataset`; indicator columns keep their unit.
 
-    With enabled=False units stay as they are, and only inputs are centred, which no prediction can notice.
+    With enabled=False units stay as they are. Inputs are centred all the same, which no prediction can notice, and so
+    is the target, since the prior's mean is zero.
     """
     inputs, targets = dataset.inputs, dataset.targets
     shift = inputs[0] + (inputs - inputs[0]).mean(axis=0)  # exact for a constant column, good for a huge offset
-    centred = inputs - shift
-    scale = np.sqrt(np.square(centred).mean(axis=0))
+    scale = _deviation(inputs - shift)
     scale[(inputs == inputs[0]).all(axis=0)] = np.inf
     keeps_unit = dataset.indicator if enabled else np.ones(len(scale), bool)
     scale[keeps_unit & np.isfinite(scale)] = 1.0
-    target_shift, target_scale = 0.0, 1.0
-    if enabled:
-        target_shift = float(targets[0] + (targets - targets[0]).mean())
-        target_scale = float(np.sqrt(np.square(targets - target_shift).mean()))
+    target_shift = float(targets[0] + (targets - targets[0]).mean())
+    target_scale = float(_deviation(targets - target_shift)) if enabled else 1.0
+    extreme = np.flatnonzero(np.isfinite(scale) & ~((scale > SMALLEST) & (scale < 1.0 / SMALLEST)))
+    if len(extreme) or not SMALLEST < target_scale < 1.0 / SMALLEST:
+        where = f"input column {extreme[0]}" if len(extreme) else "the target"
+        raise InvalidDataError(f"{where}: its spread is beyond what squares of doubles hold; give it in another unit")
     return Standardization(
         input_shift=frozen(shift),
         input_scale=frozen(scale),
         target_shift=target_shift,
         target_scale=target_scale,
     )
+
+
+def _deviation(centred: FloatArray) -> FloatArray:
+    """Root mean square of each column, without overflow or underflow of the squares."""
+    largest = np.maximum(np.abs(centred).max(axis=0), np.finfo(float).tiny)
+    return np.asarray(largest * np.sqrt(np.square(centred / largest).mean(axis=0)))
 
 
 def _check_finite(inputs: FloatArray, targets: FloatArray) -> None:

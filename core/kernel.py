@@ -7,7 +7,7 @@ The exponent of a whole block is one matrix product: with a row as (x sqrt(w), |
 `exp` is tens of times slower where its result is subnormal.
 
 Rows run along the leading dimension of the product, and are padded to a multiple of ROW_UNIT: then OpenBLAS uses the
-same instructions for a row whatever its block is, and a prediction does not depend on its batch, to the last bit.
+same instructions for a row whatever its block is.
 """
 
 from dataclasses import dataclass

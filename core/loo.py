@@ -28,7 +28,8 @@ def leave_one_out(factors: Factors, *, full_prior: bool = True) -> tuple[FloatAr
             place, D, y = block.rows, factors.D[block.rows], factors.rows.y[block.rows]
             W = solve_lower(factors.LB, block.V.copy())
             precision = (1.0 - np.einsum("km,km->m", W, W) / D) / D
-            precision = np.maximum(precision, np.finfo(float).tiny)
+            prior = factors.hyperparameters.prior_variance - factors.e[place] + D  # no row left out is less certain
+            precision = np.maximum(precision, 1.0 / prior)
             mean[place] = y - (y - factors.c @ block.V) / D / precision
             variance[place] = 1.0 / precision
             if full_prior:

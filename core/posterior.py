@@ -50,6 +50,8 @@ class SparsePosterior:
     def __post_init__(self) -> None:
         for name in _ARRAYS:
             object.__setattr__(self, name, frozen(getattr(self, name)))
+        if self.basis.ndim != 2:
+            raise InvalidDataError(f"basis: expected two dimensions, got {self.basis.ndim}")
         size, columns = self.basis.shape
         expected = {
             "lengthscales": (len(self.lengthscales),),

@@ -3,7 +3,8 @@
     mean = k'alpha,   latent variance = base -+ |R k|^2 (see `core.posterior`),   target variance = latent + s2
 
 A block of rows costs one product for the kernel, one triangular product for the variance. Rows are padded to a
-multiple of ROW_UNIT, so that a row's numbers are the same to the last bit whatever block it sits in.
+multiple of ROW_UNIT, so that a row's numbers are the same whatever block it sits in: to the last bit where BLAS has
+one thread (as the service sets it), to 1e-12 where its own threads split a product by its size.
 """
 
 from collections.abc import Iterator
@@ -94,7 +95,8 @@ class Predictor:
         """K(Z, x) with bias, (d, rows), rows padded to a multiple of ROW_UNIT."""
         rows = len(inputs)
         padded = np.zeros((-(-rows // ROW_UNIT) * ROW_UNIT, self.columns))
-        np.clip(self._standardization.inputs(inputs), -FARTHEST, FARTHEST, out=padded[:rows])
+        with np.errstate(over="ignore"):
+            np.clip(self._standardization.inputs(inputs), -FARTHEST, FARTHEST, out=padded[:rows])
         k = gaussian_block(self._basis, augmented_rows(padded, self._weights), self.posterior.signal_variance)
         k += self.posterior.bias_variance
         return k

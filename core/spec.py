@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeVar
 
 from core.errors import InvalidSpecError
 from core.hyperparameters import Hyperparameters
+
+Name = TypeVar("Name", bound=StrEnum)
 
 
 class Method(StrEnum):
@@ -84,7 +87,7 @@ class TrainSpec:
 
     basis_size: d, or None for "auto", at most `max_basis_size`.
     power: only read by `pep`, 0 < power <= 1. adaptation: None keeps `start` (or the heuristic) fixed.
-    candidates: kappa, fresh candidates a step. cache_size: c of `dmax`, default max(d, 4 kappa). pool_size: P of
+    candidates: kappa, fresh candidates a step. cache_size: c of `dmax`, default max(d, 500). pool_size: P of
     `batch`, default max(4 d, 1000). holdout: share of rows that the report's scores are measured on.
     """
 
@@ -107,6 +110,9 @@ class TrainSpec:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "method", _member(Method, "method", self.method))
+        object.__setattr__(self, "gain", _member(Gain, "gain", self.gain))
+        object.__setattr__(self, "approximation", _member(Approximation, "approximation", self.approximation))
         _at_least("max_basis_size", self.max_basis_size, 1)
         _at_least("candidates", self.candidates, 1)
         for name in ("basis_size", "cache_size", "pool_size"):
@@ -135,5 +141,12 @@ class TrainSpec:
 
 
 def _at_least(name: str, value: int, least: int) -> None:
-    if value < least:
+    if not isinstance(value, int) or value < least:
         raise InvalidSpecError(name, f"expected a whole number of at least {least}, got {value!r}")
+
+
+def _member(kind: type[Name], name: str, value: str) -> Name:
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidSpecError(name, f"expected one of {', '.join(kind)}, got {value!r}") from None

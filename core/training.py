@@ -12,8 +12,7 @@ generator of its own, seeded by the seed and the stage.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 from typing import Any
@@ -180,6 +179,7 @@ class _Run:
         self.journal = journal
         self.resume = resume
         self.workers = workers
+        self.caught: list[warnings.WarningMessage] = []
         self.groups = int(dataset.groups.max()) + 1
         if spec.start is not None and len(spec.start.lengthscales) != self.groups:
             raise InvalidSpecError(
@@ -196,7 +196,8 @@ class _Run:
         everything = np.arange(len(self.dataset.targets))
         held_out = self._held_out()
         learning = self._sample(np.setdiff1d(everything, held_out))
-        with self._warnings_in_report():
+        with warnings.catch_warnings(record=True) as self.caught:
+            warnings.simplefilter("always", RuntimeWarning)
             found = self._refine(learning, self._adapt(learning))
             holdout = self._holdout_scores(learning, found, held_out)
             whole = self._sample(everything) if len(held_out) else learning
@@ -206,6 +207,7 @@ class _Run:
             with self.journal.phase(Phase.EVALUATING, 0.98):
                 left_out = self._leave_one_out_scores(whole, factors)
                 bounds = self._bounds(whole, found.theta, selection)
+        self._hear_warnings()
         self.journal.tell(1.0)
         report = TrainReport(
             rows=len(everything),
@@ -381,6 +383,7 @@ class _Run:
 
     def _save(self, found: _Found) -> _Found:
         """A checkpoint; and what a run that goes on from it would have, to the last bit."""
+        self._hear_warnings()
         theta = theta_of(found.theta)
         moved = None
         if found.moved is not None:
@@ -404,14 +407,10 @@ class _Run:
     def _random(self, stage: int) -> np.random.Generator:
         return np.random.default_rng([self.spec.seed, stage])
 
-    @contextmanager
-    def _warnings_in_report(self) -> Iterator[None]:
-        """Numerical warnings become sentences of the report."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", RuntimeWarning)
-            yield
-        for warning in caught:
-            self.journal.warn(str(warning.message))
+    def _hear_warnings(self) -> None:
+        """Numerical warnings so far become sentences of the report, and of the checkpoint."""
+        while self.caught:
+            self.journal.warn(str(self.caught.pop(0).message))
 
 
 def _stages(spec: TrainSpec) -> int:

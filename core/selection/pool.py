@@ -51,9 +51,9 @@ def pool_products(
 def pursue(rows: Rows, pool: IntArray, hyperparameters: Hyperparameters, size: int, gain: Gain = Gain.SB) -> Selection:
     """The `size` best rows of the pool by `gain`, or fewer where the rest would add only rounding."""
     pool = distinct(rows.X, pool)
-    size = min(size, len(pool))
-    state = _Pool(*pool_products(rows, pool, hyperparameters), hyperparameters, size, gain)
-    while state.size < size and state.take_best():
+    most = min(size, len(pool))
+    state = _Pool(*pool_products(rows, pool, hyperparameters), hyperparameters, most, gain)
+    while state.size < most and state.take_best():
         pass
     reason = "basis_size reached" if state.size == size else "no row of the pool adds more than rounding"
     return Selection(indices=pool[state.chosen], gains=np.array(state.gains), reason=reason)
