@@ -19,7 +19,14 @@ from tests.dense.selection import GAINS
 
 
 def replayed(
-    case: Problem, method: Method, size: int, cache_size: int, fresh: int, *, seed: int = 0, previous: tuple[int, ...] = ()
+    case: Problem,
+    method: Method,
+    size: int,
+    cache_size: int,
+    fresh: int,
+    *,
+    seed: int = 0,
+    previous: tuple[int, ...] = (),
 ) -> list[int]:
     """The cache by the rules of Keerthi & Chu 2005, section 3, and Sundararajan et al., section 3.4.
 
@@ -48,14 +55,14 @@ def replayed(
     return basis
 
 
-def cached(method: Method, cache_size: int, fresh: int) -> dict[str, int | None]:
+def cached(method: Method, cache_size: int, fresh: int) -> dict[str, Any]:
     """The options that make a cache of `cache_size` rows, of which `fresh` are replaced."""
     if method is Method.DMAX:
         return {"cache_size": cache_size, "candidates": fresh}
     return {"cache_size": cache_size - fresh or None, "candidates": fresh}
 
 
-CASES = [(method, 12, 4) for method in CACHED if method is not Method.KAPPA]
+CASES: list[tuple[Method, int, int]] = [(method, 12, 4) for method in CACHED if method is not Method.KAPPA]
 CASES += [(method, 6, 6) for method in CACHED if method is not Method.DMAX]
 CASES += [(Method.DMAX, 9, 1), (Method.DMAX, 9, 20), (Method.SB, 10, 1)]
 
@@ -120,7 +127,7 @@ def test_numbers_of_the_cache_in_the_loop_are_as_from_nothing(method: Method, mo
     """With all that the loop does to it in fifty steps: S, h, toward and across of every candidate."""
     criterion = CRITERIA[method]
     assert isinstance(criterion, CacheCriterion)
-    looked = []
+    looked: list[int] = []
 
     def watching(fit: GrowingFit, cache: CandidateCache) -> FloatArray:
         if fit.size in (1, 20, 50):
@@ -155,7 +162,7 @@ def test_rows_that_are_refused_end_the_loop(method: Method, monkeypatch: pytest.
 
     def tired(fit: GrowingFit, candidates: Any) -> FloatArray:
         gains = criterion.gains(fit, candidates)
-        return gains if fit.size < 3 else np.full(len(gains), -np.inf)
+        return np.asarray(gains if fit.size < 3 else np.full(len(gains), -np.inf))
 
     monkeypatch.setitem(CRITERIA, method, replace(criterion, gains=tired))
     ours = chosen(problem(3, n=50), method, 20, candidates=6, cache_size=3)
@@ -179,7 +186,7 @@ def test_default_cache_of_dmax_is_d_but_at_least_500(n: int, size: int, cache_si
     case = problem(7, n=n)
 
     def picks(cache: int | None) -> list[int]:
-        return chosen(case, Method.DMAX, size, candidates=4, cache_size=cache).indices.tolist()
+        return [int(i) for i in chosen(case, Method.DMAX, size, candidates=4, cache_size=cache).indices]
 
     assert picks(None) == picks(cache_size)
     assert picks(None) != picks(cache_size - 100)

@@ -14,7 +14,8 @@ from core.spec import Approximation, Gain, Method, TrainSpec
 from tests.core.problems import Problem, oracle_params, problem
 from tests.core.selections import BY_ROW, CACHED, REACHED, chosen
 from tests.dense.objective import objective
-from tests.dense.selection import GAINS, Gain as Oracle, conditional_variance, measures, minimiser, pi
+from tests.dense.selection import GAINS, conditional_variance, measures, minimiser, pi
+from tests.dense.selection import Gain as Oracle
 
 GREEDY = [*CACHED, *BY_ROW, Method.BATCH]
 RUNS = [(method, Gain.SB) for method in Method] + [(Method.BATCH, gain) for gain in Gain if gain is not Gain.SB]
@@ -184,7 +185,7 @@ def with_copies(case: Problem) -> Problem:
 
 @pytest.mark.parametrize(("method", "gain"), RUNS)
 @pytest.mark.parametrize("options", [{}, {"candidates": 3, "cache_size": 4}])
-def test_copies_of_a_row_are_one_candidate(method: Method, gain: Gain, options: dict[str, int]) -> None:
+def test_copies_of_a_row_are_one_candidate(method: Method, gain: Gain, options: dict[str, Any]) -> None:
     """Half of the rows are copies: no two chosen rows are equal, and the choice ends where all are taken."""
     case = with_copies(problem(3, n=24))
     ours = chosen(case, method, 24, gain=gain, **options)

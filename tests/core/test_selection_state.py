@@ -1,8 +1,11 @@
 """core/selection/state.py and candidates.py: what is carried from step to step is what one finds from nothing."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+import core.kernel
 import core.selection.candidates
 from core.factors import Rows
 from core.hyperparameters import FloatArray
@@ -18,7 +21,7 @@ from tests.dense.selection import candidate_numbers, state
 
 ALL = Needs(schur=True, explained=True, toward=True, across=True)
 ROUGH = {"lengthscales": [0.6, 0.8, 0.7]}
-"""Short lengthscales: fifty basis vectors of ninety rows are far from dependent, so that float64 oracles have digits."""
+"""Short lengthscales: fifty basis vectors of ninety rows are far from dependent, so float64 oracles have digits."""
 
 
 def rough(seed: int = 0, n: int = 90, d: int = 50) -> Problem:
@@ -195,7 +198,7 @@ def test_kernel_columns_that_come_back_are_not_made_again(monkeypatch: pytest.Mo
         made.append(len(basis))
         return original(basis, *rest)  # type: ignore[arg-type]
 
-    original = core.selection.candidates.cross
+    original = core.kernel.cross
     monkeypatch.setattr(core.selection.candidates, "cross", counting)
     monkeypatch.setattr(core.selection.candidates, "KEPT_BYTES", 8 * 30 * 4)
     case = problem(4, n=30)
@@ -207,7 +210,7 @@ def test_kernel_columns_that_come_back_are_not_made_again(monkeypatch: pytest.Mo
 
 def test_memory_for_columns_does_not_change_the_picks(monkeypatch: pytest.MonkeyPatch) -> None:
     case = problem(5, n=60)
-    options = {"candidates": 5, "cache_size": 4}
+    options: dict[str, Any] = {"candidates": 5, "cache_size": 4}
     first = chosen(case, Method.NLML, 15, **options)
     monkeypatch.setattr(core.selection.candidates, "KEPT_BYTES", 8 * 60 * 3)
     again = chosen(case, Method.NLML, 15, **options)

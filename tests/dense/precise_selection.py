@@ -30,7 +30,7 @@ class Exact(NamedTuple):
 
 
 def _decimals(values: FloatArray) -> Decimals:
-    return np.vectorize(lambda value: Decimal(float(value)), otypes=[object])(values)
+    return np.asarray(np.vectorize(lambda value: Decimal(float(value)), otypes=[object])(values))
 
 
 def _kernel(params: Params, X: FloatArray) -> Decimals:
@@ -96,7 +96,7 @@ class _Rows:
     def least_pi(self, basis: list[int]) -> Decimal:
         everyone = list(range(self.n))
         _, b = self.hessian(basis, everyone)
-        return -_product(b.T, self.weights(basis, everyone))[0, 0] / 2
+        return Decimal(-_product(b.T, self.weights(basis, everyone))[0, 0] / 2)
 
     def post_backfitting(self, basis: list[int], candidate: int) -> Decimal:
         everyone = list(range(self.n))

@@ -56,7 +56,7 @@ def _falls(approximation: str) -> Gain:
     """How far an objective for the hyperparameters falls: two normal densities of all targets."""
 
     def gain(params: Params, X: FloatArray, y: FloatArray, indices: list[int], candidate: int) -> float:
-        before, after = (Sparse(approximation, params, X, y, X[I]) for I in (indices, [*indices, candidate]))
+        before, after = (Sparse(approximation, params, X, y, X[basis]) for basis in (indices, [*indices, candidate]))
         return objective(before) - objective(after)
 
     return gain
@@ -215,6 +215,4 @@ def candidate_numbers(params: Params, X: FloatArray, y: FloatArray, indices: lis
     S, e = (float(1.0 / np.linalg.inv(matrix)[-1, -1]) for matrix in (A, Kuu))
     after = state(params, X, y, more)
     slope = Kuf[-1] @ y - A[-1, :-1] @ minimiser(params, X, y, indices)
-    return Candidate(
-        S=S, h=float(slope), e=e, toward=np.sqrt(S) * after.W[-1], across=np.sqrt(e) * after.V[-1]
-    )
+    return Candidate(S=S, h=float(slope), e=e, toward=np.sqrt(S) * after.W[-1], across=np.sqrt(e) * after.V[-1])
