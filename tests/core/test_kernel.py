@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.kernel import cross, distance_moments, gram
+from core.kernel import DistanceSums, cross, gram
 from tests.core.problems import hyperparameters, oracle_params, problem
 from tests.dense.kernel import kernel
 
@@ -64,8 +64,12 @@ def test_scaling_inputs_and_lengthscales_together_changes_nothing(scale: float, 
     np.testing.assert_allclose(after, before, rtol=1e-11)
 
 
-def test_distance_moments() -> None:
+@pytest.mark.parametrize("cut", [9, 4])
+def test_distance_sums(cut: int) -> None:
+    """Of all rows at once, or of two blocks that are added."""
     rng = np.random.default_rng(0)
     P, Z, X = rng.normal(size=(4, 9)), rng.normal(size=(4, 3)), rng.normal(size=(9, 3))
-    slow = np.einsum("ji,jil->l", P, (Z[:, None] - X[None]) ** 2)
-    np.testing.assert_allclose(distance_moments(P, Z, X), slow, rtol=1e-12)
+    sums = DistanceSums.of(P[:, :cut], X[:cut])
+    sums.add(DistanceSums.of(P[:, cut:], X[cut:]))
+    np.testing.assert_allclose(sums.moments(Z), np.einsum("ji,jil->l", P, (Z[:, None] - X[None]) ** 2), rtol=1e-12)
+    np.testing.assert_allclose(sums.pulls(Z), np.einsum("ji,jil->jl", P, X[None] - Z[:, None]), atol=1e-13)

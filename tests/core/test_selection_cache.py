@@ -156,6 +156,23 @@ def test_every_row_that_is_not_chosen_is_seen(method: Method, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("method", [*CACHED, *BY_ROW])
+def test_a_useless_row_is_seen_once(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gain of -inf stays so: the row gives its place to another and never comes again."""
+    criterion = CRITERIA[method]
+    seen: list[int] = []
+
+    def half(fit: GrowingFit, candidates: Any) -> FloatArray:
+        rows = candidates if isinstance(candidates, np.ndarray) else candidates.indices
+        seen.extend(row for row in rows.tolist() if row % 2)
+        return np.where(rows % 2, -np.inf, criterion.gains(fit, candidates))
+
+    monkeypatch.setitem(CRITERIA, method, replace(criterion, gains=half))
+    ours = chosen(problem(3, n=40), method, 40, candidates=6, cache_size=9)
+    assert sorted(ours.indices.tolist()) == list(range(0, 40, 2))
+    assert sorted(seen) == list(range(1, 40, 2))
+
+
+@pytest.mark.parametrize("method", [*CACHED, *BY_ROW])
 def test_rows_that_are_refused_end_the_loop(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
     """A criterion that finds every candidate useless after three picks: the choice ends there and says why."""
     criterion = CRITERIA[method]

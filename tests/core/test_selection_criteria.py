@@ -136,6 +136,20 @@ def test_basis_vectors_and_their_copies_are_worth_minus_infinity(method: Method)
     assert np.isneginf(ours).all()
 
 
+@pytest.mark.parametrize("method", [Method.NLML, Method.VFE, Method.NLGPP, Method.GPE, Method.INFO, Method.VARIANCE])
+def test_candidate_without_variance_of_its_own_is_worth_minus_infinity(method: Method) -> None:
+    """A row so near to a basis vector that e is 3e-11 of the prior variance, while S, made of noise, has its digits."""
+    case = problem(2, n=20, d=3).with_hyperparameters(noise_variance=1e9, lengthscales=[1.0, 1.0, 1.0])
+    X = case.X.copy()
+    near = int(np.setdiff1d(np.arange(20), case.indices)[0])
+    X[near] = X[case.indices[1]]
+    share = case.hyperparameters.signal_variance / case.hyperparameters.prior_variance
+    X[near, 0] += np.sqrt(3e-11 / share)
+    ours = gains_along(case.changed(X=X), method, case.indices.tolist(), np.array([near]))
+    assert ours is not None
+    assert ours[0] == -np.inf
+
+
 @pytest.mark.parametrize("method", [Method.KAPPA, Method.DMAX])
 def test_basis_vectors_have_hardly_any_post_backfitting_gain(method: Method) -> None:
     """Their weights are at the least already: the gain needs no threshold."""

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import core.selection.criteria
+import core.selection.state
 from core.factors import Rows
 from core.hyperparameters import FloatArray, Hyperparameters
 from core.selection.greedy import select
@@ -191,6 +193,17 @@ def test_copies_of_a_row_are_one_candidate(method: Method, gain: Gain, options: 
     ours = chosen(case, method, 24, gain=gain, **options)
     assert len(np.unique(case.X[ours.indices], axis=0)) == len(ours.indices) == 12
     assert ours.reason != REACHED
+
+
+@pytest.mark.parametrize("method", [*CACHED, *BY_ROW])
+def test_copies_are_known_as_such_without_the_thresholds(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounding may lift a copy over any threshold: that no two chosen rows are equal does not hang on one."""
+    for module in (core.selection.state, core.selection.criteria):
+        monkeypatch.setattr(module, "LEAST_SHARE", 1e-25)
+        monkeypatch.setattr(module, "LEAST_UNEXPLAINED", 1e-25)
+    case = with_copies(problem(3, n=24))
+    ours = chosen(case, method, 24, candidates=5, cache_size=5)
+    assert len(np.unique(case.X[ours.indices], axis=0)) == len(ours.indices) == 12
 
 
 @pytest.mark.parametrize(("method", "gain"), [run for run in RUNS if run[0] is not Method.RAND])

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import core.factors
+import core.selection.pool
 from core.factors import Rows
 from core.hyperparameters import FloatArray, Hyperparameters
 from core.selection.pool import _Pool, distinct, pool_products, pursue
@@ -200,6 +201,18 @@ def test_pool_smaller_than_what_is_asked_for(gain: Gain) -> None:
     ours = pursue(case.rows, np.array([3, 8, 20, 31]), case.hyperparameters, 9, gain)
     assert sorted(ours.indices.tolist()) == [3, 8, 20, 31]
     assert ours.reason != REACHED
+
+
+@pytest.mark.parametrize("gain", GAIN_NAMES)
+def test_copies_are_known_as_such_without_the_thresholds(gain: Gain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounding may lift a copy over any threshold: that no two chosen rows are equal does not hang on one."""
+    monkeypatch.setattr(core.selection.pool, "LEAST_SHARE", 1e-25)
+    monkeypatch.setattr(core.selection.pool, "LEAST_UNEXPLAINED", 1e-25)
+    case = problem(3, n=24)
+    X = case.X.copy()
+    X[1::2] = X[::2]
+    ours = pursue(case.changed(X=X).rows, np.arange(24), case.hyperparameters, 24, gain)
+    assert len(np.unique(X[ours.indices], axis=0)) == len(ours.indices) == 12
 
 
 def test_target_without_any_size_is_chosen_by_ties() -> None:
