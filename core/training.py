@@ -2,7 +2,8 @@
 
     1. hold some rows out for the report
     2. start: theta from a full GP on a few hundred random rows
-    3. rounds (Keerthi & Chu 2005, sec. 4): choose a basis at theta, then move theta with the basis held fixed
+    3. rounds (Keerthi & Chu 2005, sec. 4): choose a basis at theta, then move theta with the basis held fixed, until
+       the leave-one-out loss settles
     4. choose a basis at the last theta, fit, score the held-out rows
     5. choose once more with all rows as candidates and fit on all of them: the model that is published
 
@@ -24,7 +25,7 @@ from core.exact import exact_nlml_and_gradient
 from core.factors import Factors, Rows, Scheme, factorise, scheme
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.likelihood import nlml_and_gradient
-from core.loo import leave_one_out
+from core.loo import leave_one_out, leave_one_out_loss
 from core.metrics import Scores, scores
 from core.parallel import each
 from core.posterior import SparsePosterior, posterior
@@ -37,6 +38,8 @@ from core.spec import Approximation, TrainSpec
 SCREEN_ROWS, SCREEN_STEPS, SCREEN_REACHES = 500, 30, (1.0, 0.5)
 """The start: so many rows, evaluations, and lengthscales (in sqrt(columns) standard deviations) to start from."""
 POLISH_ROWS, POLISH_STEPS = 1000, 20
+SETTLED = 1e-3
+"""Rounds end when one changes the leave-one-out loss by less than this, nats a row."""
 EXPLAINS_NOTHING = 0.98
 """A model whose training residuals keep this share of the target's variance has found only noise."""
 
@@ -147,6 +150,7 @@ class _Run:
             )
         self.rounds = _rounds(spec)
         self.scheme: Scheme = scheme(spec.approximation, spec.power)
+        self.full_prior = spec.approximation is not Approximation.SOR
 
     def result(self) -> TrainResult:
         everything = np.arange(len(self.dataset.targets))
@@ -220,24 +224,48 @@ class _Run:
     def _round(
         self, sample: _Sample, bounds: Box, hyperparameters: Hyperparameters, previous: IntArray
     ) -> tuple[Hyperparameters, IntArray]:
-        """Choose a basis at theta, then move theta with the basis held fixed."""
+        """Choose a basis at theta, then move theta with the basis held fixed.
+
+        The leave-one-out loss judges the move: one that makes it worse is overfitting and is undone, and one that
+        hardly changes it is the last.
+        """
         number, steps = self.journal.round, self.spec.adaptation.steps if self.spec.adaptation else 0
         begin, share = 0.1 + 0.8 * number / self.rounds, 0.8 / self.rounds
         with self.journal.phase(Phase.SELECTING, begin):
             selection = self._select(sample, hyperparameters, previous, _Stage.ROUND + number)
+            Z = sample.rows.X[selection.indices]
         with self.journal.phase(Phase.ADAPTING, begin + 0.2 * share):
             done = 0
 
             def objective(candidate: Hyperparameters) -> tuple[float, FloatArray]:
                 nonlocal done
                 done += 1
-                value = nlml_and_gradient(sample.rows, sample.rows.X[selection.indices], candidate, self.scheme)
+                value = nlml_and_gradient(sample.rows, Z, candidate, self.scheme)
                 self.journal.tell(begin + share * (0.2 + 0.8 * min(done / (steps + 3), 1.0)), value[0])
                 return value
 
-            hyperparameters, value = descend(objective, hyperparameters, bounds, steps)
-        self.journal.objectives.append(value)
+            moved, value = descend(objective, hyperparameters, bounds, steps)
+            before, after = (
+                leave_one_out_loss(
+                    factorise(sample.rows, Z, theta, self.scheme, keep=False), full_prior=self.full_prior
+                )
+                for theta in (hyperparameters, moved)
+            )
+        if after < before:
+            hyperparameters = moved
+            self.journal.objectives.append(value)
+        elif after > before + SETTLED:
+            self.journal.warn(
+                f"round {number + 1} of the adaptation was undone and ended it: its objective fell, but the "
+                f"leave-one-out loss rose from {before:.3f} to {after:.3f} (overfitting)"
+            )
+        if after > before - SETTLED:
+            self.journal.round = self.rounds - 1
         return hyperparameters, sample.numbers[selection.indices]
+
+    def _loss(self, rows: Rows, Z: FloatArray, theta: Hyperparameters) -> float:
+        factors = factorise(rows, Z, theta, self.scheme, keep=False)
+        return leave_one_out_loss(factors, full_prior=self.full_prior)
 
     def _start(self, rows: Rows, bounds: Box) -> Hyperparameters:
         """The hyperparameters given, or those of a full GP on random rows: two starts, the better one polished."""
@@ -266,7 +294,7 @@ class _Run:
             return scores(self.dataset.targets[held_out], found.mean, found.target_variance)
 
     def _leave_one_out_scores(self, sample: _Sample, factors: Factors) -> Scores:
-        mean, variance = leave_one_out(factors, full_prior=self.spec.approximation is not Approximation.SOR)
+        mean, variance = leave_one_out(factors, full_prior=self.full_prior)
         unit, shift = sample.standardization.target_scale, sample.standardization.target_shift
         unexplained = float(np.mean(np.square(sample.rows.y - mean)) / np.var(sample.rows.y))
         if unexplained > EXPLAINS_NOTHING:
