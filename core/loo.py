@@ -37,3 +37,9 @@ def leave_one_out(factors: Factors, *, full_prior: bool = True) -> tuple[FloatAr
 
     factors.over_blocks(part)
     return mean, variance
+
+
+def leave_one_out_loss(factors: Factors, *, full_prior: bool = True) -> float:
+    """Mean negative log predictive density of each training target given all the others, standardized."""
+    mean, variance = leave_one_out(factors, full_prior=full_prior)
+    return float(0.5 * np.mean(np.square(factors.rows.y - mean) / variance + np.log(2.0 * np.pi * variance)))

@@ -15,7 +15,7 @@ from core.adaptation import Box, hyperparameters_of, minimise, theta_of
 from core.factors import Rows, Scheme, factorise
 from core.hyperparameters import FloatArray, Hyperparameters
 from core.likelihood import nlml_and_gradients
-from core.loo import leave_one_out
+from core.loo import leave_one_out_loss
 
 NOISE_FLOOR_SHARE = 0.1
 LOOK_EVERY = 5
@@ -54,8 +54,7 @@ def refine(
 
     def loss(point: FloatArray) -> float:
         theta, basis = apart(point)
-        mean, variance = leave_one_out(factorise(rows, basis, theta, scheme))
-        return float(0.5 * np.mean(np.square(rows.y - mean) / variance + np.log(2.0 * np.pi * variance)))
+        return leave_one_out_loss(factorise(rows, basis, theta, scheme, keep=False))
 
     start = np.concatenate((theta_of(hyperparameters), Z.ravel()))
     best_point, best_loss = start, loss(start)

@@ -2,7 +2,8 @@
 
     1. hold some rows out for the report
     2. start: theta from a full GP on a few hundred random rows
-    3. rounds (Keerthi & Chu 2005, sec. 4): choose a basis at theta, then move theta with the basis held fixed
+    3. rounds (Keerthi & Chu 2005, sec. 4): choose a basis at theta, then move theta with the basis held fixed, until
+       the leave-one-out loss settles
     4. if asked: choose a basis at the last theta, then move theta and the basis vectors together
     5. choose a basis at the last theta unless it has moved, fit, score the held-out rows
     6. the same with all rows, as candidates and to fit on: the model that is published
@@ -27,7 +28,7 @@ from core.exact import exact_nlml_and_gradient
 from core.factors import Factors, Rows, Scheme, factorise, scheme
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.likelihood import nlml_and_gradient
-from core.loo import leave_one_out
+from core.loo import leave_one_out, leave_one_out_loss
 from core.metrics import Scores, scores
 from core.parallel import each
 from core.posterior import SparsePosterior, posterior
@@ -41,6 +42,8 @@ from core.spec import Approximation, TrainSpec
 SCREEN_ROWS, SCREEN_STEPS, SCREEN_REACHES = 500, 30, (1.0, 0.5)
 """The start: so many rows, evaluations, and lengthscales (in sqrt(columns) standard deviations) to start from."""
 POLISH_ROWS, POLISH_STEPS = 1000, 20
+SETTLED = 1e-3
+"""Rounds end when one changes the leave-one-out loss by less than this, nats a row."""
 _STARTED, _ADAPTED = 0.1, 0.9
 _NOTHING = Selection(indices=np.empty(0, np.int64), gains=np.empty(0), reason="nothing chosen yet")
 EXPLAINS_NOTHING = 0.98
@@ -191,6 +194,7 @@ class _Run:
         self.rounds = 0 if spec.adaptation is None else spec.adaptation.rounds
         self.adapting = _share_of_rounds(spec) * (_ADAPTED - _STARTED)
         self.scheme: Scheme = scheme(spec.approximation, spec.power)
+        self.full_prior = spec.approximation is not Approximation.SOR
 
     def result(self) -> TrainResult:
         everything = np.arange(len(self.dataset.targets))
@@ -264,13 +268,17 @@ class _Run:
         return found
 
     def _round(self, sample: _Sample, bounds: Box, found: _Found) -> _Found:
-        """Choose a basis at theta, then move theta with the basis held fixed."""
+        """Choose a basis at theta, then move theta with the basis held fixed.
+
+        The leave-one-out loss judges the move: one that makes it worse is overfitting and is undone, and one that
+        hardly changes it is the last.
+        """
         number, steps = self.journal.round, self.spec.adaptation.steps if self.spec.adaptation else 0
         share = self.adapting / self.rounds
         begin = _STARTED + share * number
         with self.journal.phase(Phase.SELECTING, begin):
             selection = self._select(sample, found, _Stage.ROUND + number)
-        Z = sample.rows.X[np.searchsorted(sample.numbers, selection.indices)]
+            Z = sample.rows.X[np.searchsorted(sample.numbers, selection.indices)]
         with self.journal.phase(Phase.ADAPTING, begin + 0.2 * share):
             count = self._counter(begin + 0.2 * share, 0.8 * share, steps)
 
@@ -280,8 +288,18 @@ class _Run:
                 return value
 
             theta, value = descend(objective, found.theta, bounds, steps)
-        self.journal.objectives.append(value)
-        return _Found(theta=theta, selection=selection)
+            before, after = self._loss(sample.rows, Z, found.theta), self._loss(sample.rows, Z, theta)
+        if after > before - SETTLED:
+            self.journal.round = self.rounds - 1
+        if after < before:
+            self.journal.objectives.append(value)
+            return _Found(theta=theta, selection=selection)
+        if after > before + SETTLED:
+            self.journal.warn(
+                f"round {number + 1} of the adaptation was undone and ended it: its objective fell, but the "
+                f"leave-one-out loss rose from {before:.3f} to {after:.3f} (overfitting)"
+            )
+        return _Found(theta=found.theta, selection=selection)
 
     def _refine(self, sample: _Sample, found: _Found) -> _Found:
         """Move theta and the basis vectors together, if that was asked for and is not done yet."""
@@ -308,6 +326,10 @@ class _Run:
             self.journal.tell(begin + share * min(done / (steps + 3), 1.0), objective)
 
         return count
+
+    def _loss(self, rows: Rows, Z: FloatArray, theta: Hyperparameters) -> float:
+        factors = factorise(rows, Z, theta, self.scheme, keep=False)
+        return leave_one_out_loss(factors, full_prior=self.full_prior)
 
     def _start(self, rows: Rows, bounds: Box) -> Hyperparameters:
         """The hyperparameters given, or those of a full GP on random rows: two starts, the better one polished."""
@@ -351,7 +373,7 @@ class _Run:
         )
 
     def _leave_one_out_scores(self, sample: _Sample, factors: Factors) -> Scores:
-        mean, variance = leave_one_out(factors, full_prior=self.spec.approximation is not Approximation.SOR)
+        mean, variance = leave_one_out(factors, full_prior=self.full_prior)
         unit, shift = sample.standardization.target_scale, sample.standardization.target_shift
         unexplained = float(np.mean(np.square(sample.rows.y - mean)) / np.var(sample.rows.y))
         if unexplained > EXPLAINS_NOTHING:

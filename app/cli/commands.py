@@ -34,6 +34,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the server's JSON.")
 ExistingFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
 Target = Annotated[str | None, typer.Option(help="Column to predict.", show_default="the last")]
 Spec = Annotated[str, typer.Option(help="Any other fields of the spec, as a JSON object.")]
+WhileStdin = Annotated[bool, typer.Option("--while-stdin", hidden=True)]
 DEFAULT_URL = "http://127.0.0.1:8000"
 
 
@@ -44,12 +45,13 @@ def serve(
     data_dir: DataDir = None,
     workers: Annotated[int | None, typer.Option(min=0, help="Worker processes.", show_default="1")] = None,
     socket: Annotated[Path | None, typer.Option(hidden=True)] = None,
+    while_stdin: WhileStdin = False,
 ) -> None:
     """Serve the API and work on jobs: API and worker processes in one."""
     from app.cli import servers  # noqa: PLC0415 -- clients must not pay for the server's imports
 
     settings = _settings(host=host, port=port, data_dir=data_dir, workers=workers)
-    servers.serve(settings, unix_socket=socket)
+    servers.serve(settings, unix_socket=socket, while_stdin=while_stdin)
 
 
 @cli.command()
@@ -61,9 +63,7 @@ def api(host: Host = None, port: Port = None, data_dir: DataDir = None) -> None:
 
 
 @cli.command()
-def worker(
-    data_dir: DataDir = None, while_stdin: Annotated[bool, typer.Option("--while-stdin", hidden=True)] = False
-) -> None:
+def worker(data_dir: DataDir = None, while_stdin: WhileStdin = False) -> None:
     """Work on jobs, one at a time."""
     from app.cli import servers  # noqa: PLC0415
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,8 @@ _LONGEST_PAUSE = 30.0
 _HEALTHY_SECONDS = 60.0
 
 
-def run_api(settings: Settings, *, unix_socket: Path | None = None) -> None:
-    """Serve the API until a signal; says where on standard output once it listens."""
+def run_api(settings: Settings, *, unix_socket: Path | None = None, while_stdin: bool = False) -> None:
+    """Serve the API until a signal, or until standard input ends; says where on standard output once it listens."""
     # BLAS reads this at import: requests are small, and the cores belong to the worker's training.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import uvicorn  # noqa: PLC0415 -- clients of the command line must not pay for the server's imports
@@ -54,9 +54,15 @@ def run_api(settings: Settings, *, unix_socket: Path | None = None) -> None:
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     server = Announcing(config)
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
     # uvicorn raises the signal again once it has stopped; without a handler our clean-up would not run.
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: setattr(server, "should_exit", True))
+        signal.signal(number, stop)
+    if while_stdin:
+        _at_end_of_input(stop)
     with _listening(settings, unix_socket) as (listener, url):
         server.run(sockets=[listener])
     if not server.started:
@@ -73,14 +79,14 @@ def run_worker(settings: Settings, *, while_stdin: bool = False) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     if while_stdin:
-        threading.Thread(target=_stop_at_end_of_input, args=(stop,), daemon=True).start()
+        _at_end_of_input(stop.set)
     work(settings, stop)
 
 
-def serve(settings: Settings, *, unix_socket: Path | None = None) -> None:
-    """API and `settings.workers` workers, until a signal."""
+def serve(settings: Settings, *, unix_socket: Path | None = None, while_stdin: bool = False) -> None:
+    """API and `settings.workers` workers, until a signal, or until standard input ends."""
     with _workers(settings):
-        run_api(settings, unix_socket=unix_socket)
+        run_api(settings, unix_socket=unix_socket, while_stdin=while_stdin)
 
 
 def migrate(settings: Settings) -> None:
@@ -169,7 +175,12 @@ def _environment(settings: Settings) -> dict[str, str]:
     }
 
 
-def _stop_at_end_of_input(stop: threading.Event) -> None:
-    while sys.stdin.buffer.read(1):
-        pass
-    stop.set()
+def _at_end_of_input(stop: Callable[[], None]) -> None:
+    """Call `stop` when whoever holds the other end of standard input closes it, or dies."""
+
+    def wait() -> None:
+        while os.read(0, 1):
+            pass
+        stop()
+
+    threading.Thread(target=wait, name="stdin", daemon=True).start()

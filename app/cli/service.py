@@ -44,6 +44,8 @@ class Service:
     def stop(self) -> None:
         """End the service and its workers; returns when they are gone."""
         self.process.terminate()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
         try:
             self.process.wait(_STOPPING_SECONDS)
         except subprocess.TimeoutExpired:
@@ -51,18 +53,21 @@ class Service:
             self.process.wait()
 
 
-def start(data_dir: Path, log: Path, *, port: int = 0, workers: int = 1, socket: Path | None = None) -> Service:
+def start(
+    data_dir: Path, log: Path, *, port: int = 0, workers: int = 1, socket: Path | None = None, stay: bool = False
+) -> Service:
     """Start a service and wait until it can work. Raises ServiceError, after stopping it, when it cannot.
 
-    It stays when this process ends: `Service.stop` ends it.
+    `Service.stop` ends it, and so does the end of this process, however it comes, unless the service is to `stay`.
     """
     where: Sequence[str] = ("--port", str(port)) if socket is None else ("--socket", str(socket))
-    words = ("serve", "--data-dir", str(data_dir), "--workers", str(workers), *where)
+    life = () if stay else ("--while-stdin",)
+    words = ("serve", "--data-dir", str(data_dir), "--workers", str(workers), *where, *life)
     announced = log.with_suffix(".out")
     with announced.open("wb") as output, log.open("wb") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "app.cli", *words],
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if stay else subprocess.PIPE,
             stdout=output,
             stderr=errors,
             env={**os.environ, "PYTHONUNBUFFERED": "1"},

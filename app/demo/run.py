@@ -65,7 +65,7 @@ def run(
             f"[bold]{escape(table.target)}[/] from, {len(table.truth):,} rows held back",
         )
         with console.status("starting the API and a worker"):
-            service = start(folder / "data", folder / "serve.log", port=port)
+            service = start(folder / "data", folder / "serve.log", port=port, stay=keep)
         _say(console, f"API and worker run at {service.url}")
         with service.client() as client:
             job = _train(console, client, service, table, {**SPEC, **spec, "target": table.target})

@@ -17,6 +17,7 @@ async def live() -> Response:
 
 @router.get("/health/ready", response_class=Response, summary="It can work", responses=problems(503))
 async def ready(request: Request) -> Response:
-    """200 if the database answers with the newest schema and the artefact store can be written."""
+    """200 if the database answers with the newest schema and the artefact store can be written, half a second ago
+    at the most."""
     await in_thread(services(request).readiness.check)
     return json_answer({"status": "ready"})

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from app.cli.client import Client, ClientError
 from app.demo.run import run
-from tests.app.cli.processes import alive, eventually
+from tests.app.cli.processes import alive, children, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(200)]
 
@@ -86,6 +86,28 @@ def test_keep_leaves_the_server_running(table: Path, tmp_path: Path) -> None:
     finally:
         os.kill(pid, signal.SIGTERM)
     eventually(lambda: not alive(pid))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_its_end_is_the_end_of_the_service(temporary: Path, tmp_path: Path, number: signal.Signals) -> None:
+    words = ("demo", "--picture", tmp_path / "p.png")
+    with subprocess.Popen(
+        [sys.executable, "-m", "app.cli", *map(str, words)],
+        env={**os.environ, "TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as demo:
+        assert demo.stdout is not None
+        while "queued" not in demo.stdout.readline():
+            assert demo.poll() is None
+        service = children(demo.pid)
+        everyone = [*service, *(worker for server in service for worker in children(server))]
+        assert len(everyone) == 2
+        demo.send_signal(number)
+        demo.wait(30)
+    eventually(lambda: not any(map(alive, everyone)))
+    assert number == signal.SIGKILL or list(temporary.iterdir()) == []
 
 
 def test_what_the_server_refuses_is_told_and_nothing_is_left(temporary: Path, tmp_path: Path) -> None:
