@@ -99,8 +99,8 @@ def bounds_of(
     upper = prior + s2 - np.einsum("km,km->m", near, near)
     k = _kernel(inputs, rows.X, hyperparameters, rows)  # (m, n)
     parts = factors.over_blocks(lambda blocks: sum(block.V @ k[:, block.rows].T for block in blocks))
-    along = solve_lower(factors.LB, np.ascontiguousarray(sum(parts)))  # W k / sqrt(s2)
-    missed = np.einsum("mn,mn->m", k, k) - s2 * np.einsum("km,km->m", along / s2, along)
+    along = solve_lower(factors.LB, np.ascontiguousarray(sum(parts)))  # sqrt(s2) W k
+    missed = np.einsum("mn,mn->m", k, k) - np.einsum("km,km->m", along, along) / s2
     return found, np.maximum(prior + s2 - missed / s2, s2), upper
 
 

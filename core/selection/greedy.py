@@ -41,12 +41,12 @@ def select(
     `kappa` and `dmax` n d (d + c), the others n d^2 kappa / 2.
     """
     order = random.permutation(len(rows))
-    size = min(spec.most_basis, len(rows))
+    size = spec.most_basis
     match spec.method:
         case Method.RAND:
             found = _random(rows, order, size)
         case Method.BATCH:
-            pool_size = min(len(rows), spec.pool_size or max(4 * size, 1000))
+            pool_size = spec.pool_size or max(4 * size, 1000)
             found = pursue(rows, _seeded(order, previous)[:pool_size], hyperparameters, size, spec.gain)
         case _:
             supply = _Supply(_seeded(order, previous), random)
@@ -55,18 +55,18 @@ def select(
 
 
 def _greedy(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, size: int, supply: "_Supply") -> Selection:
-    criterion = CRITERIA[spec.method]
+    criterion, most = CRITERIA[spec.method], min(size, len(rows))
     columns = KernelColumns(rows, hyperparameters)
     if isinstance(criterion, CacheCriterion):
-        fit = GrowingFit.empty(rows, hyperparameters, size, explained=criterion.needs.explained)
+        fit = GrowingFit.empty(rows, hyperparameters, most, explained=criterion.needs.explained)
         first = supply.take(_cache_size(spec, size), _NOBODY)
         candidates: Candidates = CandidateCache.fill(fit, columns, criterion.needs, first)
     else:
-        fit = GrowingFit.empty(rows, hyperparameters, size, explained=True)
+        fit = GrowingFit.empty(rows, hyperparameters, most, explained=True)
         candidates = Everyone(fit=fit, columns=columns, indices=np.arange(len(rows)))
-    measure = Measure(spec, rows, hyperparameters, size)
+    measure = Measure(spec, rows, hyperparameters, most)
     gains: list[float] = []
-    while fit.size < size and len(candidates.indices):
+    while fit.size < most and len(candidates.indices):
         scores = criterion.score(fit, candidates)
         best = int(np.argmax(scores))
         useless = np.flatnonzero(np.isneginf(scores))

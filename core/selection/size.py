@@ -11,6 +11,7 @@ one pass over the rows, O(n d^2) in matrix products. The VFE objective and pi ne
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -81,11 +82,11 @@ def cut(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, found: Se
     name, measures = f"the method's own measure ({spec.method})", found.measures
     if not len(measures) or spec.method is Method.VFE:
         name, measures = "leave-one-out (nlgpp)", prefix_measures(rows, hyperparameters, found)
-    size = max(1, int(np.argmin(measures)))
+    size = 1 + int(np.argmin(measures[1:]))
+    followed = replace(found, measures=measures)
     if size == len(found.indices):
-        return found.first(size, f"{name} was still falling at {size}, the most allowed or available")
-    whole = Selection(indices=found.indices, gains=found.gains, reason=found.reason, measures=measures)
-    return whole.first(size, f"{name} is smallest at {size}; followed to {len(found.indices)}")
+        return followed.first(size, f"{name} was still falling at {size}, the most allowed or available")
+    return followed.first(size, f"{name} is smallest at {size}; followed to {len(found.indices)}")
 
 
 def prefix_measures(rows: Rows, hyperparameters: Hyperparameters, found: Selection) -> FloatArray:

@@ -18,17 +18,18 @@ import numpy as np
 from core.factors import Rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 
-LEAST_SHARE = 1e-11
+LEAST_SHARE = 1e-9
 """A candidate whose Schur complement in A is below this share of its own square adds nothing but rounding."""
-LEAST_UNEXPLAINED = 1e-10
-"""The same for e_i as a share of the prior variance, where V is kept."""
+LEAST_UNEXPLAINED = 1e-8
+"""The same for e_i as a share of the prior variance, where V is kept: the jitter's own size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Selection:
     """indices (d,) into the rows, in the order chosen; gains (d,), nan for a method that has none; why it stopped.
 
-    measures: what the method minimises, (d + 1,) from the empty basis on, where it was followed; else empty.
+    measures: what decides the size, (d + 1,) from the empty basis on: of the method itself where it follows one, of
+    leave-one-out where the size was found by that; else empty.
     """
 
     indices: IntArray
