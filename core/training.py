@@ -245,12 +245,7 @@ class _Run:
                 return value
 
             moved, value = descend(objective, hyperparameters, bounds, steps)
-            before, after = (
-                leave_one_out_loss(
-                    factorise(sample.rows, Z, theta, self.scheme, keep=False), full_prior=self.full_prior
-                )
-                for theta in (hyperparameters, moved)
-            )
+            before, after = self._loss(sample.rows, Z, hyperparameters), self._loss(sample.rows, Z, moved)
         if after < before:
             hyperparameters = moved
             self.journal.objectives.append(value)
