@@ -102,7 +102,7 @@ def _write(source: Path, folder: Path, target: str, place: int, chosen: frozense
 @contextmanager
 def _rows(source: Path) -> Iterator[tuple[list[str], Iterator[list[str]], str]]:
     """The header, the data rows that have any cell, and the delimiter."""
-    csv.field_size_limit(_ANY_CELL)
+    usual = csv.field_size_limit(_ANY_CELL)  # the limit is the process's: put back at the end
     with _text(source) as text:
         try:
             first = text.readline()
@@ -115,6 +115,8 @@ def _rows(source: Path) -> Iterator[tuple[list[str], Iterator[list[str]], str]]:
             yield header, (row for row in reader if row), delimiter
         except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, EOFError) as error:
             raise TableError(f"{source.name} is not a CSV table in UTF-8: {error}") from None
+        finally:
+            csv.field_size_limit(usual)
 
 
 @contextmanager

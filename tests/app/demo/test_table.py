@@ -97,3 +97,12 @@ def test_refusals(content: bytes, words: str, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with pytest.raises(TableError, match=words):
         split(source, tmp_path / "out", target="y")
+
+
+def test_long_cells_pass_and_csv_keeps_its_limit(tmp_path: Path) -> None:
+    usual = csv.field_size_limit()
+    source = tmp_path / "in.csv"
+    source.write_text(written([["a", "y"], *(["x" * 200_000, str(i)] for i in range(12))]))
+    (tmp_path / "out").mkdir()
+    assert split(source, tmp_path / "out").training_rows == 10
+    assert csv.field_size_limit() == usual
