@@ -70,9 +70,10 @@ class VersionDetailBody(VersionBody):
     features: list[dict[str, Any]]
     spec: dict[str, Any]
     hyperparameters: dict[str, Any] = Field(description="In standardized units; lengthscales by column.")
-    basis: list[list[float]] = Field(description="(d, p): basis rows in raw units; categories as 0 and 1.")
+    basis: list[list[float]] = Field(description="(d, p): basis vectors in raw units; categories as 0 and 1.")
     basis_columns: list[str] = Field(description="(p,): names of the columns of `basis`.")
     basis_rows: list[int] = Field(description="(d,): 0-based row numbers of the upload, in the order chosen.")
+    moved: bool = Field(description="The basis vectors moved on (`refine`): each only started from its row.")
     gains: list[float | None] = Field(description="(d,): what the criterion said of each; null for a method without.")
     report: dict[str, Any]
 
@@ -241,6 +242,7 @@ def _detail(version: Version, model: ModelArtefact) -> Response:
             "basis": model.posterior.basis,
             "basis_columns": model.basis_columns,
             "basis_rows": model.basis_rows,
+            "moved": model.report["moved"],
             "gains": model.gains,
             "report": model.report,
         }

@@ -214,7 +214,10 @@ def _report(task: Task, schema: Schema, prepared: Prepared, result: TrainResult,
         }
         for feature in schema.features
     ]
+    if found["bounds"] is not None:
+        found["bounds"]["rows"] = [int(prepared.rows[row]) for row in found["bounds"]["rows"]]
     return found | {
+        "moved": result.moved,
         "rows": len(prepared.targets),
         "rows_dropped": prepared.dropped,
         "rows_uploaded": task.payload["rows"],

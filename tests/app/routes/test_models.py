@@ -3,8 +3,10 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
 from app.storage import artefact
+from core.spec import Method
 from tests.app.routes.service import QUICK, Service, numbers, waves
 
 
@@ -120,3 +122,50 @@ def test_all_fields_of_a_summary_are_json(empty: Service) -> None:
     detail: dict[str, Any] = empty.client.get("/models/tiny/versions/1").json()
     assert detail["gains"] == [None] * len(detail["basis"])
     assert detail["report"]["holdout"] is None
+
+
+def test_basis_vectors_that_moved_say_so(empty: Service) -> None:
+    table = numbers(80, seed=1)
+    empty.train(
+        table, model="m", basis_size=8, approximation="vfe", adapt={"rounds": 1, "steps": 5}, refine={"steps": 9}
+    )
+    detail = empty.client.get("/models/m/versions/1").json()
+    assert detail["moved"] is True
+    assert len(detail["basis_rows"]) == len(detail["gains"]) == len(detail["basis"]) == 8
+    rows = [list(map(float, line.split(","))) for line in table.splitlines()[1:]]
+    started = [rows[row][:-1] for row in detail["basis_rows"]]
+    assert not np.allclose(detail["basis"], started)
+    assert detail["report"]["seconds"]["refining"] > 0
+
+
+def test_refining_what_cannot_be_is_refused(empty: Service) -> None:
+    answer = empty.post_file(numbers(40), {"approximation": "dtc", "refine": True})
+    assert answer.status_code == 422
+    assert "dtc has no term that holds moving basis vectors" in answer.json()["detail"]
+
+
+def test_bounds_on_request(empty: Service) -> None:
+    spec: dict[str, Any] = {"adapt": False, "basis_size": 60, "bounds": {"rows": [3, 0]}}
+    empty.train(numbers(90, seed=2), model="m", **spec)
+    bounds = empty.client.get("/models/m/versions/1").json()["report"]["bounds"]
+    assert bounds["lower"] <= bounds["upper"] < 0
+    assert 0 <= bounds["gap"] < 2
+    assert bounds["rows"] == [3, 0]
+    assert all(0 < low <= high for low, high in zip(bounds["std_lower"], bounds["std_upper"], strict=True))
+
+
+@pytest.mark.parametrize("method", [method for method in Method if method is not Method.BATCH])
+def test_every_method_trains_over_http(empty: Service, method: Method) -> None:
+    job = empty.train(numbers(60, seed=3), model="m", method=method.value, basis_size=6, adapt=False, candidates=9)
+    assert job["state"] == "succeeded", job["error"]
+    detail = empty.client.get("/models/m/versions/1").json()
+    assert len(set(detail["basis_rows"])) == 6
+    assert detail["report"]["stop_reason"] == "basis_size reached"
+    assert detail["spec"]["method"] == method.value
+
+
+def test_size_found_by_the_method(empty: Service) -> None:
+    job = empty.train(numbers(120, seed=4), model="m", method="nlml", max_basis_size=60, adapt=False)
+    report = job["result"]["report"]
+    assert report["basis_size"] == len(report["measures"]) - 1
+    assert "nlml" in report["stop_reason"]

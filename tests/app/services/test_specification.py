@@ -2,13 +2,17 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InvalidRequestError
 from app.services.specification import SpecBody, core_spec, default_name, read_spec
-from core.spec import Adaptation, Approximation, Method, TrainSpec
+from core.spec import Adaptation, Approximation, BoundsRequest, Gain, Method, Refinement, TrainSpec
+
+ROWS = np.array([0, 2, 3, 7])
+"""Rows of an upload, some of which were dropped."""
 
 
 def read(**given: Any) -> SpecBody:
@@ -16,8 +20,8 @@ def read(**given: Any) -> SpecBody:
 
 
 def test_the_defaults_are_those_of_core() -> None:
-    assert core_spec(read(), ["x"]) != TrainSpec()  # specs hold arrays and are compared by identity
-    ours, theirs = core_spec(read(), ["x"]), TrainSpec()
+    assert core_spec(read(), ["x"], ROWS) != TrainSpec()  # specs hold arrays and are compared by identity
+    ours, theirs = core_spec(read(), ["x"], ROWS), TrainSpec()
     for name in TrainSpec.__dataclass_fields__:
         assert getattr(ours, name) == getattr(theirs, name), name
 
@@ -40,10 +44,13 @@ def test_every_field_reaches_core() -> None:
         candidates=11,
         cache_size=12,
         pool_size=13,
+        gain="variance",
+        gap_tolerance=0.5,
+        refine={"steps": 4},
         holdout=0.2,
         seed=5,
     )
-    spec = core_spec(asked, ["a", "b"])
+    spec = core_spec(asked, ["a", "b"], ROWS)
     assert spec.start is not None
     assert spec.start.lengthscales.tolist() == [1.0, 2.0]
     assert (spec.start.signal_variance, spec.start.bias_variance, spec.start.noise_variance) == (2.0, 0.0, 0.5)
@@ -52,6 +59,25 @@ def test_every_field_reaches_core() -> None:
     assert (spec.basis_size, spec.max_basis_size, spec.candidates) == (7, 9, 11)
     assert (spec.cache_size, spec.pool_size, spec.holdout, spec.seed) == (12, 13, 0.2, 5)
     assert spec.standardize is False
+    assert (spec.gain, spec.gap_tolerance, spec.refinement) == (Gain.VARIANCE, 0.5, Refinement(steps=4))
+
+
+@pytest.mark.parametrize(
+    ("given", "refinement"), [({}, None), ({"refine": True}, Refinement()), ({"refine": False}, None)]
+)
+def test_ways_to_ask_for_refinement(given: dict[str, Any], refinement: Refinement | None) -> None:
+    assert core_spec(read(**given), [], ROWS).refinement == refinement
+
+
+def test_rows_of_the_upload_become_rows_of_the_dataset() -> None:
+    assert core_spec(read(bounds=True), [], ROWS).bounds == BoundsRequest()
+    assert core_spec(read(bounds={"rows": [7, 0, 2]}), [], ROWS).bounds == BoundsRequest(rows=(3, 0, 1))
+
+
+@pytest.mark.parametrize("row", [1, 8])
+def test_rows_that_are_not_used_have_no_bounds(row: int) -> None:
+    with pytest.raises(InvalidRequestError, match=rf"spec\.bounds\.rows: row {row} is not among the 4 rows"):
+        core_spec(read(bounds={"rows": [0, row]}), [], ROWS)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +90,7 @@ def test_every_field_reaches_core() -> None:
     ],
 )
 def test_ways_to_ask_for_adaptation(given: dict[str, Any], adaptation: Adaptation | None) -> None:
-    assert core_spec(read(**given), []).adaptation == adaptation
+    assert core_spec(read(**given), [], ROWS).adaptation == adaptation
 
 
 @pytest.mark.parametrize("given", [{}, {"adapt": False}, {"basis_size": 3}, {"features": ["a"], "adapt": {"steps": 2}}])
