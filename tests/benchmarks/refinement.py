@@ -30,9 +30,8 @@ SETTINGS = (
 def main(names: tuple[str, ...]) -> None:
     """Prints a Markdown table: d = 500, one split, defaults otherwise."""
     print(conditions())
-    print(
-        "\n| set | setting | NMSE, % | NLPD, unit variance | 95% coverage | LOO NLPD | s |\n|---|---|---|---|---|---|---|"
-    )
+    print("\n| set | setting | NMSE, % | NLPD, unit variance | 95% coverage | LOO NLPD | s |")
+    print("|---|---|---|---|---|---|---|")
     for name in names:
         split = load(name)
         dataset = Dataset(inputs=split.train[:, :-1], targets=split.train[:, -1])
