@@ -178,20 +178,6 @@ def test_resumed_run_ends_with_the_same_bits(method: Method, approximation: Appr
         same_bits(train(dataset, spec, resume=checkpoint), whole)
 
 
-def test_round_that_overfits_is_undone_and_said() -> None:
-    """Noise that varies, half the rows as basis: FITC takes noise for signal, and leave-one-out says so."""
-    random = np.random.default_rng(0)
-    inputs = random.normal(size=(300, 15))
-    noise = 0.5 * random.normal(size=300) * (1.0 + np.abs(inputs[:, 1]))
-    dataset = Dataset(inputs=inputs, targets=np.sin(2.0 * inputs[:, 0]) + noise)
-    spec = TrainSpec(basis_size=150, adaptation=Adaptation(rounds=6, steps=40), holdout=0.0)
-    result, checkpoints = checkpoints_of(dataset, spec)
-    assert any("was undone" in sentence for sentence in result.report.warnings)
-    assert checkpoints[-1].round == 6
-    np.testing.assert_allclose(checkpoints[-1].theta, checkpoints[-2].theta, rtol=1e-14)
-    assert len(result.report.objectives) == len(checkpoints) - 2
-
-
 def test_rounds_end_when_the_loss_has_settled() -> None:
     spec = TrainSpec(basis_size=30, adaptation=Adaptation(rounds=40, steps=40))
     _, checkpoints = checkpoints_of(table(n=400), spec)
