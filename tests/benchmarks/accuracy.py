@@ -1,9 +1,10 @@
 """Accuracy of models trained through the service, over HTTP, on the sets of Keerthi & Chu 2005.
 
-    python -m tests.benchmarks.accuracy [adapted | fixed] [SET ..]
+    python -m tests.benchmarks.accuracy [adapted | fixed | methods] [SET ..]
 
 `adapted`: defaults with basis_size 500. `fixed`: kin40k with the hyperparameters of theta.json (a full GP on 2,000
-rows), DTC, `batch` and `dmax` at d = 100 and 500, mean of three seeds.
+rows), DTC, `batch` and `dmax` at d = 100 and 500, mean of three seeds. `methods`: bank8FM with the hyperparameters of
+one adapted model, d = 200, every method.
 """
 
 import json
@@ -17,24 +18,29 @@ import numpy as np
 from app.cli.client import Client
 from app.cli.service import start
 from core.metrics import Scores, scores
+from core.spec import Method
 from tests.benchmarks.sets import FOLDER, Split, conditions, csv, load
 
 SETS = ("kin40k", "bank8FM", "cpu_small", "cal_housing")
+PARTS = ("adapted", "fixed", "methods")
 _ROWS_A_REQUEST = 10_000
 
 
 def main(words: tuple[str, ...]) -> None:
     """Starts a service of its own and prints Markdown tables."""
-    names = tuple(word for word in words if word not in ("adapted", "fixed")) or SETS
+    parts = [word for word in words if word in PARTS] or PARTS
+    names = tuple(word for word in words if word not in PARTS) or SETS
     print(conditions())
     with tempfile.TemporaryDirectory() as folder:
         service = start(Path(folder, "data"), Path(folder, "log"))
         try:
             with service.client() as client:
-                if "fixed" not in words:
+                if "adapted" in parts:
                     adapted(client, Path(folder), names)
-                if "adapted" not in words:
+                if "fixed" in parts:
                     fixed(client, Path(folder))
+                if "methods" in parts:
+                    methods(client, Path(folder))
         finally:
             service.stop()
 
@@ -83,6 +89,19 @@ def fixed(client: Client, folder: Path) -> None:
             each = " ".join(f"{score.nmse:.4f}" for score in found)
             nmse, nlpd = np.mean([score.nmse for score in found]), np.mean([score.nlpd for score in found])
             print(f"| {method} | {size} | {each} | {nmse:.4f} | {nlpd:.3f} |", flush=True)
+
+
+def methods(client: Client, folder: Path) -> None:
+    """bank8FM, d = 200, the same hyperparameters for all."""
+    split = load("bank8FM")
+    adapted_spec = {"basis_size": 200, "approximation": "dtc"}
+    report = _train_and_score(client, folder, "bank8FM", split, adapted_spec)[1]
+    print("\n| method | NMSE | NLPD, unit variance | seconds of the job |\n|---|---|---|---|")
+    for method in Method:
+        spec = adapted_spec | {"method": method.value, "adapt": False, "hyperparameters": report["hyperparameters"]}
+        score, found = _train_and_score(client, folder, "bank8FM", split, spec)
+        nlpd = score.nlpd - np.log(np.std(split.test[:, -1]))
+        print(f"| {method} | {score.nmse:.4f} | {nlpd:.3f} | {sum(found['seconds'].values()):.2f} |", flush=True)
 
 
 def _train_and_score(
