@@ -19,7 +19,7 @@ from core.factors import Rows, over_rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block, gram
 from core.linalg import add_gram, mirror_lower
-from core.selection.state import LEAST_SHARE, LEAST_UNEXPLAINED, Selection
+from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, Selection
 from core.spec import Gain
 
 
@@ -76,6 +76,8 @@ class _Pool:
         self._T = np.ascontiguousarray(G + self._s2 * K)
         self._own = np.diag(self._T).copy()
         self._S, self._h = self._own.copy(), g
+        with_logarithm = gain in (Gain.NLML, Gain.VFE)
+        self._least_S = (LEAST_SHARE_OF_EVIDENCE if with_logarithm else LEAST_SHARE) * self._own
         self._R = np.empty((size, len(g)))
         self._with_e = gain in (Gain.NLML, Gain.VFE, Gain.VARIANCE)
         self._with_across = gain is Gain.VFE
@@ -96,7 +98,7 @@ class _Pool:
 
     def take_best(self) -> bool:
         """Chooses one more; False where every candidate left would add only rounding."""
-        self._out |= LEAST_SHARE * self._own >= self._S
+        self._out |= self._least_S >= self._S
         if self._with_e:
             self._out |= self._e <= self._least_e
         scores = np.where(self._out, -np.inf, self._scores())
@@ -112,7 +114,7 @@ class _Pool:
         return True
 
     def _scores(self) -> FloatArray:
-        S = np.maximum(self._S, LEAST_SHARE * self._own)
+        S = np.maximum(self._S, self._least_S)
         squares = np.square(self._h)
         match self._gain:
             case Gain.SB:

@@ -18,8 +18,10 @@ import numpy as np
 from core.factors import Rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 
-LEAST_SHARE = 1e-9
+LEAST_SHARE = 1e-11
 """A candidate whose Schur complement in A is below this share of its own square adds nothing but rounding."""
+LEAST_SHARE_OF_EVIDENCE = 1e-9
+"""The same for gains that hold log S, which feel its rounding sooner."""
 LEAST_UNEXPLAINED = 1e-8
 """The same for e_i as a share of the prior variance, where V is kept: the jitter's own size."""
 
