@@ -24,7 +24,7 @@ from core.selection.state import GrowingFit, Selection
 from core.spec import Method, TrainSpec
 
 GAP_METHODS = frozenset({Method.SB, Method.NLPP})
-PATIENCE_STEPS, PATIENCE_SHARE = 20, 0.25
+PATIENCE_STEPS, PATIENCE_SHARE = 50, 1.5
 """The loop goes on past the best size for so many steps, or this share of it, whichever is more."""
 
 

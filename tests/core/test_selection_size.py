@@ -8,6 +8,7 @@ import pytest
 
 import core.factors
 from core.hyperparameters import FloatArray
+from core.selection import size as sizes
 from core.selection.size import GAP_METHODS, PATIENCE_SHARE, PATIENCE_STEPS, Measure, prefix_measures
 from core.selection.state import Selection
 from core.spec import Approximation, Gain, Method, TrainSpec
@@ -101,9 +102,9 @@ def measure_with(values: list[float], *, size: int | None = None, method: Method
     return measure
 
 
-@pytest.mark.parametrize(("best", "wait"), [(0, 20), (1, 20), (79, 20), (80, 20), (81, 21), (100, 25), (200, 50)])
-def test_patience_is_twenty_steps_or_a_quarter_of_the_best_size(best: int, wait: int) -> None:
-    assert (PATIENCE_STEPS, PATIENCE_SHARE) == (20, 0.25)
+@pytest.mark.parametrize(("best", "wait"), [(0, 50), (1, 50), (33, 50), (34, 51), (100, 150)])
+def test_patience_is_fifty_steps_or_one_and_a_half_times_the_best_size(best: int, wait: int) -> None:
+    assert (PATIENCE_STEPS, PATIENCE_SHARE) == (50, 1.5)
     falling = [float(best - k) for k in range(best + 1)]
     for more in range(wait):
         assert not measure_with([*falling, *[0.5] * more]).settled()
@@ -114,8 +115,8 @@ def test_patience_is_twenty_steps_or_a_quarter_of_the_best_size(best: int, wait:
 def test_a_lower_minimum_that_comes_in_time_starts_the_patience_again() -> None:
     """The several minima of Sundararajan et al., section 4.1."""
     twice = [3.0, 1.0, *[2.0] * 18, 0.9]
-    assert not measure_with([*twice, *[2.0] * 19]).settled()
-    assert measure_with([*twice, *[2.0] * 20]).settled()
+    assert not measure_with([*twice, *[2.0] * 49]).settled()
+    assert measure_with([*twice, *[2.0] * 50]).settled()
 
 
 @pytest.mark.parametrize("method", [m for m in Method if m not in (*RISING, Method.VFE, *GAP_METHODS)])
@@ -135,8 +136,13 @@ def numbers_in(reason: str) -> list[int]:
 
 @pytest.mark.parametrize("method", RISING)
 @pytest.mark.parametrize("seed", [1, 4])
-def test_auto_is_the_minimum_of_an_exhaustive_scan(method: Method, seed: int) -> None:
-    """The same run to the end, its measure by dense computation: auto stops at the least, and has waited in vain."""
+def test_auto_is_the_minimum_of_an_exhaustive_scan(method: Method, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same run to the end, its measure by dense computation: auto stops at the least, and has waited in vain.
+
+    With less patience than by default, so that a small problem shows where the loop ends.
+    """
+    monkeypatch.setattr(sizes, "PATIENCE_STEPS", 20)
+    monkeypatch.setattr(sizes, "PATIENCE_SHARE", 0.25)
     case = noisy(seed)
     ours = chosen(case, method, None, **OPTIONS)
     everything = chosen(case, method, 45, **OPTIONS)
