@@ -27,7 +27,7 @@ from core.errors import InvalidSpecError
 from core.exact import exact_nlml_and_gradient
 from core.factors import Factors, Rows, Scheme, factorise, scheme
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.likelihood import nlml_and_gradient
+from core.likelihood import nlml, nlml_and_gradient
 from core.loo import leave_one_out
 from core.metrics import Scores, scores
 from core.parallel import each
@@ -386,11 +386,23 @@ class _Run:
         return posterior(factors, self.spec.approximation, basis, self.dataset.groups, sample.standardization)
 
     def _select(self, sample: _Sample, found: _Found, stage: int) -> Selection:
-        """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset."""
+        """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset.
+
+        Where the objective says that the last one was better it stays, so that rounds cannot make things worse.
+        """
         places = np.searchsorted(sample.numbers, found.selection.indices)
         selection = select(sample.rows, found.theta, self.spec, self._random(stage), places)
+        selection = replace(selection, indices=sample.numbers[selection.indices])
+        if len(places) and self._value(sample, found.theta, found.selection) < self._value(
+            sample, found.theta, selection
+        ):
+            selection = found.selection
         self.journal.basis_size = len(selection.indices)
-        return replace(selection, indices=sample.numbers[selection.indices])
+        return selection
+
+    def _value(self, sample: _Sample, theta: Hyperparameters, selection: Selection) -> float:
+        Z = sample.rows.X[np.searchsorted(sample.numbers, selection.indices)]
+        return nlml(factorise(sample.rows, Z, theta, self.scheme))
 
     def _save(self, found: _Found) -> _Found:
         """A checkpoint; and what a run that goes on from it would have, to the last bit."""

@@ -5,9 +5,11 @@ it may have several minima (Sundararajan et al., sec. 4.1), so the loop goes on 
 basis is then cut there. `sb` stops at a small gap of Smola and Bartlett's bounds (`core.bounds`). The other methods
 are cut where leave-one-out says so, for every prefix of the basis at once:
 
-    rows of W and V of a prefix are the first rows of W and V, so q, p and mu of every prefix are running sums
+    rows of W of a prefix are the first rows of W, so q and mu of every prefix are running sums
 
-one pass over the rows, O(n d^2) in matrix products. The VFE objective and pi never rise, so they cannot stop alone.
+one pass over the rows, O(n d^2) in matrix products. The measure there is loo-cve, which reads the mean alone: a DTC
+variance is far too small while the basis is, where the noise is small. The VFE objective and pi never rise, so they
+cannot stop alone.
 """
 
 from collections.abc import Iterable
@@ -73,7 +75,7 @@ class Measure:
 
 
 def cut(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, found: Selection) -> Selection:
-    """The prefix with the smallest measure: the method's own where it can rise, else leave-one-out (nlgpp)."""
+    """The prefix with the smallest measure: the method's own where it can rise, else leave-one-out (loo-cve)."""
     if spec.method in GAP_METHODS:
         gap, last = float(found.measures[-1]), len(found.indices)
         if gap <= spec.gap_tolerance:
@@ -81,7 +83,7 @@ def cut(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, found: Se
         return found.first(last, f"{found.reason}; the gap of Smola and Bartlett is still {gap:.4f}")
     name, measures = f"the method's own measure ({spec.method})", found.measures
     if not len(measures) or spec.method is Method.VFE:
-        name, measures = "leave-one-out (nlgpp)", prefix_measures(rows, hyperparameters, found)
+        name, measures = "leave-one-out (loo-cve)", prefix_measures(rows, hyperparameters, found)
     size = 1 + int(np.argmin(measures[1:]))
     followed = replace(found, measures=measures)
     if size == len(found.indices):
@@ -90,25 +92,22 @@ def cut(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, found: Se
 
 
 def prefix_measures(rows: Rows, hyperparameters: Hyperparameters, found: Selection) -> FloatArray:
-    """nlgpp of DTC for the first 0, 1, .. d basis vectors: (d + 1,). O(n d^2)."""
-    s2, prior = hyperparameters.noise_variance, hyperparameters.prior_variance
-    factors = factorise(
-        rows, rows.X[found.indices], hyperparameters, Scheme(power=0.0, penalty=Penalty.NONE), keep=True
-    )
-    coefficients = factors.LB.T @ factors.c  # LB^-1 V y / s2
+    """loo-cve of DTC for the first 0, 1, .. d basis vectors: (d + 1,). O(n d^2)."""
+    s2 = hyperparameters.noise_variance
+    factors = factorise(rows, rows.X[found.indices], hyperparameters, Scheme(power=0.0, penalty=Penalty.NONE))
+    coefficients = factors.LB.T @ factors.c  # W y / sqrt(s2)
 
     def part(blocks: Iterable[Block]) -> FloatArray:
         total = np.zeros(len(found.indices) + 1)
         for block in blocks:
             y = rows.y[block.rows]
-            total[0] += np.sum(np.square(y) / (prior + s2) + np.log(prior + s2))
-            W = solve_lower(factors.LB, block.V.copy()) / np.sqrt(s2)
-            mean = np.cumsum(coefficients[:, None] * W, axis=0) * np.sqrt(s2)
+            total[0] += float(y @ y)
+            W = solve_lower(factors.LB, block.V.copy())  # sqrt(s2) W
+            mean = np.cumsum(coefficients[:, None] * W, axis=0)
             np.square(W, out=W)
-            error, variance = left_out_moments(
-                y - mean, np.cumsum(W, axis=0), np.cumsum(np.square(block.V), axis=0), prior, s2
-            )
-            total[1:] += np.sum(np.square(error) / variance + np.log(variance), axis=1)
+            W /= s2
+            error, _ = left_out_moments(y - mean, np.cumsum(W, axis=0), np.zeros(1), 0.0, s2)
+            total[1:] += np.einsum("km,km->k", error, error)
         return total
 
     return np.asarray(sum(factors.over_blocks(part)) / len(rows))

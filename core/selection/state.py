@@ -18,7 +18,7 @@ import numpy as np
 from core.factors import Rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 
-LEAST_SHARE = 1e-11
+LEAST_SHARE = 1e-13
 """A candidate whose Schur complement in A is below this share of its own square adds nothing but rounding."""
 LEAST_SHARE_OF_EVIDENCE = 1e-9
 """The same for gains that hold log S, which feel its rounding sooner."""
