@@ -8,6 +8,7 @@ import logging
 import sys
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from textwrap import indent
 from typing import TextIO
 
 import orjson
@@ -16,6 +17,12 @@ request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The id of the request this task answers; None outside of one."""
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
+
+_CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""What moves the cursor, ends a line or turns the direction of writing."""
+
+_ESCAPES = {code: ascii(chr(code))[1:-1] for code in _CONTROLS}
+_ESCAPES_BUT_NEWLINE = {code: text for code, text in _ESCAPES.items() if code != ord("\n")}
 
 
 class JsonFormatter(logging.Formatter):
@@ -35,13 +42,19 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """`12:00:00 info  app.jobs: message  key=value`, then the traceback if there is one."""
+    """`12:00:00 info  app.jobs: message  key=value`, then the traceback, indented, if there is one.
+
+    Control characters are escaped: what a client sends can neither begin a line nor speak to the terminal.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         fields = "".join(f"  {name}={value}" for name, value in _fields(record).items())
-        line = f"{time} {record.levelname.lower():<7} {record.name}: {record.getMessage()}{fields}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        line = f"{time} {record.levelname.lower():<7} {record.name}: {record.getMessage()}{fields}".translate(_ESCAPES)
+        if not record.exc_info:
+            return line
+        traceback = self.formatException(record.exc_info).translate(_ESCAPES_BUT_NEWLINE)
+        return f"{line}\n{indent(traceback, '  ')}"
 
 
 def set_up(*, style: str = "text", level: str = "info", stream: TextIO | None = None) -> None:

@@ -49,6 +49,22 @@ def test_text_lines() -> None:
     assert line.endswith("warning a: careful  job=job_1")
 
 
+def test_nobody_else_writes_lines_or_colours_into_the_text() -> None:
+    stream = io.StringIO()
+    set_up(style="text", level="info", stream=stream)
+    logging.getLogger("a").info("GET %s", "/x\nFAKE\r\x1b[31m\x85\u2028\u202eä", extra={"job": "j\n\x7f"})
+    try:
+        raise ValueError("boo\n12:00:00 info FAKE \x1b[31m")
+    except ValueError:
+        logging.getLogger("a").exception("bad")
+    first, second, *traceback = stream.getvalue().split("\n")
+    assert first.endswith(r"a: GET /x\nFAKE\r\x1b[31m\x85\u2028\u202eä  job=j\n\x7f")
+    assert second.endswith("error   a: bad")
+    assert traceback.pop() == ""
+    assert all(line.startswith("  ") and "\x1b" not in line for line in traceback)
+    assert traceback[-1] == r"  12:00:00 info FAKE \x1b[31m"
+
+
 def test_uvicorn_speaks_through_the_same_handler() -> None:
     stream = io.StringIO()
     logging.getLogger("uvicorn").addHandler(logging.StreamHandler(io.StringIO()))
