@@ -26,7 +26,7 @@ Texts: TypeAlias = "pa.ChunkedArray[pa.StringScalar]"
 """A column of text in Arrow; null where JSON has null."""
 
 BLANKS: Final = " \t\n\r\v\f"
-MISSING_TOKENS: Final = ("", "NA", "N/A", "NaN", "nan", "null", "None", "?")
+MISSING_TOKENS: Final = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "Null", "None", "?")
 """What stands for a missing number. In a text column only an empty or blank cell, or JSON null, is missing."""
 
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"

@@ -99,6 +99,12 @@ def test_columns_that_become_constant_when_rows_are_dropped() -> None:
     )
 
 
+def test_null_in_any_usual_spelling_is_a_missing_number() -> None:
+    schema, prepared = fit("x,y\n1,1\nNULL,2\nNull,3\n null ,4\n5,5\n", missing="drop")
+    assert schema.column_names == ("x",)
+    assert prepared.rows.tolist() == [0, 4]
+
+
 def test_na_is_a_level_where_others_are_text() -> None:
     schema, _ = fit("c,y\nNA,1\nGrvl,2\nPave,3\nNA,4\n")
     assert schema.column_names == ("c=Grvl", "c=NA", "c=Pave")
