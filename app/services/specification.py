@@ -20,6 +20,8 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 NAME_RULE = "a letter or digit, then up to 63 letters, digits, dots, dashes or underscores"
 
+_SUFFIXES = re.compile(r"(\.(csv|tsv|txt|json|jsonl|parquet|arrow|gz|zst))+$", re.IGNORECASE)
+
 _WORDS = (
     (r"^integer", "a whole number"),
     (r"^(number|list|string|dictionary|boolean)", r"a \1"),
@@ -177,8 +179,10 @@ def core_spec(body: SpecBody, groups: Sequence[str], rows: NDArray[np.int64]) ->
 
 
 def default_name(filename: str) -> str:
-    """The model's name for a file: its stem, what is not allowed in a name made a dash; `model` if nothing is left."""
-    stem = PurePosixPath(filename.replace("\\", "/")).name.partition(".")[0]
+    """The model's name for a file: without the suffixes of its format, what is not allowed in a name made a dash;
+    `model` if nothing is left.
+    """
+    stem = _SUFFIXES.sub("", PurePosixPath(filename.replace("\\", "/")).name)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:64]
     return name or "model"
 
