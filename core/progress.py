@@ -36,8 +36,8 @@ class Checkpoint:
     """All that a run needs to go on after `round` completed rounds (0: the start is found).
 
     theta: log ARD weights, signal, bias, noise. indices: basis rows of the last round, rows of the dataset.
-    basis: where the basis vectors moved to, raw units, once they have (the round after the last); gains: those of
-    the rows they started from, None for a method that has none.
+    gains: of those rows, None for a method that has none. basis: where the basis vectors moved to, raw units, once
+    they have (the round after the last).
     """
 
     round: int
@@ -65,10 +65,6 @@ class Checkpoint:
 
 
 Listener = Callable[[Progress | Checkpoint], None]
-
-
-Moved = tuple[tuple[tuple[float, ...], ...], tuple[float | None, ...]]
-"""basis and gains of a checkpoint."""
 
 
 class Journal:
@@ -117,7 +113,14 @@ class Journal:
         if message not in self.warnings:
             self.warnings.append(message)
 
-    def save(self, theta: tuple[float, ...], indices: tuple[int, ...], moved: Moved | None = None) -> None:
+    def save(
+        self,
+        *,
+        theta: tuple[float, ...],
+        indices: tuple[int, ...],
+        gains: tuple[float | None, ...],
+        basis: tuple[tuple[float, ...], ...],
+    ) -> None:
         """A checkpoint after the current round."""
         if self._listener is not None:
             self._listener(
@@ -125,10 +128,10 @@ class Journal:
                     round=self.round,
                     theta=theta,
                     indices=indices,
+                    gains=gains,
+                    basis=basis,
                     objectives=tuple(self.objectives),
                     warnings=tuple(self.warnings),
                     seconds=dict(self.seconds),
-                    basis=() if moved is None else moved[0],
-                    gains=() if moved is None else moved[1],
                 )
             )

@@ -46,6 +46,8 @@ SETTLED = 1e-3
 """Rounds end when one lowers the objective by less than this, nats a row."""
 _STARTED, _ADAPTED = 0.1, 0.9
 _NOTHING = Selection(indices=np.empty(0, np.int64), gains=np.empty(0), reason="nothing chosen yet")
+FEW_ROWS = 10
+"""With fewer rows than this for each lengthscale a warning says that theta itself is uncertain."""
 EXPLAINS_NOTHING = 0.95
 """A model whose training residuals keep this share of the target's variance has found only noise."""
 
@@ -212,6 +214,7 @@ class _Run:
                 left_out = self._leave_one_out_scores(whole, factors)
                 bounds = self._bounds(whole, found.theta, selection)
         self._hear_warnings()
+        self._warn_of_little(selection)
         self.journal.tell(1.0)
         report = TrainReport(
             rows=len(everything),
@@ -228,6 +231,17 @@ class _Run:
         )
         moved = found.moved is not None
         return TrainResult(posterior=fitted, selection=selection, report=report, moved=moved)
+
+    def _warn_of_little(self, selection: Selection) -> None:
+        asked, found = self.spec.basis_size, len(selection.indices)
+        if asked is not None and found < asked:
+            self.journal.warn(f"only {found} of the {asked} basis vectors asked for were chosen: {selection.reason}")
+        rows = len(self.dataset.targets)
+        if rows < FEW_ROWS * (self.groups + 1):
+            self.journal.warn(
+                f"{rows} rows are few for {self.groups} column{'s' if self.groups > 1 else ''}: "
+                "the error bars are probably too narrow"
+            )
 
     def _held_out(self) -> IntArray:
         """Random rows for the report: none where fewer than two would be left on either side."""
@@ -396,7 +410,7 @@ class _Run:
         if len(places) and self._value(sample, found.theta, found.selection) < self._value(
             sample, found.theta, selection
         ):
-            selection = found.selection
+            selection = replace(found.selection, reason="the basis of the last round was better", measures=np.empty(0))
         self.journal.basis_size = len(selection.indices)
         return selection
 
@@ -408,11 +422,12 @@ class _Run:
         """A checkpoint; and what a run that goes on from it would have, to the last bit."""
         self._hear_warnings()
         theta = theta_of(found.theta)
-        moved = None
-        if found.moved is not None:
-            gains = (None if np.isnan(gain) else float(gain) for gain in found.selection.gains)
-            moved = (tuple(map(tuple, found.moved.tolist())), tuple(gains))
-        self.journal.save(tuple(theta.tolist()), tuple(found.selection.indices.tolist()), moved)
+        self.journal.save(
+            theta=tuple(theta.tolist()),
+            indices=tuple(found.selection.indices.tolist()),
+            gains=tuple(None if np.isnan(gain) else float(gain) for gain in found.selection.gains),
+            basis=() if found.moved is None else tuple(map(tuple, found.moved.tolist())),
+        )
         return replace(found, theta=self._exactly(self.journal.round, theta))
 
     def _resumed(self, saved: Checkpoint) -> _Found:

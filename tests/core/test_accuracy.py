@@ -87,12 +87,18 @@ def test_kin40k_with_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "rows", "most"), [("bank8FM", 4500, 3.6), ("cpu_small", 4500, 2.6), ("cal_housing", 10_000, 21.0)]
+    ("name", "rows", "approximation", "most"),
+    [
+        ("bank8FM", 4500, Approximation.VFE, 3.6),
+        ("cpu_small", 4500, Approximation.FITC, 2.6),
+        ("cal_housing", 10_000, Approximation.FITC, 21.0),
+    ],
 )
-def test_table_1_with_defaults(name: str, rows: int, most: float) -> None:
-    """Test NMSE in percent, one random split."""
+def test_table_1(name: str, rows: int, approximation: Approximation, most: float) -> None:
+    """Test NMSE in percent, one random split. No one objective wins: on bank8FM four test rows, nine standard
+    deviations out, make FITC's score range from 3.5 to 3.8."""
     dataset, inputs, targets = split(load(name), rows, 0)
-    found = tested(TrainSpec(basis_size=500), dataset, inputs, targets)
+    found = tested(TrainSpec(basis_size=500, approximation=approximation), dataset, inputs, targets)
     print(name, found)
     assert found.nmse is not None
     assert 100 * found.nmse <= most

@@ -61,14 +61,14 @@ def prefix_of(indices: Any) -> Selection:
 def test_prefix_measures_are_leave_one_out_by_deletion(seed: int) -> None:
     case = problem(seed, n=40, d=12)
     found = prefix_measures(case.rows, case.hyperparameters, prefix_of(case.indices))
-    oracle = [dense_measure(Method.NLGPP, case, case.indices[:k].tolist(), JITTER) for k in range(13)]
+    oracle = [dense_measure(Method.LOO_CVE, case, case.indices[:k].tolist(), JITTER) for k in range(13)]
     np.testing.assert_allclose(found, oracle, rtol=1e-9)
 
 
 def test_prefix_measures_over_blocks_and_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of 64 rows, kept or made again."""
     case = problem(3, n=150, d=4)
-    oracle = [dense_measure(Method.NLGPP, case, case.indices[:k].tolist(), JITTER) for k in (0, 1, 4)]
+    oracle = [dense_measure(Method.LOO_CVE, case, case.indices[:k].tolist(), JITTER) for k in (0, 1, 4)]
     monkeypatch.setattr(core.factors, "BLOCK_NUMBERS", 1)
     for kept in (1 << 29, 0):
         monkeypatch.setattr(core.factors, "KEPT_BYTES", kept)
@@ -174,7 +174,7 @@ def test_auto_cuts_the_others_where_leave_one_out_is_least(method: Method, gain:
     case = noisy()
     ours = chosen(case, method, None, gain=gain, max_basis_size=30, **OPTIONS)
     everything = chosen(case, method, 30, gain=gain, **OPTIONS)
-    scan = [dense_measure(Method.NLGPP, case, everything.indices[:k].tolist(), JITTER) for k in range(31)]
+    scan = [dense_measure(Method.LOO_CVE, case, everything.indices[:k].tolist(), JITTER) for k in range(31)]
     size = len(ours.indices)
     assert 0 < size < 30, "the problem has no minimum inside"
     assert size == int(np.argmin(scan))
@@ -188,10 +188,10 @@ def test_auto_cuts_the_others_where_leave_one_out_is_least(method: Method, gain:
 def test_measures_are_those_of_the_reason_where_leave_one_out_still_falls(method: Method, gain: Gain) -> None:
     """The report shows one trace for `auto`, whether or not the basis was cut."""
     case = smooth()
-    ours = chosen(case, method, None, gain=gain, max_basis_size=6, **OPTIONS)
-    scan = [dense_measure(Method.NLGPP, case, ours.indices[:k].tolist(), JITTER) for k in range(7)]
+    ours = chosen(case, method, None, gain=gain, max_basis_size=2, **OPTIONS)
+    scan = [dense_measure(Method.LOO_CVE, case, ours.indices[:k].tolist(), JITTER) for k in range(3)]
     assert "leave-one-out" in ours.reason
-    assert "still falling at 6" in ours.reason
+    assert "still falling at 2" in ours.reason
     np.testing.assert_allclose(ours.measures, scan, rtol=1e-8)
 
 
