@@ -12,6 +12,8 @@ PursuitError
 └── BrokenArtefactError         a stored model cannot be read back
 """
 
+import errno
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -66,6 +68,14 @@ class ConflictError(PursuitError):
 
 class UnavailableError(PursuitError):
     """The database or the store does not answer; trying again may help."""
+
+
+def unwritable(error: OSError) -> UnavailableError:
+    """What the server's own disk refuses, in plain words and without its paths."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return UnavailableError("the disk of the server is full")
+    cause = f": {os.strerror(error.errno)}" if error.errno else ""
+    return UnavailableError(f"the server's disk cannot be written{cause}")
 
 
 class LeaseLostError(PursuitError):

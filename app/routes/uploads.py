@@ -1,7 +1,7 @@
 """`multipart/form-data` with one table and its specification, received to disk without being held in memory."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -11,7 +11,7 @@ from anyio import to_thread
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from app.errors import InvalidRequestError, MalformedError, TooLargeError, UnavailableError
+from app.errors import InvalidRequestError, MalformedError, TooLargeError, unwritable
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
@@ -31,10 +31,17 @@ class Upload:
 
 @contextmanager
 def landing_place(directory: Path) -> Iterator[IO[bytes]]:
-    """A new file in `directory`, deleted afterwards whatever happens."""
-    directory.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile(dir=directory, prefix="upload-", suffix=".part", delete=True) as file:
+    """A new file in `directory`, deleted afterwards whatever happens. UnavailableError if it cannot be made."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        file = NamedTemporaryFile(dir=directory, prefix="upload-", suffix=".part", delete=True)  # noqa: SIM115  below
+    except OSError as error:
+        raise unwritable(error) from error
+    try:
         yield file
+    finally:
+        with suppress(OSError):  # on a full disk closing tries once more to write what could not be written
+            file.close()
 
 
 async def receive_upload(content_type: str, pieces: AsyncIterator[bytes], file: IO[bytes]) -> Upload:
@@ -71,7 +78,7 @@ def _store(file: IO[bytes], data: bytes) -> None:
         file.write(data)
         file.flush()
     except OSError as error:
-        raise UnavailableError(f"the upload cannot be stored: {error.strerror or error}") from error
+        raise unwritable(error) from error
 
 
 class _Form:

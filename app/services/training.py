@@ -20,7 +20,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from app.database import Database
-from app.errors import ConflictError
+from app.errors import ConflictError, unwritable
 from app.jobs import queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.job import Job
@@ -85,10 +85,13 @@ class Training:
             table, target=body.target, features=body.features, missing=body.missing, unseen=body.unseen
         )
         core_spec(body, schema.group_names, prepared.rows)
-        with TemporaryDirectory(dir=self.scratch) as folder:
-            file = Path(folder, "table.arrow")
-            write_prepared(file, schema, prepared)
-            stored = self.blobs.put(TABLES, ".arrow", file)
+        try:
+            with TemporaryDirectory(dir=self.scratch) as folder:
+                file = Path(folder, "table.arrow")
+                write_prepared(file, schema, prepared)
+                stored = self.blobs.put(TABLES, ".arrow", file)
+        except OSError as error:
+            raise unwritable(error) from error
         model = body.model or name
         payload = {"spec": body.model_dump(mode="json"), "table": stored, "rows": table.rows}
         with self.database.write() as connection:

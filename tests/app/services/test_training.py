@@ -1,12 +1,15 @@
 """The three sides of a training job, each by itself."""
 
+import errno
 import itertools
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.database import Database
+from app.errors import UnavailableError
 from app.jobs import queue
 from app.jobs.child import Task
 from app.jobs.job import Job
@@ -45,6 +48,24 @@ def test_submitting_leaves_nothing_behind(training: Training, tmp_path: Path) ->
     assert list(training.scratch.iterdir()) == []
     assert (view.job.kind, view.job.model, view.position) == ("train", "n", 0)
     assert [blob.key for blob in training.blobs.keys("tables")] == [view.job.payload["table"]]
+
+
+def test_without_a_place_to_write_submitting_is_unavailable(training: Training, tmp_path: Path) -> None:
+    training.scratch.rmdir()
+    with pytest.raises(UnavailableError, match="the server's disk cannot be written: N"):
+        submit(training, tmp_path, ADAPTING)
+
+
+def test_a_full_disk_makes_submitting_unavailable(
+    training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("app.services.training.write_prepared", refuse)
+    with pytest.raises(UnavailableError, match="the disk of the server is full"):
+        submit(training, tmp_path, ADAPTING)
+    assert list(training.scratch.iterdir()) == []
 
 
 def test_a_run_tells_its_progress_and_publishes(training: Training, tmp_path: Path, database: Database) -> None:
