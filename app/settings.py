@@ -45,7 +45,9 @@ class Settings(BaseSettings):
     cache_models: Positive = Field(default=64, description="Most models kept in memory by one API process.")
     cache_bytes: Positive = Field(default=1024 * MIB, description="Most memory for the models kept.")
     lease_seconds: Seconds = Field(
-        default=60.0, description="After this long without a sign of life a job is taken over."
+        default=20.0,
+        description="After this long without a sign of life a job is taken over: so long the job of a killed worker "
+        "waits. The worker shows that it lives every third of it.",
     )
     poll_seconds: Seconds = Field(default=0.5, description="How often an idle worker looks for a job.")
     log_format: Literal["text", "json"] = Field(default="text", description="Log lines for people or for machines.")
