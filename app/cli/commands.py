@@ -107,13 +107,15 @@ def train(
     with _client(url, local=local, data_dir=data_dir, workers=1) as client:
         job = client.train(file, fields)
         if not wait:
-            console.print(f"{job['id']} is {job['state']}: see `pursuit jobs {job['id']}`", highlight=False)
+            console.print(
+                f"{job['id']} is {job['state']}: see `pursuit jobs {job['id']}`", highlight=False, soft_wrap=True
+            )
             return
         try:
             job = watch(client, job["id"], console)
         except KeyboardInterrupt:
             if not local:
-                console.print(f"the server goes on: `pursuit jobs {job['id']}`", highlight=False)
+                console.print(f"the server goes on: `pursuit jobs {job['id']}`", highlight=False, soft_wrap=True)
             raise
         if job["state"] != "succeeded":
             raise showing.ended_badly(job)
@@ -184,7 +186,7 @@ def jobs(
         elif cancel:
             answer = client.cancel(job_id)
             if not as_json:
-                console.print(f"{job_id} is {answer['state']}", highlight=False)
+                console.print(f"{job_id} is {answer['state']}", highlight=False, soft_wrap=True)
         else:
             answer = client.job(job_id) if as_json or local else watch(client, job_id, console)
             if not as_json and answer["state"] in {"failed", "cancelled"}:

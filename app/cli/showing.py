@@ -2,17 +2,20 @@
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import typer
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from app.cli.client import ClientError, Json, RefusedError, UnreachableError
 
+_LEAST_WIDTH = 10
+_GAP = 3  # between two columns
 _FIGURE = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?|-|nan")
 STARTER = "start one with `pursuit serve`, name another with --url or PURSUIT_URL, or work without one with --local"
 
@@ -49,23 +52,37 @@ def number(value: object, digits: int = 4) -> str:
     return str(value) if isinstance(value, int) else f"{value:.{digits}g}"
 
 
-def grid(console: Console, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A plain table; columns of figures, and of nothing but text made of figures, to the right."""
+def grid(
+    console: Console, head: Sequence[str], rows: Iterable[Sequence[object]], *, whole: Container[str] = ()
+) -> None:
+    """A plain table; columns of figures, and of nothing but text made of figures, to the right.
+
+    Long cells are folded on a terminal, except in the columns that are to stay `whole`; into a pipe none is.
+    """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     body = [[number(cell) for cell in row] for row in rows]
+    least = natural = 0
     for position, name in enumerate(head):
         figures = all(_FIGURE.fullmatch(row[position]) for row in body)
-        table.add_column(name, justify="right" if figures else "left", overflow="fold")
+        table.add_column(name, justify="right" if figures else "left", overflow="fold", no_wrap=name in whole)
+        width = max(cell_len(cell) for cell in (name, *(row[position] for row in body)))
+        natural += width + _GAP
+        least += (width if name in whole else min(width, _LEAST_WIDTH)) + _GAP
     for row in body:
         table.add_row(*map(escape, row))
-    console.print(table)
+    needed = least if console.is_terminal else natural
+    if needed > console.width:
+        table.width = needed
+    console.print(table, crop=False)
 
 
 def report(console: Console, job: Json) -> None:
     """What a training job came to: the model's name, its scores, the warnings."""
     result: dict[str, Any] = job.get("result") or {}
     facts: dict[str, Any] = result.get("report") or {}
-    console.print(f"[bold]{escape(str(result.get('model')))}[/] version {result.get('version')}", highlight=False)
+    console.print(
+        f"[bold]{escape(str(result.get('model')))}[/] version {result.get('version')}", highlight=False, soft_wrap=True
+    )
     grid(
         console,
         ("scored on", "rows", "NMSE", "RMSE", "NLPD", "95% coverage"),
@@ -86,7 +103,7 @@ def report(console: Console, job: Json) -> None:
         ],
     )
     for warning in facts.get("warnings") or ():
-        console.print(f"[yellow]note:[/] {escape(str(warning))}", highlight=False)
+        console.print(f"[yellow]note:[/] {escape(str(warning))}", highlight=False, soft_wrap=not console.is_terminal)
 
 
 def ended_badly(job: Json) -> ClientError:
@@ -123,7 +140,7 @@ def jobs(console: Console, page: Json) -> None:
         (item["id"], item["model"], item["state"], f"{100 * fraction(item):.0f}%", item["created_at"])
         for item in page["jobs"]
     ]
-    grid(console, ("job", "model", "state", "done", "created"), rows)
+    grid(console, ("job", "model", "state", "done", "created"), rows, whole={"job", "state"})
     _more(console, page)
 
 

@@ -54,7 +54,9 @@ def _lines(client: Client, job_id: str, console: Console) -> Json:
         if where != shown:
             shown = where
             console.print(
-                f"{100 * fraction(job):3.0f}%  {_headline(job):<11}  {_detail(progress)}".rstrip(), highlight=False
+                f"{100 * fraction(job):3.0f}%  {_headline(job):<11}  {_detail(progress)}".rstrip(),
+                highlight=False,
+                soft_wrap=True,
             )
     return job
 

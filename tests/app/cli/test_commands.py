@@ -31,8 +31,8 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def pursuit(*words: str | Path, url: str = "http://127.0.0.1:9") -> Result:
-    return CliRunner().invoke(cli, [str(word) for word in words], env={"PURSUIT_URL": url, "COLUMNS": "120"})
+def pursuit(*words: str | Path, url: str = "http://127.0.0.1:9", columns: int = 120) -> Result:
+    return CliRunner().invoke(cli, [str(word) for word in words], env={"PURSUIT_URL": url, "COLUMNS": str(columns)})
 
 
 def test_train_waits_and_reports(table: Path) -> None:
@@ -50,6 +50,23 @@ def test_train_without_waiting(table: Path) -> None:
         result = pursuit("train", table, "--no-wait", url=server.url)
     assert result.exit_code == 0
     assert result.output == "job_1 is queued: see `pursuit jobs job_1`\n"
+
+
+def test_ids_are_not_broken_in_a_narrow_window(table: Path) -> None:
+    name = f"job_{'7' * 32}"
+    queued = {**job("queued"), "id": name}
+    replies = {
+        ("POST", "/train"): [Answer(body=queued, status=202)],
+        ("GET", "/jobs"): [Answer(body={"jobs": [queued]})],
+        ("DELETE", f"/jobs/{name}"): [Answer(body={**queued, "state": "cancelled"})],
+    }
+    with stub(replies) as server:
+        trained = pursuit("train", table, "--no-wait", url=server.url, columns=80)
+        listed = pursuit("jobs", url=server.url, columns=80)
+        cancelled = pursuit("jobs", name, "--cancel", url=server.url, columns=30)
+    assert trained.output == f"{name} is queued: see `pursuit jobs {name}`\n"
+    assert name in listed.output
+    assert cancelled.output == f"{name} is cancelled\n"
 
 
 def test_a_failed_job_is_exit_code_1_with_its_reason(table: Path) -> None:
