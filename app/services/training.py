@@ -17,10 +17,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 from sqlalchemy import Connection
 
 from app.database import Database
-from app.errors import ConflictError, unwritable
+from app.errors import MOST_FAULTS, ConflictError, Fault, InvalidRequestError, unwritable
 from app.jobs import queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.job import Job
@@ -40,7 +41,9 @@ from app.tables import (
     read_prepared,
     write_prepared,
 )
-from core.data import Dataset
+from core.data import Dataset, standardization
+from core.errors import InvalidDataError
+from core.hyperparameters import BoolArray, FloatArray
 from core.training import Checkpoint, Progress, TrainResult, train
 
 KIND = "train"
@@ -85,6 +88,7 @@ class Training:
             table, target=body.target, features=body.features, missing=body.missing, unseen=body.unseen
         )
         core_spec(body, schema.group_names, prepared.rows)
+        _check_spread(schema, prepared, standardize=body.standardize)
         try:
             with TemporaryDirectory(dir=self.scratch) as folder:
                 file = Path(folder, "table.arrow")
@@ -104,6 +108,35 @@ class Training:
                     "use a new key for a new request"
                 )
             return view(connection, job)
+
+
+def _check_spread(schema: Schema, prepared: Prepared, *, standardize: bool) -> None:
+    """InvalidRequestError naming the columns that `core` cannot standardize; O(n p)."""
+    inputs, targets, indicator = prepared.inputs, prepared.targets, prepared.indicator
+    if _has_spread(inputs, targets, indicator, standardize):
+        return
+    counting = np.arange(len(targets), dtype=np.float64)  # beside which only the other side can be at fault
+    names = [
+        name
+        for place, name in enumerate(schema.column_names)
+        if not _has_spread(inputs[:, [place]], counting, indicator[[place]], standardize)
+    ]
+    if not _has_spread(counting[:, np.newaxis], targets, np.zeros(1, np.bool_), standardize):
+        names.append(schema.target)
+    message = "its spread is beyond what squares of 64-bit numbers hold; give it in another unit"
+    faults = [Fault(column=name, message=message) for name in names]
+    which = "; ".join(f"column {name!r}: {message}" for name in names[:MOST_FAULTS])
+    raise InvalidRequestError(which, faults)
+
+
+def _has_spread(inputs: FloatArray, targets: FloatArray, indicator: BoolArray, standardize: bool) -> bool:
+    with np.errstate(all="ignore"):  # what overflows is what is looked for
+        try:
+            unit = standardization(Dataset(inputs=inputs, targets=targets, indicator=indicator), enabled=standardize)
+        except InvalidDataError:
+            return False
+    finite = np.isfinite([*unit.input_shift, unit.target_shift, unit.target_scale]).all()
+    return bool(finite) and not np.isnan(unit.input_scale).any()  # the scale of a constant column is infinite
 
 
 def training_handler(blobs: BlobStore, *, threads: int) -> Handler:

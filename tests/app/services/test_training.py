@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.database import Database
-from app.errors import UnavailableError
+from app.errors import InvalidRequestError, UnavailableError
 from app.jobs import queue
 from app.jobs.child import Task
 from app.jobs.job import Job
@@ -66,6 +66,38 @@ def test_a_full_disk_makes_submitting_unavailable(
     with pytest.raises(UnavailableError, match="the disk of the server is full"):
         submit(training, tmp_path, ADAPTING)
     assert list(training.scratch.iterdir()) == []
+
+
+WILD: dict[str, tuple[list[float], bool]] = {
+    "overflow": ([1e308, -1e308] * 20, True),
+    "the sum only": ([1e308, 0.0] * 20, True),
+    "squares": ([1e200, -1e200] * 20, True),
+    "underflow": ([1e-200, -1e-200] * 20, True),
+    "large but usable": ([1e90, -1e90] * 20, False),
+    "far away": ([1e15, 1e15 + 1] * 20, False),
+}
+
+
+@pytest.mark.parametrize(("cells", "wrong"), WILD.values(), ids=WILD)
+@pytest.mark.parametrize("wild", ["x", "y"])
+def test_a_spread_beyond_squares_is_refused_by_name(
+    training: Training, cells: list[float], wrong: bool, wild: str
+) -> None:
+    columns: dict[str, list[Any]] = {"c": ["a", "b", "c", "d"] * 10, "x": list(range(40)), "y": list(range(40))}
+    columns[wild] = cells
+    if not wrong:
+        assert training.submit_columns(columns, spec={}).job.model == "model"
+        return
+    with pytest.raises(InvalidRequestError, match=f"^column '{wild}': its spread is beyond") as caught:
+        training.submit_columns(columns, spec={})
+    assert [fault.column for fault in caught.value.faults] == [wild]
+    assert not list(training.blobs.keys("tables"))
+
+
+def test_without_standardization_only_what_overflows_is_refused(training: Training) -> None:
+    columns: dict[str, list[Any]] = {"x": [1e308, -1e308] * 20, "y": list(range(40))}
+    with pytest.raises(InvalidRequestError, match="column 'x'"):
+        training.submit_columns(columns, spec={"standardize": False})
 
 
 def test_a_run_tells_its_progress_and_publishes(training: Training, tmp_path: Path, database: Database) -> None:
