@@ -55,6 +55,15 @@ class Settings(BaseSettings):
         default="info", description="Least level that is logged."
     )
 
+    @field_validator("database_url")
+    @classmethod
+    def _known_database(cls, value: str | None) -> str | None:
+        if value is not None:
+            scheme, colon, _ = value.partition("://")
+            if not colon or scheme.partition("+")[0] not in {"sqlite", "postgresql", "postgres"}:
+                raise ValueError("expected a sqlite:/// or postgresql:// URL")
+        return value
+
     @field_validator("artefact_url")
     @classmethod
     def _only_files(cls, value: str | None) -> str | None:

@@ -243,8 +243,13 @@ def _settings(**given: Any) -> "Settings":
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
-        lines = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
-        raise typer.BadParameter("; ".join(lines)) from None
+        lines = []
+        for fault in error.errors():
+            field = str(fault["loc"][0])
+            name = f"PURSUIT_{field.upper()}" if given.get(field) is None else f"--{field.replace('_', '-')}"
+            lines.append(f"{name}: {fault['msg'].removeprefix('Value error, ')}")
+        typer.echo(f"error: {'; '.join(lines)}", err=True)
+        raise typer.Exit(2) from None
 
 
 def _object(text: str) -> Json:

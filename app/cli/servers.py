@@ -11,6 +11,7 @@ import signal
 import socket as sockets
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,8 +28,15 @@ _LONGEST_PAUSE = 30.0
 _HEALTHY_SECONDS = 60.0
 
 
-def run_api(settings: Settings, *, unix_socket: Path | None = None, while_stdin: bool = False) -> None:
-    """Serve the API until a signal, or until standard input ends; says where on standard output once it listens."""
+def run_api(settings: Settings) -> None:
+    """Serve the API until a signal; says where on standard output once it listens."""
+    with _listening(settings, None) as (listener, url):
+        _prepare(settings, settings.uploads, settings.artefacts)
+        _run_api(settings, listener, url)
+
+
+def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_stdin: bool = False) -> None:
+    """Serve the API on a bound socket until a signal, or until standard input ends."""
     # BLAS reads this at import: requests are small, and the cores belong to the worker's training.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import uvicorn  # noqa: PLC0415 -- clients of the command line must not pay for the server's imports
@@ -63,14 +71,14 @@ def run_api(settings: Settings, *, unix_socket: Path | None = None, while_stdin:
         signal.signal(number, stop)
     if while_stdin:
         _at_end_of_input(stop)
-    with _listening(settings, unix_socket) as (listener, url):
-        server.run(sockets=[listener])
+    server.run(sockets=[listener])
     if not server.started:
         raise SystemExit(1)
 
 
 def run_worker(settings: Settings, *, while_stdin: bool = False) -> None:
     """Work on jobs until a signal (or until standard input ends): the job in hand goes back to the queue."""
+    _prepare(settings, settings.artefacts)
     from app.log import set_up  # noqa: PLC0415
     from app.worker import run_worker as work  # noqa: PLC0415
 
@@ -85,16 +93,54 @@ def run_worker(settings: Settings, *, while_stdin: bool = False) -> None:
 
 def serve(settings: Settings, *, unix_socket: Path | None = None, while_stdin: bool = False) -> None:
     """API and `settings.workers` workers, until a signal, or until standard input ends."""
-    with _workers(settings):
-        run_api(settings, unix_socket=unix_socket, while_stdin=while_stdin)
+    with _listening(settings, unix_socket) as (listener, url):  # first: a taken port must not leave a trace
+        _prepare(settings, settings.uploads, settings.artefacts)
+        with _workers(settings):
+            _run_api(settings, listener, url, while_stdin=while_stdin)
 
 
 def migrate(settings: Settings) -> None:
     """Bring the database's schema to the newest version."""
-    from app.database import Database  # noqa: PLC0415
+    _prepare(settings, wait=False)
 
-    settings.data_dir.mkdir(parents=True, exist_ok=True)
-    Database(settings.database).migrate()
+
+def _prepare(settings: Settings, *folders: Path, wait: bool = True) -> None:
+    """Make the folders and bring the schema up to date; ends the program in one plain line when it cannot.
+
+    A database server that does not answer may come yet: unless told not to `wait`, that is left to the caller.
+    """
+    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
+
+    from app.database import Database  # noqa: PLC0415
+    from app.errors import UnavailableError  # noqa: PLC0415
+
+    try:
+        database = Database(settings.database)
+    except ValueError as error:
+        raise _refusal(f"PURSUIT_DATABASE_URL: {error}", code=2) from None
+    except ImportError as error:
+        raise _refusal(f"the database's driver cannot be loaded: {error}") from None
+    folder = settings.data_dir
+    try:
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        with database:
+            database.migrate()
+    except OSError as error:
+        raise _refusal(f"cannot write to {folder}: {error.strerror or error}") from None
+    except UnavailableError as error:
+        if database.is_sqlite or not wait:
+            raise _refusal(str(error)) from None
+    except SQLAlchemyError as error:
+        raise _refusal(f"the database cannot be used: {getattr(error, 'orig', None) or error}") from None
+
+
+def _refusal(message: str, *, code: int = 1) -> SystemExit:
+    """Say in one line on standard error why nothing starts; to be raised."""
+    print(f"error: {' '.join(message.split())}", file=sys.stderr, flush=True)
+    return SystemExit(code)
 
 
 @contextlib.contextmanager
@@ -111,10 +157,11 @@ def _listening(settings: Settings, unix_socket: Path | None) -> Iterator[tuple[s
             listener.bind((settings.host, settings.port))
             host = f"[{settings.host}]" if family == sockets.AF_INET6 else settings.host
             url = f"http://{host}:{listener.getsockname()[1]}"
+        listener.listen()  # two sockets can be bound to one port while neither listens
     except OSError as error:
         listener.close()
         where = unix_socket or f"{settings.host} port {settings.port}"
-        raise SystemExit(f"cannot listen on {where}: {error.strerror}") from None
+        raise _refusal(f"cannot listen on {where}: {error.strerror}") from None
     try:
         yield listener, url
     finally:

@@ -103,7 +103,10 @@ def _until_announced(service: Service, announced: Path) -> str:
             if line.endswith("\n") and "http://" in line:
                 return "http://" + line.partition("http://")[2].strip()
         if service.process.poll() is not None:
-            raise ServiceError(f"the service did not start:\n{service.last_lines()}")
+            last = service.last_lines()
+            if last.startswith("error: ") and "\n" not in last:  # it says plainly what is wrong
+                raise ServiceError(last.removeprefix("error: "))
+            raise ServiceError(f"the service did not start:\n{last}")
         time.sleep(0.05)
     raise ServiceError(f"the service did not come up within {_STARTING_SECONDS:.0f} s:\n{service.last_lines()}")
 

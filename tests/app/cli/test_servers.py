@@ -76,7 +76,51 @@ def test_a_port_that_is_taken_is_said_so(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         with pytest.raises(ServiceError, match=r"cannot listen on 127\.0\.0\.1 port"):
-            start(tmp_path / "data", tmp_path / "log", port=taken.getsockname()[1], workers=0)
+            start(tmp_path / "data", tmp_path / "log", port=taken.getsockname()[1], workers=1)
+    assert not (tmp_path / "data").exists()
+    assert len((tmp_path / "log").read_text().splitlines()) == 1  # no worker was started that could have logged
+
+
+def complaint(*words: object, code: int, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "app.cli", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PURSUIT_PORT": "0", **environment},
+    )
+    assert (done.returncode, done.stdout) == (code, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+COMMANDS = [("serve",), ("api",), ("worker",), ("migrate",), ("models", "--local")]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_data_directory_that_is_a_file(words: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    assert str(path) in complaint(*words, "--data-dir", path, code=1)
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_a_data_directory_that_cannot_be_written(words: tuple[str, ...]) -> None:
+    complaint(*words, "--data-dir", "/proc/pursuit", code=1)  # not even root can make it
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_wrong_settings(words: tuple[str, ...], tmp_path: Path) -> None:
+    url = complaint(*words, "--data-dir", tmp_path, code=2, PURSUIT_DATABASE_URL="mysql://x")
+    assert "PURSUIT_DATABASE_URL: expected a sqlite" in url
+    assert "PURSUIT_LEASE_SECONDS" in complaint(*words, code=2, PURSUIT_LEASE_SECONDS="soon")
+
+
+def test_a_file_that_is_not_a_database(tmp_path: Path) -> None:
+    (tmp_path / "pursuit.db").write_text("certainly not a database" * 100)
+    assert "not a database" in complaint("serve", "--data-dir", tmp_path, code=1)
 
 
 def test_a_stopped_service_answers_nobody(tmp_path: Path) -> None:
