@@ -98,23 +98,29 @@ def standardization(dataset: Dataset, *, enabled: bool = True) -> Standardizatio
     With enabled=False units stay as they are. Inputs are centred all the same, which no prediction can notice, and so
     is the target, since the prior's mean is zero.
     """
+    with np.errstate(over="ignore", invalid="ignore"):  # looked for, and refused by name
+        return _standardization(dataset, enabled)
+
+
+def _standardization(dataset: Dataset, enabled: bool) -> Standardization:
     inputs, targets = dataset.inputs, dataset.targets
     shift = inputs[0] + (inputs - inputs[0]).mean(axis=0)  # exact for a constant column, good for a huge offset
     scale = _deviation(inputs - shift)
-    scale[(inputs == inputs[0]).all(axis=0)] = np.inf
+    constant = (inputs == inputs[0]).all(axis=0)
+    scale[constant] = np.inf
+    extreme = np.flatnonzero(~constant & ~((scale > SMALLEST) & (scale < 1.0 / SMALLEST)))
     keeps_unit = dataset.indicator if enabled else np.ones(len(scale), bool)
-    scale[keeps_unit & np.isfinite(scale)] = 1.0
+    scale[keeps_unit & ~constant] = 1.0
     target_shift = float(targets[0] + (targets - targets[0]).mean())
-    target_scale = float(_deviation(targets - target_shift)) if enabled else 1.0
-    extreme = np.flatnonzero(np.isfinite(scale) & ~((scale > SMALLEST) & (scale < 1.0 / SMALLEST)))
-    if len(extreme) or not SMALLEST < target_scale < 1.0 / SMALLEST:
+    target_spread = float(_deviation(targets - target_shift))
+    if len(extreme) or not SMALLEST < target_spread < 1.0 / SMALLEST:
         where = f"input column {extreme[0]}" if len(extreme) else "the target"
         raise InvalidDataError(f"{where}: its spread is beyond what squares of doubles hold; give it in another unit")
     return Standardization(
         input_shift=frozen(shift),
         input_scale=frozen(scale),
         target_shift=target_shift,
-        target_scale=target_scale,
+        target_scale=target_spread if enabled else 1.0,
     )
 
 

@@ -151,3 +151,11 @@ def test_extreme_magnitudes_work_or_are_refused(size: float, where: str) -> None
         return
     np.testing.assert_allclose(units.inputs(dataset.inputs).std(axis=0), 1.0, rtol=1e-6)
     np.testing.assert_allclose(units.targets(dataset.targets).std(), 1.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_spread_whose_mean_overflows_is_refused(enabled: bool) -> None:
+    inputs = X.copy()
+    inputs[:, 1] = np.where(np.arange(len(X)) % 2, 1e308, -1e308)
+    with pytest.raises(InvalidDataError, match="input column 1: its spread"):
+        standardization(Dataset(inputs=inputs, targets=Y), enabled=enabled)

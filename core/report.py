@@ -1,0 +1,81 @@
+"""What a training run gives back: the posterior, the rows it came from, and what was found on the way."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from core.hyperparameters import Hyperparameters
+from core.metrics import Scores
+from core.posterior import SparsePosterior
+from core.selection.state import Selection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundsReport:
+    """Theorem 1 of Smola & Bartlett 2001 at the published hyperparameters: Qmin of the full GP is between lower and
+    upper (standardized targets). rows: of the dataset; std_lower, std_upper: bounds on the full GP's standard
+    deviation of a new target at each, in the target's unit."""
+
+    upper: float
+    lower: float
+    gap: float
+    dual_size: int
+    rows: tuple[int, ...]
+    std_lower: tuple[float, ...]
+    std_upper: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainReport:
+    """What a run found. hyperparameters in standardized units; objectives: phi per round, in nats.
+
+    holdout: scores of rows that this theta and basis never saw, None where none were held out; leave_one_out: of the
+    published model, closed form; measures: what the method minimises, for 0, 1, .. basis vectors, where it was
+    followed; seconds by phase; warnings in plain words.
+    """
+
+    rows: int
+    basis_size: int
+    hyperparameters: Hyperparameters
+    objectives: tuple[float, ...]
+    holdout: Scores | None
+    leave_one_out: Scores
+    stop_reason: str
+    measures: tuple[float, ...]
+    bounds: BoundsReport | None
+    seconds: dict[str, float]
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers, text, lists and dictionaries."""
+        hyperparameters = self.hyperparameters
+        return {
+            "rows": self.rows,
+            "basis_size": self.basis_size,
+            "hyperparameters": {
+                "lengthscales": hyperparameters.lengthscales.tolist(),
+                "signal_variance": hyperparameters.signal_variance,
+                "bias_variance": hyperparameters.bias_variance,
+                "noise_variance": hyperparameters.noise_variance,
+            },
+            "objectives": list(self.objectives),
+            "holdout": None if self.holdout is None else asdict(self.holdout),
+            "leave_one_out": asdict(self.leave_one_out),
+            "stop_reason": self.stop_reason,
+            "measures": list(self.measures),
+            "bounds": None if self.bounds is None else asdict(self.bounds),
+            "seconds": dict(self.seconds),
+            "warnings": list(self.warnings),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainResult:
+    """The published posterior, its basis (rows of the dataset, in the order chosen) and the report.
+
+    moved: the basis vectors are rows no longer; the selection is where each started.
+    """
+
+    posterior: SparsePosterior
+    selection: Selection
+    report: TrainReport
+    moved: bool
