@@ -2,8 +2,8 @@
 
     1. hold some rows out for the report
     2. start: theta from a full GP on a few hundred random rows
-    3. rounds (Keerthi & Chu 2005, sec. 4): choose a basis at theta, then move theta with the basis held fixed, until
-       that settles
+    3. rounds (Keerthi & Chu 2005, sec. 4): choose a basis at theta, then move theta with the basis held fixed; the
+       best pair is kept, and rounds end when it settles
     4. if asked: choose a basis at the last theta, then move theta and the basis vectors together
     5. choose a basis at the last theta unless it has moved, fit, score the held-out rows
     6. the same with all rows, as candidates and to fit on: the model that is published
@@ -42,8 +42,8 @@ from core.spec import Approximation, TrainSpec
 SCREEN_ROWS, SCREEN_STEPS, SCREEN_REACHES = 500, 30, (1.0, 0.5)
 """The start: so many rows, evaluations, and lengthscales (in sqrt(columns) standard deviations) to start from."""
 POLISH_ROWS, POLISH_STEPS = 1000, 20
-SETTLED = 1e-3
-"""Rounds end when one lowers the objective by less than this, nats a row."""
+SETTLED, MISSES = 1e-3, 2
+"""Rounds end when so many in a row lower the objective by less than this, nats a row."""
 _STARTED, _ADAPTED = 0.1, 0.9
 _NOTHING = Selection(indices=np.empty(0, np.int64), gains=np.empty(0), reason="nothing chosen yet")
 FEW_ROWS = 10
@@ -212,7 +212,8 @@ class _Run:
     def _round(self, sample: _Sample, bounds: Box, found: _Found) -> _Found:
         """Choose a basis at theta, then move theta with the basis held fixed.
 
-        A move that hardly lowers the objective is the last.
+        The pair of theta and basis with the lowest objective is kept: a new basis at a better theta may be a worse
+        pair, and a random pool a lucky one.
         """
         number, steps = self.journal.round, self.spec.adaptation.steps if self.spec.adaptation else 0
         share = self.adapting / self.rounds
@@ -222,19 +223,23 @@ class _Run:
             Z = sample.rows.X[np.searchsorted(sample.numbers, selection.indices)]
         with self.journal.phase(Phase.ADAPTING, begin + 0.2 * share):
             count = self._counter(begin + 0.2 * share, 0.8 * share, steps)
-            values: list[float] = []
 
             def objective(candidate: Hyperparameters) -> tuple[float, FloatArray]:
                 value, gradient = nlml_and_gradient(sample.rows, Z, candidate, self.scheme)
-                values.append(value)
                 count(value)
                 return value, gradient
 
             theta, value = descend(objective, found.theta, bounds, steps)
-        if values[0] - value < SETTLED * len(sample.rows):
+        better = not self.journal.objectives or value < self.journal.objectives[-1]
+        self.journal.objectives.append(value if better else self.journal.objectives[-1])
+        if self._settled(len(sample.rows)):
             self.journal.round = self.rounds - 1
-        self.journal.objectives.append(value)
-        return _Found(theta=theta, selection=selection)
+        return _Found(theta=theta, selection=selection) if better else found
+
+    def _settled(self, rows: int) -> bool:
+        """Whether the last MISSES rounds together lowered the objective by next to nothing."""
+        objectives = self.journal.objectives
+        return len(objectives) > MISSES and objectives[-1 - MISSES] - objectives[-1] < SETTLED * rows
 
     def _refine(self, sample: _Sample, found: _Found) -> _Found:
         """Move theta and the basis vectors together, if that was asked for and is not done yet."""
@@ -242,7 +247,7 @@ class _Run:
             return found
         begin, share, steps = _STARTED + self.adapting, _ADAPTED - _STARTED - self.adapting, self.spec.refinement.steps
         with self.journal.phase(Phase.SELECTING, begin):
-            selection = self._select(sample, found, _Stage.REFINE)
+            selection = self._better_selection(sample, found, _Stage.REFINE)
         with self.journal.phase(Phase.REFINING, begin + 0.1 * share):
             Z = sample.rows.X[np.searchsorted(sample.numbers, selection.indices)]
             count = self._counter(begin + 0.1 * share, 0.9 * share, steps)
@@ -319,7 +324,7 @@ class _Run:
         if found.moved is not None:
             Z = sample.standardization.inputs(found.moved)
             return found.selection, factorise(sample.rows, Z, found.theta, self.scheme)
-        selection = self._select(sample, found, stage)
+        selection = self._better_selection(sample, found, stage)
         Z = sample.rows.X[np.searchsorted(sample.numbers, selection.indices)]
         return selection, factorise(sample.rows, Z, found.theta, self.scheme)
 
@@ -328,18 +333,19 @@ class _Run:
         return posterior(factors, self.spec.approximation, basis, self.dataset.groups, sample.standardization)
 
     def _select(self, sample: _Sample, found: _Found, stage: int) -> Selection:
-        """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset.
-
-        Where the objective says that the last one was better it stays, so that rounds cannot make things worse.
-        """
+        """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset."""
         places = np.searchsorted(sample.numbers, found.selection.indices)
         selection = select(sample.rows, found.theta, self.spec, self._random(stage), places)
-        selection = replace(selection, indices=sample.numbers[selection.indices])
-        if len(places) and self._value(sample, found.theta, found.selection) < self._value(
-            sample, found.theta, selection
-        ):
-            selection = replace(found.selection, reason="the basis of the last round was better", measures=np.empty(0))
         self.journal.basis_size = len(selection.indices)
+        return replace(selection, indices=sample.numbers[selection.indices])
+
+    def _better_selection(self, sample: _Sample, found: _Found, stage: int) -> Selection:
+        """The same, or the last basis where the objective says that it is the better one."""
+        selection = self._select(sample, found, stage)
+        last = found.selection
+        if len(last.indices) and self._value(sample, found.theta, last) < self._value(sample, found.theta, selection):
+            self.journal.basis_size = len(last.indices)
+            return replace(last, reason="the basis of the best round is better than a new one", measures=np.empty(0))
         return selection
 
     def _value(self, sample: _Sample, theta: Hyperparameters, selection: Selection) -> float:
