@@ -36,7 +36,7 @@ def split(table: FloatArray, rows: int, seed: int | None) -> tuple[Dataset, Floa
     return Dataset(inputs=learn[:, :-1], targets=learn[:, -1]), test[:, :-1], test[:, -1]
 
 
-def tested(spec: TrainSpec, dataset: Dataset, inputs: FloatArray, targets: FloatArray) -> Scores:
+def scores_of(spec: TrainSpec, dataset: Dataset, inputs: FloatArray, targets: FloatArray) -> Scores:
     found = predict(train(dataset, spec).posterior, inputs)
     return scores(targets, found.mean, found.target_variance)
 
@@ -71,14 +71,14 @@ def test_kin40k_with_theta_of_a_full_process(method: Method, basis_size: int, mo
             holdout=0.0,
             seed=seed,
         )
-        nmse.append(tested(spec, dataset, inputs, targets).nmse)
+        nmse.append(scores_of(spec, dataset, inputs, targets).nmse)
     print(method, basis_size, nmse)
     assert np.mean(np.array(nmse, dtype=float)) <= most
 
 
 def test_kin40k_with_defaults() -> None:
     dataset, inputs, targets = split(load("kin40k"), 10_000, None)
-    found = tested(TrainSpec(basis_size=500), dataset, inputs, targets)
+    found = scores_of(TrainSpec(basis_size=500), dataset, inputs, targets)
     print(found)
     assert found.nmse is not None
     assert found.nmse <= 0.062
@@ -98,7 +98,7 @@ def test_table_1(name: str, rows: int, approximation: Approximation, most: float
     """Test NMSE in percent, one random split. No one objective wins: on bank8FM four test rows, nine standard
     deviations out, make FITC's score range from 3.5 to 3.8."""
     dataset, inputs, targets = split(load(name), rows, 0)
-    found = tested(TrainSpec(basis_size=500, approximation=approximation), dataset, inputs, targets)
+    found = scores_of(TrainSpec(basis_size=500, approximation=approximation), dataset, inputs, targets)
     print(name, found)
     assert found.nmse is not None
     assert 100 * found.nmse <= most
