@@ -172,8 +172,7 @@ def test_resumed_run_ends_with_the_same_bits(method: Method, approximation: Appr
     dataset = table(4)
     whole, checkpoints = checkpoints_of(dataset, spec)
     rounds = [checkpoint.round for checkpoint in checkpoints]
-    assert (rounds[0], rounds[-1]) == (0, 3)
-    assert rounds == sorted(set(rounds))
+    assert rounds == [0, 1, 2, 3]
     for checkpoint in checkpoints:
         same_bits(train(dataset, spec, resume=checkpoint), whole)
 
@@ -283,7 +282,7 @@ def test_report_is_json_with_seconds_for_every_phase() -> None:
     assert set(report["seconds"]) == set(Phase) - {Phase.REFINING}
     assert all(value >= 0 for value in report["seconds"].values())
     assert len(report["hyperparameters"]["lengthscales"]) == 3
-    assert 1 <= len(report["objectives"]) <= 2  # none for a round that was undone
+    assert len(report["objectives"]) == 2
 
 
 def test_a_listener_that_fails_stops_the_run() -> None:

@@ -113,8 +113,7 @@ def test_a_run_tells_its_progress_and_publishes(training: Training, tmp_path: Pa
     assert phases[-1] == "publishing"
     assert {"starting", "selecting", "adapting", "fitting", "evaluating"} <= set(phases)
     rounds = [checkpoint["round"] for checkpoint in heard.checkpoints]
-    assert rounds == sorted(set(rounds))
-    assert (rounds[0], rounds[-1]) == (0, 3)
+    assert rounds == [0, 1, 2, 3]
     with database.write() as connection:
         claimed = queue.claim(connection, worker="w", lease_seconds=9)
         assert claimed is not None
