@@ -20,11 +20,15 @@ from tests.benchmarks.sets import conditions, load
 
 SETS = ("kin40k", "bank8FM", "bank32nh", "cpu_small", "cpu_act", "cal_housing", "house_8L", "house_16H")
 SETTINGS = (
-    ("fitc", Approximation.FITC, 0),
-    ("fitc, moved", Approximation.FITC, 60),
-    ("pep 0.5", Approximation.PEP, 0),
-    ("pep 0.5, moved", Approximation.PEP, 60),
+    ("vfe", Approximation.VFE, 0.5, 0),
+    ("fitc", Approximation.FITC, 0.5, 0),
+    ("fitc, moved", Approximation.FITC, 0.5, 60),
+    ("pep 0.5", Approximation.PEP, 0.5, 0),
+    ("pep 0.5, moved", Approximation.PEP, 0.5, 60),
+    ("pep 0.7", Approximation.PEP, 0.7, 0),
+    ("pep 0.7, moved", Approximation.PEP, 0.7, 60),
 )
+"""Label, approximation, its power (read by pep alone), evaluations of refinement."""
 
 
 def main(names: tuple[str, ...]) -> None:
@@ -36,9 +40,9 @@ def main(names: tuple[str, ...]) -> None:
         split = load(name)
         dataset = Dataset(inputs=split.train[:, :-1], targets=split.train[:, -1])
         unit = float(np.log(np.std(split.test[:, -1])))
-        for label, approximation, steps in SETTINGS:
+        for label, approximation, power, steps in SETTINGS:
             refinement = Refinement(steps=steps) if steps else None
-            spec = TrainSpec(basis_size=500, approximation=approximation, refinement=refinement)
+            spec = TrainSpec(basis_size=500, approximation=approximation, power=power, refinement=refinement)
             begin = time.perf_counter()
             result = train(dataset, spec, workers=2)
             seconds = time.perf_counter() - begin
