@@ -2,6 +2,7 @@
 
 CoreError
 ├── InvalidSpecError            a field of the specification has an impossible value
+├── UnsupportedLevelError       a level of an interval that the calibration's scores say nothing about
 ├── InvalidDataError            the table cannot be learned from
 │   ├── TooFewRowsError
 │   ├── ConstantTargetError
@@ -21,6 +22,18 @@ class InvalidSpecError(CoreError):
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
         self.field = field
+
+
+class UnsupportedLevelError(CoreError):
+    """An interval, or a quantile, further out than the scores of the calibration reach."""
+
+    def __init__(self, level: float, most: float, rows: int) -> None:
+        super().__init__(
+            f"the error bars were calibrated on {rows} rows, which say nothing of an interval of level {level:.6g}; "
+            f"the largest they support is {most:.6g}"
+        )
+        self.level = level
+        self.most = most
 
 
 class InvalidDataError(CoreError):

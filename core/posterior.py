@@ -8,7 +8,7 @@ SoR has l'B^-1 l alone: the same with F = L^-T U diag(sqrt(1 / (lam + 1))), adde
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -83,6 +83,15 @@ class SparsePosterior:
             input_scale=self.input_scale,
             target_shift=self.target_shift,
             target_scale=self.target_scale,
+        )
+
+    def scaled(self, latent_scale: float, noise_scale: float) -> Self:
+        """The same with its latent variance and its noise multiplied (`core.calibration`)."""
+        return replace(
+            self,
+            R=self.R * np.sqrt(latent_scale),
+            variance_base=self.variance_base * latent_scale,
+            noise_variance=self.noise_variance * noise_scale,
         )
 
     def arrays(self) -> dict[str, FloatArray]:

@@ -45,6 +45,7 @@ class Predictor:
             self._standardization.inputs(posterior.basis), self._weights, posterior.signal_variance
         )
         self._R = np.asfortranarray(posterior.R)
+        self._farthest = self._latent(np.full((len(posterior.basis), ROW_UNIT), posterior.bias_variance))[0]
 
     @property
     def columns(self) -> int:
@@ -62,11 +63,7 @@ class Predictor:
             k = self._kernel(inputs[place])
             rows = place.stop - place.start
             mean[place] = self._mean(k)[:rows]
-            product = np.asarray(blas.dtrmm(1.0, self._R, k.T, side=1, trans_a=1, overwrite_b=1)).T
-            latent[place] = np.einsum("km,km->m", product, product)[:rows]
-        latent *= self.posterior.variance_sign
-        latent += self.posterior.variance_base
-        np.maximum(latent, 0.0, out=latent)
+            latent[place] = self._latent(k)[:rows]
         unit = self.posterior.target_scale**2
         return Prediction(
             mean=self._raw(mean),
@@ -81,6 +78,24 @@ class Predictor:
         for place in _blocks(len(inputs)):
             mean[place] = self._mean(self._kernel(inputs[place]))[: place.stop - place.start]
         return self._raw(mean)
+
+    def support(self, latent_variance: FloatArray) -> FloatArray:
+        """The share of the variance far from all data that is left, from 0 to 1, of `predict`'s latent variances.
+
+        nan for SoR, whose prior has no variance outside the span of its basis.
+        """
+        unit = self.posterior.target_scale**2
+        if self.posterior.variance_sign > 0.0:
+            return np.full(len(latent_variance), np.nan)
+        return np.asarray(np.clip(latent_variance / (self._farthest * unit), 0.0, 1.0))
+
+    def _latent(self, k: FloatArray) -> FloatArray:
+        """Latent variance (m,), standardized, of a block of kernel values (d, m), which is spent."""
+        product = np.asarray(blas.dtrmm(1.0, self._R, k.T, side=1, trans_a=1, overwrite_b=1)).T
+        latent = np.einsum("km,km->m", product, product)
+        latent *= self.posterior.variance_sign
+        latent += self.posterior.variance_base
+        return np.asarray(np.maximum(latent, 0.0, out=latent))
 
     def _checked(self, inputs: FloatArray) -> FloatArray:
         inputs = np.asarray(inputs, dtype=np.float64)

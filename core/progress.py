@@ -16,6 +16,7 @@ class Phase(StrEnum):
     ADAPTING = "adapting"
     REFINING = "refining"
     FITTING = "fitting"
+    CALIBRATING = "calibrating"
     EVALUATING = "evaluating"
 
 

@@ -4,8 +4,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
+from core.calibration import Intervals
 from core.errors import InvalidSpecError
 from core.hyperparameters import Hyperparameters
+from core.transforms import TargetTransform
 
 Name = TypeVar("Name", bound=StrEnum)
 
@@ -37,6 +39,22 @@ class Gain(StrEnum):
     NLML = "nlml"
     VFE = "vfe"
     VARIANCE = "variance"
+
+
+class Calibrate(StrEnum):
+    """How rows are left out to calibrate the error bars."""
+
+    AUTO = "auto"
+    LOO = "loo"
+    CROSS_FIT = "cross-fit"
+
+
+class Noise(StrEnum):
+    """Whether the noise may vary with the inputs. AUTO: wherever error bars are calibrated, which it needs."""
+
+    AUTO = "auto"
+    CONSTANT = "constant"
+    INPUT_DEPENDENT = "input-dependent"
 
 
 class Approximation(StrEnum):
@@ -89,6 +107,7 @@ class TrainSpec:
     power: only read by `pep`, 0 < power <= 1. adaptation: None keeps `start` (or the heuristic) fixed.
     candidates: kappa, fresh candidates a step. cache_size: c of `dmax`, default max(d, 500). pool_size: P of
     `batch`, default max(4 d, 1000). holdout: share of rows that the report's scores are measured on.
+    calibrate: None leaves the error bars as the Gaussian process gives them.
     """
 
     method: Method = Method.BATCH
@@ -105,6 +124,10 @@ class TrainSpec:
     pool_size: int | None = None
     gap_tolerance: float = 0.025
     bounds: BoundsRequest | None = None
+    calibrate: Calibrate | None = Calibrate.AUTO
+    intervals: Intervals = Intervals.SYMMETRIC
+    target_transform: TargetTransform = TargetTransform.NONE
+    noise: Noise = Noise.AUTO
     standardize: bool = True
     holdout: float = 0.1
     seed: int = 0
@@ -113,6 +136,12 @@ class TrainSpec:
         object.__setattr__(self, "method", _member(Method, "method", self.method))
         object.__setattr__(self, "gain", _member(Gain, "gain", self.gain))
         object.__setattr__(self, "approximation", _member(Approximation, "approximation", self.approximation))
+        object.__setattr__(self, "intervals", _member(Intervals, "intervals", self.intervals))
+        transform = _member(TargetTransform, "target_transform", self.target_transform)
+        object.__setattr__(self, "target_transform", transform)
+        object.__setattr__(self, "noise", _member(Noise, "noise", self.noise))
+        if self.calibrate is not None:
+            object.__setattr__(self, "calibrate", _member(Calibrate, "calibrate", self.calibrate))
         _at_least("max_basis_size", self.max_basis_size, 1)
         _at_least("candidates", self.candidates, 1)
         for name in ("basis_size", "cache_size", "pool_size"):
@@ -130,7 +159,10 @@ class TrainSpec:
             raise InvalidSpecError(
                 "refine", f"{self.approximation} has no term that holds moving basis vectors; use vfe, fitc or pep"
             )
-
+        if self.calibrate is None and self.noise is Noise.INPUT_DEPENDENT:
+            raise InvalidSpecError(
+                "noise", "input-dependent noise is learnt from left-out rows: not with calibrate off"
+            )
         if self.refinement is not None and self.bounds is not None:
             raise InvalidSpecError("bounds", "they hold for basis vectors that are rows, not with `refine`")
 

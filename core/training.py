@@ -5,8 +5,9 @@
     3. rounds (Keerthi & Chu 2005, sec. 4): choose a basis at theta, then move theta with the basis held fixed; the
        best pair is kept, and rounds end when it settles
     4. if asked: choose a basis at the last theta, then move theta and the basis vectors together
-    5. choose a basis at the last theta unless it has moved, fit, score the held-out rows
-    6. the same with all rows, as candidates and to fit on: the model that is published
+    5. choose a basis at the last theta unless it has moved, fit, calibrate the error bars (`core.evaluation`), score
+       the held-out rows
+    6. choose and fit with all rows, with the same calibration: the model that is published
 
 A run can be cut off anywhere and go on from its last checkpoint with the same numbers: every random draw comes from a
 generator of its own, seeded by the seed and the stage.
@@ -14,30 +15,31 @@ generator of its own, seeded by the seed and the stage.
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 
 import numpy as np
 
 from core.adaptation import Box, box, descend, heuristic, hyperparameters_of, theta_of
-from core.bounds import bounds_of
-from core.data import Dataset, Standardization, standardization
+from core.data import Dataset
 from core.errors import InvalidSpecError
+from core.evaluation import Calibrated, Fit, bounds_report, calibrated, calibrated_by, leave_one_out_predictive
 from core.exact import exact_nlml_and_gradient
-from core.factors import Factors, Rows, Scheme, factorise, scheme
+from core.factors import Rows, Scheme, factorise, scheme
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.likelihood import nlml, nlml_and_gradient
-from core.loo import leave_one_out
 from core.metrics import Scores, scores
+from core.model import Model, ModelPredictor
 from core.parallel import each
-from core.posterior import SparsePosterior, posterior
-from core.prediction import predict
+from core.posterior import posterior
 from core.progress import Checkpoint, Journal, Listener, Phase, Progress
 from core.refinement import refine
-from core.report import BoundsReport, TrainReport, TrainResult
+from core.report import CalibrationReport, TrainReport, TrainResult
+from core.sample import Found, Sample
 from core.selection.greedy import select
 from core.selection.state import Selection
 from core.spec import Approximation, TrainSpec
+from core.transforms import transform_of
 
 SCREEN_ROWS, SCREEN_STEPS, SCREEN_REACHES = 500, 30, (1.0, 0.5)
 """The start: so many rows, evaluations, and lengthscales (in sqrt(columns) standard deviations) to start from."""
@@ -48,6 +50,8 @@ _STARTED, _ADAPTED = 0.1, 0.9
 _NOTHING = Selection(indices=np.empty(0, np.int64), gains=np.empty(0), reason="nothing chosen yet")
 FEW_ROWS = 10
 """With fewer rows than this for each lengthscale a warning says that theta itself is uncertain."""
+LEAST_HELD_OUT = 50
+"""Held-out rows, after the report has its half, that can calibrate a basis that moved."""
 EXPLAINS_NOTHING = 0.95
 """A model whose training residuals keep this share of the target's variance has found only noise."""
 
@@ -60,26 +64,8 @@ class _Stage(IntEnum):
     EVALUATE = 2
     PUBLISH = 3
     REFINE = 4
-    ROUND = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Found:
-    """What the rounds found: theta, the last basis as rows of the dataset, and where it moved to (d, p) in raw units,
-    None where it did not."""
-
-    theta: Hyperparameters
-    selection: Selection
-    moved: FloatArray | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Sample:
-    """Some rows of the dataset, standardized by their own mean and spread. numbers: their row numbers (n,)."""
-
-    numbers: IntArray
-    rows: Rows
-    standardization: Standardization
+    CALIBRATE = 5
+    ROUND = 6
 
 
 def train(
@@ -107,7 +93,7 @@ class _Run:
     def __init__(
         self, dataset: Dataset, spec: TrainSpec, journal: Journal, resume: Checkpoint | None, workers: int
     ) -> None:
-        self.dataset = dataset
+        self.raw_targets = dataset.targets
         self.spec = spec
         self.journal = journal
         self.resume = resume
@@ -125,40 +111,57 @@ class _Run:
         self.adapting = _share_of_rounds(spec) * (_ADAPTED - _STARTED)
         self.scheme: Scheme = scheme(spec.approximation, spec.power)
         self.full_prior = spec.approximation is not Approximation.SOR
+        self.held_out = self._held_out()
+        self.transform = transform_of(spec.target_transform, dataset.targets)
+        self.dataset = replace(dataset, targets=self.transform.forward(dataset.targets))
 
     def result(self) -> TrainResult:
-        everything = np.arange(len(self.dataset.targets))
-        held_out = self._held_out()
-        learning = self._sample(np.setdiff1d(everything, held_out))
+        everything = np.arange(len(self.raw_targets))
+        learning = self._sample(np.setdiff1d(everything, self.held_out))
+        whole = self._sample(everything) if len(self.held_out) else learning
         with warnings.catch_warnings(record=True) as self.caught:
             warnings.simplefilter("always", RuntimeWarning)
             found = self._refine(learning, self._adapt(learning))
-            holdout = self._holdout_scores(learning, found, held_out)
-            whole = self._sample(everything) if len(held_out) else learning
+            read, holdout = Calibrated(), None
+            if len(self.held_out):
+                with self.journal.phase(Phase.EVALUATING, _ADAPTED):
+                    fit = self._fit(learning, found, _Stage.EVALUATE)
+                read = self._calibrate(fit)
+                with self.journal.phase(Phase.EVALUATING, 0.95):
+                    holdout = self._holdout_scores(fit, read)
             with self.journal.phase(Phase.FITTING, 0.95):
-                selection, factors = self._fit(whole, found, _Stage.PUBLISH)
-                fitted = self._posterior(whole, found, selection, factors)
+                fit = self._fit(whole, found, _Stage.PUBLISH)
+            if not len(self.held_out):
+                read = self._calibrate(fit)
             with self.journal.phase(Phase.EVALUATING, 0.98):
-                left_out = self._leave_one_out_scores(whole, factors)
-                bounds = self._bounds(whole, found.theta, selection)
+                model = self._model(fit, read)
+                left_out = self._leave_one_out_scores(fit, read)
+                bounds = None if self.spec.bounds is None else bounds_report(fit, self.spec.bounds.rows)
         self._hear_warnings()
-        self._warn_of_little(selection)
+        self._warn_of_little(fit.selection)
         self.journal.tell(1.0)
         report = TrainReport(
             rows=len(everything),
-            basis_size=len(selection.indices),
-            hyperparameters=factors.hyperparameters,
+            basis_size=len(fit.selection.indices),
+            hyperparameters=fit.factors.hyperparameters,
             objectives=tuple(self.journal.objectives),
             holdout=holdout,
             leave_one_out=left_out,
-            stop_reason=selection.reason,
-            measures=tuple(selection.measures.tolist()),
+            calibration=CalibrationReport(
+                by=read.by,
+                rows=read.calibration.rows,
+                latent_scale=read.calibration.latent_scale,
+                noise_scale=read.calibration.noise_scale,
+                most_level=read.calibration.most_level,
+                noise_gain=None if read.noise is None else read.noise.gain,
+            ),
+            stop_reason=fit.selection.reason,
+            measures=tuple(fit.selection.measures.tolist()),
             bounds=bounds,
             seconds=dict(self.journal.seconds),
             warnings=tuple(self.journal.warnings),
         )
-        moved = found.moved is not None
-        return TrainResult(posterior=fitted, selection=selection, report=report, moved=moved)
+        return TrainResult(model=model, selection=fit.selection, report=report, moved=found.moved is not None)
 
     def _warn_of_little(self, selection: Selection) -> None:
         asked, found = self.spec.basis_size, len(selection.indices)
@@ -173,28 +176,20 @@ class _Run:
 
     def _held_out(self) -> IntArray:
         """Random rows for the report: none where fewer than two would be left on either side."""
-        rows = len(self.dataset.targets)
+        rows = len(self.raw_targets)
         count = int(rows * self.spec.holdout)
         if count < 2 or rows - count < 2:
             return np.empty(0, np.int64)
         order = self._random(_Stage.HOLDOUT).permutation(rows)
-        rest = self.dataset.targets[order[count:]]
+        rest = self.raw_targets[order[count:]]
         if rest.min() == rest.max():
             return np.empty(0, np.int64)
         return np.sort(order[:count])
 
-    def _sample(self, numbers: IntArray) -> _Sample:
-        dataset = self.dataset.take(numbers)
-        unit = standardization(dataset, enabled=self.spec.standardize)
-        rows = Rows(
-            X=unit.inputs(dataset.inputs),
-            y=unit.targets(dataset.targets),
-            groups=dataset.groups,
-            workers=self.workers,
-        )
-        return _Sample(numbers=numbers, rows=rows, standardization=unit)
+    def _sample(self, numbers: IntArray) -> Sample:
+        return Sample.of(self.dataset, numbers, standardize=self.spec.standardize, workers=self.workers)
 
-    def _adapt(self, sample: _Sample) -> _Found:
+    def _adapt(self, sample: Sample) -> Found:
         """The rounds."""
         bounds = box(sample.rows)
         if self.resume is not None:
@@ -202,14 +197,14 @@ class _Run:
         else:
             with self.journal.phase(Phase.STARTING, 0.0):
                 theta = self._start(sample.rows, bounds)
-            found = self._save(_Found(theta=theta, selection=_NOTHING))
+            found = self._save(Found(theta=theta, selection=_NOTHING))
         while self.journal.round < self.rounds:
             found = self._round(sample, bounds, found)
             self.journal.round += 1
             found = self._save(found)
         return found
 
-    def _round(self, sample: _Sample, bounds: Box, found: _Found) -> _Found:
+    def _round(self, sample: Sample, bounds: Box, found: Found) -> Found:
         """Choose a basis at theta, then move theta with the basis held fixed.
 
         The pair of theta and basis with the lowest objective is kept: a new basis at a better theta may be a worse
@@ -220,7 +215,7 @@ class _Run:
         begin = _STARTED + share * number
         with self.journal.phase(Phase.SELECTING, begin):
             selection = self._select(sample, found, _Stage.ROUND + number)
-            Z = sample.rows.X[np.searchsorted(sample.numbers, selection.indices)]
+            Z = sample.basis(selection)
         with self.journal.phase(Phase.ADAPTING, begin + 0.2 * share):
             count = self._counter(begin + 0.2 * share, 0.8 * share, steps)
 
@@ -234,14 +229,14 @@ class _Run:
         self.journal.objectives.append(value if better else self.journal.objectives[-1])
         if self._settled(len(sample.rows)):
             self.journal.round = self.rounds - 1
-        return _Found(theta=theta, selection=selection) if better else found
+        return Found(theta=theta, selection=selection) if better else found
 
     def _settled(self, rows: int) -> bool:
         """Whether the last MISSES rounds together lowered the objective by next to nothing."""
         objectives = self.journal.objectives
         return len(objectives) > MISSES and objectives[-1 - MISSES] - objectives[-1] < SETTLED * rows
 
-    def _refine(self, sample: _Sample, found: _Found) -> _Found:
+    def _refine(self, sample: Sample, found: Found) -> Found:
         """Move theta and the basis vectors together, if that was asked for and is not done yet."""
         if self.spec.refinement is None or found.moved is not None:
             return found
@@ -249,12 +244,12 @@ class _Run:
         with self.journal.phase(Phase.SELECTING, begin):
             selection = self._better_selection(sample, found, _Stage.REFINE)
         with self.journal.phase(Phase.REFINING, begin + 0.1 * share):
-            Z = sample.rows.X[np.searchsorted(sample.numbers, selection.indices)]
+            Z = sample.basis(selection)
             count = self._counter(begin + 0.1 * share, 0.9 * share, steps)
             Z, theta, _ = refine(sample.rows, Z, found.theta, self.scheme, box(sample.rows), steps, count)
         self.journal.round += 1
         moved = sample.standardization.raw_inputs(Z)
-        return self._save(_Found(theta=theta, selection=selection, moved=moved))
+        return self._save(Found(theta=theta, selection=selection, moved=moved))
 
     def _counter(self, begin: float, share: float, steps: int) -> Callable[[float], None]:
         """Hears the objective of each evaluation, and tells how far the phase is."""
@@ -283,63 +278,66 @@ class _Run:
         best = min(tried, key=lambda outcome: outcome[1])[0]
         return descend(lambda candidate: exact_nlml_and_gradient(polish, candidate), best, bounds, POLISH_STEPS)[0]
 
-    def _holdout_scores(self, sample: _Sample, found: _Found, held_out: IntArray) -> Scores | None:
-        if not len(held_out):
-            return None
-        with self.journal.phase(Phase.EVALUATING, _ADAPTED):
-            selection, factors = self._fit(sample, found, _Stage.EVALUATE)
-            predicted = predict(self._posterior(sample, found, selection, factors), self.dataset.inputs[held_out])
-            return scores(self.dataset.targets[held_out], predicted.mean, predicted.target_variance)
+    def _calibrate(self, fit: Fit) -> Calibrated:
+        """By left-out rows; a basis that moved by half of the held-out ones, which the report then does without."""
+        seed = (self.spec.seed, _Stage.CALIBRATE)
+        moved = fit.found.moved is not None and self.spec.calibrate is not None
+        with self.journal.phase(Phase.CALIBRATING, 0.92):
+            half = self.held_out[::2]
+            if moved and len(half) >= LEAST_HELD_OUT:
+                self.held_out = self.held_out[1::2]
+                return calibrated_by(fit, self.dataset.take(half), self.spec, seed)
+            if moved:
+                self.journal.warn(
+                    f"{len(half)} held-out rows are too few to calibrate basis vectors that moved: "
+                    "the error bars are probably too narrow"
+                )
+            return calibrated(fit, self.spec, seed)
 
-    def _bounds(self, sample: _Sample, theta: Hyperparameters, selection: Selection) -> BoundsReport | None:
-        asked = self.spec.bounds
-        if asked is None:
-            return None
-        places = np.array(asked.rows, np.int64)
-        found, lower, upper = bounds_of(sample.rows, theta, selection.indices, sample.rows.X[places])
-        unit = sample.standardization.target_scale
-        return BoundsReport(
-            upper=found.upper,
-            lower=found.lower,
-            gap=found.gap,
-            dual_size=found.dual_size,
-            rows=asked.rows,
-            std_lower=tuple((unit * np.sqrt(lower)).tolist()),
-            std_upper=tuple((unit * np.sqrt(upper)).tolist()),
-        )
+    def _holdout_scores(self, fit: Fit, read: Calibrated) -> Scores:
+        predictor = ModelPredictor(self._model(fit, read))
+        return scores(self.raw_targets[self.held_out], predictor.predict(self.dataset.inputs[self.held_out]).target)
 
-    def _leave_one_out_scores(self, sample: _Sample, factors: Factors) -> Scores:
-        mean, variance = leave_one_out(factors, full_prior=self.full_prior)
-        unit, shift = sample.standardization.target_scale, sample.standardization.target_shift
-        unexplained = float(np.mean(np.square(sample.rows.y - mean)) / np.var(sample.rows.y))
+    def _leave_one_out_scores(self, fit: Fit, read: Calibrated) -> Scores:
+        predicted = leave_one_out_predictive(fit, read, self.transform, full_prior=self.full_prior)
+        targets = fit.sample.dataset.targets
+        unexplained = float(np.mean(np.square(targets - predicted.centre)) / np.var(targets))
         if unexplained > EXPLAINS_NOTHING:
             self.journal.warn(
                 f"the model explains almost nothing of the target (it leaves {unexplained:.1%} of its variance): "
                 "either the columns say nothing about it, or the adaptation found only noise; try another seed"
             )
-        return scores(self.dataset.targets[sample.numbers], mean * unit + shift, variance * unit**2)
+        return scores(self.raw_targets[fit.sample.numbers], predicted)
 
-    def _fit(self, sample: _Sample, found: _Found, stage: int) -> tuple[Selection, Factors]:
+    def _fit(self, sample: Sample, found: Found, stage: int) -> Fit:
         """A basis chosen at theta, or the one that has moved, and the factors on it."""
         if found.moved is not None:
-            Z = sample.standardization.inputs(found.moved)
-            return found.selection, factorise(sample.rows, Z, found.theta, self.scheme)
-        selection = self._better_selection(sample, found, stage)
-        Z = sample.rows.X[np.searchsorted(sample.numbers, selection.indices)]
-        return selection, factorise(sample.rows, Z, found.theta, self.scheme)
+            Z, selection = sample.standardization.inputs(found.moved), found.selection
+        else:
+            selection = self._better_selection(sample, found, stage)
+            Z = sample.basis(selection)
+        factors = factorise(sample.rows, Z, found.theta, self.scheme)
+        return Fit(sample=sample, found=found, selection=selection, factors=factors)
 
-    def _posterior(self, sample: _Sample, found: _Found, selection: Selection, factors: Factors) -> SparsePosterior:
-        basis = self.dataset.inputs[selection.indices] if found.moved is None else found.moved
-        return posterior(factors, self.spec.approximation, basis, self.dataset.groups, sample.standardization)
+    def _model(self, fit: Fit, read: Calibrated) -> Model:
+        moved, unit, calibration = fit.found.moved, fit.sample.standardization, read.calibration
+        basis = self.dataset.inputs[fit.selection.indices] if moved is None else moved
+        fitted = posterior(fit.factors, self.spec.approximation, basis, self.dataset.groups, unit)
+        return Model(
+            posterior=fitted.scaled(calibration.latent_scale, calibration.noise_scale),
+            noise=None if read.noise is None else read.noise.posterior,
+            calibration=calibration,
+            transform=self.transform,
+        )
 
-    def _select(self, sample: _Sample, found: _Found, stage: int) -> Selection:
+    def _select(self, sample: Sample, found: Found, stage: int) -> Selection:
         """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset."""
-        places = np.searchsorted(sample.numbers, found.selection.indices)
-        selection = select(sample.rows, found.theta, self.spec, self._random(stage), places)
+        last = sample.places(found.selection)
+        selection = select(sample.rows, found.theta, self.spec, self._random(stage), last)
         self.journal.basis_size = len(selection.indices)
         return replace(selection, indices=sample.numbers[selection.indices])
 
-    def _better_selection(self, sample: _Sample, found: _Found, stage: int) -> Selection:
+    def _better_selection(self, sample: Sample, found: Found, stage: int) -> Selection:
         """The same, or the last basis where the objective says that it is the better one."""
         selection = self._select(sample, found, stage)
         last = found.selection
@@ -348,11 +346,11 @@ class _Run:
             return replace(last, reason="the basis of the best round is better than a new one", measures=np.empty(0))
         return selection
 
-    def _value(self, sample: _Sample, theta: Hyperparameters, selection: Selection) -> float:
-        Z = sample.rows.X[np.searchsorted(sample.numbers, selection.indices)]
+    def _value(self, sample: Sample, theta: Hyperparameters, selection: Selection) -> float:
+        Z = sample.basis(selection)
         return nlml(factorise(sample.rows, Z, theta, self.scheme))
 
-    def _save(self, found: _Found) -> _Found:
+    def _save(self, found: Found) -> Found:
         """A checkpoint; and what a run that goes on from it would have, to the last bit."""
         self._hear_warnings()
         theta = theta_of(found.theta)
@@ -364,9 +362,9 @@ class _Run:
         )
         return replace(found, theta=self._exactly(self.journal.round, theta))
 
-    def _resumed(self, saved: Checkpoint) -> _Found:
+    def _resumed(self, saved: Checkpoint) -> Found:
         indices, gains = np.array(saved.indices, np.int64), np.array(saved.gains, np.float64)
-        return _Found(
+        return Found(
             theta=self._exactly(saved.round, np.array(saved.theta)),
             selection=Selection(indices=indices, gains=gains, reason="as before the run was cut off"),
             moved=np.array(saved.basis) if saved.basis else None,

@@ -29,7 +29,7 @@ from app.errors import (
     UnavailableError,
     UnsupportedMediaError,
 )
-from core.errors import CoreError, InvalidDataError, InvalidSpecError, NumericalError
+from core.errors import CoreError, InvalidDataError, InvalidSpecError, NumericalError, UnsupportedLevelError
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +43,7 @@ STATUS: Mapping[type[Exception], tuple[int, str]] = {
     UnsupportedMediaError: (415, "Unsupported media type"),
     InvalidRequestError: (422, "Invalid request"),
     InvalidSpecError: (422, "Invalid request"),
+    UnsupportedLevelError: (422, "Invalid request"),
     InvalidDataError: (422, "Invalid data"),
     NumericalError: (500, "Numerical failure"),
     LeaseLostError: (409, "Conflict"),

@@ -1,5 +1,6 @@
 """`/models`: list, look, promote, roll back, download, delete."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import msgspec
@@ -75,6 +76,10 @@ class VersionDetailBody(VersionBody):
     basis_rows: list[int] = Field(description="(d,): 0-based row numbers of the upload, in the order chosen.")
     moved: bool = Field(description="The basis vectors moved on (`refine`): each only started from its row.")
     gains: list[float | None] = Field(description="(d,): what the criterion said of each; null for a method without.")
+    calibration: dict[str, Any] = Field(
+        description="Factors of the two parts of the variance; quantiles of the standardized error, from how many rows."
+    )
+    target_transform: dict[str, Any] = Field(description="What the target was learnt as, and with which numbers.")
     report: dict[str, Any]
 
 
@@ -239,11 +244,13 @@ def _detail(version: Version, model: ModelArtefact) -> Response:
             "features": model.schema["features"],
             "spec": model.spec,
             "hyperparameters": model.hyperparameters,
-            "basis": model.posterior.basis,
+            "basis": model.model.posterior.basis,
             "basis_columns": model.basis_columns,
             "basis_rows": model.basis_rows,
             "moved": model.report["moved"],
             "gains": model.gains,
+            "calibration": model.model.calibration.to_json(),
+            "target_transform": asdict(model.model.transform),
             "report": model.report,
         }
     )

@@ -4,7 +4,8 @@ It is a plain Starlette route (FastAPI's costs 35 us more a request), so its par
 here by hand. Small requests are answered in the event loop: a thread would cost more than they do.
 """
 
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,7 +22,7 @@ from app.routes.answers import problems
 from app.routes.bodies import CSV, JSON, expect_media_type, read_body
 from app.routes.state import in_heavy_thread, services
 from app.services.decoding import decode
-from app.services.prediction import Intervals, Served, predict
+from app.services.prediction import EXTRAS, Answers, Served, Wanted, predict
 
 SMALL_BYTES = 16 << 10
 """Bodies up to this size (about 100 rows) are answered in the event loop ..."""
@@ -37,8 +38,9 @@ class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
     model: str
     rows: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     columns: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    interval: float = INTERVAL
-    include: list[Literal["latent_std"]] = []  # msgspec copies it
+    interval: float | list[float] = INTERVAL
+    quantiles: list[float] = []  # msgspec copies it
+    include: list[str] = []
 
 
 async def answer(request: Request) -> Response:
@@ -51,25 +53,26 @@ async def answer(request: Request) -> Response:
     asked = decode(body, PredictRequest)
     served = await services(request).predictions.find(asked.model)
     as_csv = _wants_csv(request)
-    if len(body) <= SMALL_BYTES and len(served.model.predictor.posterior.basis) <= SMALL_BASIS:
+    if len(body) <= SMALL_BYTES and len(served.model.predictor.model.posterior.basis) <= SMALL_BASIS:
         return _predict_json(served, asked, as_csv)
     return await in_heavy_thread(request, _predict_json, served, asked, as_csv)
 
 
 async def _answer_csv(request: Request) -> Response:
     query = request.query_params
-    unknown = sorted(set(query) - {"model", "interval", "include"})
+    known = ("model", "interval", "quantiles", "include")
+    unknown = sorted(set(query) - set(known))
     if unknown:
-        raise InvalidRequestError(f"unknown query parameter {unknown[0]!r}; known are model, interval and include")
+        raise InvalidRequestError(f"unknown query parameter {unknown[0]!r}; known are {', '.join(known)}")
     if not query.get("model"):
         raise InvalidRequestError("there is no model: name it in the query, as in /predict?model=cars")
-    try:
-        interval = float(query.get("interval", INTERVAL))
-    except ValueError:
-        raise InvalidRequestError(f"interval: expected a number, got {query['interval']!r}") from None
-    include = [name for value in query.getlist("include") for name in value.split(",") if name]
-    if set(include) - {"latent_std"}:
-        raise InvalidRequestError(f"include: expected latent_std, got {','.join(include)}")
+    levels = _numbers("interval", query.getlist("interval"))
+    wanted = Wanted(
+        levels=levels if "interval" in query else (INTERVAL,),
+        quantiles=_numbers("quantiles", query.getlist("quantiles")),
+        include=frozenset(_words(query.getlist("include"))),
+    )
+    alone = len(wanted.levels) == 1
     serving = services(request)
     body = await read_body(request, serving.settings.max_body_bytes)
     served = await serving.predictions.find(query["model"])
@@ -77,9 +80,24 @@ async def _answer_csv(request: Request) -> Response:
 
     def work() -> Response:
         inputs = serving.predictions.read_table(served, body)
-        return _shape(served, inputs, interval, bool(include), as_csv)
+        return _shape(served, inputs, wanted, alone, as_csv)
 
     return await in_heavy_thread(request, work)
+
+
+def _words(values: Iterable[str]) -> list[str]:
+    """Repeated parameters and lists with commas, alike."""
+    return [word.strip() for value in values for word in value.split(",") if word.strip()]
+
+
+def _numbers(name: str, values: Iterable[str]) -> tuple[float, ...]:
+    numbers = []
+    for word in _words(values):
+        try:
+            numbers.append(float(word))
+        except ValueError:
+            raise InvalidRequestError(f"{name}: expected a number, got {word!r}") from None
+    return tuple(numbers)
 
 
 def _predict_json(served: Served, asked: PredictRequest, as_csv: bool) -> Response:
@@ -89,26 +107,46 @@ def _predict_json(served: Served, asked: PredictRequest, as_csv: bool) -> Respon
         inputs = served.model.rows.columns(asked.columns)
     else:
         raise InvalidRequestError("expected the rows as one of `rows` and `columns`, not both and not neither")
-    return _shape(served, inputs, asked.interval, bool(asked.include), as_csv)
+    alone = isinstance(asked.interval, float | int)
+    levels = (asked.interval,) if isinstance(asked.interval, float | int) else tuple(asked.interval)
+    wanted = Wanted(levels=levels, quantiles=tuple(asked.quantiles), include=frozenset(asked.include))
+    return _shape(served, inputs, wanted, alone, as_csv)
 
 
-def _shape(served: Served, inputs: NDArray[np.float64], interval: float, latent: bool, as_csv: bool) -> Response:
-    found = predict(served.model, inputs, interval=interval, latent=latent)
+def _shape(served: Served, inputs: NDArray[np.float64], wanted: Wanted, alone: bool, as_csv: bool) -> Response:
+    """alone: the interval was asked for as one number, and is answered as one pair of lists."""
+    found = predict(served.model, inputs, wanted)
     if as_csv:
-        return Response(_csv(found), media_type=CSV, headers={"X-Model": f"{served.name}@{served.version}"})
-    content: dict[str, object] = {"model": served.name, "version": served.version}
-    content |= _arrays(found)
-    content["interval"] = interval
+        body = _csv(_columns(found, wanted, alone))
+        return Response(body, media_type=CSV, headers={"X-Model": f"{served.name}@{served.version}"})
+    lower, upper = [ends[0] for ends in found.intervals], [ends[1] for ends in found.intervals]
+    content: dict[str, object] = {
+        "model": served.name,
+        "version": served.version,
+        "mean": found.mean,
+        "std": found.std,
+        "lower": lower[0] if alone else lower,
+        "upper": upper[0] if alone else upper,
+        **found.extra,
+        "interval": wanted.levels[0] if alone else wanted.levels,
+    }
+    if wanted.quantiles:
+        content |= {"quantiles": wanted.quantiles, "quantile_values": found.quantiles}
     return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), media_type=JSON)
 
 
-def _arrays(found: Intervals) -> dict[str, NDArray[np.float64]]:
-    arrays = {"mean": found.mean, "std": found.std, "lower": found.lower, "upper": found.upper}
-    return arrays if found.latent_std is None else arrays | {"latent_std": found.latent_std}
+def _columns(found: Answers, wanted: Wanted, alone: bool) -> dict[str, NDArray[np.float64]]:
+    """A column for every array: lower and upper carry their level where there may be several, as in lower_0.9."""
+    columns = {"mean": found.mean, "std": found.std}
+    for level, (lower, upper) in zip(wanted.levels, found.intervals, strict=True):
+        mark = "" if alone else f"_{level:g}"
+        columns |= {f"lower{mark}": lower, f"upper{mark}": upper}
+    for probability, values in zip(wanted.quantiles, found.quantiles, strict=True):
+        columns[f"quantile_{probability:g}"] = values
+    return columns | found.extra
 
 
-def _csv(found: Intervals) -> bytes:
-    arrays = _arrays(found)
+def _csv(arrays: dict[str, NDArray[np.float64]]) -> bytes:
     sink = pa.BufferOutputStream()
     sink.write(",".join(arrays).encode() + b"\n")  # Arrow would put the names in quotation marks
     pa_csv.write_csv(pa.table(arrays), sink, pa_csv.WriteOptions(include_header=False))
@@ -132,15 +170,30 @@ def _wants_csv(request: Request) -> bool:
 route = Route("/predict", answer, methods=["POST"])
 
 _NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}}
+_LISTS: dict[str, Any] = {"type": "array", "items": _NUMBERS}
+_ENDS = {"anyOf": [_NUMBERS, _LISTS], "description": "A number for each row; several intervals: a list for each."}
 _CELL = {"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}, {"type": "null"}]}
+_LEVEL = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
 _INTERVAL = {
-    "type": "number",
-    "exclusiveMinimum": 0,
-    "exclusiveMaximum": 1,
+    "anyOf": [_LEVEL, {"type": "array", "items": _LEVEL, "maxItems": 100}],
     "default": INTERVAL,
-    "description": "Probability that a new observation lies between `lower` and `upper`.",
+    "description": "Probability that a new observation lies between `lower` and `upper`; or several, and then both are "
+    "lists of lists, one for each.",
 }
-_INCLUDE = {"type": "array", "items": {"const": "latent_std"}, "default": []}
+_QUANTILES = {
+    "type": "array",
+    "items": _LEVEL,
+    "maxItems": 100,
+    "default": [],
+    "description": "Probabilities whose quantiles to add, as `quantile_values`.",
+}
+_INCLUDE = {
+    "type": "array",
+    "items": {"enum": list(EXTRAS)},
+    "default": [],
+    "description": "More to add: `latent_std`, the error bar of the mean itself; `median`; `support`, the share of the "
+    "prior's variance that is left: 0 at the data, 1 far from all of them.",
+}
 _MODEL = {
     "type": "string",
     "description": "`name`, `name@3` or `name@alias`; a plain name is `champion`, else `latest`.",
@@ -162,6 +215,7 @@ SCHEMAS: dict[str, Any] = {
             },
             "columns": {"type": "object", "additionalProperties": {"type": "array", "items": _CELL}},
             "interval": _INTERVAL,
+            "quantiles": _QUANTILES,
             "include": _INCLUDE,
         },
         "oneOf": [{"required": ["rows"]}, {"required": ["columns"]}],
@@ -174,10 +228,14 @@ SCHEMAS: dict[str, Any] = {
             "version": {"type": "integer"},
             "mean": _NUMBERS,
             "std": _NUMBERS | {"description": "Of a new observation, noise included, in the target's unit."},
-            "lower": _NUMBERS,
-            "upper": _NUMBERS,
+            "lower": _ENDS,
+            "upper": _ENDS,
             "latent_std": _NUMBERS | {"description": "Of the mean itself; only if it was asked for."},
-            "interval": {"type": "number"},
+            "median": _NUMBERS | {"description": "Only if it was asked for."},
+            "support": _NUMBERS | {"description": "0 at the data, 1 far from all; only if it was asked for."},
+            "interval": {"anyOf": [{"type": "number"}, _NUMBERS]},
+            "quantiles": _NUMBERS | {"description": "The probabilities asked for."},
+            "quantile_values": _LISTS | {"description": "A list for each of them."},
         },
     },
 }
@@ -194,6 +252,7 @@ PATHS: dict[str, Any] = {
             "parameters": [
                 {"name": "model", "in": "query", "schema": _MODEL, "description": "For a CSV body."},
                 {"name": "interval", "in": "query", "schema": _INTERVAL, "description": "For a CSV body."},
+                {"name": "quantiles", "in": "query", "schema": _QUANTILES, "description": "For a CSV body."},
                 {"name": "include", "in": "query", "schema": _INCLUDE, "description": "For a CSV body."},
             ],
             "requestBody": {

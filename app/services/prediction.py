@@ -22,13 +22,18 @@ from app.services.rows import RowReader
 from app.storage import artefact, catalog
 from app.storage.blobs import BlobStore
 from app.tables import Limits, Schema, read_csv
-from core.metrics import interval_factor
-from core.prediction import Predictor
+from core.model import ModelPredictor
 
 log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 0.5
 """For so long a reference is taken to mean what it meant."""
+
+EXTRAS = ("latent_std", "median", "support")
+"""Arrays that a request may ask for by name."""
+
+MOST_LEVELS = 100
+"""Levels or quantiles of one request."""
 
 _MOST_REFERENCES = 10_000
 
@@ -38,7 +43,7 @@ class LoadedModel:
     """A model ready to predict. size: bytes it holds in memory, about."""
 
     schema: Schema
-    predictor: Predictor
+    predictor: ModelPredictor
     rows: RowReader
     size: int
 
@@ -52,15 +57,39 @@ class Served:
     model: LoadedModel
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a prediction is to hold: intervals of these levels, quantiles of these probabilities, extra arrays.
+
+    Raises InvalidRequestError naming the field.
+    """
+
+    levels: tuple[float, ...] = (0.95,)
+    quantiles: tuple[float, ...] = ()
+    include: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name, values in (("interval", self.levels), ("quantiles", self.quantiles)):
+            if len(values) > MOST_LEVELS:
+                raise InvalidRequestError(f"{name}: at most {MOST_LEVELS} at once, got {len(values)}")
+            for value in values:
+                if not 0.0 < value < 1.0:
+                    raise InvalidRequestError(f"{name}: expected a probability above 0 and below 1, got {value!r}")
+        unknown = sorted(self.include - set(EXTRAS))
+        if unknown:
+            raise InvalidRequestError(f"include: expected {' or '.join(EXTRAS)}, got {unknown[0]!r}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Intervals:
-    """Predictions for new observations in the target's unit, each (m,); latent_std only if it was asked for."""
+class Answers:
+    """Predictions for new observations in the target's unit, each (m,): mean, std, an interval for each level asked
+    for, a list for each quantile, and the extra arrays asked for by name."""
 
     mean: NDArray[np.float64]
     std: NDArray[np.float64]
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    latent_std: NDArray[np.float64] | None
+    intervals: tuple[tuple[NDArray[np.float64], NDArray[np.float64]], ...]
+    quantiles: tuple[NDArray[np.float64], ...]
+    extra: dict[str, NDArray[np.float64]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -135,30 +164,41 @@ def load_model(data: bytes) -> LoadedModel:
         schema = Schema.from_json(stored.schema)
     except MalformedError as error:
         raise BrokenArtefactError(f"the artefact's columns cannot be read: {error}") from error
-    inputs = stored.posterior.basis.shape[1]
+    inputs = stored.model.posterior.basis.shape[1]
     if schema.width != inputs:
         raise BrokenArtefactError(f"the artefact's columns make {schema.width} inputs, its model has {inputs}")
-    return LoadedModel(schema=schema, predictor=Predictor(stored.posterior), rows=RowReader(schema), size=3 * len(data))
+    return LoadedModel(
+        schema=schema, predictor=ModelPredictor(stored.model), rows=RowReader(schema), size=3 * len(data)
+    )
 
 
-def predict(model: LoadedModel, inputs: NDArray[np.float64], *, interval: float, latent: bool = False) -> Intervals:
-    """Mean and interval for each row. interval: the probability that a new observation lies inside, above 0, below 1.
+def predict(model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted) -> Answers:
+    """Mean, intervals and what else is wanted for each row.
 
-    Raises InvalidRequestError for rows so extreme that the result is not a finite number.
+    Raises InvalidRequestError for rows so extreme that the result is not a finite number, and for what this model
+    cannot say; UnsupportedLevelError for levels beyond its calibration.
     """
-    if not 0.0 < interval < 1.0:
-        raise InvalidRequestError(f"interval: expected a probability above 0 and below 1, got {interval!r}")
+    if "support" in wanted.include and model.predictor.model.posterior.variance_sign > 0.0:
+        raise InvalidRequestError("include: a model of `sor` knows no support: its prior ends where its basis does")
     with np.errstate(over="ignore", invalid="ignore"):  # looked for below
         found = model.predictor.predict(inputs)
-    std = np.sqrt(found.target_variance)
-    half = interval_factor(interval) * std
-    lower, upper = found.mean - half, found.mean + half
-    finite = np.isfinite(lower) & np.isfinite(upper) & np.isfinite(std)
+        mean, variance = found.target.moments()
+        std = np.sqrt(variance)
+        intervals = tuple(found.target.interval(level) for level in wanted.levels)
+        quantiles = tuple(found.target.quantile(probability) for probability in wanted.quantiles)
+        extra = {}
+        if "latent_std" in wanted.include:
+            extra["latent_std"] = np.sqrt(found.latent.moments()[1])
+        if "median" in wanted.include:
+            extra["median"] = found.target.quantile(0.5)
+        if "support" in wanted.include:
+            extra["support"] = found.support
+    arrays = [mean, std, *(end for ends in intervals for end in ends), *quantiles, *extra.values()]
+    finite = np.logical_and.reduce([np.isfinite(array) for array in arrays])
     if not finite.all():
         row = int(np.flatnonzero(~finite)[0])
         raise InvalidRequestError(f"row {row}: its numbers are so large that the prediction is not a finite number")
-    latent_std = np.sqrt(found.latent_variance) if latent else None
-    return Intervals(mean=found.mean, std=std, lower=lower, upper=upper, latent_std=latent_std)
+    return Answers(mean=mean, std=std, intervals=intervals, quantiles=quantiles, extra=extra)
 
 
 class _ModelCache:

@@ -12,8 +12,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from pydantic_core import ErrorDetails
 
 from app.errors import Fault, InvalidRequestError
+from core.calibration import Intervals
 from core.hyperparameters import Hyperparameters
-from core.spec import Adaptation, Approximation, BoundsRequest, Gain, Method, Refinement, TrainSpec
+from core.spec import Adaptation, Approximation, BoundsRequest, Calibrate, Gain, Method, Noise, Refinement, TrainSpec
+from core.transforms import TargetTransform
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 """What models and aliases may be called."""
@@ -83,6 +85,16 @@ def _off(value: object) -> object:
     return {} if value is True or value is None else value
 
 
+def _switch(value: object) -> object:
+    if value is False:
+        return None
+    return Calibrate.AUTO if value is True or value is None else value
+
+
+def _spell_switch(value: Calibrate | None) -> str | Literal[False]:
+    return False if value is None else value.value
+
+
 def _spell(value: _Body | None) -> dict[str, Any] | Literal[False]:
     return False if value is None else value.model_dump()
 
@@ -128,6 +140,18 @@ class SpecBody(_Body):
     bounds: Annotated[BoundsBody | None, BeforeValidator(_off), PlainSerializer(_spell)] = Field(
         None, description="Report bounds on what the approximation loses, or false."
     )
+    calibrate: Annotated[Calibrate | None, BeforeValidator(_switch), PlainSerializer(_spell_switch)] = Field(
+        Calibrate.AUTO,
+        description="How rows are left out to calibrate the error bars: `loo`, `cross-fit`, `auto`, or false.",
+        json_schema_extra={"anyOf": [{"enum": [*Calibrate]}, {"const": False}], "default": "auto"},
+    )
+    intervals: Intervals = Field(
+        Intervals.SYMMETRIC, description="`asymmetric` takes each tail from the left-out rows: for skewed errors."
+    )
+    target_transform: TargetTransform = Field(TargetTransform.NONE, description="What the target is learnt as.")
+    noise: Noise = Field(
+        Noise.AUTO, description="`input-dependent`: learnt too, kept where it predicts better; `auto`: if calibrated."
+    )
     holdout: Annotated[Number, Field(ge=0, le=0.9)] = Field(0.1, description="Share of rows the report is measured on.")
     missing: Literal["error", "drop", "impute"] = Field("error", description="What to do with missing cells.")
     unseen: Literal["error", "prior"] = Field("error", description="An unseen category when predicting.")
@@ -172,6 +196,10 @@ def core_spec(body: SpecBody, groups: Sequence[str], rows: NDArray[np.int64]) ->
         candidates=body.candidates,
         cache_size=body.cache_size,
         pool_size=body.pool_size,
+        calibrate=body.calibrate,
+        intervals=body.intervals,
+        target_transform=body.target_transform,
+        noise=body.noise,
         standardize=body.standardize,
         holdout=body.holdout,
         seed=body.seed,

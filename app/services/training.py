@@ -45,6 +45,7 @@ from core.data import Dataset, standardization
 from core.errors import InvalidDataError
 from core.hyperparameters import BoolArray, FloatArray
 from core.training import Checkpoint, Progress, TrainResult, train
+from core.transforms import LEAST_TARGET, TargetTransform
 
 KIND = "train"
 """The kind of these jobs in the queue."""
@@ -89,6 +90,7 @@ class Training:
         )
         core_spec(body, schema.group_names, prepared.rows)
         _check_spread(schema, prepared, standardize=body.standardize)
+        _check_transform(schema, prepared, body.target_transform)
         try:
             with TemporaryDirectory(dir=self.scratch) as folder:
                 file = Path(folder, "table.arrow")
@@ -129,6 +131,27 @@ def _check_spread(schema: Schema, prepared: Prepared, *, standardize: bool) -> N
     raise InvalidRequestError(which, faults)
 
 
+def _check_transform(schema: Schema, prepared: Prepared, kind: TargetTransform) -> None:
+    """InvalidRequestError naming the rows whose target has no logarithm."""
+    if kind not in (TargetTransform.LOG, TargetTransform.LOG1P):
+        return
+    least = LEAST_TARGET[kind]
+    bad = np.flatnonzero(prepared.targets <= least)
+    if len(bad):
+        faults = [
+            Fault(
+                row=int(prepared.rows[place]),
+                column=schema.target,
+                value=repr(float(prepared.targets[place])),
+                message=f"{kind} needs a target above {least:g}",
+            )
+            for place in bad[:MOST_FAULTS]
+        ]
+        first = f"row {faults[0].row}, column {schema.target!r}: target_transform {kind} needs a target above {least:g}"
+        more = f", and {len(bad) - 1} more rows" if len(bad) > 1 else ""
+        raise InvalidRequestError(f"{first}, got {faults[0].value}{more}", faults, len(bad))
+
+
 def _has_spread(inputs: FloatArray, targets: FloatArray, indicator: BoolArray, standardize: bool) -> bool:
     with np.errstate(all="ignore"):  # what overflows is what is looked for
         try:
@@ -162,7 +185,7 @@ def training_handler(blobs: BlobStore, *, threads: int) -> Handler:
         report = _report(task, schema, prepared, result, reading)
         basis_rows = tuple(int(prepared.rows[index]) for index in result.selection.indices)
         model = artefact.ModelArtefact(
-            posterior=result.posterior,
+            model=result.model,
             schema=schema.to_json(),
             spec=body.model_dump(mode="json"),
             hyperparameters=report["hyperparameters"],

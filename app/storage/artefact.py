@@ -1,7 +1,8 @@
 """A trained model as bytes: safetensors, so that any language can read it and nothing in it can run.
 
-The tensors are the posterior's arrays (float64). The metadata has one entry, `pursuit`: a JSON document with the
-format version, the posterior's scalars and all that is told about the model (schema of the columns, specification,
+The tensors are the posterior's arrays (float64), and those of the second one where the noise varies, under `noise.`.
+The metadata has one entry, `pursuit`: a JSON document with the format version, the posteriors' scalars, the
+calibration, the target's transform and all that is told about the model (schema of the columns, specification,
 hyperparameters by column, report, row numbers of the basis). Numbers in it are shortest-repr and round-trip, so
 saving and loading changes no bit of a prediction.
 
@@ -11,7 +12,7 @@ truncated file is a BrokenArtefactError that says which.
 
 import math
 import struct
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -22,14 +23,18 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from app.errors import BrokenArtefactError
+from core.calibration import Calibration
 from core.errors import CoreError
+from core.model import Model
 from core.posterior import SparsePosterior
+from core.transforms import Transform
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 METADATA_KEY = "pursuit"
 
 _MAY_BE_INFINITE = frozenset({"input_scale"})  # of a column that was constant in training
 
+_NOISE = "noise."
 _PARTS = ("schema", "spec", "hyperparameters", "report", "basis_columns", "basis_rows", "gains")
 
 
@@ -37,13 +42,13 @@ _PARTS = ("schema", "spec", "hyperparameters", "report", "basis_columns", "basis
 class ModelArtefact:
     """All there is to know about one published model.
 
-    posterior: what predicts. schema: how columns become inputs, as JSON. spec: what was asked, as JSON.
+    model: what predicts. schema: how columns become inputs, as JSON. spec: what was asked, as JSON.
     hyperparameters: by column, as JSON. basis_columns: (p,) names of the inputs. basis_rows: (d,) 0-based row numbers
     of the upload, in the order chosen. gains: (d,) what the criterion said of each, None for a method without.
     report: as the job showed it.
     """
 
-    posterior: SparsePosterior
+    model: Model
     schema: dict[str, Any]
     spec: dict[str, Any]
     hyperparameters: dict[str, Any]
@@ -55,11 +60,18 @@ class ModelArtefact:
 
 def save(artefact: ModelArtefact) -> bytes:
     """The artefact as safetensors; the same artefact gives the same bytes."""
-    arrays = {name: np.ascontiguousarray(a, dtype=np.float64) for name, a in artefact.posterior.arrays().items()}
+    model, noise = artefact.model, artefact.model.noise
+    named = model.posterior.arrays()
+    if noise is not None:
+        named |= {_NOISE + name: array for name, array in noise.arrays().items()}
+    arrays = {name: np.ascontiguousarray(array, dtype=np.float64) for name, array in named.items()}
     document = {
         "format_version": FORMAT_VERSION,
         "shapes": {name: list(array.shape) for name, array in arrays.items()},
-        "scalars": artefact.posterior.scalars(),
+        "scalars": model.posterior.scalars(),
+        "noise_scalars": None if noise is None else noise.scalars(),
+        "calibration": model.calibration.to_json(),
+        "transform": asdict(model.transform),
         **{name: getattr(artefact, name) for name in _PARTS},
     }
     text = orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode()
@@ -70,13 +82,12 @@ def load(data: bytes) -> ModelArtefact:
     """The artefact in these bytes. Raises BrokenArtefactError saying what is wrong with them."""
     document = _document(data)
     arrays = _arrays(data, document["shapes"])
-    scalars = {name: _finite(name, value) for name, value in document["scalars"].items()}
     try:
-        posterior = SparsePosterior.restore(arrays, scalars)
+        model = _model(arrays, document)
     except (CoreError, KeyError, TypeError, ValueError) as error:
         raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error!r}") from error
     return ModelArtefact(
-        posterior=posterior,
+        model=model,
         schema=document["schema"],
         spec=document["spec"],
         hyperparameters=document["hyperparameters"],
@@ -85,6 +96,26 @@ def load(data: bytes) -> ModelArtefact:
         basis_rows=tuple(document["basis_rows"]),
         gains=tuple(document["gains"]),
     )
+
+
+def _model(arrays: dict[str, NDArray[np.float64]], document: dict[str, Any]) -> Model:
+    own = {name: array for name, array in arrays.items() if not name.startswith(_NOISE)}
+    second = {name.removeprefix(_NOISE): array for name, array in arrays.items() if name.startswith(_NOISE)}
+    noise = None
+    if second:
+        noise = SparsePosterior.restore(second, _scalars(document["noise_scalars"]))
+    elif document["noise_scalars"] is not None:
+        raise BrokenArtefactError("the artefact's header speaks of noise that varies; its tensors are not there")
+    return Model(
+        posterior=SparsePosterior.restore(own, _scalars(document["scalars"])),
+        noise=noise,
+        calibration=Calibration.from_json(document["calibration"]),
+        transform=Transform.from_json(document["transform"]),
+    )
+
+
+def _scalars(given: dict[str, Any]) -> dict[str, float]:
+    return {name: _finite(name, value) for name, value in given.items()}
 
 
 def _document(data: bytes) -> dict[str, Any]:
@@ -103,10 +134,14 @@ def _document(data: bytes) -> dict[str, Any]:
             f"the artefact has format version {version!r}; this server reads {FORMAT_VERSION}: "
             "use the release of Pursuit that wrote it, or a newer one"
         )
-    missing = [name for name in ("shapes", "scalars", *_PARTS) if name not in document]
+    missing = [
+        name
+        for name in ("shapes", "scalars", "noise_scalars", "calibration", "transform", *_PARTS)
+        if name not in document
+    ]
     if missing:
         raise BrokenArtefactError(f"the artefact's header lacks {', '.join(missing)}")
-    for name in ("shapes", "scalars", "schema", "spec", "hyperparameters", "report"):
+    for name in ("shapes", "scalars", "calibration", "transform", "schema", "spec", "hyperparameters", "report"):
         if not isinstance(document[name], dict):
             raise BrokenArtefactError(f"the artefact's header has {name} of another kind than an object")
     return cast("dict[str, Any]", document)
@@ -126,7 +161,7 @@ def _arrays(data: bytes, shapes: dict[str, list[int]]) -> dict[str, NDArray[np.f
             raise BrokenArtefactError(f"tensor {name}: expected float64, got {array.dtype}")
         if list(array.shape) != shapes[name]:
             raise BrokenArtefactError(f"tensor {name}: expected shape {shapes[name]}, got {list(array.shape)}")
-        if not np.all(np.isfinite(array) | (name in _MAY_BE_INFINITE and array == np.inf)):
+        if not np.all(np.isfinite(array) | (name.removeprefix(_NOISE) in _MAY_BE_INFINITE and array == np.inf)):
             raise BrokenArtefactError(f"tensor {name} has a number that is not finite")
     return arrays
 

@@ -46,7 +46,7 @@ def main(names: tuple[str, ...]) -> None:
             begin = time.perf_counter()
             result = train(dataset, spec, workers=2)
             seconds = time.perf_counter() - begin
-            found = predict(result.posterior, split.test[:, :-1])
+            found = predict(result.model.posterior, split.test[:, :-1])
             score = scores(split.test[:, -1], found.mean, found.target_variance)
             left_out = result.report.leave_one_out.nlpd - unit
             nmse = 100.0 * (score.nmse or 0.0)

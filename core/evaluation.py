@@ -1,0 +1,155 @@
+"""What a run knows of its own errors: left-out rows, the calibration they give, scores and bounds.
+
+Rows are left out in closed form, or by folds that choose the basis again (`core.crossfit`). Where rows are few for the
+number of hyperparameters theta itself has fitted the noise, so there each fold moves theta again too. Basis vectors
+that moved have seen every target, and moving them again for each fold would cost as much as the run: they are
+calibrated on half of the rows held out for the report, which keeps the other half.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from core.adaptation import box, descend
+from core.bounds import bounds_of
+from core.calibration import Calibration, LeftOut, calibrate
+from core.crossfit import left_out_by_folds, left_out_in_closed_form, predicted
+from core.data import Dataset
+from core.factors import Factors, factorise
+from core.hyperparameters import IntArray
+from core.likelihood import nlml_and_gradient
+from core.loo import leave_one_out
+from core.model import log_noise
+from core.noise import VaryingNoise, varying_noise
+from core.prediction import Predictor
+from core.predictive import Predictive
+from core.report import BoundsReport
+from core.sample import Found, Sample
+from core.selection.greedy import select
+from core.selection.state import Selection
+from core.spec import Approximation, Calibrate, Noise, TrainSpec
+from core.transforms import Transform
+
+Seed = tuple[int, ...]
+ROWS_FOR_EACH = 100
+"""With fewer rows than this for each hyperparameter folds move theta again."""
+WARM_STEPS = 20
+MANY_ROWS = 100
+"""From so many rows for each basis vector on, leave-one-out is as good as folds."""
+_NOISE = 1_000
+"""Part of the seed of the second GP, past every fold's number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Calibrated:
+    """How error bars are read: the calibration, how the noise varies (None: it does not), by which left-out rows."""
+
+    calibration: Calibration = field(default_factory=Calibration)
+    noise: VaryingNoise | None = None
+    by: str = "nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fit:
+    """A basis chosen, or moved, and the factors on it; of one sample."""
+
+    sample: Sample
+    found: Found
+    selection: Selection
+    factors: Factors
+
+
+def calibrated(fit: Fit, spec: TrainSpec, seed: Seed) -> Calibrated:
+    """By the rows of the fit's own sample. Costs five fits and selections for `cross-fit`, O(n d^2) otherwise."""
+    asked = way(spec, len(fit.sample.rows), len(fit.selection.indices))
+    if asked is None:
+        return Calibrated()
+    full_prior, moved = spec.approximation is not Approximation.SOR, fit.found.moved is not None
+    if asked is Calibrate.LOO or moved:
+        basis = np.empty(0, np.int64) if moved else fit.sample.places(fit.selection)
+        left_out = left_out_in_closed_form(fit.factors, basis, full_prior=full_prior)
+        return _read(fit.sample.dataset, left_out, spec, seed, "leave-one-out", fit.sample.rows.workers)
+    left_out = left_out_by_folds(
+        fit.sample.rows,
+        lambda number, rest: _fit_again(fit, rest, spec, np.random.default_rng([*seed, number])),
+        np.random.default_rng(seed),
+        full_prior=full_prior,
+    )
+    return _read(fit.sample.dataset, left_out, spec, seed, "cross-fitting", fit.sample.rows.workers)
+
+
+def calibrated_by(fit: Fit, unseen: Dataset, spec: TrainSpec, seed: Seed) -> Calibrated:
+    """By rows that the fit has never seen. O(m d^2)."""
+    unit = fit.sample.standardization
+    left_out = predicted(
+        fit.factors,
+        unit.inputs(unseen.inputs),
+        unit.targets(unseen.targets),
+        full_prior=spec.approximation is not Approximation.SOR,
+    )
+    return _read(unseen, left_out, spec, seed, "held-out rows", fit.sample.rows.workers)
+
+
+def way(spec: TrainSpec, rows: int, basis_size: int) -> Calibrate | None:
+    """How rows are left out: what was asked, or for `auto` the cheapest that holds."""
+    if spec.calibrate is not Calibrate.AUTO:
+        return spec.calibrate
+    return Calibrate.LOO if rows >= MANY_ROWS * basis_size else Calibrate.CROSS_FIT
+
+
+def _read(dataset: Dataset, left_out: LeftOut, spec: TrainSpec, seed: Seed, by: str, workers: int) -> Calibrated:
+    """dataset: the rows that `places` count in."""
+    noise = None
+    if spec.noise is not Noise.CONSTANT:
+        random = np.random.default_rng([*seed, _NOISE])
+        noise = varying_noise(dataset.take(left_out.places), left_out, random, workers=workers)
+    read = left_out if noise is None else noise.left_out
+    return Calibrated(calibration=calibrate(read, spec.intervals), noise=noise, by=by)
+
+
+def _fit_again(fit: Fit, rest: IntArray, spec: TrainSpec, random: np.random.Generator) -> Factors:
+    """A fit on some of the sample's rows, its basis chosen by them alone."""
+    whole, theta = fit.sample.rows, fit.found.theta
+    rows = replace(whole, X=whole.X[rest], y=whole.y[rest])
+    sized = replace(spec, basis_size=len(fit.selection.indices))
+    Z = rows.X[select(rows, theta, sized, random).indices]
+    few = len(rows) < ROWS_FOR_EACH * (len(theta.lengthscales) + 3)
+    if few and spec.adaptation is not None:
+        theta, _ = descend(
+            lambda candidate: nlml_and_gradient(rows, Z, candidate, fit.factors.scheme), theta, box(rows), WARM_STEPS
+        )
+        Z = rows.X[select(rows, theta, sized, random).indices]
+    return factorise(rows, Z, theta, fit.factors.scheme, keep=False)
+
+
+def leave_one_out_predictive(fit: Fit, read: Calibrated, transform: Transform, *, full_prior: bool) -> Predictive:
+    """Of each training row given all the others, in the target's unit, (n,)."""
+    mean, variance = leave_one_out(fit.factors, full_prior=full_prior)
+    unit, calibration = fit.sample.standardization, read.calibration
+    s2 = fit.factors.hyperparameters.noise_variance
+    noise = np.full(len(mean), s2)
+    if read.noise is not None:
+        noise = s2 * np.exp(log_noise(Predictor(read.noise.posterior), fit.sample.dataset.inputs))
+    scaled = calibration.latent_scale * np.maximum(variance - s2, 0.0) + calibration.noise_scale * noise
+    return Predictive(
+        centre=mean * unit.target_scale + unit.target_shift,
+        variance=scaled * unit.target_scale**2,
+        calibration=calibration,
+        transform=transform,
+    )
+
+
+def bounds_report(fit: Fit, places: tuple[int, ...]) -> BoundsReport:
+    """Both bounds of Theorem 1, and those of the error bars at some rows of the sample."""
+    rows, unit = fit.sample.rows, fit.sample.standardization.target_scale
+    inputs = rows.X[np.array(places, np.int64)]
+    found, lower, upper = bounds_of(rows, fit.found.theta, fit.selection.indices, inputs)
+    return BoundsReport(
+        upper=found.upper,
+        lower=found.lower,
+        gap=found.gap,
+        dual_size=found.dual_size,
+        rows=places,
+        std_lower=tuple((unit * np.sqrt(lower)).tolist()),
+        std_upper=tuple((unit * np.sqrt(upper)).tolist()),
+    )

@@ -1,0 +1,46 @@
+"""Some rows of the dataset in their own units, and what a run has found so far."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from core.data import Dataset, Standardization, standardization
+from core.factors import Rows
+from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.selection.state import Selection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sample:
+    """Rows of the dataset, standardized by their own mean and spread. numbers: their row numbers (n,), increasing."""
+
+    numbers: IntArray
+    dataset: Dataset
+    rows: Rows
+    standardization: Standardization
+
+    @classmethod
+    def of(cls, dataset: Dataset, numbers: IntArray, *, standardize: bool, workers: int) -> Self:
+        """These rows of the dataset. O(n p)."""
+        some = dataset.take(numbers)
+        unit = standardization(some, enabled=standardize)
+        rows = Rows(X=unit.inputs(some.inputs), y=unit.targets(some.targets), groups=some.groups, workers=workers)
+        return cls(numbers=numbers, dataset=some, rows=rows, standardization=unit)
+
+    def places(self, selection: Selection) -> IntArray:
+        """Where the basis rows are among the sample's, (d,)."""
+        return np.searchsorted(self.numbers, selection.indices)
+
+    def basis(self, selection: Selection) -> FloatArray:
+        """The basis rows, standardized, (d, p)."""
+        return np.asarray(self.rows.X[self.places(selection)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Found:
+    """theta, the basis as rows of the dataset, and where it moved to (d, p) in raw units, None where it did not."""
+
+    theta: Hyperparameters
+    selection: Selection
+    moved: FloatArray | None = None
