@@ -132,6 +132,45 @@ def test_small_noise_keeps_its_digits(noise: float, approximation: Approximation
     np.testing.assert_allclose(ours.latent_variance, variance, rtol=1e-5, atol=1e-14 / noise**0.5)
 
 
+# How far the data reach
+
+
+@pytest.mark.parametrize("approximation", [a for a in EVERY if a is not Approximation.SOR])
+def test_support_is_the_share_of_what_is_left_far_away(approximation: Approximation) -> None:
+    """By the dense posterior at these rows and at one a million lengthscales off."""
+    dataset, new = table(0), table(9).inputs
+    served, oracle = fitted(dataset, HP, BASIS, approximation)
+    shift, scale = dataset.inputs.mean(axis=0), dataset.inputs.std(axis=0)
+    _, variance = oracle_predict(oracle, np.vstack([(new - shift) / scale, np.full((1, 4), 1e6)]))
+    predictor = Predictor(served)
+    support = predictor.support(predictor.predict(new).latent_variance)
+    np.testing.assert_allclose(support, np.minimum(variance[:-1] / variance[-1], 1.0), rtol=1e-7)
+    assert 0.01 < support.min() < support.max() <= 1.0
+    far = predictor.predict(shift + 1e6 * scale * [[1.0, 1.0, 1.0, 1.0], [-1.0, 1.0, 1.0, 1.0]])
+    np.testing.assert_allclose(predictor.support(far.latent_variance), 1.0, rtol=1e-12)
+    scaled = Predictor(served.scaled(3.0, 0.2))
+    again = scaled.support(scaled.predict(new).latent_variance)
+    np.testing.assert_allclose(again, support, rtol=1e-9)
+
+
+@pytest.mark.parametrize("approximation", [a for a in EVERY if a is not Approximation.SOR])
+def test_support_is_nought_at_the_data_where_there_is_no_noise(approximation: Approximation) -> None:
+    hp = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.3, noise_variance=1e-9)
+    dataset = table(0)
+    predictor = Predictor(fitted(dataset, hp, list(range(40)), approximation)[0])
+    support = predictor.support(predictor.predict(dataset.inputs).latent_variance)
+    assert (support >= 0.0).all()
+    assert (support < 1e-5).all()
+
+
+def test_sor_has_no_support() -> None:
+    """Its prior has no variance outside the span of its basis: near and far are told apart by nothing."""
+    predictor = Predictor(model(Approximation.SOR))
+    support = predictor.support(predictor.predict(table(9).inputs).latent_variance)
+    assert support.shape == (40,)
+    assert np.isnan(support).all()
+
+
 # A row's answer and its batch
 
 

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from core.calibration import Intervals
 from core.errors import InvalidSpecError
-from core.spec import Adaptation, Approximation, Method, TrainSpec
+from core.spec import Adaptation, Approximation, Calibrate, Method, Noise, TrainSpec
+from core.transforms import TargetTransform
 
 
 def test_defaults_are_those_of_the_contract() -> None:
@@ -15,6 +17,8 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert spec.standardize
     assert spec.start is None
     assert spec.adaptation == Adaptation(rounds=5, steps=20)
+    assert (spec.calibrate, spec.intervals) == (Calibrate.AUTO, Intervals.SYMMETRIC)
+    assert (spec.target_transform, spec.noise) == (TargetTransform.NONE, Noise.CONSTANT)
 
 
 @pytest.mark.parametrize(
@@ -49,13 +53,32 @@ def test_plain_text_becomes_the_member() -> None:
     spec = TrainSpec(method="kappa", approximation="sor")  # type: ignore[arg-type]  # as plain Python writes it
     assert spec.method is Method.KAPPA
     assert spec.approximation is Approximation.SOR
+    spec = TrainSpec(
+        calibrate="cross-fit",  # type: ignore[arg-type]  # as above, and below
+        intervals="asymmetric",  # type: ignore[arg-type]
+        target_transform="yeo-johnson",  # type: ignore[arg-type]
+        noise="input-dependent",  # type: ignore[arg-type]
+    )
+    assert spec.calibrate is Calibrate.CROSS_FIT
+    assert spec.intervals is Intervals.ASYMMETRIC
+    assert spec.target_transform is TargetTransform.YEO_JOHNSON
+    assert spec.noise is Noise.INPUT_DEPENDENT
+    assert TrainSpec(calibrate=None).calibrate is None
 
 
-@pytest.mark.parametrize("field", ["method", "approximation"])
+@pytest.mark.parametrize(
+    "field", ["method", "approximation", "gain", "calibrate", "intervals", "target_transform", "noise"]
+)
 def test_unknown_names_are_refused(field: str) -> None:
     with pytest.raises(InvalidSpecError, match="nope") as caught:
         TrainSpec(**{field: "nope"})  # type: ignore[arg-type]  # wrong values are what is tested
     assert caught.value.field == field
+
+
+def test_noise_that_varies_needs_left_out_rows() -> None:
+    with pytest.raises(InvalidSpecError, match=r"^noise: .*calibrate off") as caught:
+        TrainSpec(calibrate=None, noise=Noise.INPUT_DEPENDENT)
+    assert caught.value.field == "noise"
 
 
 @pytest.mark.parametrize("field", ["basis_size", "max_basis_size", "candidates", "cache_size", "pool_size", "seed"])

@@ -1,0 +1,67 @@
+"""Training runs that several test files share: a raw table, a quick specification, runs and their checkpoints."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from core.data import Dataset
+from core.model import Model
+from core.progress import Checkpoint, Progress
+from core.spec import Adaptation, TrainSpec
+from core.training import TrainResult, train
+from tests.core.problems import hyperparameters, problem
+
+START = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.3, noise_variance=0.07)
+QUICK: dict[str, Any] = {"basis_size": 10, "adaptation": Adaptation(rounds=2, steps=6), "pool_size": 40}
+
+
+def table(seed: int = 0, n: int = 90) -> Dataset:
+    """Raw units: columns of very different size, a target far from nought."""
+    case = problem(seed, n=n)
+    inputs = case.X * [0.01, 1.0, 300.0, 5.0] + [5.0, -2.0, 1e4, 0.0]
+    return Dataset(inputs=inputs, targets=1000.0 + 25.0 * case.y, groups=case.groups)
+
+
+def same_model(ours: Model, other: Model) -> None:
+    """To the last bit, the second GP and the calibration's table included."""
+    for mine, theirs in ((ours.posterior, other.posterior), (ours.noise, other.noise)):
+        assert (mine is None) == (theirs is None)
+        if mine is None or theirs is None:
+            continue
+        for name, array in mine.arrays().items():
+            np.testing.assert_array_equal(array, theirs.arrays()[name], err_msg=name)
+        assert mine.scalars() == theirs.scalars()
+    first, second = ours.calibration, other.calibration
+    np.testing.assert_array_equal(first.probabilities, second.probabilities)
+    np.testing.assert_array_equal(first.quantiles, second.quantiles)
+    assert (first.latent_scale, first.noise_scale, first.intervals, first.rows) == (
+        second.latent_scale,
+        second.noise_scale,
+        second.intervals,
+        second.rows,
+    )
+    assert ours.transform == other.transform
+
+
+def same_bits(ours: TrainResult, other: TrainResult) -> None:
+    """Everything but the clock."""
+    same_model(ours.model, other.model)
+    np.testing.assert_array_equal(ours.selection.indices, other.selection.indices)
+    np.testing.assert_array_equal(ours.selection.gains, other.selection.gains)
+    first, second = ours.report.to_json(), other.report.to_json()
+    for report in (first, second):
+        del report["seconds"]
+    assert first == second
+
+
+def checkpoints_of(dataset: Dataset, spec: TrainSpec) -> tuple[TrainResult, list[Checkpoint]]:
+    """An uninterrupted run, and its checkpoints as they come back from a database."""
+    checkpoints: list[Checkpoint] = []
+
+    def listen(event: Progress | Checkpoint) -> None:
+        if isinstance(event, Checkpoint):
+            checkpoints.append(Checkpoint.from_json(json.loads(json.dumps(asdict(event), allow_nan=False))))
+
+    return train(dataset, spec, listen=listen), checkpoints
