@@ -49,6 +49,17 @@ class Approximation(StrEnum):
     PEP = "pep"
 
 
+class Artefact(StrEnum):
+    """What is kept of a trained model."""
+
+    FULL = "full"
+    """Everything: O(d^2)."""
+    COMPACT = "compact"
+    """Error bars to within a tolerance, in a fraction of the bytes."""
+    MEAN = "mean"
+    """No error bars: O(d p)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptation:
     """Budget of the hyperparameter adaptation.
@@ -89,6 +100,7 @@ class TrainSpec:
     power: only read by `pep`, 0 < power <= 1. adaptation: None keeps `start` (or the heuristic) fixed.
     candidates: kappa, fresh candidates a step. cache_size: c of `dmax`, default max(d, 500). pool_size: P of
     `batch`, default max(4 d, 1000). holdout: share of rows that the report's scores are measured on.
+    tolerance: only read by artefact `compact`, largest relative change of a training row's standard deviation.
     """
 
     method: Method = Method.BATCH
@@ -108,11 +120,16 @@ class TrainSpec:
     standardize: bool = True
     holdout: float = 0.1
     seed: int = 0
+    artefact: Artefact = Artefact.FULL
+    tolerance: float = 0.01
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "method", _member(Method, "method", self.method))
         object.__setattr__(self, "gain", _member(Gain, "gain", self.gain))
         object.__setattr__(self, "approximation", _member(Approximation, "approximation", self.approximation))
+        object.__setattr__(self, "artefact", _member(Artefact, "artefact", self.artefact))
+        if not 0.0 < self.tolerance < 1.0:
+            raise InvalidSpecError("tolerance", f"expected a number between 0 and 1, got {self.tolerance!r}")
         _at_least("max_basis_size", self.max_basis_size, 1)
         _at_least("candidates", self.candidates, 1)
         for name in ("basis_size", "cache_size", "pool_size"):

@@ -29,7 +29,7 @@ from app.errors import (
     UnavailableError,
     UnsupportedMediaError,
 )
-from core.errors import CoreError, InvalidDataError, InvalidSpecError, NumericalError
+from core.errors import CoreError, InvalidDataError, InvalidSpecError, MeanOnlyError, NumericalError
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +44,7 @@ STATUS: Mapping[type[Exception], tuple[int, str]] = {
     InvalidRequestError: (422, "Invalid request"),
     InvalidSpecError: (422, "Invalid request"),
     InvalidDataError: (422, "Invalid data"),
+    MeanOnlyError: (422, "Invalid request"),
     NumericalError: (500, "Numerical failure"),
     LeaseLostError: (409, "Conflict"),
     BrokenArtefactError: (500, "Broken artefact"),
