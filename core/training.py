@@ -7,6 +7,7 @@
     4. if asked: choose a basis at the last theta, then move theta and the basis vectors together
     5. choose a basis at the last theta unless it has moved, fit, score the held-out rows
     6. the same with all rows, as candidates and to fit on: the model that is published
+    7. if asked: a smaller form of it, to store
 
 A run can be cut off anywhere and go on from its last checkpoint with the same numbers: every random draw comes from a
 generator of its own, seeded by the seed and the stage.
@@ -21,6 +22,7 @@ import numpy as np
 
 from core.adaptation import Box, box, descend, heuristic, hyperparameters_of, theta_of
 from core.bounds import bounds_of
+from core.compression import kept
 from core.data import Dataset, Standardization, standardization
 from core.errors import InvalidSpecError
 from core.exact import exact_nlml_and_gradient
@@ -34,7 +36,7 @@ from core.posterior import SparsePosterior, posterior
 from core.prediction import predict
 from core.progress import Checkpoint, Journal, Listener, Phase, Progress
 from core.refinement import refine
-from core.report import BoundsReport, TrainReport, TrainResult
+from core.report import ArtefactReport, BoundsReport, TrainReport, TrainResult
 from core.selection.greedy import select
 from core.selection.state import Selection
 from core.spec import Approximation, TrainSpec
@@ -138,11 +140,14 @@ class _Run:
             with self.journal.phase(Phase.FITTING, 0.95):
                 selection, factors = self._fit(whole, found, _Stage.PUBLISH)
                 fitted = self._posterior(whole, found, selection, factors)
+                stored, note = kept(factors, fitted, self.spec.artefact, self.spec.tolerance)
             with self.journal.phase(Phase.EVALUATING, 0.98):
                 left_out = self._leave_one_out_scores(whole, factors)
                 bounds = self._bounds(whole, found.theta, selection)
         self._hear_warnings()
         self._warn_of_little(selection)
+        if note is not None:
+            self.journal.warn(note)
         self.journal.tell(1.0)
         report = TrainReport(
             rows=len(everything),
@@ -154,11 +159,12 @@ class _Run:
             stop_reason=selection.reason,
             measures=tuple(selection.measures.tolist()),
             bounds=bounds,
+            artefact=ArtefactReport.of(stored),
             seconds=dict(self.journal.seconds),
             warnings=tuple(self.journal.warnings),
         )
         moved = found.moved is not None
-        return TrainResult(posterior=fitted, selection=selection, report=report, moved=moved)
+        return TrainResult(posterior=fitted, stored=stored, selection=selection, report=report, moved=moved)
 
     def _warn_of_little(self, selection: Selection) -> None:
         asked, found = self.spec.basis_size, len(selection.indices)

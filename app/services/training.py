@@ -162,7 +162,7 @@ def training_handler(blobs: BlobStore, *, threads: int) -> Handler:
         report = _report(task, schema, prepared, result, reading)
         basis_rows = tuple(int(prepared.rows[index]) for index in result.selection.indices)
         model = artefact.ModelArtefact(
-            posterior=result.posterior,
+            posterior=result.stored,
             schema=schema.to_json(),
             spec=body.model_dump(mode="json"),
             hyperparameters=report["hyperparameters"],

@@ -1,9 +1,11 @@
 """A trained model as bytes: safetensors, so that any language can read it and nothing in it can run.
 
-The tensors are the posterior's arrays (float64). The metadata has one entry, `pursuit`: a JSON document with the
-format version, the posterior's scalars and all that is told about the model (schema of the columns, specification,
-hyperparameters by column, report, row numbers of the basis). Numbers in it are shortest-repr and round-trip, so
-saving and loading changes no bit of a prediction.
+The tensors are the posterior's arrays (float64, but for the directions of a compact one). The metadata has one entry,
+`pursuit`: a JSON document with the format version, the kind (full, compact or mean), the posterior's scalars and all
+that is told about the model (schema of the columns, specification, hyperparameters by column, report, row numbers of
+the basis). Numbers in it are shortest-repr and round-trip, so saving and loading changes no bit of a prediction.
+
+Format 1 had no kind, all were full, and R as a square; since format 2 the tensor R is its upper triangle by rows.
 
 Reading is strict: a wrong version, a missing or unknown tensor, a wrong type, a number that is not finite or a
 truncated file is a BrokenArtefactError that says which.
@@ -22,14 +24,18 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from app.errors import BrokenArtefactError
+from core.compact import PRECISIONS, CompactPosterior, Stored
 from core.errors import CoreError
 from core.posterior import SparsePosterior
+from core.spec import Artefact
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+READ_VERSIONS = (1, FORMAT_VERSION)
 METADATA_KEY = "pursuit"
 
 _MAY_BE_INFINITE = frozenset({"input_scale"})  # of a column that was constant in training
 
+_KINDS = ", ".join(Artefact)
 _PARTS = ("schema", "spec", "hyperparameters", "report", "basis_columns", "basis_rows", "gains")
 
 
@@ -37,13 +43,13 @@ _PARTS = ("schema", "spec", "hyperparameters", "report", "basis_columns", "basis
 class ModelArtefact:
     """All there is to know about one published model.
 
-    posterior: what predicts. schema: how columns become inputs, as JSON. spec: what was asked, as JSON.
-    hyperparameters: by column, as JSON. basis_columns: (p,) names of the inputs. basis_rows: (d,) 0-based row numbers
-    of the upload, in the order chosen. gains: (d,) what the criterion said of each, None for a method without.
+    posterior: what predicts, or what expands to it. schema: how columns become inputs, as JSON. spec: what was asked,
+    as JSON. hyperparameters: by column, as JSON. basis_columns: (p,) names of the inputs. basis_rows: (d,) 0-based row
+    numbers of the upload, in the order chosen. gains: (d,) what the criterion said of each, None for a method without.
     report: as the job showed it.
     """
 
-    posterior: SparsePosterior
+    posterior: Stored
     schema: dict[str, Any]
     spec: dict[str, Any]
     hyperparameters: dict[str, Any]
@@ -52,12 +58,20 @@ class ModelArtefact:
     gains: tuple[float | None, ...]
     report: dict[str, Any]
 
+    @property
+    def kind(self) -> Artefact:
+        """What is kept of the model."""
+        if isinstance(self.posterior, CompactPosterior):
+            return Artefact.COMPACT
+        return Artefact.MEAN if self.posterior.mean_only else Artefact.FULL
+
 
 def save(artefact: ModelArtefact) -> bytes:
     """The artefact as safetensors; the same artefact gives the same bytes."""
-    arrays = {name: np.ascontiguousarray(a, dtype=np.float64) for name, a in artefact.posterior.arrays().items()}
+    arrays = {name: np.ascontiguousarray(array) for name, array in artefact.posterior.arrays().items()}
     document = {
         "format_version": FORMAT_VERSION,
+        "kind": artefact.kind.value,
         "shapes": {name: list(array.shape) for name, array in arrays.items()},
         "scalars": artefact.posterior.scalars(),
         **{name: getattr(artefact, name) for name in _PARTS},
@@ -70,12 +84,18 @@ def load(data: bytes) -> ModelArtefact:
     """The artefact in these bytes. Raises BrokenArtefactError saying what is wrong with them."""
     document = _document(data)
     arrays = _arrays(data, document["shapes"])
+    if "R" in arrays and arrays["R"].ndim != (2 if document["format_version"] == 1 else 1):
+        raise BrokenArtefactError(
+            f"tensor R: expected a square in format 1, its triangle since, got {arrays['R'].shape}"
+        )
     scalars = {name: _finite(name, value) for name, value in document["scalars"].items()}
+    kind = document["kind"]
     try:
-        posterior = SparsePosterior.restore(arrays, scalars)
+        restore = CompactPosterior.restore if kind == Artefact.COMPACT else SparsePosterior.restore
+        posterior: Stored = restore(arrays, scalars)
     except (CoreError, KeyError, TypeError, ValueError) as error:
         raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error!r}") from error
-    return ModelArtefact(
+    model = ModelArtefact(
         posterior=posterior,
         schema=document["schema"],
         spec=document["spec"],
@@ -85,6 +105,11 @@ def load(data: bytes) -> ModelArtefact:
         basis_rows=tuple(document["basis_rows"]),
         gains=tuple(document["gains"]),
     )
+    if model.kind != kind:
+        raise BrokenArtefactError(
+            f"the artefact's header has kind {kind!r}, its arrays are those of {model.kind.value!r}"
+        )
+    return model
 
 
 def _document(data: bytes) -> dict[str, Any]:
@@ -98,11 +123,15 @@ def _document(data: bytes) -> dict[str, Any]:
     except (struct.error, orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise BrokenArtefactError("this is not an artefact of Pursuit: its header cannot be read") from error
     version = document.get("format_version") if isinstance(document, dict) else None
-    if version != FORMAT_VERSION:
+    if version not in READ_VERSIONS:
         raise BrokenArtefactError(
-            f"the artefact has format version {version!r}; this server reads {FORMAT_VERSION}: "
+            f"the artefact has format version {version!r}; this server reads 1 to {FORMAT_VERSION}: "
             "use the release of Pursuit that wrote it, or a newer one"
         )
+    if version == 1:
+        document["kind"] = Artefact.FULL.value
+    if document.get("kind") not in list(Artefact):
+        raise BrokenArtefactError(f"the artefact's header has kind {document.get('kind')!r}, not one of {_KINDS}")
     missing = [name for name in ("shapes", "scalars", *_PARTS) if name not in document]
     if missing:
         raise BrokenArtefactError(f"the artefact's header lacks {', '.join(missing)}")
@@ -112,8 +141,8 @@ def _document(data: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", document)
 
 
-def _arrays(data: bytes, shapes: dict[str, list[int]]) -> dict[str, NDArray[np.float64]]:
-    """The tensors, exactly those that `shapes` announces, float64 and finite."""
+def _arrays(data: bytes, shapes: dict[str, list[int]]) -> dict[str, NDArray[Any]]:
+    """The tensors, exactly those that `shapes` announces, of their type and finite."""
     try:
         arrays = load_tensors(data)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
@@ -122,8 +151,10 @@ def _arrays(data: bytes, shapes: dict[str, list[int]]) -> dict[str, NDArray[np.f
         odd = ", ".join(sorted(set(arrays) ^ set(shapes)))
         raise BrokenArtefactError(f"the artefact's tensors are not those of its header: {odd}")
     for name, array in arrays.items():
-        if array.dtype != np.float64:
-            raise BrokenArtefactError(f"tensor {name}: expected float64, got {array.dtype}")
+        types = PRECISIONS if name == "directions" else PRECISIONS[-1:]
+        if array.dtype not in types:
+            expected = " or ".join(map(str, types))
+            raise BrokenArtefactError(f"tensor {name}: expected {expected}, got {array.dtype}")
         if list(array.shape) != shapes[name]:
             raise BrokenArtefactError(f"tensor {name}: expected shape {shapes[name]}, got {list(array.shape)}")
         if not np.all(np.isfinite(array) | (name in _MAY_BE_INFINITE and array == np.inf)):
