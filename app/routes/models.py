@@ -74,6 +74,10 @@ class VersionDetailBody(VersionBody):
     basis_columns: list[str] = Field(description="(p,): names of the columns of `basis`.")
     basis_rows: list[int] = Field(description="(d,): 0-based row numbers of the upload, in the order chosen.")
     moved: bool = Field(description="The basis vectors moved on (`refine`): each only started from its row.")
+    artefact: dict[str, Any] | None = Field(
+        description="What is kept of the model: kind, bytes; of a compact one its size, the largest error of an error "
+        "bar on the training rows and its certified bound. Null for a version of an older release."
+    )
     gains: list[float | None] = Field(description="(d,): what the criterion said of each; null for a method without.")
     report: dict[str, Any]
 
@@ -243,6 +247,7 @@ def _detail(version: Version, model: ModelArtefact) -> Response:
             "basis_columns": model.basis_columns,
             "basis_rows": model.basis_rows,
             "moved": model.report["moved"],
+            "artefact": model.report.get("artefact"),
             "gains": model.gains,
             "report": model.report,
         }

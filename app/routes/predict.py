@@ -21,14 +21,12 @@ from app.routes.answers import problems
 from app.routes.bodies import CSV, JSON, expect_media_type, read_body
 from app.routes.state import in_heavy_thread, services
 from app.services.decoding import decode
-from app.services.prediction import Intervals, Served, predict
+from app.services.prediction import INTERVAL, Intervals, Served, predict
 
 SMALL_BYTES = 16 << 10
 """Bodies up to this size (about 100 rows) are answered in the event loop ..."""
 SMALL_BASIS = 1_000
 """... if the model is not huge."""
-
-INTERVAL = 0.95
 
 
 class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -37,7 +35,7 @@ class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
     model: str
     rows: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     columns: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    interval: float = INTERVAL
+    interval: float | msgspec.UnsetType = msgspec.UNSET
     include: list[Literal["latent_std"]] = []  # msgspec copies it
 
 
@@ -64,7 +62,7 @@ async def _answer_csv(request: Request) -> Response:
     if not query.get("model"):
         raise InvalidRequestError("there is no model: name it in the query, as in /predict?model=cars")
     try:
-        interval = float(query.get("interval", INTERVAL))
+        interval = float(query["interval"]) if "interval" in query else None
     except ValueError:
         raise InvalidRequestError(f"interval: expected a number, got {query['interval']!r}") from None
     include = [name for value in query.getlist("include") for name in value.split(",") if name]
@@ -89,22 +87,24 @@ def _predict_json(served: Served, asked: PredictRequest, as_csv: bool) -> Respon
         inputs = served.model.rows.columns(asked.columns)
     else:
         raise InvalidRequestError("expected the rows as one of `rows` and `columns`, not both and not neither")
-    return _shape(served, inputs, asked.interval, bool(asked.include), as_csv)
+    interval = None if isinstance(asked.interval, msgspec.UnsetType) else asked.interval
+    return _shape(served, inputs, interval, bool(asked.include), as_csv)
 
 
-def _shape(served: Served, inputs: NDArray[np.float64], interval: float, latent: bool, as_csv: bool) -> Response:
+def _shape(served: Served, inputs: NDArray[np.float64], interval: float | None, latent: bool, as_csv: bool) -> Response:
     found = predict(served.model, inputs, interval=interval, latent=latent)
     if as_csv:
         return Response(_csv(found), media_type=CSV, headers={"X-Model": f"{served.name}@{served.version}"})
     content: dict[str, object] = {"model": served.name, "version": served.version}
     content |= _arrays(found)
-    content["interval"] = interval
+    if found.interval is not None:
+        content["interval"] = found.interval
     return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), media_type=JSON)
 
 
 def _arrays(found: Intervals) -> dict[str, NDArray[np.float64]]:
-    arrays = {"mean": found.mean, "std": found.std, "lower": found.lower, "upper": found.upper}
-    return arrays if found.latent_std is None else arrays | {"latent_std": found.latent_std}
+    names = ("mean", "std", "lower", "upper", "latent_std")
+    return {name: array for name in names if (array := getattr(found, name)) is not None}
 
 
 def _csv(found: Intervals) -> bytes:
@@ -138,7 +138,8 @@ _INTERVAL = {
     "exclusiveMinimum": 0,
     "exclusiveMaximum": 1,
     "default": INTERVAL,
-    "description": "Probability that a new observation lies between `lower` and `upper`.",
+    "description": "Probability that a new observation lies between `lower` and `upper`. "
+    "Not for a model that keeps its mean alone.",
 }
 _INCLUDE = {"type": "array", "items": {"const": "latent_std"}, "default": []}
 _MODEL = {
@@ -168,7 +169,8 @@ SCHEMAS: dict[str, Any] = {
     },
     "PredictAnswer": {
         "type": "object",
-        "required": ["model", "version", "mean", "std", "lower", "upper", "interval"],
+        "required": ["model", "version", "mean"],
+        "description": "Without `std`, `lower`, `upper` and `interval` where the model keeps its mean alone.",
         "properties": {
             "model": {"type": "string"},
             "version": {"type": "integer"},

@@ -22,6 +22,8 @@ from app.services.rows import RowReader
 from app.storage import artefact, catalog
 from app.storage.blobs import BlobStore
 from app.tables import Limits, Schema, read_csv
+from core.compact import served
+from core.errors import CoreError, MeanOnlyError
 from core.metrics import interval_factor
 from core.prediction import Predictor
 
@@ -29,6 +31,9 @@ log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 0.5
 """For so long a reference is taken to mean what it meant."""
+
+INTERVAL = 0.95
+"""Where no other was asked for."""
 
 _MOST_REFERENCES = 10_000
 
@@ -54,13 +59,15 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Intervals:
-    """Predictions for new observations in the target's unit, each (m,); latent_std only if it was asked for."""
+    """Predictions for new observations in the target's unit, each (m,). latent_std only if it was asked for; of a model
+    that keeps its mean alone there is nothing else. interval: the probability between lower and upper."""
 
     mean: NDArray[np.float64]
-    std: NDArray[np.float64]
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    latent_std: NDArray[np.float64] | None
+    std: NDArray[np.float64] | None = None
+    lower: NDArray[np.float64] | None = None
+    upper: NDArray[np.float64] | None = None
+    latent_std: NDArray[np.float64] | None = None
+    interval: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -138,14 +145,31 @@ def load_model(data: bytes) -> LoadedModel:
     inputs = stored.posterior.basis.shape[1]
     if schema.width != inputs:
         raise BrokenArtefactError(f"the artefact's columns make {schema.width} inputs, its model has {inputs}")
-    return LoadedModel(schema=schema, predictor=Predictor(stored.posterior), rows=RowReader(schema), size=3 * len(data))
+    try:
+        posterior = served(stored.posterior)
+    except CoreError as error:
+        raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error}") from error
+    size = len(data) + 3 * sum(array.nbytes for array in (posterior.basis, posterior.alpha, posterior.R))
+    return LoadedModel(schema=schema, predictor=Predictor(posterior), rows=RowReader(schema), size=size)
 
 
-def predict(model: LoadedModel, inputs: NDArray[np.float64], *, interval: float, latent: bool = False) -> Intervals:
-    """Mean and interval for each row. interval: the probability that a new observation lies inside, above 0, below 1.
+def predict(
+    model: LoadedModel, inputs: NDArray[np.float64], *, interval: float | None = None, latent: bool = False
+) -> Intervals:
+    """Mean and interval for each row; the mean alone where the model keeps no more and no interval was asked for.
 
-    Raises InvalidRequestError for rows so extreme that the result is not a finite number.
+    interval: the probability that a new observation lies inside, above 0, below 1; by default INTERVAL.
+    Raises InvalidRequestError for rows so extreme that the result is not a finite number, MeanOnlyError for an interval
+    or latent_std that the model does not have.
     """
+    if model.predictor.posterior.mean_only:
+        if latent or interval is not None:
+            raise MeanOnlyError
+        with np.errstate(over="ignore", invalid="ignore"):  # looked for below
+            mean = model.predictor.mean(inputs)
+        _check_finite(np.isfinite(mean))
+        return Intervals(mean=mean)
+    interval = INTERVAL if interval is None else interval
     if not 0.0 < interval < 1.0:
         raise InvalidRequestError(f"interval: expected a probability above 0 and below 1, got {interval!r}")
     with np.errstate(over="ignore", invalid="ignore"):  # looked for below
@@ -153,12 +177,15 @@ def predict(model: LoadedModel, inputs: NDArray[np.float64], *, interval: float,
     std = np.sqrt(found.target_variance)
     half = interval_factor(interval) * std
     lower, upper = found.mean - half, found.mean + half
-    finite = np.isfinite(lower) & np.isfinite(upper) & np.isfinite(std)
+    _check_finite(np.isfinite(lower) & np.isfinite(upper) & np.isfinite(std))
+    latent_std = np.sqrt(found.latent_variance) if latent else None
+    return Intervals(mean=found.mean, std=std, lower=lower, upper=upper, latent_std=latent_std, interval=interval)
+
+
+def _check_finite(finite: NDArray[np.bool_]) -> None:
     if not finite.all():
         row = int(np.flatnonzero(~finite)[0])
         raise InvalidRequestError(f"row {row}: its numbers are so large that the prediction is not a finite number")
-    latent_std = np.sqrt(found.latent_variance) if latent else None
-    return Intervals(mean=found.mean, std=std, lower=lower, upper=upper, latent_std=latent_std)
 
 
 class _ModelCache:
