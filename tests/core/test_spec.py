@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from core.errors import InvalidSpecError
-from core.spec import Adaptation, Approximation, Method, TrainSpec
+from core.spec import Adaptation, Approximation, Artefact, Method, TrainSpec
 
 
 def test_defaults_are_those_of_the_contract() -> None:
@@ -13,6 +13,7 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert (spec.basis_size, spec.max_basis_size, spec.candidates) == (None, 500, 59)
     assert (spec.cache_size, spec.pool_size, spec.holdout, spec.seed) == (None, None, 0.1, 0)
     assert spec.standardize
+    assert (spec.artefact, spec.tolerance) == (Artefact.FULL, 0.01)
     assert spec.start is None
     assert spec.adaptation == Adaptation(rounds=5, steps=20)
 
@@ -28,6 +29,7 @@ def test_defaults_are_those_of_the_contract() -> None:
         ("power", [0.0, -0.5, 1.0001, np.nan, np.inf]),
         ("holdout", [-0.1, 0.91, 1.0, np.nan]),
         ("seed", [-1]),
+        ("tolerance", [0.0, -0.01, 1.0, np.nan]),
     ],
 )
 def test_impossible_values_are_refused_by_name(field: str, values: list[float]) -> None:
@@ -51,7 +53,7 @@ def test_plain_text_becomes_the_member() -> None:
     assert spec.approximation is Approximation.SOR
 
 
-@pytest.mark.parametrize("field", ["method", "approximation"])
+@pytest.mark.parametrize("field", ["method", "approximation", "artefact"])
 def test_unknown_names_are_refused(field: str) -> None:
     with pytest.raises(InvalidSpecError, match="nope") as caught:
         TrainSpec(**{field: "nope"})  # type: ignore[arg-type]  # wrong values are what is tested
