@@ -7,6 +7,7 @@ CoreError
 │   ├── TooFewRowsError
 │   ├── ConstantTargetError
 │   └── NonFiniteError          a NaN or an infinity, with its row and column
+├── MeanOnlyError               an error bar was asked of a model that keeps none
 └── NumericalError              the arithmetic broke down
     └── NotPositiveDefiniteError
 """
@@ -64,6 +65,16 @@ class NonFiniteError(InvalidDataError):
         super().__init__(f"row {row}, {where}: not a finite number")
         self.row = row
         self.column = column
+
+
+class MeanOnlyError(CoreError):
+    """An error bar was asked of a model that keeps its mean alone."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            'this model was stored with `"artefact": "mean"` and has no error bars: ask for the mean alone, without '
+            "interval and include, or train it again as compact or full"
+        )
 
 
 class NumericalError(CoreError):

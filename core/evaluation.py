@@ -7,6 +7,7 @@ calibrated on half of the rows held out for the report, which keeps the other ha
 """
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -15,9 +16,9 @@ from core.bounds import bounds_of
 from core.calibration import Calibration, LeftOut, calibrate
 from core.crossfit import left_out_by_folds, left_out_in_closed_form, predicted
 from core.data import Dataset
-from core.factors import Factors, factorise
-from core.hyperparameters import IntArray
-from core.likelihood import nlml_and_gradient
+from core.factors import Factors, Rows, Scheme, factorise
+from core.hyperparameters import Hyperparameters, IntArray
+from core.likelihood import nlml, nlml_and_gradient
 from core.loo import leave_one_out
 from core.model import log_noise
 from core.noise import VaryingNoise, varying_noise
@@ -36,6 +37,8 @@ ROWS_FOR_EACH = 100
 WARM_STEPS = 20
 MANY_ROWS = 100
 """From so many rows for each basis vector on, leave-one-out is as good as folds."""
+DRAWS, SMALL_BASIS = 3, 100
+"""A fold chooses among so many bases, if they are this small."""
 _NOISE = 1_000
 """Part of the seed of the second GP, past every fold's number."""
 
@@ -108,18 +111,30 @@ def _read(dataset: Dataset, left_out: LeftOut, spec: TrainSpec, seed: Seed, by: 
 
 
 def _fit_again(fit: Fit, rest: IntArray, spec: TrainSpec, random: np.random.Generator) -> Factors:
-    """A fit on some of the sample's rows, its basis chosen by them alone."""
+    """A fit on some of the sample's rows, its basis chosen by them alone, as carefully as the run chose its own."""
     whole, theta = fit.sample.rows, fit.found.theta
     rows = replace(whole, X=whole.X[rest], y=whole.y[rest])
     sized = replace(spec, basis_size=len(fit.selection.indices))
-    Z = rows.X[select(rows, theta, sized, random).indices]
+    factors = _best_of_draws(rows, theta, sized, fit.factors.scheme, random)
     few = len(rows) < ROWS_FOR_EACH * (len(theta.lengthscales) + 3)
     if few and spec.adaptation is not None:
-        theta, _ = descend(
-            lambda candidate: nlml_and_gradient(rows, Z, candidate, fit.factors.scheme), theta, box(rows), WARM_STEPS
-        )
-        Z = rows.X[select(rows, theta, sized, random).indices]
-    return factorise(rows, Z, theta, fit.factors.scheme, keep=False)
+        objective = partial(nlml_and_gradient, rows, factors.Z, scheme=factors.scheme)
+        theta, _ = descend(objective, theta, box(rows), WARM_STEPS)
+        factors = _best_of_draws(rows, theta, sized, fit.factors.scheme, random)
+    return factors
+
+
+def _best_of_draws(
+    rows: Rows, theta: Hyperparameters, spec: TrainSpec, scheme: Scheme, random: np.random.Generator
+) -> Factors:
+    """The run keeps the best basis of its rounds; where bases are small one draw may be far worse than that."""
+    last, best = np.empty(0, np.int64), None
+    for _ in range(DRAWS if spec.most_basis <= SMALL_BASIS else 1):
+        last = select(rows, theta, spec, random, last).indices
+        factors = factorise(rows, rows.X[last], theta, scheme, keep=False)
+        if best is None or nlml(factors) < nlml(best):
+            best = factors
+    return factors if best is None else best
 
 
 def leave_one_out_predictive(fit: Fit, read: Calibrated, transform: Transform, *, full_prior: bool) -> Predictive:

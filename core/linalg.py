@@ -4,12 +4,13 @@ A block of rows is held as a (d, m) array in C order, which is the (m, d) matrix
 solve against a block works in place and from the right:  V = L^-1 K  is  V' = K' L^-T.
 """
 
+import math
 import warnings
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from core.errors import NotPositiveDefiniteError, NumericalError
+from core.errors import InvalidDataError, NotPositiveDefiniteError, NumericalError
 from core.hyperparameters import FloatArray
 
 JITTERS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
@@ -75,6 +76,21 @@ def mirror_lower(matrix: FloatArray) -> FloatArray:
     """The symmetric matrix whose lower half is that of `matrix`."""
     lower = np.tril(matrix)
     return np.asarray(lower + np.tril(matrix, -1).T)
+
+
+def pack_upper(matrix: FloatArray) -> FloatArray:
+    """The upper triangle of a (d, d) matrix by rows, (d (d + 1) / 2,)."""
+    return np.asarray(matrix[np.triu_indices(len(matrix))])
+
+
+def unpack_upper(packed: FloatArray) -> FloatArray:
+    """The upper triangular (d, d) matrix of `pack_upper`, zero below; InvalidDataError for another length."""
+    size = (math.isqrt(8 * len(packed) + 1) - 1) // 2
+    if size * (size + 1) // 2 != len(packed):
+        raise InvalidDataError(f"a packed triangle has d (d + 1) / 2 numbers, got {len(packed)}")
+    matrix = np.zeros((size, size))
+    matrix[np.triu_indices(size)] = packed
+    return matrix
 
 
 def add_gram(total: FloatArray, block: FloatArray) -> FloatArray:

@@ -5,6 +5,8 @@ solves a row, write B - I = V D^-1 V' = U diag(lam) U'; then l'l - l'B^-1 l = |R
 R'R = F F', F = L^-T U diag(sqrt(lam / (lam + 1))), by a QR of F'. One triangular product for a whole block of rows, as
 accurate as the solves; the form k' (Kuu^-1 - A^-1) k loses all its digits where the noise is small.
 SoR has l'B^-1 l alone: the same with F = L^-T U diag(sqrt(1 / (lam + 1))), added instead of subtracted.
+
+Where only the mean is wanted R is left out, O(d p) instead of O(d^2).
 """
 
 from collections.abc import Mapping
@@ -18,7 +20,7 @@ from core.data import Standardization
 from core.errors import InvalidDataError
 from core.factors import Factors, information
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray, frozen
-from core.linalg import solve_lower
+from core.linalg import pack_upper, solve_lower, unpack_upper
 from core.spec import Approximation
 
 _ARRAYS = ("basis", "lengthscales", "groups", "alpha", "R", "input_shift", "input_scale")
@@ -28,7 +30,8 @@ _ARRAYS = ("basis", "lengthscales", "groups", "alpha", "R", "input_shift", "inpu
 class SparsePosterior:
     """d basis vectors and what follows from them.
 
-    basis (d, p) in raw units; groups (p,) as float64; lengthscales (g,); alpha (d,); R (d, d) upper triangular;
+    basis (d, p) in raw units; groups (p,) as float64; lengthscales (g,); alpha (d,); R (d, d) upper triangular, or
+    (0, 0) where the mean alone was kept;
     latent variance = variance_base + variance_sign |R k|^2, in standardized units.
     """
 
@@ -57,13 +60,18 @@ class SparsePosterior:
             "lengthscales": (len(self.lengthscales),),
             "groups": (columns,),
             "alpha": (size,),
-            "R": (size, size),
+            "R": (0, 0) if self.mean_only else (size, size),
             "input_shift": (columns,),
             "input_scale": (columns,),
         }
         for name, shape in expected.items():
             if getattr(self, name).shape != shape:
                 raise InvalidDataError(f"{name}: expected shape {shape}, got {getattr(self, name).shape}")
+
+    @property
+    def mean_only(self) -> bool:
+        """Whether there is a mean and no error bar."""
+        return self.R.shape == (0, 0)
 
     @property
     def hyperparameters(self) -> Hyperparameters:
@@ -94,9 +102,14 @@ class SparsePosterior:
             noise_variance=self.noise_variance * noise_scale,
         )
 
+    def without_variance(self) -> Self:
+        """The same mean and no error bar: O(d p) numbers are left."""
+        return replace(self, R=np.empty((0, 0)))
+
     def arrays(self) -> dict[str, FloatArray]:
-        """Every array by name, for storage."""
-        return {name: getattr(self, name) for name in _ARRAYS}
+        """Every array by name, for storage: of R the triangle, (d (d + 1) / 2,) by rows; no R for a mean alone."""
+        arrays: dict[str, FloatArray] = {name: getattr(self, name) for name in _ARRAYS if name != "R"}
+        return arrays if self.mean_only else arrays | {"R": pack_upper(self.R)}
 
     def scalars(self) -> dict[str, float]:
         """Every number by name, for storage."""
@@ -104,10 +117,15 @@ class SparsePosterior:
 
     @classmethod
     def restore(cls, arrays: Mapping[str, FloatArray], scalars: Mapping[str, float]) -> Self:
-        """The posterior with these `arrays()` and `scalars()`, bit for bit; InvalidDataError where they do not fit."""
+        """The posterior with these `arrays()` and `scalars()`, bit for bit; InvalidDataError where they do not fit.
+
+        R may be a square too, and be missing for a mean alone.
+        """
         names = {field.name for field in fields(cls)}
-        if set(arrays) | set(scalars) != names:
+        if names - set(arrays) - set(scalars) - {"R"} or (set(arrays) | set(scalars)) - names:
             raise InvalidDataError(f"expected exactly {sorted(names)}")
+        R = arrays.get("R", np.empty((0, 0)))
+        arrays = {**arrays, "R": unpack_upper(R) if R.ndim == 1 else R}
         values: dict[str, Any] = {**arrays, **{name: float(value) for name, value in scalars.items()}}
         return cls(**values)
 

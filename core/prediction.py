@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas
 
-from core.errors import InvalidDataError
+from core.errors import InvalidDataError, MeanOnlyError
 from core.hyperparameters import FloatArray
 from core.kernel import ROW_UNIT, augmented_basis, augmented_rows, column_weights, gaussian_block
 from core.posterior import SparsePosterior
@@ -45,7 +45,8 @@ class Predictor:
             self._standardization.inputs(posterior.basis), self._weights, posterior.signal_variance
         )
         self._R = np.asfortranarray(posterior.R)
-        self._farthest = self._latent(np.full((len(posterior.basis), ROW_UNIT), posterior.bias_variance))[0]
+        nowhere = np.full((len(posterior.basis), ROW_UNIT), posterior.bias_variance)
+        self._farthest = 0.0 if posterior.mean_only else float(self._latent(nowhere)[0])
 
     @property
     def columns(self) -> int:
@@ -55,8 +56,10 @@ class Predictor:
     def predict(self, inputs: FloatArray) -> Prediction:
         """Prediction for inputs (m, p) in raw units, m >= 0. O(m d^2 / 2) multiply-adds.
 
-        Raises InvalidDataError for another shape or a number that is not finite.
+        Raises InvalidDataError for another shape or a number that is not finite, MeanOnlyError without a variance.
         """
+        if self.posterior.mean_only:
+            raise MeanOnlyError
         inputs = self._checked(inputs)
         mean, latent = np.empty(len(inputs)), np.empty(len(inputs))
         for place in _blocks(len(inputs)):

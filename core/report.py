@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from core.compact import CompactPosterior, Stored, stored_bytes
 from core.hyperparameters import Hyperparameters
 from core.metrics import Scores
 from core.model import Model
@@ -38,6 +39,40 @@ class CalibrationReport:
     noise_gain: float | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtefactReport:
+    """What is kept of the model. kind: full, compact or mean; bytes: of its arrays.
+
+    Of a compact one: directions, how many; bits of their numbers; tolerance, as asked; largest_std_error, the largest
+    relative change of a training row's standard deviation (noise included) against the full one; bound, the same for
+    every row there can be, certified. None for the others.
+    """
+
+    kind: str
+    bytes: int
+    directions: int | None = None
+    bits: int | None = None
+    tolerance: float | None = None
+    largest_std_error: float | None = None
+    bound: float | None = None
+
+    @classmethod
+    def of(cls, stored: Stored) -> "ArtefactReport":
+        """Of what is stored."""
+        size = stored_bytes(stored)
+        if not isinstance(stored, CompactPosterior):
+            return cls(kind="mean" if stored.mean_only else "full", bytes=size)
+        return cls(
+            kind="compact",
+            bytes=size,
+            directions=stored.directions.shape[1],
+            bits=8 * stored.directions.itemsize,
+            tolerance=stored.tolerance,
+            largest_std_error=stored.largest_error,
+            bound=stored.std_bound,
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainReport:
     """What a run found. hyperparameters in standardized units; objectives: phi per round, in nats.
@@ -57,6 +92,7 @@ class TrainReport:
     stop_reason: str
     measures: tuple[float, ...]
     bounds: BoundsReport | None
+    artefact: ArtefactReport
     seconds: dict[str, float]
     warnings: tuple[str, ...]
 
@@ -79,6 +115,7 @@ class TrainReport:
             "stop_reason": self.stop_reason,
             "measures": list(self.measures),
             "bounds": None if self.bounds is None else asdict(self.bounds),
+            "artefact": asdict(self.artefact),
             "seconds": dict(self.seconds),
             "warnings": list(self.warnings),
         }
@@ -88,10 +125,12 @@ class TrainReport:
 class TrainResult:
     """The published model, its basis (rows of the dataset, in the order chosen) and the report.
 
+    stored: what is kept of the posterior, itself or a smaller form.
     moved: the basis vectors are rows no longer; the selection is where each started.
     """
 
     model: Model
+    stored: Stored
     selection: Selection
     report: TrainReport
     moved: bool

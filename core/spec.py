@@ -67,6 +67,17 @@ class Approximation(StrEnum):
     PEP = "pep"
 
 
+class Artefact(StrEnum):
+    """What is kept of a trained model."""
+
+    FULL = "full"
+    """Everything: O(d^2)."""
+    COMPACT = "compact"
+    """Error bars to within a tolerance, in a fraction of the bytes."""
+    MEAN = "mean"
+    """No error bars: O(d p)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptation:
     """Budget of the hyperparameter adaptation.
@@ -108,6 +119,7 @@ class TrainSpec:
     candidates: kappa, fresh candidates a step. cache_size: c of `dmax`, default max(d, 500). pool_size: P of
     `batch`, default max(4 d, 1000). holdout: share of rows that the report's scores are measured on.
     calibrate: None leaves the error bars as the Gaussian process gives them.
+    tolerance: only read by artefact `compact`, largest relative change of a training row's standard deviation.
     """
 
     method: Method = Method.BATCH
@@ -131,6 +143,8 @@ class TrainSpec:
     standardize: bool = True
     holdout: float = 0.1
     seed: int = 0
+    artefact: Artefact = Artefact.FULL
+    tolerance: float = 0.01
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "method", _member(Method, "method", self.method))
@@ -142,6 +156,9 @@ class TrainSpec:
         object.__setattr__(self, "noise", _member(Noise, "noise", self.noise))
         if self.calibrate is not None:
             object.__setattr__(self, "calibrate", _member(Calibrate, "calibrate", self.calibrate))
+        object.__setattr__(self, "artefact", _member(Artefact, "artefact", self.artefact))
+        if not 0.0 < self.tolerance < 1.0:
+            raise InvalidSpecError("tolerance", f"expected a number between 0 and 1, got {self.tolerance!r}")
         _at_least("max_basis_size", self.max_basis_size, 1)
         _at_least("candidates", self.candidates, 1)
         for name in ("basis_size", "cache_size", "pool_size"):
@@ -163,6 +180,8 @@ class TrainSpec:
             raise InvalidSpecError(
                 "noise", "input-dependent noise is learnt from left-out rows: not with calibrate off"
             )
+        if self.artefact is Artefact.MEAN and self.target_transform is not TargetTransform.NONE:
+            raise InvalidSpecError("artefact", "the mean of a transformed target needs its error bar: not `mean`")
         if self.refinement is not None and self.bounds is not None:
             raise InvalidSpecError("bounds", "they hold for basis vectors that are rows, not with `refine`")
 

@@ -8,6 +8,7 @@
     5. choose a basis at the last theta unless it has moved, fit, calibrate the error bars (`core.evaluation`), score
        the held-out rows
     6. choose and fit with all rows, with the same calibration: the model that is published
+    7. if asked: a smaller form of it, to store
 
 A run can be cut off anywhere and go on from its last checkpoint with the same numbers: every random draw comes from a
 generator of its own, seeded by the seed and the stage.
@@ -21,6 +22,8 @@ from enum import IntEnum
 import numpy as np
 
 from core.adaptation import Box, box, descend, heuristic, hyperparameters_of, theta_of
+from core.compact import Stored
+from core.compression import kept
 from core.data import Dataset
 from core.errors import InvalidSpecError
 from core.evaluation import Calibrated, Fit, bounds_report, calibrated, calibrated_by, leave_one_out_predictive
@@ -31,10 +34,10 @@ from core.likelihood import nlml, nlml_and_gradient
 from core.metrics import Scores, scores
 from core.model import Model, ModelPredictor
 from core.parallel import each
-from core.posterior import posterior
+from core.posterior import SparsePosterior, posterior
 from core.progress import Checkpoint, Journal, Listener, Phase, Progress
 from core.refinement import refine
-from core.report import CalibrationReport, TrainReport, TrainResult
+from core.report import ArtefactReport, CalibrationReport, TrainReport, TrainResult
 from core.sample import Found, Sample
 from core.selection.greedy import select
 from core.selection.state import Selection
@@ -129,16 +132,20 @@ class _Run:
                 read = self._calibrate(fit)
                 with self.journal.phase(Phase.EVALUATING, 0.95):
                     holdout = self._holdout_scores(fit, read)
+                del fit  # and its blocks, before the next one's are made
             with self.journal.phase(Phase.FITTING, 0.95):
                 fit = self._fit(whole, found, _Stage.PUBLISH)
             if not len(self.held_out):
                 read = self._calibrate(fit)
             with self.journal.phase(Phase.EVALUATING, 0.98):
                 model = self._model(fit, read)
+                stored, note = self._stored(fit, read)
                 left_out = self._leave_one_out_scores(fit, read)
                 bounds = None if self.spec.bounds is None else bounds_report(fit, self.spec.bounds.rows)
         self._hear_warnings()
         self._warn_of_little(fit.selection)
+        if note is not None:
+            self.journal.warn(note)
         self.journal.tell(1.0)
         report = TrainReport(
             rows=len(everything),
@@ -158,10 +165,13 @@ class _Run:
             stop_reason=fit.selection.reason,
             measures=tuple(fit.selection.measures.tolist()),
             bounds=bounds,
+            artefact=ArtefactReport.of(stored),
             seconds=dict(self.journal.seconds),
             warnings=tuple(self.journal.warnings),
         )
-        return TrainResult(model=model, selection=fit.selection, report=report, moved=found.moved is not None)
+        return TrainResult(
+            model=model, stored=stored, selection=fit.selection, report=report, moved=found.moved is not None
+        )
 
     def _warn_of_little(self, selection: Selection) -> None:
         asked, found = self.spec.basis_size, len(selection.indices)
@@ -320,15 +330,29 @@ class _Run:
         return Fit(sample=sample, found=found, selection=selection, factors=factors)
 
     def _model(self, fit: Fit, read: Calibrated) -> Model:
-        moved, unit, calibration = fit.found.moved, fit.sample.standardization, read.calibration
-        basis = self.dataset.inputs[fit.selection.indices] if moved is None else moved
-        fitted = posterior(fit.factors, self.spec.approximation, basis, self.dataset.groups, unit)
+        calibration = read.calibration
         return Model(
-            posterior=fitted.scaled(calibration.latent_scale, calibration.noise_scale),
-            noise=None if read.noise is None else read.noise.posterior,
+            posterior=self._posterior(fit).scaled(calibration.latent_scale, calibration.noise_scale),
+            noise=None if read.noise is None else read.noise.posterior.without_variance(),
             calibration=calibration,
             transform=self.transform,
         )
+
+    def _stored(self, fit: Fit, read: Calibrated) -> tuple[Stored, str | None]:
+        """What is kept of the posterior, and a warning where it is not what was asked."""
+        return kept(
+            fit.factors,
+            self._posterior(fit),
+            self.spec.artefact,
+            self.spec.tolerance,
+            latent_scale=read.calibration.latent_scale,
+            noise_scale=read.calibration.noise_scale,
+        )
+
+    def _posterior(self, fit: Fit) -> SparsePosterior:
+        moved = fit.found.moved
+        basis = self.dataset.inputs[fit.selection.indices] if moved is None else moved
+        return posterior(fit.factors, self.spec.approximation, basis, self.dataset.groups, fit.sample.standardization)
 
     def _select(self, sample: Sample, found: Found, stage: int) -> Selection:
         """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset."""

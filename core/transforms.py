@@ -23,8 +23,8 @@ from core.errors import InvalidDataError
 from core.hyperparameters import FloatArray
 
 QUADRATURE = 48
-POWERS = (-2.0, 4.0)
-"""Where the power of Yeo and Johnson is looked for."""
+POWERS = (0.0, 2.0)
+"""Where the power of Yeo and Johnson is looked for: outside of this the inverse ends somewhere, and means with it."""
 FARTHEST = 1e150
 """Targets mapped back are held within this many of their own spreads, so that their squares are numbers."""
 _NO_POWER = 1e-8
@@ -113,7 +113,8 @@ class Transform:
                     return mean, variance
                 case TargetTransform.LOG | TargetTransform.LOG1P:
                     level = np.minimum(np.exp(mean + 0.5 * variance), FARTHEST)
-                    spread = np.minimum(np.square(level) * np.expm1(variance), FARTHEST**2)
+                    growth = variance + np.log(-np.expm1(-variance))  # log expm1(variance)
+                    spread = np.minimum(np.exp(2.0 * mean + variance + growth), FARTHEST**2)
                     return (level if self.kind is TargetTransform.LOG else level - 1.0), spread
                 case TargetTransform.YEO_JOHNSON:
                     nodes, weights = hermegauss(QUADRATURE)

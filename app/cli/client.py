@@ -77,13 +77,13 @@ class Client:
             return self._json("POST", "/train", files=parts)
 
     def predict(
-        self, model: str, body: bytes, *, interval: float = 0.95, accept: str = "application/json"
+        self, model: str, body: bytes, *, interval: float | None = None, accept: str = "application/json"
     ) -> httpx.Response:
-        """Predict the rows of a CSV table; the answer in the form of `accept`."""
+        """Predict the rows of a CSV table; the answer in the form of `accept`. interval: None for the server's own."""
         return self._send(
             "POST",
             "/predict",
-            params={"model": model, "interval": interval},
+            params={"model": model} | ({} if interval is None else {"interval": str(interval)}),
             content=body,
             headers={"content-type": "text/csv", "accept": accept},
         )

@@ -127,7 +127,7 @@ def predict(
     *,
     model: Annotated[str, typer.Argument(help="name, name@3 or name@alias")],
     file: ExistingFile,
-    interval: Annotated[float, typer.Option(help="Coverage of lower and upper.")] = 0.95,
+    interval: Annotated[float | None, typer.Option(help="Coverage of lower and upper.", show_default="0.95")] = None,
     output: Annotated[Path | None, typer.Option(help="Write here.", show_default="standard output")] = None,
     local: Local = False,
     url: Url = DEFAULT_URL,

@@ -29,7 +29,14 @@ from app.errors import (
     UnavailableError,
     UnsupportedMediaError,
 )
-from core.errors import CoreError, InvalidDataError, InvalidSpecError, NumericalError, UnsupportedLevelError
+from core.errors import (
+    CoreError,
+    InvalidDataError,
+    InvalidSpecError,
+    MeanOnlyError,
+    NumericalError,
+    UnsupportedLevelError,
+)
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +52,7 @@ STATUS: Mapping[type[Exception], tuple[int, str]] = {
     InvalidSpecError: (422, "Invalid request"),
     UnsupportedLevelError: (422, "Invalid request"),
     InvalidDataError: (422, "Invalid data"),
+    MeanOnlyError: (422, "Invalid request"),
     NumericalError: (500, "Numerical failure"),
     LeaseLostError: (409, "Conflict"),
     BrokenArtefactError: (500, "Broken artefact"),

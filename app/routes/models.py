@@ -75,6 +75,10 @@ class VersionDetailBody(VersionBody):
     basis_columns: list[str] = Field(description="(p,): names of the columns of `basis`.")
     basis_rows: list[int] = Field(description="(d,): 0-based row numbers of the upload, in the order chosen.")
     moved: bool = Field(description="The basis vectors moved on (`refine`): each only started from its row.")
+    artefact: dict[str, Any] | None = Field(
+        description="What is kept of the model: kind, bytes; of a compact one its size, the largest error of an error "
+        "bar on the training rows and its certified bound. Null for a version of an older release."
+    )
     gains: list[float | None] = Field(description="(d,): what the criterion said of each; null for a method without.")
     calibration: dict[str, Any] = Field(
         description="Factors of the two parts of the variance; quantiles of the standardized error, from how many rows."
@@ -244,13 +248,14 @@ def _detail(version: Version, model: ModelArtefact) -> Response:
             "features": model.schema["features"],
             "spec": model.spec,
             "hyperparameters": model.hyperparameters,
-            "basis": model.model.posterior.basis,
+            "basis": model.posterior.basis,
             "basis_columns": model.basis_columns,
             "basis_rows": model.basis_rows,
             "moved": model.report["moved"],
+            "artefact": model.report.get("artefact"),
             "gains": model.gains,
-            "calibration": model.model.calibration.to_json(),
-            "target_transform": asdict(model.model.transform),
+            "calibration": model.calibration.to_json(),
+            "target_transform": asdict(model.transform),
             "report": model.report,
         }
     )

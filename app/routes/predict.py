@@ -22,14 +22,12 @@ from app.routes.answers import problems
 from app.routes.bodies import CSV, JSON, expect_media_type, read_body
 from app.routes.state import in_heavy_thread, services
 from app.services.decoding import decode
-from app.services.prediction import EXTRAS, Answers, Served, Wanted, predict
+from app.services.prediction import EXTRAS, INTERVAL, Answers, Served, Wanted, predict
 
 SMALL_BYTES = 16 << 10
 """Bodies up to this size (about 100 rows) are answered in the event loop ..."""
 SMALL_BASIS = 1_000
 """... if the model is not huge."""
-
-INTERVAL = 0.95
 
 
 class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -38,7 +36,7 @@ class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
     model: str
     rows: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     columns: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    interval: float | list[float] = INTERVAL
+    interval: float | list[float] | msgspec.UnsetType = msgspec.UNSET
     quantiles: list[float] = []  # msgspec copies it
     include: list[str] = []
 
@@ -68,11 +66,11 @@ async def _answer_csv(request: Request) -> Response:
         raise InvalidRequestError("there is no model: name it in the query, as in /predict?model=cars")
     levels = _numbers("interval", query.getlist("interval"))
     wanted = Wanted(
-        levels=levels if "interval" in query else (INTERVAL,),
+        levels=levels if "interval" in query else None,
         quantiles=_numbers("quantiles", query.getlist("quantiles")),
         include=frozenset(_words(query.getlist("include"))),
     )
-    alone = len(wanted.levels) == 1
+    alone = len(levels) <= 1
     serving = services(request)
     body = await read_body(request, serving.settings.max_body_bytes)
     served = await serving.predictions.find(query["model"])
@@ -107,29 +105,31 @@ def _predict_json(served: Served, asked: PredictRequest, as_csv: bool) -> Respon
         inputs = served.model.rows.columns(asked.columns)
     else:
         raise InvalidRequestError("expected the rows as one of `rows` and `columns`, not both and not neither")
-    alone = isinstance(asked.interval, float | int)
-    levels = (asked.interval,) if isinstance(asked.interval, float | int) else tuple(asked.interval)
+    levels = None
+    if isinstance(asked.interval, list):
+        levels = tuple(asked.interval)
+    elif isinstance(asked.interval, float | int):
+        levels = (asked.interval,)
     wanted = Wanted(levels=levels, quantiles=tuple(asked.quantiles), include=frozenset(asked.include))
-    return _shape(served, inputs, wanted, alone, as_csv)
+    return _shape(served, inputs, wanted, not isinstance(asked.interval, list), as_csv)
 
 
 def _shape(served: Served, inputs: NDArray[np.float64], wanted: Wanted, alone: bool, as_csv: bool) -> Response:
-    """alone: the interval was asked for as one number, and is answered as one pair of lists."""
+    """alone: the interval is one number, and answered as one pair of lists."""
     found = predict(served.model, inputs, wanted)
     if as_csv:
         body = _csv(_columns(found, wanted, alone))
         return Response(body, media_type=CSV, headers={"X-Model": f"{served.name}@{served.version}"})
-    lower, upper = [ends[0] for ends in found.intervals], [ends[1] for ends in found.intervals]
-    content: dict[str, object] = {
-        "model": served.name,
-        "version": served.version,
-        "mean": found.mean,
-        "std": found.std,
-        "lower": lower[0] if alone else lower,
-        "upper": upper[0] if alone else upper,
-        **found.extra,
-        "interval": wanted.levels[0] if alone else wanted.levels,
-    }
+    content: dict[str, object] = {"model": served.name, "version": served.version, "mean": found.mean}
+    if found.std is not None:
+        lower, upper = [ends[0] for ends in found.intervals], [ends[1] for ends in found.intervals]
+        content |= {
+            "std": found.std,
+            "lower": lower[0] if alone else lower,
+            "upper": upper[0] if alone else upper,
+            **found.extra,
+            "interval": found.levels[0] if alone else found.levels,
+        }
     if wanted.quantiles:
         content |= {"quantiles": wanted.quantiles, "quantile_values": found.quantiles}
     return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), media_type=JSON)
@@ -137,8 +137,10 @@ def _shape(served: Served, inputs: NDArray[np.float64], wanted: Wanted, alone: b
 
 def _columns(found: Answers, wanted: Wanted, alone: bool) -> dict[str, NDArray[np.float64]]:
     """A column for every array: lower and upper carry their level where there may be several, as in lower_0.9."""
-    columns = {"mean": found.mean, "std": found.std}
-    for level, (lower, upper) in zip(wanted.levels, found.intervals, strict=True):
+    columns = {"mean": found.mean}
+    if found.std is not None:
+        columns["std"] = found.std
+    for level, (lower, upper) in zip(found.levels, found.intervals, strict=True):
         mark = "" if alone else f"_{level:g}"
         columns |= {f"lower{mark}": lower, f"upper{mark}": upper}
     for probability, values in zip(wanted.quantiles, found.quantiles, strict=True):
@@ -178,7 +180,7 @@ _INTERVAL = {
     "anyOf": [_LEVEL, {"type": "array", "items": _LEVEL, "maxItems": 100}],
     "default": INTERVAL,
     "description": "Probability that a new observation lies between `lower` and `upper`; or several, and then both are "
-    "lists of lists, one for each.",
+    "lists of lists, one for each. Not for a model that keeps its mean alone.",
 }
 _QUANTILES = {
     "type": "array",
@@ -222,7 +224,8 @@ SCHEMAS: dict[str, Any] = {
     },
     "PredictAnswer": {
         "type": "object",
-        "required": ["model", "version", "mean", "std", "lower", "upper", "interval"],
+        "required": ["model", "version", "mean"],
+        "description": "Without `std`, `lower`, `upper` and `interval` where the model keeps its mean alone.",
         "properties": {
             "model": {"type": "string"},
             "version": {"type": "integer"},

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from anyio import to_thread
@@ -22,12 +22,16 @@ from app.services.rows import RowReader
 from app.storage import artefact, catalog
 from app.storage.blobs import BlobStore
 from app.tables import Limits, Schema, read_csv
+from core.errors import CoreError, MeanOnlyError
 from core.model import ModelPredictor
 
 log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 0.5
 """For so long a reference is taken to mean what it meant."""
+
+INTERVAL = 0.95
+"""Where no other was asked for."""
 
 EXTRAS = ("latent_std", "median", "support")
 """Arrays that a request may ask for by name."""
@@ -59,17 +63,18 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What a prediction is to hold: intervals of these levels, quantiles of these probabilities, extra arrays.
+    """What a prediction is to hold: intervals of these levels (None: nobody asked, INTERVAL will do), quantiles of
+    these probabilities, extra arrays.
 
     Raises InvalidRequestError naming the field.
     """
 
-    levels: tuple[float, ...] = (0.95,)
+    levels: tuple[float, ...] | None = None
     quantiles: tuple[float, ...] = ()
     include: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        for name, values in (("interval", self.levels), ("quantiles", self.quantiles)):
+        for name, values in (("interval", self.levels or ()), ("quantiles", self.quantiles)):
             if len(values) > MOST_LEVELS:
                 raise InvalidRequestError(f"{name}: at most {MOST_LEVELS} at once, got {len(values)}")
             for value in values:
@@ -82,14 +87,15 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Answers:
-    """Predictions for new observations in the target's unit, each (m,): mean, std, an interval for each level asked
-    for, a list for each quantile, and the extra arrays asked for by name."""
+    """Predictions for new observations in the target's unit, each (m,): mean, std, an interval for each of `levels`, a
+    list for each quantile, and the extra arrays asked for by name; of a model that keeps its mean alone just that."""
 
     mean: NDArray[np.float64]
-    std: NDArray[np.float64]
-    intervals: tuple[tuple[NDArray[np.float64], NDArray[np.float64]], ...]
-    quantiles: tuple[NDArray[np.float64], ...]
-    extra: dict[str, NDArray[np.float64]]
+    std: NDArray[np.float64] | None = None
+    levels: tuple[float, ...] = ()
+    intervals: tuple[tuple[NDArray[np.float64], NDArray[np.float64]], ...] = ()
+    quantiles: tuple[NDArray[np.float64], ...] = ()
+    extra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -164,41 +170,65 @@ def load_model(data: bytes) -> LoadedModel:
         schema = Schema.from_json(stored.schema)
     except MalformedError as error:
         raise BrokenArtefactError(f"the artefact's columns cannot be read: {error}") from error
-    inputs = stored.model.posterior.basis.shape[1]
+    inputs = stored.posterior.basis.shape[1]
     if schema.width != inputs:
         raise BrokenArtefactError(f"the artefact's columns make {schema.width} inputs, its model has {inputs}")
-    return LoadedModel(
-        schema=schema, predictor=ModelPredictor(stored.model), rows=RowReader(schema), size=3 * len(data)
-    )
+    try:
+        predictor = ModelPredictor(stored.model())
+    except CoreError as error:
+        raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error}") from error
+    posterior = predictor.model.posterior
+    size = len(data) + 3 * sum(array.nbytes for array in (posterior.basis, posterior.alpha, posterior.R))
+    return LoadedModel(schema=schema, predictor=predictor, rows=RowReader(schema), size=size)
 
 
 def predict(model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted) -> Answers:
-    """Mean, intervals and what else is wanted for each row.
+    """Mean, intervals and what else is wanted for each row; the mean alone where the model keeps no more.
 
     Raises InvalidRequestError for rows so extreme that the result is not a finite number, and for what this model
-    cannot say; UnsupportedLevelError for levels beyond its calibration.
+    cannot say; MeanOnlyError for error bars that it does not have; UnsupportedLevelError for levels beyond its
+    calibration.
     """
-    if "support" in wanted.include and model.predictor.model.posterior.variance_sign > 0.0:
-        raise InvalidRequestError("include: a model of `sor` knows no support: its prior ends where its basis does")
+    posterior = model.predictor.model.posterior
     with np.errstate(over="ignore", invalid="ignore"):  # looked for below
-        found = model.predictor.predict(inputs)
-        mean, variance = found.target.moments()
-        std = np.sqrt(variance)
-        intervals = tuple(found.target.interval(level) for level in wanted.levels)
-        quantiles = tuple(found.target.quantile(probability) for probability in wanted.quantiles)
-        extra = {}
-        if "latent_std" in wanted.include:
-            extra["latent_std"] = np.sqrt(found.latent.moments()[1])
-        if "median" in wanted.include:
-            extra["median"] = found.target.quantile(0.5)
-        if "support" in wanted.include:
-            extra["support"] = found.support
-    arrays = [mean, std, *(end for ends in intervals for end in ends), *quantiles, *extra.values()]
+        if posterior.mean_only:
+            if wanted.levels is not None or wanted.quantiles or wanted.include:
+                raise MeanOnlyError
+            answers = Answers(mean=model.predictor.predictor.mean(inputs))
+        else:
+            answers = _answers(model.predictor, inputs, wanted)
+    ends = [end for interval in answers.intervals for end in interval]
+    arrays = [answers.mean, *ends, *answers.quantiles, *answers.extra.values()]
     finite = np.logical_and.reduce([np.isfinite(array) for array in arrays])
+    if answers.std is not None:
+        finite &= np.isfinite(answers.std)
     if not finite.all():
         row = int(np.flatnonzero(~finite)[0])
         raise InvalidRequestError(f"row {row}: its numbers are so large that the prediction is not a finite number")
-    return Answers(mean=mean, std=std, intervals=intervals, quantiles=quantiles, extra=extra)
+    return answers
+
+
+def _answers(predictor: ModelPredictor, inputs: NDArray[np.float64], wanted: Wanted) -> Answers:
+    if "support" in wanted.include and predictor.model.posterior.variance_sign > 0.0:
+        raise InvalidRequestError("include: a model of `sor` knows no support: its prior ends where its basis does")
+    found = predictor.predict(inputs)
+    mean, variance = found.target.moments()
+    levels = (INTERVAL,) if wanted.levels is None else wanted.levels
+    extra = {}
+    if "latent_std" in wanted.include:
+        extra["latent_std"] = np.sqrt(found.latent.moments()[1])
+    if "median" in wanted.include:
+        extra["median"] = found.target.quantile(0.5)
+    if "support" in wanted.include:
+        extra["support"] = found.support
+    return Answers(
+        mean=mean,
+        std=np.sqrt(variance),
+        levels=levels,
+        intervals=tuple(found.target.interval(level) for level in levels),
+        quantiles=tuple(found.target.quantile(probability) for probability in wanted.quantiles),
+        extra=extra,
+    )
 
 
 class _ModelCache:

@@ -14,7 +14,18 @@ from pydantic_core import ErrorDetails
 from app.errors import Fault, InvalidRequestError
 from core.calibration import Intervals
 from core.hyperparameters import Hyperparameters
-from core.spec import Adaptation, Approximation, BoundsRequest, Calibrate, Gain, Method, Noise, Refinement, TrainSpec
+from core.spec import (
+    Adaptation,
+    Approximation,
+    Artefact,
+    BoundsRequest,
+    Calibrate,
+    Gain,
+    Method,
+    Noise,
+    Refinement,
+    TrainSpec,
+)
 from core.transforms import TargetTransform
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
@@ -155,6 +166,12 @@ class SpecBody(_Body):
     holdout: Annotated[Number, Field(ge=0, le=0.9)] = Field(0.1, description="Share of rows the report is measured on.")
     missing: Literal["error", "drop", "impute"] = Field("error", description="What to do with missing cells.")
     unseen: Literal["error", "prior"] = Field("error", description="An unseen category when predicting.")
+    artefact: Artefact = Field(
+        Artefact.FULL, description="What is kept: `full`; `compact`, smaller; `mean`, smallest and without error bars."
+    )
+    tolerance: Annotated[Number, Field(gt=0, lt=1)] = Field(
+        0.01, description="`compact`: largest relative change of an error bar on the training rows."
+    )
     seed: Annotated[Whole, Field(ge=0, lt=2**63)] = Field(0, description="Everything random follows from it.")
     priority: Annotated[Whole, Field(ge=-1000, le=1000)] = Field(0, description="Higher runs first.")
 
@@ -203,6 +220,8 @@ def core_spec(body: SpecBody, groups: Sequence[str], rows: NDArray[np.int64]) ->
         standardize=body.standardize,
         holdout=body.holdout,
         seed=body.seed,
+        artefact=body.artefact,
+        tolerance=body.tolerance,
     )
 
 

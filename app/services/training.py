@@ -185,7 +185,10 @@ def training_handler(blobs: BlobStore, *, threads: int) -> Handler:
         report = _report(task, schema, prepared, result, reading)
         basis_rows = tuple(int(prepared.rows[index]) for index in result.selection.indices)
         model = artefact.ModelArtefact(
-            model=result.model,
+            posterior=result.stored,
+            noise=result.model.noise,
+            calibration=result.model.calibration,
+            transform=result.model.transform,
             schema=schema.to_json(),
             spec=body.model_dump(mode="json"),
             hyperparameters=report["hyperparameters"],

@@ -1,10 +1,13 @@
 """A trained model as bytes: safetensors, so that any language can read it and nothing in it can run.
 
-The tensors are the posterior's arrays (float64), and those of the second one where the noise varies, under `noise.`.
-The metadata has one entry, `pursuit`: a JSON document with the format version, the posteriors' scalars, the
-calibration, the target's transform and all that is told about the model (schema of the columns, specification,
-hyperparameters by column, report, row numbers of the basis). Numbers in it are shortest-repr and round-trip, so
-saving and loading changes no bit of a prediction.
+The tensors are the posterior's arrays (float64, but for the directions of a compact one), and those of the second one
+where the noise varies, under `noise.`. The metadata has one entry, `pursuit`: a JSON document with the format version,
+the kind (full, compact or mean), the posteriors' scalars, the calibration, the target's transform and all that is told
+about the model (schema of the columns, specification, hyperparameters by column, report, row numbers of the basis).
+Numbers in it are shortest-repr and round-trip, so saving and loading changes no bit of a prediction.
+
+Format 1 had no kind, all were full, and R as a square; since format 2 the tensor R is its upper triangle by rows, and
+there are calibration, transform and noise that varies.
 
 Reading is strict: a wrong version, a missing or unknown tensor, a wrong type, a number that is not finite or a
 truncated file is a BrokenArtefactError that says which.
@@ -12,7 +15,7 @@ truncated file is a BrokenArtefactError that says which.
 
 import math
 import struct
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -24,16 +27,20 @@ from safetensors.numpy import save as save_tensors
 
 from app.errors import BrokenArtefactError
 from core.calibration import Calibration
+from core.compact import PRECISIONS, CompactPosterior, Stored, served
 from core.errors import CoreError
 from core.model import Model
 from core.posterior import SparsePosterior
+from core.spec import Artefact
 from core.transforms import Transform
 
 FORMAT_VERSION = 2
+READ_VERSIONS = (1, FORMAT_VERSION)
 METADATA_KEY = "pursuit"
 
 _MAY_BE_INFINITE = frozenset({"input_scale"})  # of a column that was constant in training
 
+_KINDS = ", ".join(Artefact)
 _NOISE = "noise."
 _PARTS = ("schema", "spec", "hyperparameters", "report", "basis_columns", "basis_rows", "gains")
 
@@ -42,13 +49,13 @@ _PARTS = ("schema", "spec", "hyperparameters", "report", "basis_columns", "basis
 class ModelArtefact:
     """All there is to know about one published model.
 
-    model: what predicts. schema: how columns become inputs, as JSON. spec: what was asked, as JSON.
-    hyperparameters: by column, as JSON. basis_columns: (p,) names of the inputs. basis_rows: (d,) 0-based row numbers
-    of the upload, in the order chosen. gains: (d,) what the criterion said of each, None for a method without.
-    report: as the job showed it.
+    posterior: what predicts, or what expands to it. schema: how columns become inputs, as JSON. spec: what was asked,
+    as JSON. hyperparameters: by column, as JSON. basis_columns: (p,) names of the inputs. basis_rows: (d,) 0-based row
+    numbers of the upload, in the order chosen. gains: (d,) what the criterion said of each, None for a method without.
+    report: as the job showed it. noise, calibration, transform: see core.model.
     """
 
-    model: Model
+    posterior: Stored
     schema: dict[str, Any]
     spec: dict[str, Any]
     hyperparameters: dict[str, Any]
@@ -56,22 +63,38 @@ class ModelArtefact:
     basis_rows: tuple[int, ...]
     gains: tuple[float | None, ...]
     report: dict[str, Any]
+    noise: SparsePosterior | None = None
+    calibration: Calibration = field(default_factory=Calibration)
+    transform: Transform = field(default_factory=Transform)
+
+    def model(self) -> Model:
+        """Ready to predict with. O(1), or O(d^3) for a compact one; CoreError where the numbers are not a model's."""
+        return Model(
+            posterior=served(self.posterior), noise=self.noise, calibration=self.calibration, transform=self.transform
+        )
+
+    @property
+    def kind(self) -> Artefact:
+        """What is kept of the model."""
+        if isinstance(self.posterior, CompactPosterior):
+            return Artefact.COMPACT
+        return Artefact.MEAN if self.posterior.mean_only else Artefact.FULL
 
 
 def save(artefact: ModelArtefact) -> bytes:
     """The artefact as safetensors; the same artefact gives the same bytes."""
-    model, noise = artefact.model, artefact.model.noise
-    named = model.posterior.arrays()
-    if noise is not None:
-        named |= {_NOISE + name: array for name, array in noise.arrays().items()}
-    arrays = {name: np.ascontiguousarray(array, dtype=np.float64) for name, array in named.items()}
+    named = dict(artefact.posterior.arrays())
+    if artefact.noise is not None:
+        named |= {_NOISE + name: array for name, array in artefact.noise.arrays().items()}
+    arrays = {name: np.ascontiguousarray(array) for name, array in named.items()}
     document = {
         "format_version": FORMAT_VERSION,
+        "kind": artefact.kind.value,
         "shapes": {name: list(array.shape) for name, array in arrays.items()},
-        "scalars": model.posterior.scalars(),
-        "noise_scalars": None if noise is None else noise.scalars(),
-        "calibration": model.calibration.to_json(),
-        "transform": asdict(model.transform),
+        "scalars": artefact.posterior.scalars(),
+        "noise_scalars": None if artefact.noise is None else artefact.noise.scalars(),
+        "calibration": artefact.calibration.to_json(),
+        "transform": asdict(artefact.transform),
         **{name: getattr(artefact, name) for name in _PARTS},
     }
     text = orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode()
@@ -82,12 +105,25 @@ def load(data: bytes) -> ModelArtefact:
     """The artefact in these bytes. Raises BrokenArtefactError saying what is wrong with them."""
     document = _document(data)
     arrays = _arrays(data, document["shapes"])
+    if "R" in arrays and arrays["R"].ndim != (2 if document["format_version"] == 1 else 1):
+        raise BrokenArtefactError(
+            f"tensor R: expected a square in format 1, its triangle since, got {arrays['R'].shape}"
+        )
+    kind = document["kind"]
     try:
-        model = _model(arrays, document)
+        restore = CompactPosterior.restore if kind == Artefact.COMPACT else SparsePosterior.restore
+        own = {name: array for name, array in arrays.items() if not name.startswith(_NOISE)}
+        posterior: Stored = restore(own, _scalars(document["scalars"]))
+        noise = _noise(arrays, document["noise_scalars"])
+        calibration = Calibration.from_json(document["calibration"])
+        transform = Transform.from_json(document["transform"])
     except (CoreError, KeyError, TypeError, ValueError) as error:
         raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error!r}") from error
-    return ModelArtefact(
-        model=model,
+    model = ModelArtefact(
+        posterior=posterior,
+        noise=noise,
+        calibration=calibration,
+        transform=transform,
         schema=document["schema"],
         spec=document["spec"],
         hyperparameters=document["hyperparameters"],
@@ -96,22 +132,18 @@ def load(data: bytes) -> ModelArtefact:
         basis_rows=tuple(document["basis_rows"]),
         gains=tuple(document["gains"]),
     )
+    if model.kind != kind:
+        raise BrokenArtefactError(
+            f"the artefact's header has kind {kind!r}, its arrays are those of {model.kind.value!r}"
+        )
+    return model
 
 
-def _model(arrays: dict[str, NDArray[np.float64]], document: dict[str, Any]) -> Model:
-    own = {name: array for name, array in arrays.items() if not name.startswith(_NOISE)}
-    second = {name.removeprefix(_NOISE): array for name, array in arrays.items() if name.startswith(_NOISE)}
-    noise = None
-    if second:
-        noise = SparsePosterior.restore(second, _scalars(document["noise_scalars"]))
-    elif document["noise_scalars"] is not None:
-        raise BrokenArtefactError("the artefact's header speaks of noise that varies; its tensors are not there")
-    return Model(
-        posterior=SparsePosterior.restore(own, _scalars(document["scalars"])),
-        noise=noise,
-        calibration=Calibration.from_json(document["calibration"]),
-        transform=Transform.from_json(document["transform"]),
-    )
+def _noise(arrays: dict[str, NDArray[Any]], scalars: dict[str, Any] | None) -> SparsePosterior | None:
+    named = {name.removeprefix(_NOISE): array for name, array in arrays.items() if name.startswith(_NOISE)}
+    if bool(named) is not (scalars is not None):
+        raise BrokenArtefactError("the artefact's header and its tensors disagree on whether the noise varies")
+    return None if scalars is None else SparsePosterior.restore(named, _scalars(scalars))
 
 
 def _scalars(given: dict[str, Any]) -> dict[str, float]:
@@ -129,16 +161,22 @@ def _document(data: bytes) -> dict[str, Any]:
     except (struct.error, orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise BrokenArtefactError("this is not an artefact of Pursuit: its header cannot be read") from error
     version = document.get("format_version") if isinstance(document, dict) else None
-    if version != FORMAT_VERSION:
+    if version not in READ_VERSIONS:
         raise BrokenArtefactError(
-            f"the artefact has format version {version!r}; this server reads {FORMAT_VERSION}: "
+            f"the artefact has format version {version!r}; this server reads 1 to {FORMAT_VERSION}: "
             "use the release of Pursuit that wrote it, or a newer one"
         )
-    missing = [
-        name
-        for name in ("shapes", "scalars", "noise_scalars", "calibration", "transform", *_PARTS)
-        if name not in document
-    ]
+    if version == 1:
+        document |= {
+            "kind": Artefact.FULL.value,
+            "noise_scalars": None,
+            "calibration": Calibration().to_json(),
+            "transform": asdict(Transform()),
+        }
+    if document.get("kind") not in list(Artefact):
+        raise BrokenArtefactError(f"the artefact's header has kind {document.get('kind')!r}, not one of {_KINDS}")
+    needed = ("shapes", "scalars", "noise_scalars", "calibration", "transform", *_PARTS)
+    missing = [name for name in needed if name not in document]
     if missing:
         raise BrokenArtefactError(f"the artefact's header lacks {', '.join(missing)}")
     for name in ("shapes", "scalars", "calibration", "transform", "schema", "spec", "hyperparameters", "report"):
@@ -147,8 +185,8 @@ def _document(data: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", document)
 
 
-def _arrays(data: bytes, shapes: dict[str, list[int]]) -> dict[str, NDArray[np.float64]]:
-    """The tensors, exactly those that `shapes` announces, float64 and finite."""
+def _arrays(data: bytes, shapes: dict[str, list[int]]) -> dict[str, NDArray[Any]]:
+    """The tensors, exactly those that `shapes` announces, of their type and finite."""
     try:
         arrays = load_tensors(data)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
@@ -157,8 +195,10 @@ def _arrays(data: bytes, shapes: dict[str, list[int]]) -> dict[str, NDArray[np.f
         odd = ", ".join(sorted(set(arrays) ^ set(shapes)))
         raise BrokenArtefactError(f"the artefact's tensors are not those of its header: {odd}")
     for name, array in arrays.items():
-        if array.dtype != np.float64:
-            raise BrokenArtefactError(f"tensor {name}: expected float64, got {array.dtype}")
+        types = PRECISIONS if name == "directions" else PRECISIONS[-1:]
+        if array.dtype not in types:
+            expected = " or ".join(map(str, types))
+            raise BrokenArtefactError(f"tensor {name}: expected {expected}, got {array.dtype}")
         if list(array.shape) != shapes[name]:
             raise BrokenArtefactError(f"tensor {name}: expected shape {shapes[name]}, got {list(array.shape)}")
         if not np.all(np.isfinite(array) | (name.removeprefix(_NOISE) in _MAY_BE_INFINITE and array == np.inf)):

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from core.errors import CoreError, NotPositiveDefiniteError, NumericalError
+from core.errors import CoreError, InvalidDataError, NotPositiveDefiniteError, NumericalError
 from core.hyperparameters import FloatArray
 from core.linalg import (
     JITTERS,
@@ -16,8 +16,10 @@ from core.linalg import (
     jittered_cholesky,
     mirror_lower,
     multiply,
+    pack_upper,
     solve_lower,
     solve_vector,
+    unpack_upper,
 )
 
 
@@ -127,3 +129,18 @@ def test_products() -> None:
     product = multiply(np.asfortranarray(matrix), left)
     np.testing.assert_allclose(product, matrix @ left, rtol=1e-12)
     assert product.flags.c_contiguous
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 7])
+def test_a_triangle_is_packed_and_unpacked_bit_for_bit(size: int) -> None:
+    matrix = np.triu(np.random.default_rng(size).normal(size=(size, size)))
+    packed = pack_upper(matrix)
+    assert packed.shape == (size * (size + 1) // 2,)
+    np.testing.assert_array_equal(packed[:size], matrix[:1].ravel())  # by rows
+    assert unpack_upper(packed).tobytes() == matrix.tobytes()
+
+
+@pytest.mark.parametrize("length", [2, 4, 5, 11])
+def test_a_packed_triangle_of_no_size_is_refused(length: int) -> None:
+    with pytest.raises(InvalidDataError, match=f"got {length}"):
+        unpack_upper(np.zeros(length))

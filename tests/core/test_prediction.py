@@ -372,10 +372,16 @@ def test_restore_refuses_what_does_not_fit() -> None:
     arrays, scalars = served.arrays(), served.scalars()
     for name in arrays:
         rest = {key: value for key, value in arrays.items() if key != name}
+        if name == "R":  # what is left is a mean alone
+            assert SparsePosterior.restore(rest, scalars).mean_only
+            continue
         with pytest.raises(InvalidDataError):
             SparsePosterior.restore(rest, scalars)
         with pytest.raises(InvalidDataError, match=name if name != "basis" else None):
             SparsePosterior.restore({**arrays, name: np.zeros((3, 3, 3))}, scalars)
+    for wrong in (np.zeros((3, 3, 3)), np.zeros((3, 3)), np.zeros(27), np.zeros(6)):
+        with pytest.raises(InvalidDataError, match=r"R: expected|a packed triangle"):
+            SparsePosterior.restore({**arrays, "R": wrong}, scalars)
     for name in scalars:
         with pytest.raises(InvalidDataError):
             SparsePosterior.restore(arrays, {key: value for key, value in scalars.items() if key != name})

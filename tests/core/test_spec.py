@@ -5,7 +5,7 @@ import pytest
 
 from core.calibration import Intervals
 from core.errors import InvalidSpecError
-from core.spec import Adaptation, Approximation, Calibrate, Method, Noise, TrainSpec
+from core.spec import Adaptation, Approximation, Artefact, Calibrate, Method, Noise, TrainSpec
 from core.transforms import TargetTransform
 
 
@@ -15,10 +15,11 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert (spec.basis_size, spec.max_basis_size, spec.candidates) == (None, 500, 59)
     assert (spec.cache_size, spec.pool_size, spec.holdout, spec.seed) == (None, None, 0.1, 0)
     assert spec.standardize
+    assert (spec.artefact, spec.tolerance) == (Artefact.FULL, 0.01)
     assert spec.start is None
     assert spec.adaptation == Adaptation(rounds=5, steps=20)
     assert (spec.calibrate, spec.intervals) == (Calibrate.AUTO, Intervals.SYMMETRIC)
-    assert (spec.target_transform, spec.noise) == (TargetTransform.NONE, Noise.CONSTANT)
+    assert (spec.target_transform, spec.noise) == (TargetTransform.NONE, Noise.AUTO)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,7 @@ def test_defaults_are_those_of_the_contract() -> None:
         ("power", [0.0, -0.5, 1.0001, np.nan, np.inf]),
         ("holdout", [-0.1, 0.91, 1.0, np.nan]),
         ("seed", [-1]),
+        ("tolerance", [0.0, -0.01, 1.0, np.nan]),
     ],
 )
 def test_impossible_values_are_refused_by_name(field: str, values: list[float]) -> None:
@@ -67,7 +69,7 @@ def test_plain_text_becomes_the_member() -> None:
 
 
 @pytest.mark.parametrize(
-    "field", ["method", "approximation", "gain", "calibrate", "intervals", "target_transform", "noise"]
+    "field", ["method", "approximation", "gain", "artefact", "calibrate", "intervals", "target_transform", "noise"]
 )
 def test_unknown_names_are_refused(field: str) -> None:
     with pytest.raises(InvalidSpecError, match="nope") as caught:

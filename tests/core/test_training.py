@@ -1,21 +1,24 @@
 """core/training.py: the published model is what its report says, learnt from the rows it says."""
 
+import json
 import tracemalloc
 import warnings
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 from scipy.special import ndtri
 
 import core.factors
+from core.compact import CompactPosterior, served, stored_bytes
 from core.data import Dataset
 from core.errors import InvalidSpecError
 from core.hyperparameters import FloatArray
 from core.linalg import JITTERS
 from core.metrics import LEVELS
-from core.prediction import predict
-from core.spec import Adaptation, Approximation, Method, TrainSpec
+from core.posterior import SparsePosterior
+from core.prediction import Predictor, predict
+from core.spec import Adaptation, Approximation, Artefact, Method, TrainSpec
 from core.training import TrainResult, train
 from tests.core.problems import hyperparameters, oracle_params
 from tests.core.runs import QUICK, START, same_bits, table
@@ -62,6 +65,51 @@ def test_published_model_is_the_one_the_report_describes(method: Method, approxi
         assert scores.coverage[str(level)] == pytest.approx(inside, abs=1.5 / 90)
     assert result.report.basis_size == len(result.selection.indices) == 10
     assert result.report.rows == 90
+
+
+# What is kept
+
+
+@pytest.mark.parametrize("approximation", list(Approximation))
+def test_a_compact_model_keeps_the_error_bars(approximation: Approximation) -> None:
+    dataset = table(4)
+    spec = TrainSpec(approximation=approximation, artefact=Artefact.COMPACT, tolerance=0.02, **QUICK)
+    result = train(dataset, spec)
+    assert isinstance(result.stored, CompactPosterior)
+    ours, full = predict(served(result.stored), dataset.inputs), predict(result.model.posterior, dataset.inputs)
+    np.testing.assert_array_equal(ours.mean, full.mean)
+    largest = np.abs(np.sqrt(ours.target_variance / full.target_variance) - 1.0).max()
+    told = result.report.artefact
+    assert told.largest_std_error == pytest.approx(largest, rel=1e-5, abs=1e-9)
+    assert told.largest_std_error is not None
+    assert told.bound is not None
+    assert largest <= told.largest_std_error * (1 + 1e-9) <= told.bound
+    assert (told.kind, told.bytes, told.tolerance) == ("compact", stored_bytes(result.stored), 0.02)
+    assert told.directions == result.stored.directions.shape[1]
+    assert told.bits == 16
+    assert told.bytes < train(dataset, replace(spec, artefact=Artefact.FULL)).report.artefact.bytes
+    assert json.loads(json.dumps(result.report.to_json()))["artefact"] == asdict(told)
+
+
+def test_where_compact_would_not_be_smaller_the_full_model_is_kept() -> None:
+    spec = TrainSpec(artefact=Artefact.COMPACT, tolerance=1e-10, **QUICK)
+    result = train(table(), spec)
+    assert isinstance(result.stored, SparsePosterior)
+    assert not result.stored.mean_only
+    assert result.report.artefact.kind == "full"
+    assert any("stored in full: with error bars within 1e-10" in words for words in result.report.warnings)
+
+
+def test_a_mean_alone_is_the_same_mean() -> None:
+    dataset = table(5)
+    result = train(dataset, TrainSpec(artefact=Artefact.MEAN, **QUICK))
+    mean = served(result.stored)
+    assert mean.mean_only
+    assert result.report.artefact.kind == "mean"
+    assert result.report.artefact.directions is None
+    np.testing.assert_array_equal(
+        Predictor(mean).mean(dataset.inputs), predict(result.model.posterior, dataset.inputs).mean
+    )
 
 
 # Holding rows out

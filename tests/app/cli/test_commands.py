@@ -118,11 +118,12 @@ def test_predict_writes_the_servers_csv(table: Path, tmp_path: Path) -> None:
     with stub({("POST", "/predict"): [csv]}) as server:
         shown = pursuit("predict", "cars@3", table, "--interval", "0.5", url=server.url)
         kept = pursuit("predict", "cars", table, "--output", tmp_path / "out.csv", url=server.url)
-        first = server.asked[0]
+        first, second = server.asked
     assert (shown.exit_code, kept.exit_code) == (0, 0)
     assert shown.stdout == "mean,std\n1.5,0.25\n"
     assert (tmp_path / "out.csv").read_bytes() == b"mean,std\n1.5,0.25\n"
     assert first == ("POST", "/predict?model=cars%403&interval=0.5", table.read_bytes())
+    assert second[1] == "/predict?model=cars"  # a model that keeps its mean alone refuses an interval
 
 
 def test_jobs_are_listed_followed_and_cancelled() -> None:

@@ -95,6 +95,7 @@ def test_the_answer_is_what_the_artefact_predicts(service: Service) -> None:
     inputs = np.random.default_rng(0).uniform(-1, 1, (20, 2))
     expected = predict(load_model(data), inputs, interval=0.95)
     found = ask(service, model="numbers", rows=inputs.tolist())
+    assert expected.upper is not None
     assert found["mean"] == expected.mean.tolist()
     assert found["upper"] == expected.upper.tolist()
 

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from app.storage import artefact, catalog
 from app.storage.artefact import ModelArtefact
 from app.storage.blobs import LocalBlobStore
 from app.tables import Limits
+from core.compact import CompactPosterior
 from core.data import Dataset
-from core.spec import Method, TrainSpec
+from core.errors import MeanOnlyError
+from core.spec import Artefact, Method, TrainSpec
 from core.training import train
 
 SCHEMA = {
@@ -28,14 +31,14 @@ SCHEMA = {
 }
 
 
-def stored(seed: int, schema: dict[str, Any] = SCHEMA) -> bytes:
+def stored(seed: int, schema: dict[str, Any] = SCHEMA, kind: Artefact = Artefact.FULL) -> bytes:
     chance = np.random.default_rng(seed)
     inputs = chance.normal(size=(30, 1))
-    spec = TrainSpec(adaptation=None, basis_size=5, method=Method.RAND, seed=seed)
+    spec = TrainSpec(adaptation=None, basis_size=5, method=Method.RAND, seed=seed, artefact=kind)
     result = train(Dataset(inputs=inputs, targets=np.sin(inputs[:, 0])), spec)
     return artefact.save(
         ModelArtefact(
-            posterior=result.posterior,
+            posterior=result.stored,
             schema=schema,
             spec={},
             hyperparameters={},
@@ -198,6 +201,34 @@ def test_an_artefact_whose_columns_do_not_fit() -> None:
         load_model(stored(0, two))
     with pytest.raises(BrokenArtefactError, match="columns cannot be read"):
         load_model(stored(0, {"target": "y"}))
+
+
+def test_numbers_that_make_no_model_are_a_broken_artefact() -> None:
+    model = artefact.load(stored(0, kind=Artefact.COMPACT))
+    assert isinstance(model.posterior, CompactPosterior)
+    wrong = replace(model.posterior, directions=10.0 * np.eye(5))
+    with pytest.raises(BrokenArtefactError, match=r"do not make a model: A .5 x 5. is not positive definite"):
+        load_model(artefact.save(replace(model, posterior=wrong)))
+
+
+def test_a_compact_model_predicts_as_the_full_one() -> None:
+    inputs = np.linspace(-3, 3, 50)[:, np.newaxis]
+    full, compact = (predict(load_model(stored(0, kind=kind)), inputs) for kind in (Artefact.FULL, Artefact.COMPACT))
+    assert (full.mean == compact.mean).all()
+    assert full.std is not None
+    assert compact.std is not None
+    np.testing.assert_allclose(compact.std, full.std, rtol=0.02)
+
+
+def test_a_mean_alone_has_no_interval() -> None:
+    model = load_model(stored(0, kind=Artefact.MEAN))
+    inputs = np.zeros((2, 1))
+    found = predict(model, inputs)
+    assert (found.mean == predict(load_model(stored(0)), inputs).mean).all()
+    assert [found.std, found.lower, found.upper, found.latent_std, found.interval] == [None] * 5
+    for asked in ({"interval": 0.9}, {"latent": True}, {"interval": 0.95, "latent": True}):
+        with pytest.raises(MeanOnlyError):
+            predict(model, inputs, **asked)
 
 
 @pytest.mark.parametrize("interval", [0.0, 1.0, -0.1, 1.1, float("nan")])

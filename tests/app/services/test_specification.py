@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.errors import InvalidRequestError
 from app.services.specification import SpecBody, core_spec, default_name, read_spec
-from core.spec import Adaptation, Approximation, BoundsRequest, Gain, Method, Refinement, TrainSpec
+from core.spec import Adaptation, Approximation, Artefact, BoundsRequest, Gain, Method, Refinement, TrainSpec
 
 ROWS = np.array([0, 2, 3, 7])
 """Rows of an upload, some of which were dropped."""
@@ -49,6 +49,8 @@ def test_every_field_reaches_core() -> None:
         refine={"steps": 4},
         holdout=0.2,
         seed=5,
+        artefact="compact",
+        tolerance=0.05,
     )
     spec = core_spec(asked, ["a", "b"], ROWS)
     assert spec.start is not None
@@ -59,6 +61,7 @@ def test_every_field_reaches_core() -> None:
     assert (spec.basis_size, spec.max_basis_size, spec.candidates) == (7, 9, 11)
     assert (spec.cache_size, spec.pool_size, spec.holdout, spec.seed) == (12, 13, 0.2, 5)
     assert spec.standardize is False
+    assert (spec.artefact, spec.tolerance) == (Artefact.COMPACT, 0.05)
     assert (spec.gain, spec.gap_tolerance, spec.refinement) == (Gain.VARIANCE, 0.5, Refinement(steps=4))
 
 
@@ -111,6 +114,21 @@ def test_every_wrong_field_is_named_at_once() -> None:
         read(metod="batch", holdout=3, seed="x")
     assert {fault.column for fault in caught.value.faults} == {"metod", "holdout", "seed"}
     assert "did you mean method?" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("artefact", "tiny", "expected one of full, compact, mean; got 'tiny'"),
+        ("tolerance", 0, "expected more than 0; got 0"),
+        ("tolerance", 1, "expected less than 1; got 1"),
+        ("tolerance", "1%", "expected a number; got '1%'"),
+    ],
+)
+def test_what_is_kept_is_named_where_it_is_wrong(field: str, value: object, words: str) -> None:
+    with pytest.raises(InvalidRequestError, match=rf"spec\.{field}: ") as caught:
+        read(**{field: value})
+    assert words in caught.value.message
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -9,26 +9,29 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import save as save_tensors
 
 from app.errors import BrokenArtefactError
 from app.storage.artefact import FORMAT_VERSION, ModelArtefact, load, save
+from core.compact import CompactPosterior, served
 from core.data import Dataset
+from core.linalg import unpack_upper
 from core.posterior import SparsePosterior
-from core.prediction import predict
-from core.spec import Method, TrainSpec
+from core.prediction import Predictor, predict
+from core.spec import Artefact, Method, TrainSpec
 from core.training import train
 
 
-def artefact(seed: int = 0, constant: bool = False) -> ModelArtefact:
+def artefact(seed: int = 0, constant: bool = False, kind: Artefact = Artefact.FULL) -> ModelArtefact:
     chance = np.random.default_rng(seed)
     inputs = chance.normal(size=(60, 3)) * [1e-3, 1.0, 1e6] + [0.0, 5.0, 1e7]
     if constant:
         inputs[:, 1] = 4.0
     targets = np.sin(inputs[:, 0] * 1e3) + chance.normal(size=60) * 0.1
-    spec = TrainSpec(adaptation=None, basis_size=12, method=Method.BATCH, seed=seed)
+    spec = TrainSpec(adaptation=None, basis_size=12, method=Method.BATCH, seed=seed, artefact=kind)
     result = train(Dataset(inputs=inputs, targets=targets), spec)
     return ModelArtefact(
-        posterior=result.posterior,
+        posterior=result.stored,
         schema={"target": "y", "features": []},
         spec={"seed": seed},
         hyperparameters={"lengthscales": {"é": 0.1 + 0.2}},
@@ -44,20 +47,42 @@ def stored() -> bytes:
     return save(artefact())
 
 
+@pytest.mark.parametrize("kind", [Artefact.FULL, Artefact.COMPACT])
 @pytest.mark.parametrize("constant", [False, True])
-def test_saved_and_loaded_it_predicts_bit_for_bit(constant: bool) -> None:
-    before = artefact(constant=constant)
+def test_saved_and_loaded_it_predicts_bit_for_bit(constant: bool, kind: Artefact) -> None:
+    before = artefact(constant=constant, kind=kind)
     after = load(save(before))
+    assert before.kind == after.kind == kind
     inputs = np.random.default_rng(1).normal(size=(700, 3)) * [1e-3, 1.0, 1e6] + [0.0, 5.0, 1e7]
-    one, two = predict(before.posterior, inputs), predict(after.posterior, inputs)
+    one, two = predict(served(before.posterior), inputs), predict(served(after.posterior), inputs)
     assert one.mean.tobytes() == two.mean.tobytes()
-    assert one.target_variance is not None
-    assert two.target_variance is not None
     assert one.target_variance.tobytes() == two.target_variance.tobytes()
 
 
-def test_everything_else_comes_back_too() -> None:
+def test_a_mean_alone_comes_back_bit_for_bit() -> None:
+    before = artefact(kind=Artefact.MEAN)
+    after = load(save(before))
+    assert before.kind == after.kind == Artefact.MEAN
+    inputs = np.random.default_rng(1).normal(size=(700, 3))
+    one, two = (Predictor(served(model.posterior)).mean(inputs) for model in (before, after))
+    assert one.tobytes() == two.tobytes()
+    full = served(artefact().posterior)
+    assert one.tobytes() == predict(full, inputs).mean.tobytes()
+
+
+def test_a_model_of_format_1_reads_to_the_same_bits() -> None:
     before = artefact()
+    data = first_format(before)
+    after = load(data)
+    assert after.kind is Artefact.FULL
+    for name, array in before.posterior.arrays().items():
+        assert array.tobytes() == after.posterior.arrays()[name].tobytes()
+    assert save(after) == save(before)
+
+
+@pytest.mark.parametrize("kind", Artefact)
+def test_everything_else_comes_back_too(kind: Artefact) -> None:
+    before = artefact(kind=kind)
     after = load(save(before))
     for name in ("schema", "spec", "hyperparameters", "report", "basis_columns", "basis_rows", "gains"):
         assert getattr(after, name) == getattr(before, name)
@@ -66,7 +91,9 @@ def test_everything_else_comes_back_too() -> None:
 
 def test_the_same_artefact_is_the_same_bytes(stored: bytes) -> None:
     assert save(artefact()) == stored
-    assert save(load(stored)) == stored
+    for kind in Artefact:
+        data = save(artefact(kind=kind))
+        assert save(load(data)) == data
     assert save(artefact(seed=1)) != stored
 
 
@@ -93,13 +120,32 @@ def changed(stored: bytes, change: Any) -> bytes:
     return struct.pack("<Q", len(text)) + text + stored[8 + length :]
 
 
+def first_format(model: ModelArtefact) -> bytes:
+    """As the first release wrote it: R as a square, no kind."""
+    assert isinstance(model.posterior, SparsePosterior)
+    arrays = {name: np.array(array) for name, array in model.posterior.arrays().items()}
+    arrays["R"] = unpack_upper(arrays["R"])
+    data = save(model)
+    (length,) = struct.unpack_from("<Q", data)
+    document = orjson.loads(orjson.loads(data[8 : 8 + length])["__metadata__"]["pursuit"])
+    document["format_version"] = 1
+    del document["kind"]
+    document["shapes"]["R"] = list(arrays["R"].shape)
+    return save_tensors(arrays, metadata={"pursuit": orjson.dumps(document).decode()})
+
+
 def with_version(number: object) -> Any:
     return lambda _, document: document.update(format_version=number)
 
 
 BROKEN: dict[str, tuple[Any, str]] = {
-    "newer": (with_version(FORMAT_VERSION + 1), "format version 2; this server reads 1"),
+    "newer": (with_version(FORMAT_VERSION + 1), "format version 3; this server reads 1 to 2"),
     "no version": (with_version(None), "format version None"),
+    "no kind": (lambda _, document: document.pop("kind"), "kind None, not one of full, compact, mean"),
+    "other kind": (lambda _, document: document.update(kind=["full"]), "not one of full, compact, mean"),
+    "mean kind": (lambda _, document: document.update(kind="mean"), "kind 'mean', its arrays are those of 'full'"),
+    "compact kind": (lambda _, document: document.update(kind="compact"), "missing: directions"),
+    "older": (with_version(1), "tensor R: expected a square in format 1"),
     "no report": (lambda _, document: document.pop("report"), "lacks report"),
     "not ours": (lambda header, _: header["__metadata__"].pop("pursuit"), "not an artefact of Pursuit"),
     "no metadata": (lambda header, _: header.pop("__metadata__"), "not an artefact of Pursuit"),
@@ -123,13 +169,50 @@ def test_what_does_not_fit_is_named(stored: bytes, name: str) -> None:
 
 def test_numbers_that_are_not_finite_are_named() -> None:
     before = artefact()
-    arrays = {name: np.array(array) for name, array in before.posterior.arrays().items()}
+    arrays: dict[str, Any] = {name: np.array(array) for name, array in before.posterior.arrays().items()}
     for name in ("alpha", "R", "input_scale"):
         spoilt = {key: array.copy() for key, array in arrays.items()}
         spoilt[name].flat[0] = np.nan
         data = save(replace(before, posterior=SparsePosterior.restore(spoilt, before.posterior.scalars())))
         with pytest.raises(BrokenArtefactError, match=f"tensor {name} has a number that is not finite"):
             load(data)
+
+
+def spoilt_compact(**changes: Any) -> bytes:
+    """A compact model some of whose scalars or arrays are others."""
+    model = artefact(kind=Artefact.COMPACT)
+    data = save(model)
+    (length,) = struct.unpack_from("<Q", data)
+    document = orjson.loads(orjson.loads(data[8 : 8 + length])["__metadata__"]["pursuit"])
+    arrays: dict[str, Any] = {name: np.array(array) for name, array in model.posterior.arrays().items()}
+    for name, change in changes.items():
+        if name in arrays:
+            arrays[name] = change(arrays[name])
+        else:
+            document["scalars"][name] = change
+    document["shapes"] = {name: list(array.shape) for name, array in arrays.items()}
+    return save_tensors(arrays, metadata={"pursuit": orjson.dumps(document).decode()})
+
+
+SPOILT: dict[str, tuple[dict[str, Any], str]] = {
+    "whole numbers": ({"directions": lambda S: S.astype(np.int8)}, "expected float16 or float32 or float64, got int8"),
+    "rows": ({"directions": lambda S: S[1:].copy()}, r"directions: expected shape \(12, r\)"),
+    "columns": ({"directions": lambda S: np.zeros((12, 13), S.dtype)}, "r at most 12"),
+    "one dimension": ({"directions": lambda S: S.ravel().copy()}, r"directions: expected shape \(12, r\)"),
+    "not finite": ({"directions": lambda S: np.full_like(S, np.inf)}, "directions has a number that is not finite"),
+    "rest": ({"rest": 1.5}, "expected rest from 0 to 1"),
+    "jitter": ({"jitter": -1e-8}, "jitter not negative"),
+    "scale": ({"latent_scale": 0.0}, "latent_scale positive"),
+    "bound": ({"std_bound": None}, "finite number"),
+}
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_a_compact_model_that_does_not_fit_is_named(name: str) -> None:
+    assert isinstance(load(spoilt_compact()).posterior, CompactPosterior)
+    changes, words = SPOILT[name]
+    with pytest.raises(BrokenArtefactError, match=words):
+        load(spoilt_compact(**changes))
 
 
 @pytest.mark.parametrize(

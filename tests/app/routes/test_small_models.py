@@ -1,0 +1,103 @@
+"""Compact models and means alone over HTTP: trained, told about, downloaded, asked."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.services.prediction import load_model, predict
+from app.storage import artefact
+from core.spec import Artefact
+from tests.app.routes.refused import refused
+from tests.app.routes.service import QUICK, Service, numbers
+
+KINDS = tuple(Artefact)
+INPUTS = np.random.default_rng(0).uniform(-1, 1, (30, 2))
+
+
+@pytest.fixture(scope="module")
+def trained(service: Service) -> Service:
+    """The same table three times, as models `full`, `compact` and `mean`."""
+    for kind in KINDS:
+        spec: dict[str, Any] = QUICK | {"basis_size": 40, "artefact": kind.value, "tolerance": 0.02}
+        job = service.train(numbers(150), model=kind.value, **spec)
+        assert job["state"] == "succeeded", job
+    return service
+
+
+def ask(service: Service, model: str, **more: Any) -> dict[str, Any]:
+    answer = service.client.post("/predict", json={"model": model, "rows": INPUTS.tolist(), **more})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_a_compact_model_answers_as_the_full_one(trained: Service) -> None:
+    full, compact = ask(trained, "full", include=["latent_std"]), ask(trained, "compact", include=["latent_std"])
+    assert list(compact) == list(full)
+    assert compact["mean"] == full["mean"]
+    assert compact["std"] != full["std"]
+    np.testing.assert_allclose(compact["std"], full["std"], rtol=0.03)
+
+
+def test_a_mean_alone_answers_with_its_mean(trained: Service) -> None:
+    full, mean = ask(trained, "full"), ask(trained, "mean")
+    assert mean == {"model": "mean", "version": 1, "mean": full["mean"]}
+    csv = "a,b\n0.5,0.5\n"
+    headers = {"content-type": "text/csv", "accept": "text/csv"}
+    answer = trained.client.post("/predict?model=mean", content=csv, headers=headers)
+    header, value = answer.text.splitlines()
+    assert header == "mean"
+    assert float(value) == ask_one(trained, "full")
+    assert ask(trained, "mean", include=[])["mean"] == full["mean"]
+
+
+def ask_one(service: Service, model: str) -> float:
+    answer = service.client.post("/predict", json={"model": model, "rows": [[0.5, 0.5]]}).json()
+    return float(answer["mean"][0])
+
+
+@pytest.mark.parametrize("more", [{"interval": 0.95}, {"include": ["latent_std"]}, {"interval": 7}])
+def test_a_mean_alone_refuses_error_bars(trained: Service, more: dict[str, Any]) -> None:
+    answer = trained.client.post("/predict", json={"model": "mean", "rows": [[0, 0]], **more})
+    refused(answer, 422, '"artefact": "mean"', "no error bars", "train it again as compact or full")
+
+
+@pytest.mark.parametrize("query", ["interval=0.9", "include=latent_std"])
+def test_a_mean_alone_refuses_error_bars_of_a_table(trained: Service, query: str) -> None:
+    answer = trained.client.post(
+        f"/predict?model=mean&{query}", content="a,b\n0,0\n", headers={"content-type": "text/csv"}
+    )
+    refused(answer, 422, "no error bars")
+
+
+def test_the_page_of_a_version_says_what_is_kept(trained: Service) -> None:
+    told = {}
+    for kind in KINDS:
+        detail = trained.client.get(f"/models/{kind.value}/versions/1").json()
+        assert detail["artefact"] == detail["report"]["artefact"]
+        assert detail["artefact"]["kind"] == detail["spec"]["artefact"] == kind.value
+        assert detail["artefact"]["bytes"] < detail["size_bytes"]
+        assert len(detail["basis"]) == 40
+        told[kind.value] = detail["artefact"]
+    assert told["mean"]["bytes"] < told["compact"]["bytes"] < told["full"]["bytes"]
+    assert 0 <= told["compact"]["largest_std_error"] <= told["compact"]["tolerance"] == 0.02
+    assert told["compact"]["largest_std_error"] <= told["compact"]["bound"]
+    assert told["full"]["bound"] is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_download_predicts_what_the_service_does(trained: Service, kind: Artefact) -> None:
+    data = trained.client.get(f"/models/{kind.value}/versions/1/artefact").content
+    assert artefact.load(data).kind is kind
+    assert artefact.save(artefact.load(data)) == data
+    found, expected = ask(trained, kind.value), predict(load_model(data), INPUTS)
+    assert found["mean"] == expected.mean.tolist()
+    if kind is not Artefact.MEAN:
+        assert expected.std is not None
+        assert found["std"] == expected.std.tolist()
+
+
+def test_what_cannot_be_kept_is_refused(trained: Service) -> None:
+    refused(trained.post_file(numbers(40), {"artefact": "tiny"}), 422, "spec.artefact", "full, compact, mean")
+    refused(trained.post_file(numbers(40), {"tolerance": 1.0}), 422, "spec.tolerance", "less than 1")
