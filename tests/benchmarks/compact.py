@@ -45,7 +45,7 @@ def main(tolerance: float) -> None:
                 basis_size=size, approximation=approximation, artefact=Artefact.COMPACT, tolerance=tolerance
             )
             result = train(dataset, spec, workers=2)
-            full, compact = result.posterior, result.stored
+            full, compact = result.model.posterior, result.stored
             if not isinstance(compact, CompactPosterior):
                 print(f"| {approximation} {size} | {result.report.warnings[-1]} |")
                 continue

@@ -14,6 +14,7 @@ import numpy as np  # after the setting, which OpenBLAS reads when it loads
 from core.data import Dataset
 from core.metrics import scores
 from core.prediction import predict
+from core.predictive import Predictive
 from core.spec import Approximation, Refinement, TrainSpec
 from core.training import train
 from tests.benchmarks.sets import conditions, load
@@ -47,7 +48,7 @@ def main(names: tuple[str, ...]) -> None:
             result = train(dataset, spec, workers=2)
             seconds = time.perf_counter() - begin
             found = predict(result.model.posterior, split.test[:, :-1])
-            score = scores(split.test[:, -1], found.mean, found.target_variance)
+            score = scores(split.test[:, -1], Predictive(centre=found.mean, variance=found.target_variance))
             left_out = result.report.leave_one_out.nlpd - unit
             nmse = 100.0 * (score.nmse or 0.0)
             print(

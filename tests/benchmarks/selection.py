@@ -26,6 +26,7 @@ from core.hyperparameters import FloatArray, Hyperparameters
 from core.metrics import Scores, scores
 from core.posterior import posterior
 from core.prediction import predict
+from core.predictive import Predictive
 from core.selection.greedy import select
 from core.selection.size import prefix_measures
 from core.selection.state import Selection
@@ -169,7 +170,7 @@ def _score(rows: Rows, dataset: Dataset, theta: Hyperparameters, found: Selectio
         factors, Approximation.DTC, dataset.inputs[found.indices], dataset.groups, standardization(dataset)
     )
     predicted = predict(model, test[:, :-1])
-    return scores(test[:, -1], predicted.mean, predicted.target_variance)
+    return scores(test[:, -1], Predictive(centre=predicted.mean, variance=predicted.target_variance))
 
 
 if __name__ == "__main__":

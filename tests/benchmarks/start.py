@@ -14,6 +14,7 @@ from core.factors import Rows
 from core.hyperparameters import Hyperparameters
 from core.metrics import scores
 from core.prediction import predict
+from core.predictive import Predictive
 from core.spec import Adaptation, TrainSpec
 from core.training import train
 from tests.benchmarks.sets import conditions, load
@@ -33,10 +34,10 @@ def main(names: tuple[str, ...]) -> None:
             for rounds in (2, 5):
                 spec = TrainSpec(basis_size=300, adaptation=Adaptation(rounds=rounds), start=start, holdout=0.0)
                 begin = time.process_time()
-                posterior = train(dataset, spec, workers=2).posterior
+                posterior = train(dataset, spec, workers=2).model.posterior
                 seconds = time.process_time() - begin
                 found = predict(posterior, split.test[:, :-1])
-                score = scores(split.test[:, -1], found.mean, found.target_variance)
+                score = scores(split.test[:, -1], Predictive(centre=found.mean, variance=found.target_variance))
                 nlpd = score.nlpd - np.log(np.std(split.test[:, -1]))
                 print(f"| {name} | {label} | {rounds} | {score.nmse:.4f} | {nlpd:.3f} | {seconds:.0f} |", flush=True)
 
