@@ -48,7 +48,7 @@ class Scheme:
     penalty: Penalty
 
 
-def scheme(approximation: Approximation, power: float = 0.5) -> Scheme:
+def scheme(approximation: Approximation, power: float = 0.7) -> Scheme:
     """The two terms of an approximation; `power` is read for power EP only."""
     match approximation:
         case Approximation.SOR | Approximation.DTC:

@@ -11,6 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TypeVar
 
+PAYING = 1 << 20
+"""Numbers that a thread must have to read before starting it pays: about half a millisecond's worth."""
+
 Item = TypeVar("Item")
 Partial = TypeVar("Partial")
 
@@ -20,6 +23,14 @@ def in_runs(items: Sequence[Item], workers: int) -> list[Sequence[Item]]:
     count = max(1, min(workers, len(items)))
     cuts = [len(items) * run // count for run in range(count + 1)]
     return [items[begin:end] for begin, end in pairwise(cuts)]
+
+
+def across(work: Callable[[slice], Partial], count: int, cost: int, workers: int) -> list[Partial]:
+    """work(slice) for even slices of range(count), results in order: one each thread where `cost` numbers are read in
+    all and that is enough to pay for threads, else one for all."""
+    runs = max(1, min(workers, count, cost // PAYING))
+    cuts = [count * run // runs for run in range(runs + 1)]
+    return each(work, [slice(begin, end) for begin, end in pairwise(cuts)])
 
 
 def each(work: Callable[[Item], Partial], items: Sequence[Item]) -> list[Partial]:

@@ -126,8 +126,8 @@ class TrainSpec:
     gain: Gain = Gain.SB
     basis_size: int | None = None
     max_basis_size: int = 500
-    approximation: Approximation = Approximation.FITC
-    power: float = 0.5
+    approximation: Approximation = Approximation.PEP
+    power: float = 0.7
     adaptation: Adaptation | None = field(default_factory=Adaptation)
     refinement: Refinement | None = None
     start: Hyperparameters | None = None

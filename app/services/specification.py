@@ -132,8 +132,8 @@ class SpecBody(_Body):
         json_schema_extra={"anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}], "default": "auto"},
     )
     max_basis_size: Annotated[Whole, Field(ge=1)] = Field(500, description="Most basis vectors for `auto`.")
-    approximation: Approximation = Field(Approximation.FITC, description="Predictive distribution and objective.")
-    power: Annotated[Number, Field(gt=0, le=1)] = Field(0.5, description="Power of `pep`.")
+    approximation: Approximation = Field(Approximation.PEP, description="Predictive distribution and objective.")
+    power: Annotated[Number, Field(gt=0, le=1)] = Field(0.7, description="Power of `pep`: towards 0 it becomes `vfe`, at 1 `fitc`.")
     adapt: Annotated[AdaptationBody | None, BeforeValidator(_off), PlainSerializer(_spell)] = Field(
         AdaptationBody(), description="Budget of the model adaptation, or false."
     )

@@ -11,12 +11,14 @@ al. 2003, appendix A.1):
 W[:, i] and V[:, i] are columns already held, so nothing else is needed. O(n d) a step, one or two (d, n) arrays.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from core.factors import Rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.parallel import Partial, across
 
 LEAST_SHARE = 1e-13
 """A candidate whose Schur complement in A is below this share of its own square adds nothing but rounding."""
@@ -112,25 +114,32 @@ class GrowingFit:
         """Takes row `index` in, k = K(X, x_index) (n,); None, and nothing changes, where it adds only rounding."""
         s2, prior = self.hyperparameters.noise_variance, self.hyperparameters.prior_variance
         W, size = self.W[: self.size], self.size
-        z = s2 * W[:, index] + W @ column
+        unexplained = prior - self.p[index]
+        z = s2 * W[:, index] + np.asarray(sum(self._across(lambda run: W[:, run] @ column[run])))
         own = s2 * prior + column @ column
         schur = own - z @ z
-        unexplained = prior - self.p[index]
         if not schur > LEAST_SHARE * own or (self.V is not None and unexplained <= LEAST_UNEXPLAINED * prior):
             return None
-        root = np.sqrt(schur)
-        w = self.W[size]
-        np.subtract(column, z @ W, out=w)
-        w /= root
+        root, w, v = np.sqrt(schur), self.W[size], None
         beta = float((self.rows.y @ column - self.b[:size] @ z) / root)
-        v = None
         if self.V is not None:
-            v = self.V[size]
-            np.subtract(column, self.V[:size, index] @ self.V[:size], out=v)
-            v /= np.sqrt(unexplained)
-            self.p += np.square(v)
+            v, V, earlier = self.V[size], self.V[:size], self.V[:size, index].copy()
+
+        def fill(run: slice) -> None:
+            np.subtract(column[run], z @ W[:, run], out=w[run])
+            w[run] /= root
+            self.mu[run] += beta * w[run]
+            self.q[run] += np.square(w[run])
+            if v is not None:
+                np.subtract(column[run], earlier @ V[:, run], out=v[run])
+                v[run] /= np.sqrt(unexplained)
+                self.p[run] += np.square(v[run])
+
+        self._across(fill)
         self.b[size] = beta
-        self.mu += beta * w
-        self.q += np.square(w)
         self.indices.append(index)
         return Step(w=w, v=v, beta=beta)
+
+    def _across(self, work: Callable[[slice], Partial]) -> list[Partial]:
+        """work(slice of the rows) on every thread, where the basis is large enough to pay for them."""
+        return across(work, len(self.rows), self.size * len(self.rows), self.rows.workers)

@@ -198,8 +198,8 @@ def test_kernel_columns_that_come_back_are_not_made_again(monkeypatch: pytest.Mo
         made.append(len(basis))
         return original(basis, *rest)  # type: ignore[arg-type]
 
-    original = core.kernel.cross
-    monkeypatch.setattr(core.selection.candidates, "cross", counting)
+    original = core.kernel.gaussian_block
+    monkeypatch.setattr(core.selection.candidates, "gaussian_block", counting)
     monkeypatch.setattr(core.selection.candidates, "KEPT_BYTES", 8 * 30 * 4)
     case = problem(4, n=30)
     columns = KernelColumns(case.rows, case.hyperparameters)

@@ -11,7 +11,7 @@ from core.transforms import TargetTransform
 
 def test_defaults_are_those_of_the_contract() -> None:
     spec = TrainSpec()
-    assert (spec.method, spec.approximation, spec.power) == (Method.BATCH, Approximation.FITC, 0.5)
+    assert (spec.method, spec.approximation, spec.power) == (Method.BATCH, Approximation.PEP, 0.7)
     assert (spec.basis_size, spec.max_basis_size, spec.candidates) == (None, 500, 59)
     assert (spec.cache_size, spec.pool_size, spec.holdout, spec.seed) == (None, None, 0.1, 0)
     assert spec.standardize
