@@ -1,7 +1,7 @@
 """A small HTTP client of the service: refusals become exceptions with the server's own words."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -77,13 +77,22 @@ class Client:
             return self._json("POST", "/train", files=parts)
 
     def predict(
-        self, model: str, body: bytes, *, interval: float | None = None, accept: str = "application/json"
+        self,
+        model: str,
+        body: bytes,
+        *,
+        interval: float | Sequence[float] = (),
+        quantiles: Sequence[float] = (),
+        include: Sequence[str] = (),
+        accept: str = "application/json",
     ) -> httpx.Response:
-        """Predict the rows of a CSV table; the answer in the form of `accept`. interval: None for the server's own."""
+        """Predict the rows of a CSV table; the answer in the form of `accept`. interval: none for the server's own."""
+        levels = [interval] if isinstance(interval, int | float) else interval
+        wanted = {"interval": levels, "quantiles": quantiles, "include": include}
         return self._send(
             "POST",
             "/predict",
-            params={"model": model} | ({} if interval is None else {"interval": str(interval)}),
+            params={"model": model} | {name: [str(value) for value in values] for name, values in wanted.items()},
             content=body,
             headers={"content-type": "text/csv", "accept": accept},
         )

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -127,15 +127,35 @@ def predict(
     *,
     model: Annotated[str, typer.Argument(help="name, name@3 or name@alias")],
     file: ExistingFile,
-    interval: Annotated[float | None, typer.Option(help="Coverage of lower and upper.", show_default="0.95")] = None,
+    interval: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LEVEL[,LEVEL..]", help="Coverage of lower and upper; may be repeated.", show_default="0.95"
+        ),
+    ] = None,
+    quantile: Annotated[
+        list[str] | None, typer.Option(metavar="P[,P..]", help="Probabilities of quantiles to add; may be repeated.")
+    ] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME[,NAME..]", help="More columns: latent_std, median, support; may be repeated."),
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Write here.", show_default="standard output")] = None,
     local: Local = False,
     url: Url = DEFAULT_URL,
     data_dir: DataDir = None,
 ) -> None:
-    """Predict the rows of a CSV table: mean, standard deviation and interval, as CSV."""
+    """Predict the rows of a CSV table: mean, standard deviation, intervals and quantiles, as CSV."""
+    intervals, quantiles = _numbers(interval, "--interval"), _numbers(quantile, "--quantile")
     with _client(url, local=local, data_dir=data_dir, workers=0) as client:
-        answer = client.predict(model, file.read_bytes(), interval=interval, accept="text/csv").content
+        answer = client.predict(
+            model,
+            file.read_bytes(),
+            interval=intervals,
+            quantiles=quantiles,
+            include=_words(include, "--include"),
+            accept="text/csv",
+        ).content
     if output is None:
         sys.stdout.buffer.write(answer)
         sys.stdout.buffer.flush()
@@ -260,6 +280,24 @@ def _object(text: str) -> Json:
     if not isinstance(value, dict):
         raise typer.BadParameter("expected a JSON object", param_hint="--spec")
     return value
+
+
+def _words(values: Sequence[str] | None, option: str) -> list[str]:
+    """What a repeated option was given, each value a word or several between commas or blanks."""
+    words = [word for value in values or () for word in value.replace(",", " ").split()]
+    if values and not words:
+        raise typer.BadParameter("expected at least one", param_hint=option)
+    return words
+
+
+def _numbers(values: Sequence[str] | None, option: str) -> list[float]:
+    numbers = []
+    for word in _words(values, option):
+        try:
+            numbers.append(float(word))
+        except ValueError:
+            raise typer.BadParameter(f"expected a number like 0.9, got {word!r}", param_hint=option) from None
+    return numbers
 
 
 def _print_json(answer: Json) -> None:

@@ -1,5 +1,6 @@
 """What the commands print: models, jobs, a training report, a refusal."""
 
+import math
 import re
 import sys
 from collections.abc import Container, Iterable, Sequence
@@ -16,7 +17,7 @@ from app.cli.client import ClientError, Json, RefusedError, UnreachableError
 
 _LEAST_WIDTH = 10
 _GAP = 3  # between two columns
-_FIGURE = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?|-|nan")
+_FIGURE = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?|[0-9.]+%( \+- [0-9.]+%)?|-|nan")
 STARTER = "start one with `pursuit serve`, name another with --url or PURSUIT_URL, or work without one with --local"
 
 
@@ -93,7 +94,7 @@ def report(console: Console, job: Json) -> None:
                 scores.get("nmse"),
                 scores.get("rmse"),
                 scores.get("nlpd"),
-                (scores.get("coverage") or {}).get("0.95"),
+                coverage(scores, "0.95"),
             )
             for label, scores in (
                 ("rows held out", facts.get("holdout")),
@@ -102,8 +103,34 @@ def report(console: Console, job: Json) -> None:
             if scores
         ],
     )
+    line = calibration(facts)
+    if line is not None:
+        console.print(line, highlight=False, soft_wrap=not console.is_terminal)
     for warning in facts.get("warnings") or ():
         console.print(f"[yellow]note:[/] {escape(str(warning))}", highlight=False, soft_wrap=not console.is_terminal)
+
+
+def coverage(scores: Json, level: str) -> str | None:
+    """The share of rows inside their intervals of a level, with its standard error; None where that is not told."""
+    share = (scores.get("coverage") or {}).get(level)
+    if share is None:
+        return None
+    error = (scores.get("coverage_standard_error") or {}).get(level)
+    return f"{share:.1%}" if error is None else f"{share:.1%} +- {error:.1%}"
+
+
+def calibration(facts: Json) -> str | None:
+    """How a report's error bars were calibrated, in one line; None for a report that does not tell."""
+    told: Json | None = facts.get("calibration")
+    if told is None:
+        return None
+    if not told["rows"]:
+        return "error bars are not calibrated: intervals are those of a normal distribution"
+    factors = f"latent variance x {told['latent_scale']:.3g}, noise x {told['noise_scale']:.3g}"
+    most = told["most_level"]
+    reach = f"intervals up to {math.floor(1000 * most) / 10:g}%" if most < 1 else "too few for intervals of their own"
+    varies = "" if told["noise_gain"] is None else "; the noise varies with the inputs"
+    return f"error bars calibrated by {told['by']} on {told['rows']:,} rows: {factors}; {reach}{varies}"
 
 
 def ended_badly(job: Json) -> ClientError:

@@ -17,7 +17,7 @@ from app.cli import showing
 from app.cli.client import Client, ClientError, Json
 from app.cli.service import Service, start
 from app.cli.watching import watch
-from app.demo.scores import Scores, score
+from app.demo.scores import Scores, score, standard_error
 from app.demo.table import BUNDLED, Split, split
 
 INTERVAL = 0.95
@@ -98,6 +98,9 @@ def _train(console: Console, client: Client, service: Service, table: Split, spe
         f"{time.monotonic() - began:.1f} s: {report['basis_size']} basis vectors stand for "
         f"{table.training_rows:,} rows",
     )
+    line = showing.calibration(report)
+    if line is not None:
+        _say(console, line)
     for warning in report.get("warnings") or ():
         _say(console, f"[yellow]note:[/] {escape(str(warning))}")
     return job
@@ -118,7 +121,8 @@ def _predict(console: Console, client: Client, table: Split, job: Json, picture:
     _say(
         console,
         f"NMSE [bold]{scores.nmse:.4f}[/]   NLPD [bold]{scores.nlpd:.3f}[/]   "
-        f"{100 * INTERVAL:g}% intervals hold the truth in [bold]{100 * scores.coverage:.1f}%[/] of the rows",
+        f"{100 * INTERVAL:g}% intervals hold the truth in [bold]{scores.coverage:.1%}[/] "
+        f"+- {standard_error(INTERVAL, len(table.truth)):.1%} of the rows",
     )
     _draw(table, predictions, scores, picture)
     _say(console, f"picture: {escape(str(picture.resolve()))}")

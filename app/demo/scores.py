@@ -19,6 +19,11 @@ class Scores:
     coverage: float
 
 
+def standard_error(level: float, rows: int) -> float:
+    """Of the share of rows inside intervals that hold this level."""
+    return math.sqrt(level * (1.0 - level) / rows)
+
+
 def score(
     truth: Sequence[float],
     mean: Sequence[float],

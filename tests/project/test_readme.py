@@ -13,6 +13,7 @@ import pytest
 
 from app.cli.commands import cli
 from app.settings import Settings
+from app.storage import artefact
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -83,7 +84,10 @@ def test_the_curl_example_works_as_written(tmp_path: Path) -> None:
     mean, std, lower, upper = map(float, numbers.groups())
     assert 0 < mean < 80  # 42 minutes late at departure, some of it made good
     assert lower < mean < upper
-    assert upper - lower == pytest.approx(2 * 1.959964 * std, rel=1e-6)
+    (stored,) = data.rglob("*.safetensors")
+    below, above = artefact.load(stored.read_bytes()).calibration.interval(0.95)
+    assert (lower, upper) == pytest.approx((mean + below * std, mean + above * std), rel=1e-9)
+    assert 1.5 < above == -below < 3.5
 
 
 def _is_free(port: int) -> bool:

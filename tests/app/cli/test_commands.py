@@ -12,8 +12,23 @@ from tests.app.cli.stub import Answer, events, job, problem, stub
 REPORT = {
     "rows": 90,
     "basis_size": 12,
-    "holdout": {"rows": 10, "nmse": 0.125, "rmse": 2.5, "nlpd": 1.75, "coverage": {"0.95": 0.9}},
+    "holdout": {
+        "rows": 10,
+        "nmse": 0.125,
+        "rmse": 2.5,
+        "nlpd": 1.75,
+        "coverage": {"0.95": 0.9},
+        "coverage_standard_error": {"0.95": 0.0689},
+    },
     "leave_one_out": {"rows": 100, "nmse": 0.13, "rmse": 2.6, "nlpd": 1.8, "coverage": {"0.95": 0.94}},
+    "calibration": {
+        "by": "cross-fitting",
+        "rows": 1090,
+        "latent_scale": 0.91234,
+        "noise_scale": 1.0512,
+        "most_level": 0.98999,
+        "noise_gain": None,
+    },
     "warnings": ["column 'wheels' is 4 in every row and was left out"],
 }
 DONE = job("succeeded", result={"model": "cars", "version": 3, "report": REPORT})
@@ -43,6 +58,13 @@ def test_train_waits_and_reports(table: Path) -> None:
     assert b'{"seed": 4, "target": "y", "basis_size": 12}' in body
     for words in ("50%  fitting", "cars version 3", "0.125", "1.75", "note: column 'wheels' is 4"):
         assert words in result.output
+    assert "90.0% +- 6.9%" in result.output
+    assert "94.0% " in result.output  # as a report of an older release has it
+    calibrated = [line for line in result.output.splitlines() if "calibrated" in line]
+    assert calibrated == [
+        "error bars calibrated by cross-fitting on 1,090 rows: latent variance x 0.912, noise x 1.05; "
+        "intervals up to 98.9%"
+    ]
 
 
 def test_train_without_waiting(table: Path) -> None:
@@ -105,6 +127,11 @@ def test_without_a_server_it_says_how_to_get_one(table: Path) -> None:
         ("train", __file__, "--spec", "[]"),
         ("train", __file__, "--local", "--no-wait"),
         ("jobs", "--cancel"),
+        ("predict", "m", __file__, "--interval", "x"),
+        ("predict", "m", __file__, "--interval", "90%"),
+        ("predict", "m", __file__, "--interval", ","),
+        ("predict", "m", __file__, "--quantile", "0.5,median"),
+        ("predict", "m", __file__, "--include", ""),
         ("serve", "--port", "70000"),
         ("nonsense",),
     ],
@@ -124,6 +151,36 @@ def test_predict_writes_the_servers_csv(table: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out.csv").read_bytes() == b"mean,std\n1.5,0.25\n"
     assert first == ("POST", "/predict?model=cars%403&interval=0.5", table.read_bytes())
     assert second[1] == "/predict?model=cars"  # a model that keeps its mean alone refuses an interval
+
+
+@pytest.mark.parametrize(
+    ("words", "query"),
+    [
+        (("--interval", "0.5", "--interval", "0.95"), "interval=0.5&interval=0.95"),
+        (("--interval", "0.5,0.95"), "interval=0.5&interval=0.95"),
+        (("--interval", "0.5, 0.8", "--interval=.95"), "interval=0.5&interval=0.8&interval=0.95"),
+        (("--quantile", "0.1", "--quantile", "0.9"), "quantiles=0.1&quantiles=0.9"),
+        (("--quantile", "1e-3,0.9", "--interval", "0.8"), "interval=0.8&quantiles=0.001&quantiles=0.9"),
+        (
+            ("--include", "median,support", "--include", "latent_std"),
+            "include=median&include=support&include=latent_std",
+        ),
+    ],
+)
+def test_predict_asks_for_several_intervals_and_quantiles(table: Path, words: tuple[str, ...], query: str) -> None:
+    csv = Answer(body=b"mean\n1.5\n", type="text/csv")
+    with stub({("POST", "/predict"): [csv]}) as server:
+        result = pursuit("predict", "cars", table, *words, url=server.url)
+        (asked,) = server.asked
+    assert result.exit_code == 0, result.output
+    assert asked[1] == f"/predict?model=cars&{query}"
+
+
+def test_a_wrong_interval_says_what_was_expected(table: Path) -> None:
+    result = pursuit("predict", "cars", table, "--interval", "0.5,90%")
+    assert result.exit_code == 2
+    for words in ("--interval", "expected a number like 0.9", "'90%'"):
+        assert words in result.stderr
 
 
 def test_jobs_are_listed_followed_and_cancelled() -> None:

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from app.cli.showing import fault_line, jobs, number
+from app.cli.showing import calibration, coverage, fault_line, jobs, number
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,53 @@ def test_fault_line(fault: dict[str, object], line: str) -> None:
 )
 def test_number(value: object, text: str) -> None:
     assert number(value) == text
+
+
+@pytest.mark.parametrize(
+    ("scores", "text"),
+    [
+        ({"coverage": {"0.95": 0.9444}, "coverage_standard_error": {"0.95": 0.0123}}, "94.4% +- 1.2%"),
+        ({"coverage": {"0.95": 1.0}}, "100.0%"),
+        ({"coverage": {"0.9": 0.9}, "coverage_standard_error": {"0.9": 0.1}}, None),
+        ({}, None),
+    ],
+)
+def test_coverage(scores: dict[str, object], text: str | None) -> None:
+    assert coverage(scores, "0.95") == text
+
+
+TOLD = {
+    "by": "leave-one-out",
+    "rows": 12_000,
+    "latent_scale": 1.5,
+    "noise_scale": 0.25,
+    "most_level": 12_000 / 12_001,
+    "noise_gain": 0.2,
+}
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        (
+            TOLD,
+            "error bars calibrated by leave-one-out on 12,000 rows: latent variance x 1.5, noise x 0.25; "
+            "intervals up to 99.9%; the noise varies with the inputs",
+        ),
+        (
+            TOLD | {"rows": 9, "most_level": 1.0, "noise_gain": None},
+            "error bars calibrated by leave-one-out on 9 rows: latent variance x 1.5, noise x 0.25; "
+            "too few for intervals of their own",
+        ),
+        (
+            TOLD | {"by": "nothing", "rows": 0},
+            "error bars are not calibrated: intervals are those of a normal distribution",
+        ),
+        (None, None),
+    ],
+)
+def test_calibration_in_one_line(told: object, text: str | None) -> None:
+    assert calibration({"calibration": told}) == text
 
 
 @pytest.mark.parametrize("terminal", [True, False])

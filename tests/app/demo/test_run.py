@@ -58,6 +58,8 @@ def test_it_shows_how_good_a_model_of_ones_own_table_is(table: Path, temporary: 
     said = out.getvalue()
     for words in ("250 rows to learn wanted from, 50 rows held back", "true wanted", "NMSE", "NLPD", "95% intervals"):
         assert words in said
+    assert f"{scores.coverage:.1%} +- 3.1% of the rows" in said
+    assert len([line for line in said.splitlines() if line.startswith("error bars calibrated by ")]) == 1
     assert f"picture: {picture}" in said
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert list(temporary.iterdir()) == []

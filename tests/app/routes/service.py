@@ -4,7 +4,7 @@ import json
 import math
 import random
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,6 +71,13 @@ class Service:
         data = {} if spec is None else {"spec": json.dumps(spec)}
         return self.client.post("/train", files={"file": (filename, csv)}, data=data, headers=headers)
 
+    def ask(self, model: str, rows: list[Any], **more: Any) -> dict[str, Any]:
+        """POST /predict as JSON: the answer."""
+        answer = self.client.post("/predict", json={"model": model, "rows": rows, **more})
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
     def work(self) -> int:
         """Do all queued jobs here and now, as a worker would; how many."""
         done = 0
@@ -104,6 +111,28 @@ class Service:
         with self.database.write() as connection:
             queue.renew(connection, job, lease_seconds=60.0, progress=recorder.progressed[-1])
             queue.succeed(connection, job, publish(connection, job, outcome))
+
+
+def curve(
+    rows: int, noise: Callable[[random.Random, float], float], *, bend: Callable[[float], float] = float, seed: int = 0
+) -> str:
+    """A table x, y with y = bend(sin x + noise), x from 0 to 6."""
+    chance = random.Random(seed)
+    lines = ["x,y"]
+    for _ in range(rows):
+        x = chance.uniform(0, 6)
+        lines.append(f"{x!r},{bend(math.sin(x) + noise(chance, x))!r}")
+    return "\n".join(lines) + "\n"
+
+
+def cells(table: str) -> list[list[float]]:
+    """The columns of a table of numbers."""
+    return [list(column) for column in zip(*(map(float, line.split(",")) for line in table.split()[1:]), strict=True)]
+
+
+def even(chance: random.Random, _: float) -> float:
+    """The same noise everywhere."""
+    return chance.gauss(0, 0.1)
 
 
 @contextmanager

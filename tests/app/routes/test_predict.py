@@ -1,14 +1,14 @@
 """Predictions over HTTP: every form gives the same bits, whatever the batch."""
 
 import random
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import pytest
 
 from app.routes.predict import SMALL_BYTES
-from app.services.prediction import load_model, predict
+from app.services.prediction import Wanted, load_model, predict
+from app.storage import artefact
 from tests.app.routes.service import QUICK, Service, waves
 
 
@@ -31,10 +31,12 @@ def test_an_answer_in_full(service: Service) -> None:
     found = ask(service, model="waves", rows=[{"x": 1.0, "kind": "low"}, {"x": 40.0, "kind": "high"}], interval=0.9)
     assert list(found) == ["model", "version", "mean", "std", "lower", "upper", "interval"]
     assert (found["model"], found["version"], found["interval"]) == ("waves", 1, 0.9)
-    z = NormalDist().inv_cdf(0.95)
+    data = service.client.get("/models/waves/versions/1/artefact").content
+    below, above = artefact.load(data).calibration.interval(0.9)
+    assert -below == above > 1
     for mean, std, lower, upper in zip(*(found[name] for name in ARRAYS), strict=True):
-        assert lower == pytest.approx(mean - z * std)
-        assert upper == pytest.approx(mean + z * std)
+        assert lower == pytest.approx(mean - above * std)
+        assert upper == pytest.approx(mean + above * std)
     assert found["std"][1] > 3 * found["std"][0]  # far from all data the error bar says so
 
 
@@ -93,11 +95,10 @@ def test_small_and_large_bodies_go_different_ways_to_the_same_answer(service: Se
 def test_the_answer_is_what_the_artefact_predicts(service: Service) -> None:
     data = service.client.get("/models/numbers/versions/1/artefact").content
     inputs = np.random.default_rng(0).uniform(-1, 1, (20, 2))
-    expected = predict(load_model(data), inputs, interval=0.95)
+    expected = predict(load_model(data), inputs, Wanted(levels=(0.95,)))
     found = ask(service, model="numbers", rows=inputs.tolist())
-    assert expected.upper is not None
     assert found["mean"] == expected.mean.tolist()
-    assert found["upper"] == expected.upper.tolist()
+    assert [found["lower"], found["upper"]] == [end.tolist() for end in expected.intervals[0]]
 
 
 def test_no_rows(service: Service) -> None:

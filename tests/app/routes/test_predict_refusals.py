@@ -44,7 +44,11 @@ ROWS: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "interval of one": ('{"model": "numbers", "rows": [[1, 2]], "interval": 1}', 422, ("interval", "below 1")),
     "interval in percent": ('{"model": "numbers", "rows": [[1, 2]], "interval": 95}', 422, ("interval", "95")),
     "interval as text": ('{"model": "numbers", "rows": [[1, 2]], "interval": "x"}', 422, ("interval", "a number")),
-    "include of nonsense": ('{"model": "numbers", "rows": [[1, 2]], "include": ["x"]}', 422, ("include[0]",)),
+    "include of nonsense": (
+        '{"model": "numbers", "rows": [[1, 2]], "include": ["x"]}',
+        422,
+        ("include", "latent_std", "'x'"),
+    ),
     "bad JSON": ('{"model": "numbers", "rows": [[1, 2]', 400, ("JSON", "too early")),
     "words": ("hello", 400, ("not JSON", "byte 0")),
     "empty": ("", 400, ("empty",)),

@@ -13,7 +13,7 @@ import pytest
 from app.database import Database
 from app.errors import BrokenArtefactError, InvalidRequestError, NotFoundError, UnavailableError
 from app.services import prediction
-from app.services.prediction import Predictions, load_model, predict
+from app.services.prediction import Predictions, Wanted, load_model, predict
 from app.storage import artefact, catalog
 from app.storage.artefact import ModelArtefact
 from app.storage.blobs import LocalBlobStore
@@ -213,7 +213,8 @@ def test_numbers_that_make_no_model_are_a_broken_artefact() -> None:
 
 def test_a_compact_model_predicts_as_the_full_one() -> None:
     inputs = np.linspace(-3, 3, 50)[:, np.newaxis]
-    full, compact = (predict(load_model(stored(0, kind=kind)), inputs) for kind in (Artefact.FULL, Artefact.COMPACT))
+    models = (load_model(stored(0, kind=kind)) for kind in (Artefact.FULL, Artefact.COMPACT))
+    full, compact = (predict(model, inputs, Wanted()) for model in models)
     assert (full.mean == compact.mean).all()
     assert full.std is not None
     assert compact.std is not None
@@ -223,24 +224,33 @@ def test_a_compact_model_predicts_as_the_full_one() -> None:
 def test_a_mean_alone_has_no_interval() -> None:
     model = load_model(stored(0, kind=Artefact.MEAN))
     inputs = np.zeros((2, 1))
-    found = predict(model, inputs)
-    assert (found.mean == predict(load_model(stored(0)), inputs).mean).all()
-    assert [found.std, found.lower, found.upper, found.latent_std, found.interval] == [None] * 5
-    for asked in ({"interval": 0.9}, {"latent": True}, {"interval": 0.95, "latent": True}):
+    found = predict(model, inputs, Wanted())
+    assert (found.mean == predict(load_model(stored(0)), inputs, Wanted()).mean).all()
+    assert found.std is None
+    assert (found.levels, found.intervals, found.quantiles, found.extra) == ((), (), (), {})
+    latent = frozenset({"latent_std"})
+    for asked in (
+        Wanted(levels=(0.9,)),
+        Wanted(include=latent),
+        Wanted(levels=(0.95,), include=latent),
+        Wanted(quantiles=(0.5,)),
+    ):
         with pytest.raises(MeanOnlyError):
-            predict(model, inputs, **asked)
+            predict(model, inputs, asked)
 
 
 @pytest.mark.parametrize("interval", [0.0, 1.0, -0.1, 1.1, float("nan")])
 def test_an_interval_must_be_a_probability(interval: float) -> None:
     with pytest.raises(InvalidRequestError, match="interval"):
-        predict(load_model(stored(0)), np.zeros((1, 1)), interval=interval)
+        Wanted(levels=(0.5, interval))
+    with pytest.raises(InvalidRequestError, match="quantiles"):
+        Wanted(quantiles=(0.5, interval))
 
 
 @pytest.mark.parametrize("size", [1e10, 1e100, 1e300, -1.7e308])
 def test_far_away_the_prior_answers(size: float) -> None:
     model = load_model(stored(0))
-    found = predict(model, np.array([[size]]), interval=0.95)
-    prior = predict(model, np.array([[1e6]]), interval=0.95)
+    found = predict(model, np.array([[size]]), Wanted(levels=(0.95,)))
+    prior = predict(model, np.array([[1e6]]), Wanted(levels=(0.95,)))
     assert found.mean == pytest.approx(prior.mean)
     assert found.std == pytest.approx(prior.std)

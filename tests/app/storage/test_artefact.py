@@ -121,7 +121,7 @@ def changed(stored: bytes, change: Any) -> bytes:
 
 
 def first_format(model: ModelArtefact) -> bytes:
-    """As the first release wrote it: R as a square, no kind."""
+    """As the first release wrote it: R as a square; no kind, calibration, transform or noise that varies."""
     assert isinstance(model.posterior, SparsePosterior)
     arrays = {name: np.array(array) for name, array in model.posterior.arrays().items()}
     arrays["R"] = unpack_upper(arrays["R"])
@@ -129,7 +129,8 @@ def first_format(model: ModelArtefact) -> bytes:
     (length,) = struct.unpack_from("<Q", data)
     document = orjson.loads(orjson.loads(data[8 : 8 + length])["__metadata__"]["pursuit"])
     document["format_version"] = 1
-    del document["kind"]
+    for name in ("kind", "noise_scalars", "calibration", "transform"):
+        del document[name]
     document["shapes"]["R"] = list(arrays["R"].shape)
     return save_tensors(arrays, metadata={"pursuit": orjson.dumps(document).decode()})
 
