@@ -2,8 +2,12 @@
 
 With error r_i, latent variance l_i and noise s_i of each such row (`core.loo`, `core.crossfit`), two corrections:
 
-    scales      var = a l + b s with the (a, b) of the lowest predictive loss sum (r^2 / var + log var) / 2
+    scales      var = stretch(l) + b s with the (a, b) of the lowest predictive loss sum (r^2 / var + log var) / 2,
+                stretch(l) = a l / (1 + (a - 1) l / far)
     quantiles   an interval of level c is m -+ H(c) sd, with H(c) the ceil(c (n + 1))-th smallest of |r| / sd
+
+where far is the latent variance far from all data. Near the data, which is all that left-out rows know of, a latent
+variance is multiplied by a; far away it stays what the prior says: a multiplies the odds of l / far.
 
 The order statistic is that of split conformal prediction (Vovk et al. 2005; Lei et al. 2018): for exchangeable scores
 a new one is below it with probability at least c, whatever their distribution. n scores say nothing of levels
@@ -45,13 +49,15 @@ _GRID: FloatArray = np.append(np.linspace(0.01, 0.99, 99), (0.995, 0.998, 0.999,
 class LeftOut:
     """Rows predicted by fits that had not seen them, standardized: error y - m, latent variance, noise; (m,) each.
 
-    places: which of the training rows they are.
+    places: which of the training rows they are. farthest: the fit's latent variance far from all data, infinite where
+    there is none (SoR).
     """
 
     places: IntArray
     error: FloatArray
     latent_variance: FloatArray
     noise_variance: FloatArray
+    farthest: FloatArray
 
     def take(self, which: IntArray) -> Self:
         """Some of the rows, in this order."""
@@ -61,12 +67,13 @@ class LeftOut:
             error=self.error[which],
             latent_variance=self.latent_variance[which],
             noise_variance=self.noise_variance[which],
+            farthest=self.farthest[which],
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Calibration:
-    """Scales of the two parts of a variance, and quantiles of (y - m) / sd.
+    """Scales a of the latent variance and b of the noise, and quantiles of (y - m) / sd.
 
     probabilities, quantiles (k,), both increasing: of |y - m| / sd from (0, 0) on where intervals are symmetric, of
     (y - m) / sd where they are not; empty for a normal distribution. rows: how many scores they come from.
@@ -110,6 +117,14 @@ class Calibration:
             rows=int(document["rows"]),
         )
 
+    def variance(self, latent: FloatArray, noise: FloatArray | float, farthest: FloatArray | float) -> FloatArray:
+        """Of a new target, (m,), from the parts that the Gaussian processes say. farthest: see LeftOut."""
+        return np.asarray(self.latent(latent, farthest) + self.noise_scale * noise)
+
+    def latent(self, latent: FloatArray, farthest: FloatArray | float) -> FloatArray:
+        """Of the function alone, (m,)."""
+        return stretch(latent, farthest, self.latent_scale)
+
     @property
     def most_level(self) -> float:
         """The largest level of an interval that the scores support."""
@@ -123,24 +138,29 @@ class Calibration:
         if not len(self.probabilities):
             return float(ndtri(probability))
         level = abs(2.0 * probability - 1.0)
-        if level > self.most_level * (1.0 + 1e-12):
-            raise UnsupportedLevelError(level, self.most_level, self.rows)
+        self._check(level, f"the quantile {probability!r}")
         if self.intervals is Intervals.ASYMMETRIC:
             return float(np.interp(probability, self.probabilities, self.quantiles))
         return float(np.copysign(np.interp(level, self.probabilities, self.quantiles), probability - 0.5))
 
     def interval(self, level: float) -> tuple[float, float]:
         """Where an interval of this level begins and ends, in standard deviations from the mean."""
+        self._check(level, f"an interval of level {level!r}")
         if self.intervals is Intervals.ASYMMETRIC:
             return self.quantile(0.5 - 0.5 * level), self.quantile(0.5 + 0.5 * level)
         half = self.quantile(0.5 + 0.5 * level)
         return -half, half
 
+    def _check(self, level: float, asked: str) -> None:
+        if level > self.most_level * (1.0 + 1e-12):
+            raise UnsupportedLevelError(asked, level, self.most_level, self.rows)
+
 
 def calibrate(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRIC) -> Calibration:
     """Scales, then quantiles with those scales. O(m log m)."""
     latent_scale, noise_scale = scales(left_out)
-    variance = latent_scale * left_out.latent_variance + noise_scale * left_out.noise_variance
+    scaled = Calibration(latent_scale=latent_scale, noise_scale=noise_scale)
+    variance = scaled.variance(left_out.latent_variance, left_out.noise_variance, left_out.farthest)
     scores = np.sort(left_out.error / np.sqrt(variance))
     if len(scores) < LEAST_SCORES[intervals]:
         return Calibration(latent_scale=latent_scale, noise_scale=noise_scale, rows=len(scores))
@@ -158,15 +178,21 @@ def calibrate(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRIC) -> 
 
 def scales(left_out: LeftOut) -> tuple[float, float]:
     """(a, b) of the lowest predictive loss, held to (1, 1) by the weight of one row each."""
-    count = len(left_out.error)
-    squares, parts = np.square(left_out.error), np.stack((left_out.latent_variance, left_out.noise_variance))
+    count, squares = len(left_out.error), np.square(left_out.error)
+    latent, noise, share = (
+        left_out.latent_variance,
+        left_out.noise_variance,
+        _share(left_out.latent_variance, left_out.farthest),
+    )
 
     def loss(logarithms: FloatArray) -> tuple[float, FloatArray]:
-        weighted = np.exp(logarithms)[:, None] * parts
-        variance = weighted.sum(axis=0)
+        a, b = np.exp(logarithms)
+        bent = 1.0 + (a - 1.0) * share
+        variance = a * latent / bent + b * noise
         value = 0.5 * np.sum(squares / variance + np.log(variance)) + 0.5 * logarithms @ logarithms
         slope = 0.5 * (1.0 - squares / variance) / variance
-        return float(value) / count, np.asarray((weighted @ slope + logarithms) / count)
+        by_logarithm = np.array([slope @ (a * latent * (1.0 - share) / np.square(bent)), slope @ (b * noise)])
+        return float(value) / count, (by_logarithm + logarithms) / count
 
     most = float(np.log(MOST_SCALE))
     found = minimize(loss, np.zeros(2), jac=True, method="L-BFGS-B", bounds=[(-most, most)] * 2)
@@ -176,8 +202,18 @@ def scales(left_out: LeftOut) -> tuple[float, float]:
 
 def loss_of(left_out: LeftOut, latent_scale: float, noise_scale: float) -> FloatArray:
     """Negative log predictive density of each row, (m,), nats."""
-    variance = latent_scale * left_out.latent_variance + noise_scale * left_out.noise_variance
+    scaled = Calibration(latent_scale=latent_scale, noise_scale=noise_scale)
+    variance = scaled.variance(left_out.latent_variance, left_out.noise_variance, left_out.farthest)
     return np.asarray(0.5 * (np.square(left_out.error) / variance + np.log(2.0 * np.pi * variance)))
+
+
+def stretch(latent: FloatArray, farthest: FloatArray | float, scale: float) -> FloatArray:
+    """a l / (1 + (a - 1) l / far), (m,): a l near the data, l far from it; rises with l."""
+    return np.asarray(scale * latent / (1.0 + (scale - 1.0) * _share(latent, farthest)))
+
+
+def _share(latent: FloatArray, farthest: FloatArray | float) -> FloatArray:
+    return np.minimum(latent / farthest, 1.0)
 
 
 def _absolute(scores: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -40,18 +40,17 @@ _LIFT = 4.0 * np.finfo(float).eps
 class CompactPosterior:
     """What `core.compression` makes of a SparsePosterior.
 
-    mean: the posterior without its R, its variances already scaled. directions: S (d, r); rest: c; jitter: of Kuu, as
-    a share of the prior variance; latent_scale: factor a of the latent variance.
+    mean: the posterior without its R. directions: S (d, r); rest: c; jitter: of Kuu, as a share of the prior variance.
     tolerance: what was asked; largest_error: the largest relative change of a training row's standard deviation (noise
     included) that was measured; variance_bound, std_bound: certified for every x: of the change of a latent variance
-    (standardized units), and of the relative change of the standard deviation (noise included).
+    (standardized units, before it is calibrated), and of the relative change of the standard deviation (noise included,
+    calibrated).
     """
 
     mean: SparsePosterior
     directions: Directions
     rest: float
     jitter: float
-    latent_scale: float
     tolerance: float
     largest_error: float
     variance_bound: float
@@ -70,10 +69,9 @@ class CompactPosterior:
             raise InvalidDataError(f"directions: expected 16, 32 or 64 bit numbers, got {directions.dtype}")
         if not self.mean.mean_only:
             raise InvalidDataError("R: a compact model has none")
-        if not (0.0 <= self.rest <= 1.0 and self.jitter >= 0.0 and self.latent_scale > 0.0):
+        if not (0.0 <= self.rest <= 1.0 and self.jitter >= 0.0):
             raise InvalidDataError(
-                "expected rest from 0 to 1, jitter not negative and latent_scale positive, "
-                f"got {self.rest!r}, {self.jitter!r}, {self.latent_scale!r}"
+                f"expected rest from 0 to 1 and jitter not negative, got {self.rest!r} and {self.jitter!r}"
             )
 
     @property
@@ -98,7 +96,7 @@ class CompactPosterior:
         C = cholesky(A, "A").T
         F = solve_lower(L, np.array(C.T, order="C"), transposed=True)  # L^-T C'
         (R,) = qr(F.T, mode="r", check_finite=False)
-        return replace(mean, R=np.sqrt(self.latent_scale) * np.triu(R))
+        return replace(mean, R=np.triu(R))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Every array by name, for storage."""

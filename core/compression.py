@@ -1,21 +1,20 @@
 """The smallest compact form of a posterior whose error bars stay within a tolerance on every training row.
 
-With l_i = V_i, (u_k'l_i)^2 = P_ki, share_k = 1 / (1 + lam_k) in descending order and o_i the observation variance
-(noise included), leaving the directions k >= r to c I changes o_i by a (t_i - c q_i), where
+With l_i = V_i, (u_k'l_i)^2 = P_ki, share_k = 1 / (1 + lam_k) in descending order, leaving the directions k >= r to c I
+changes the latent variance v_i of row i by -(t_i - c q_i), where
 
-    t_i = sum_{k >= r} share_k P_ki,    q_i = sum_{k >= r} P_ki,    o_i = a (kss - l'l + sum_k share_k P_ki) + b s2
+    t_i = sum_{k >= r} share_k P_ki,    q_i = sum_{k >= r} P_ki,    v_i = kss - l'l + sum_k share_k P_ki
 
-(SoR: without kss - l'l). Its deviation stays within a share tau of sqrt(o_i) exactly when c is in the interval
+(SoR: without kss - l'l). A row is observed with the variance o_i = f(v_i) + noise_i, f the calibration's `latent`; it
+stays within a share tau of sqrt(o_i) exactly when v_i stays between the v of (1 -+ tau)^2 o_i, so when c q_i lies in an
+interval. One pass over the rows gives, for every r at once, the c that serve all rows; the smallest r with any is
+taken, and the middle of its c. S = U_r diag(sqrt(share - c)) is then rounded to the fewest bits with which a second
+pass, through the very posterior that will be served, measures an error within the tolerance.
 
-    a t_i - (1 - (1 - tau)^2) o_i <= c a q_i <= a t_i + ((1 + tau)^2 - 1) o_i
-
-so one pass over the rows gives, for every r at once, the c that serve all rows; the smallest r with any is taken, and
-the middle of its c. S = U_r diag(sqrt(share - c)) is then rounded to the fewest bits with which a second pass, through
-the very posterior that will be served, measures an error within the tolerance.
-
-Whatever x is, the latent variance changes by a l'El, E = B^-1 - c I - S S', and l'l <= kss. So the certified bounds are
-a kss |E| for the latent variance, and for the observation variance as a share of itself, since that is at least
-a l'B^-1 l + b s2 l'l / kss, the extreme eigenvalues of E relative to B^-1 + b s2 / (a kss) I.
+Whatever x is, the latent variance changes by l'El, E = B^-1 - c I - S S', and l'l <= kss: at most kss |E|. Its change
+as a share of v + noise is at most the extreme eigenvalue of E relative to B^-1 + noise / kss I, with the least noise
+there is (over a where f multiplies by a > 1). f turns a relative fall by u into one by at most u max(1, 1 / a), and a
+rise by u into one by at most u max(1, 1 / a^2).
 """
 
 from collections.abc import Iterable
@@ -25,7 +24,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas, eigh, eigvalsh
 
+from core.calibration import Calibration, stretch
 from core.compact import PRECISIONS, CompactPosterior, Stored, stored_bytes
+from core.crossfit import farthest_variance
 from core.errors import InvalidDataError, NotPositiveDefiniteError
 from core.factors import Block, Factors, information
 from core.hyperparameters import FloatArray
@@ -42,17 +43,17 @@ def compress(
     posterior: SparsePosterior,
     tolerance: float,
     *,
-    latent_scale: float = 1.0,
-    noise_scale: float = 1.0,
+    calibration: Calibration | None = None,
+    log_noise: FloatArray | None = None,
 ) -> CompactPosterior:
-    """The compact form of a posterior, its latent variance times a = latent_scale, its noise times b = noise_scale.
+    """The compact form of the posterior of these factors.
 
-    posterior: that of `factors`, not scaled yet. tolerance: largest relative change of a training row's
-    standard deviation, noise included, above 0 and below 1. O(n d^2) in two passes or three, and O(d^3).
-    A tolerance below what rounding allows (some 1e-12 of the prior variance) is not kept: `largest_error` says so.
-    Raises InvalidDataError for a posterior that is scaled already, or has no error bars.
+    tolerance: largest relative change of a training row's standard deviation, noise included, above 0 and below 1.
+    calibration: how variances will be scaled. log_noise: of each training row (n,), as `VaryingNoise.logarithm` says.
+    O(n d^2) in two passes or three, and O(d^3). A tolerance below what rounding allows (some 1e-12 of the prior
+    variance) is not kept: `largest_error` says so. Raises InvalidDataError for a posterior without error bars.
     """
-    full = _full(factors, posterior, latent_scale, noise_scale)
+    full = _full(factors, posterior, calibration or Calibration(), log_noise)
     rank, rest = _smallest(full, _ROUNDING * tolerance)
     exact = full.U[:, :rank] * np.sqrt(full.shares[:rank] - rest)
     for precision in PRECISIONS:
@@ -73,22 +74,21 @@ def kept(
     artefact: Artefact,
     tolerance: float,
     *,
-    latent_scale: float = 1.0,
-    noise_scale: float = 1.0,
+    calibration: Calibration | None = None,
+    log_noise: FloatArray | None = None,
 ) -> tuple[Stored, str | None]:
-    """What is stored of the posterior of these factors, its variances scaled, and a warning where that is not what was
-    asked: the full one where a compact one would be no smaller. Arguments, cost and errors of `compress`."""
-    full = posterior.scaled(latent_scale, noise_scale)
+    """What is stored of the posterior of these factors, and a warning where that is not what was asked: the full one
+    where a compact one would be no smaller. Arguments, cost and errors of `compress`."""
     match artefact:
         case Artefact.FULL:
-            return full, None
+            return posterior, None
         case Artefact.MEAN:
-            return full.without_variance(), None
+            return posterior.without_variance(), None
         case Artefact.COMPACT:
-            compact = compress(factors, posterior, tolerance, latent_scale=latent_scale, noise_scale=noise_scale)
-    if compact.largest_error <= tolerance and stored_bytes(compact) < stored_bytes(full):
+            compact = compress(factors, posterior, tolerance, calibration=calibration, log_noise=log_noise)
+    if compact.largest_error <= tolerance and stored_bytes(compact) < stored_bytes(posterior):
         return compact, None
-    return full, (
+    return posterior, (
         f"the model is stored in full: with error bars within {tolerance:g} of the full one's a compact one would not "
         "be smaller; allow a larger tolerance"
     )
@@ -96,61 +96,72 @@ def kept(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Full:
-    """What is compared with. shares (d,), descending, and U (d, d): B^-1 = U diag(shares) U'. Scaled by a or b: base,
-    the latent variance before l'l is taken off (0 for SoR); noise; kss, the prior variance. scale: a."""
+    """What is compared with. shares (d,), descending, and U (d, d): B^-1 = U diag(shares) U'. kss: the prior variance;
+    base: the latent variance before l'l is taken off, kss or, for SoR, 0; farthest: see core.calibration; noise (n,):
+    of each training row, scaled."""
 
     factors: Factors
     posterior: SparsePosterior
-    mean: SparsePosterior
+    calibration: Calibration
     shares: FloatArray
     U: FloatArray
-    scale: float
-    base: float
-    noise: float
     kss: float
+    base: float
+    farthest: float
+    noise: FloatArray
+
+    def observed(self, latent: FloatArray, rows: slice) -> FloatArray:
+        """Variance of these training rows with noise, (m,), from the latent one, calibrated."""
+        return np.asarray(self.calibration.latent(latent, self.farthest) + self.noise[rows])
+
+    def latent(self, observed: FloatArray, rows: slice) -> FloatArray:
+        """The inverse of `observed`: below 0 and above `farthest` where no latent variance is that small or large."""
+        without = observed - self.noise[rows]
+        inside = np.clip(without, 0.0, self.farthest)
+        found = stretch(inside, self.farthest, 1.0 / self.calibration.latent_scale)
+        return np.where(without < 0.0, -np.inf, np.where(without >= self.farthest, np.inf, found))
 
 
-def _full(factors: Factors, posterior: SparsePosterior, latent_scale: float, noise_scale: float) -> _Full:
-    if posterior.mean_only or posterior.noise_variance != factors.hyperparameters.noise_variance:
-        raise InvalidDataError("posterior: expected that of the factors, with its error bars and before it is scaled")
+def _full(
+    factors: Factors, posterior: SparsePosterior, calibration: Calibration, log_noise: FloatArray | None
+) -> _Full:
+    if posterior.mean_only:
+        raise InvalidDataError("posterior: expected one with error bars")
     lam, U = eigh(information(factors))  # ascending, so that the shares descend
-    kss = latent_scale * factors.hyperparameters.prior_variance
-    base = 0.0 if posterior.variance_sign > 0 else kss
-    noise = noise_scale * factors.hyperparameters.noise_variance
+    kss, s2 = factors.hyperparameters.prior_variance, factors.hyperparameters.noise_variance
+    varying = np.ones(len(factors.rows)) if log_noise is None else np.exp(log_noise)
+    reduced = posterior.variance_sign > 0.0
     return _Full(
         factors=factors,
         posterior=posterior,
-        mean=replace(posterior.without_variance(), variance_base=base, noise_variance=noise),
+        calibration=calibration,
         shares=1.0 / (1.0 + np.maximum(lam, 0.0)),
         U=U,
-        scale=latent_scale,
-        base=base,
-        noise=noise,
         kss=kss,
+        base=0.0 if reduced else kss,
+        farthest=np.inf if reduced else farthest_variance(factors),
+        noise=calibration.noise_scale * s2 * varying,
     )
-
-
-def _observed(full: _Full, squares: FloatArray) -> FloatArray:
-    """Variance of each row, noise included, (m,), from P = (U'V)^2 (d, m)."""
-    weights = full.shares if full.base == 0.0 else full.shares - 1.0
-    return np.asarray(full.base + full.noise + full.scale * (weights @ squares))
 
 
 def _smallest(full: _Full, tolerance: float) -> tuple[int, float]:
     """The smallest r and its c: directions 0 .. r - 1 and c I keep every training row within the tolerance."""
     d = len(full.shares)
-    less, more = 1.0 - (1.0 - tolerance) ** 2, (1.0 + tolerance) ** 2 - 1.0
 
     def part(blocks: Iterable[Block]) -> tuple[FloatArray, FloatArray]:
         least, most = np.full(d, -np.inf), np.full(d, np.inf)
         for block in blocks:
             P = np.square(multiply(full.U.T, block.V))  # (d, m)
-            observed = _observed(full, P) / full.scale
+            weights = full.shares if full.base == 0.0 else full.shares - 1.0
+            latent = np.maximum(full.base + weights @ P, 0.0)
+            observed = full.observed(latent, block.rows)
+            fall = latent - full.latent(observed * (1.0 - tolerance) ** 2, block.rows)
+            rise = full.latent(observed * (1.0 + tolerance) ** 2, block.rows) - latent
             t = np.cumsum((full.shares[:, None] * P)[::-1], axis=0)[::-1]
             q = np.maximum(np.cumsum(P[::-1], axis=0)[::-1], np.finfo(float).tiny)
             with np.errstate(over="ignore"):
-                np.maximum(least, ((t - less * observed) / q).max(axis=1), out=least)
-                np.minimum(most, ((t + more * observed) / q).min(axis=1), out=most)
+                np.maximum(least, ((t - fall) / q).max(axis=1), out=least)
+                np.minimum(most, ((t + rise) / q).min(axis=1), out=most)
         return least, most
 
     parts = full.factors.over_blocks(part)
@@ -180,19 +191,20 @@ def _certified(full: _Full, directions: FloatArray, rest: float, tolerance: floa
     E = np.asarray(-(S @ S.T))  # in the basis of U, where B^-1 is diagonal
     E[np.diag_indices(len(E))] += full.shares - rest
     absolute = float(np.abs(eigvalsh(E)[[0, -1]]).max())
-    floor = 1.0 / np.sqrt(full.shares + full.noise / full.kss)
+    a = full.calibration.latent_scale
+    noise = float(full.noise.min()) / max(a, 1.0)
+    floor = 1.0 / np.sqrt(full.shares + noise / full.kss)
     relative = eigvalsh(floor[:, None] * E * floor)
-    rounding = (
-        len(E) * np.finfo(float).eps / np.sqrt(full.factors.jitter)
-    )  # of both variances, of kss: the solves with L
-    slack = rounding * full.kss / full.noise
-    lost, gained = max(float(relative[-1]), 0.0) + slack, max(-float(relative[0]), 0.0) + slack
+    # Of both variances, as a share of kss: the solves with L round.
+    rounding = len(E) * np.finfo(float).eps / np.sqrt(full.factors.jitter)
+    slack = rounding * full.kss / noise
+    lost = (max(float(relative[-1]), 0.0) + slack) * max(1.0, 1.0 / a)
+    gained = (max(-float(relative[0]), 0.0) + slack) * max(1.0, 1.0 / a**2)
     return CompactPosterior(
-        mean=full.mean,
+        mean=full.posterior.without_variance(),
         directions=directions,
         rest=rest,
         jitter=full.factors.jitter,
-        latent_scale=full.scale,
         tolerance=tolerance,
         largest_error=np.inf,
         variance_bound=full.kss * (absolute + rounding),
@@ -209,9 +221,9 @@ def _measured(full: _Full, served: SparsePosterior) -> float:
         largest = 0.0
         for block in blocks:
             k = block.K0 + bias
-            compact = served.variance_base + served.variance_sign * _norms(ours, k)
-            exact = full.base + full.scale * served.variance_sign * _norms(theirs, k)
-            ratio = (np.maximum(compact, 0.0) + full.noise) / (np.maximum(exact, 0.0) + full.noise)
+            compact = np.maximum(served.variance_base + served.variance_sign * _norms(ours, k), 0.0)
+            exact = np.maximum(full.base + served.variance_sign * _norms(theirs, k), 0.0)
+            ratio = full.observed(compact, block.rows) / full.observed(exact, block.rows)
             largest = max(largest, float(np.abs(np.sqrt(ratio) - 1.0).max()))
         return largest
 

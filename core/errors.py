@@ -12,6 +12,8 @@ CoreError
     └── NotPositiveDefiniteError
 """
 
+import math
+
 
 class CoreError(Exception):
     """Base of all errors that `core` raises on purpose."""
@@ -28,10 +30,10 @@ class InvalidSpecError(CoreError):
 class UnsupportedLevelError(CoreError):
     """An interval, or a quantile, further out than the scores of the calibration reach."""
 
-    def __init__(self, level: float, most: float, rows: int) -> None:
+    def __init__(self, asked: str, level: float, most: float, rows: int) -> None:
         super().__init__(
-            f"the error bars were calibrated on {rows} rows, which say nothing of an interval of level {level:.6g}; "
-            f"the largest they support is {most:.6g}"
+            f"the error bars were calibrated on {rows} rows, which say nothing of {asked}; "
+            f"the largest level they support is {math.floor(most * 1e6) / 1e6:.6f}"
         )
         self.level = level
         self.most = most

@@ -14,15 +14,14 @@ import numpy as np
 from core.adaptation import box, descend
 from core.bounds import bounds_of
 from core.calibration import Calibration, LeftOut, calibrate
-from core.crossfit import left_out_by_folds, left_out_in_closed_form, predicted
+from core.crossfit import farthest_variance, left_out_by_folds, left_out_in_closed_form, predicted
 from core.data import Dataset
 from core.factors import Factors, Rows, Scheme, factorise
 from core.hyperparameters import Hyperparameters, IntArray
 from core.likelihood import nlml, nlml_and_gradient
 from core.loo import leave_one_out
 from core.model import log_noise
-from core.noise import VaryingNoise, varying_noise
-from core.prediction import Predictor
+from core.noise import LearntNoise, varying_noise
 from core.predictive import Predictive
 from core.report import BoundsReport
 from core.sample import Found, Sample
@@ -48,7 +47,7 @@ class Calibrated:
     """How error bars are read: the calibration, how the noise varies (None: it does not), by which left-out rows."""
 
     calibration: Calibration = field(default_factory=Calibration)
-    noise: VaryingNoise | None = None
+    noise: LearntNoise | None = None
     by: str = "nothing"
 
 
@@ -144,11 +143,11 @@ def leave_one_out_predictive(fit: Fit, read: Calibrated, transform: Transform, *
     s2 = fit.factors.hyperparameters.noise_variance
     noise = np.full(len(mean), s2)
     if read.noise is not None:
-        noise = s2 * np.exp(log_noise(Predictor(read.noise.posterior), fit.sample.dataset.inputs))
-    scaled = calibration.latent_scale * np.maximum(variance - s2, 0.0) + calibration.noise_scale * noise
+        noise = s2 * np.exp(log_noise(read.noise.noise, fit.sample.dataset.inputs))
+    far = farthest_variance(fit.factors) if full_prior else np.inf
     return Predictive(
         centre=mean * unit.target_scale + unit.target_shift,
-        variance=scaled * unit.target_scale**2,
+        variance=calibration.variance(np.maximum(variance - s2, 0.0), noise, far) * unit.target_scale**2,
         calibration=calibration,
         transform=transform,
     )

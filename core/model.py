@@ -7,23 +7,40 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from core.calibration import Calibration
+from core.errors import InvalidDataError
 from core.hyperparameters import FloatArray
 from core.posterior import SparsePosterior
 from core.prediction import Predictor
 from core.predictive import Predictive
 from core.transforms import Transform
 
-MOST_LOG_NOISE = 10.0
-"""The noise varies by no more than e to this either way."""
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VaryingNoise:
+    """log of the noise variance over the constant one, as a function of the inputs.
+
+    posterior: its mean. lowest, highest: of it at the training rows, past which no input takes it.
+    """
+
+    posterior: SparsePosterior
+    lowest: float
+    highest: float
+
+    def __post_init__(self) -> None:
+        if not -np.inf < self.lowest <= self.highest < np.inf:
+            raise InvalidDataError(f"noise: expected a range, got {self.lowest!r} to {self.highest!r}")
+
+    def logarithm(self, predictor: Predictor, inputs: FloatArray) -> FloatArray:
+        """At inputs (m, p) in raw units, (m,). predictor: of `posterior`."""
+        return np.clip(predictor.mean(inputs), self.lowest, self.highest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
-    """posterior: of the learnt target, its variances scaled by the calibration already. noise: of the logarithm of the
-    noise variance over the posterior's, None where it is the same everywhere."""
+    """posterior: of the learnt target. noise: None where it is the same everywhere."""
 
     posterior: SparsePosterior
-    noise: SparsePosterior | None = None
+    noise: VaryingNoise | None = None
     calibration: Calibration = field(default_factory=Calibration)
     transform: Transform = field(default_factory=Transform)
 
@@ -31,7 +48,8 @@ class Model:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Forecast:
     """For m rows: `target`, the distribution of a new observation; `latent`, that of the function without noise;
-    support (m,): the share of the prior's variance that is left, 0 at the data and 1 far from all of them."""
+    support (m,): the share of the prior's variance that is left, 0 at the data and 1 far from all of them; 0 everywhere
+    for SoR, whose prior has none outside the span of its basis."""
 
     target: Predictive
     latent: Predictive
@@ -44,7 +62,7 @@ class ModelPredictor:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.predictor = Predictor(model.posterior)
-        self._noise = None if model.noise is None else Predictor(model.noise)
+        self._noise = None if model.noise is None else Predictor(model.noise.posterior)
 
     @property
     def columns(self) -> int:
@@ -54,19 +72,23 @@ class ModelPredictor:
     def predict(self, inputs: FloatArray) -> Forecast:
         """For inputs (m, p) in raw units. O(m d^2 / 2). Raises InvalidDataError as `Predictor.predict` does."""
         found, model = self.predictor.predict(inputs), self.model
-        variance = found.target_variance
-        if self._noise is not None:
-            noise = model.posterior.noise_variance * model.posterior.target_scale**2
-            variance = found.latent_variance + noise * np.exp(log_noise(self._noise, inputs))
+        unit = model.posterior.target_scale**2
+        noise: FloatArray | float = model.posterior.noise_variance * unit
+        if model.noise is not None and self._noise is not None:
+            noise = noise * np.exp(model.noise.logarithm(self._noise, inputs))
+        latent = model.calibration.latent(found.latent_variance, self.predictor.farthest)
         return Forecast(
             target=Predictive(
-                centre=found.mean, variance=variance, calibration=model.calibration, transform=model.transform
+                centre=found.mean,
+                variance=latent + model.calibration.noise_scale * noise,
+                calibration=model.calibration,
+                transform=model.transform,
             ),
-            latent=Predictive(centre=found.mean, variance=found.latent_variance, transform=model.transform),
-            support=self.predictor.support(found.latent_variance),
+            latent=Predictive(centre=found.mean, variance=latent, transform=model.transform),
+            support=np.clip(found.latent_variance / self.predictor.farthest, 0.0, 1.0),
         )
 
 
-def log_noise(predictor: Predictor, inputs: FloatArray) -> FloatArray:
-    """log of the noise variance at inputs (m, p) over the constant one, (m,), held within MOST_LOG_NOISE."""
-    return np.clip(predictor.mean(inputs), -MOST_LOG_NOISE, MOST_LOG_NOISE)
+def log_noise(noise: VaryingNoise, inputs: FloatArray) -> FloatArray:
+    """`noise.logarithm` at inputs (m, p), for once."""
+    return noise.logarithm(Predictor(noise.posterior), inputs)

@@ -20,8 +20,8 @@ from core.crossfit import predicted
 from core.data import Dataset, standardization
 from core.factors import Factors, Rows, factorise, scheme
 from core.likelihood import nlml_and_gradient
-from core.model import MOST_LOG_NOISE
-from core.posterior import SparsePosterior, posterior
+from core.model import VaryingNoise
+from core.posterior import posterior
 from core.selection.greedy import select
 from core.spec import Approximation, TrainSpec
 
@@ -31,21 +31,23 @@ MOST_ROWS = 20_000
 LEAST_ROWS = 200
 LEAST_RATIO = 1e-8
 """Squared errors below this share of their variance count as this: an exact hit says only that noise is small."""
+MOST = 10.0
+"""The noise varies by no more than e to this either way."""
 _EXPECTED = -np.euler_gamma - np.log(2.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class VaryingNoise:
-    """The second GP, and what was left out with its noise. gain: by how much the mean loss fell, nats a row."""
+class LearntNoise:
+    """How the noise varies, and the rows left out with it. gain: by how much their mean loss fell, nats a row."""
 
-    posterior: SparsePosterior
+    noise: VaryingNoise
     left_out: LeftOut
     gain: float
 
 
 def varying_noise(
     dataset: Dataset, left_out: LeftOut, random: np.random.Generator, *, workers: int = 1
-) -> VaryingNoise | None:
+) -> LearntNoise | None:
     """dataset: the rows of `left_out`, in its order; its targets are not read. None where constant noise predicts them
     as well. O(FOLDS ROUNDS STEPS m BASIS^2), m at most MOST_ROWS.
     """
@@ -64,15 +66,16 @@ def varying_noise(
         rest = np.setdiff1d(np.arange(len(rows)), fold)
         factors = _learnt(replace(rows, X=rows.X[rest], y=rows.y[rest]), random)
         mean[fold] = rows.y[fold] - predicted(factors, rows.X[fold], rows.y[fold]).error
-    log_noise = np.clip(mean * unit.target_scale + unit.target_shift, -MOST_LOG_NOISE, MOST_LOG_NOISE)
-    varied = replace(left_out, noise_variance=left_out.noise_variance * np.exp(log_noise))
+    mean = np.clip(mean * unit.target_scale + unit.target_shift, -MOST, MOST)
+    varied = replace(left_out, noise_variance=left_out.noise_variance * np.exp(mean))
     fall = loss_of(left_out, *scales(left_out)) - loss_of(varied, *scales(varied))
     gain, doubt = float(fall.mean()), float(fall.std() / np.sqrt(len(fall)))
     if gain <= doubt:
         return None
     factors = _learnt(rows, random)
     fitted = posterior(factors, Approximation.VFE, unit.raw_inputs(factors.Z), dataset.groups, unit)
-    return VaryingNoise(posterior=fitted, left_out=varied, gain=gain)
+    noise = VaryingNoise(posterior=fitted.without_variance(), lowest=float(mean.min()), highest=float(mean.max()))
+    return LearntNoise(noise=noise, left_out=varied, gain=gain)
 
 
 def _learnt(rows: Rows, random: np.random.Generator) -> Factors:

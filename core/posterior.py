@@ -93,15 +93,6 @@ class SparsePosterior:
             target_scale=self.target_scale,
         )
 
-    def scaled(self, latent_scale: float, noise_scale: float) -> Self:
-        """The same with its latent variance and its noise multiplied (`core.calibration`)."""
-        return replace(
-            self,
-            R=self.R * np.sqrt(latent_scale),
-            variance_base=self.variance_base * latent_scale,
-            noise_variance=self.noise_variance * noise_scale,
-        )
-
     def without_variance(self) -> Self:
         """The same mean and no error bar: O(d p) numbers are left."""
         return replace(self, R=np.empty((0, 0)))

@@ -45,8 +45,7 @@ class Predictor:
             self._standardization.inputs(posterior.basis), self._weights, posterior.signal_variance
         )
         self._R = np.asfortranarray(posterior.R)
-        nowhere = np.full((len(posterior.basis), ROW_UNIT), posterior.bias_variance)
-        self._farthest = 0.0 if posterior.mean_only else float(self._latent(nowhere)[0])
+        self.farthest = self._farthest()
 
     @property
     def columns(self) -> int:
@@ -82,15 +81,12 @@ class Predictor:
             mean[place] = self._mean(self._kernel(inputs[place]))[: place.stop - place.start]
         return self._raw(mean)
 
-    def support(self, latent_variance: FloatArray) -> FloatArray:
-        """The share of the variance far from all data that is left, from 0 to 1, of `predict`'s latent variances.
-
-        nan for SoR, whose prior has no variance outside the span of its basis.
-        """
-        unit = self.posterior.target_scale**2
-        if self.posterior.variance_sign > 0.0:
-            return np.full(len(latent_variance), np.nan)
-        return np.asarray(np.clip(latent_variance / (self._farthest * unit), 0.0, 1.0))
+    def _farthest(self) -> float:
+        """The latent variance far from all data, in the target's unit: infinite where there is no such prior (SoR)."""
+        if self.posterior.mean_only or self.posterior.variance_sign > 0.0:
+            return float("inf")
+        nowhere = np.full((len(self.posterior.basis), ROW_UNIT), self.posterior.bias_variance)
+        return float(self._latent(nowhere)[0]) * self.posterior.target_scale**2
 
     def _latent(self, k: FloatArray) -> FloatArray:
         """Latent variance (m,), standardized, of a block of kernel values (d, m), which is spent."""

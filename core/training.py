@@ -32,7 +32,7 @@ from core.factors import Rows, Scheme, factorise, scheme
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.likelihood import nlml, nlml_and_gradient
 from core.metrics import Scores, scores
-from core.model import Model, ModelPredictor
+from core.model import Model, ModelPredictor, log_noise
 from core.parallel import each
 from core.posterior import SparsePosterior, posterior
 from core.progress import Checkpoint, Journal, Listener, Phase, Progress
@@ -351,11 +351,10 @@ class _Run:
         return Fit(sample=sample, found=found, selection=selection, factors=factors)
 
     def _model(self, fit: Fit, read: Calibrated) -> Model:
-        calibration = read.calibration
         return Model(
-            posterior=self._posterior(fit).scaled(calibration.latent_scale, calibration.noise_scale),
-            noise=None if read.noise is None else read.noise.posterior.without_variance(),
-            calibration=calibration,
+            posterior=self._posterior(fit),
+            noise=None if read.noise is None else read.noise.noise,
+            calibration=read.calibration,
             transform=self.transform,
         )
 
@@ -366,8 +365,8 @@ class _Run:
             self._posterior(fit),
             self.spec.artefact,
             self.spec.tolerance,
-            latent_scale=read.calibration.latent_scale,
-            noise_scale=read.calibration.noise_scale,
+            calibration=read.calibration,
+            log_noise=None if read.noise is None else log_noise(read.noise.noise, fit.sample.dataset.inputs),
         )
 
     def _posterior(self, fit: Fit) -> SparsePosterior:

@@ -133,7 +133,9 @@ class SpecBody(_Body):
     )
     max_basis_size: Annotated[Whole, Field(ge=1)] = Field(500, description="Most basis vectors for `auto`.")
     approximation: Approximation = Field(Approximation.PEP, description="Predictive distribution and objective.")
-    power: Annotated[Number, Field(gt=0, le=1)] = Field(0.7, description="Power of `pep`: towards 0 it becomes `vfe`, at 1 `fitc`.")
+    power: Annotated[Number, Field(gt=0, le=1)] = Field(
+        0.7, description="Of `pep`: towards 0 it is `vfe`, at 1 `fitc`."
+    )
     adapt: Annotated[AdaptationBody | None, BeforeValidator(_off), PlainSerializer(_spell)] = Field(
         AdaptationBody(), description="Budget of the model adaptation, or false."
     )

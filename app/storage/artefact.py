@@ -29,7 +29,7 @@ from app.errors import BrokenArtefactError
 from core.calibration import Calibration
 from core.compact import PRECISIONS, CompactPosterior, Stored, served
 from core.errors import CoreError
-from core.model import Model
+from core.model import Model, VaryingNoise
 from core.posterior import SparsePosterior
 from core.spec import Artefact
 from core.transforms import Transform
@@ -42,6 +42,7 @@ _MAY_BE_INFINITE = frozenset({"input_scale"})  # of a column that was constant i
 
 _KINDS = ", ".join(Artefact)
 _NOISE = "noise."
+_RANGE = ("lowest", "highest")
 _PARTS = ("schema", "spec", "hyperparameters", "report", "basis_columns", "basis_rows", "gains")
 
 
@@ -63,7 +64,7 @@ class ModelArtefact:
     basis_rows: tuple[int, ...]
     gains: tuple[float | None, ...]
     report: dict[str, Any]
-    noise: SparsePosterior | None = None
+    noise: VaryingNoise | None = None
     calibration: Calibration = field(default_factory=Calibration)
     transform: Transform = field(default_factory=Transform)
 
@@ -85,14 +86,14 @@ def save(artefact: ModelArtefact) -> bytes:
     """The artefact as safetensors; the same artefact gives the same bytes."""
     named = dict(artefact.posterior.arrays())
     if artefact.noise is not None:
-        named |= {_NOISE + name: array for name, array in artefact.noise.arrays().items()}
+        named |= {_NOISE + name: array for name, array in artefact.noise.posterior.arrays().items()}
     arrays = {name: np.ascontiguousarray(array) for name, array in named.items()}
     document = {
         "format_version": FORMAT_VERSION,
         "kind": artefact.kind.value,
         "shapes": {name: list(array.shape) for name, array in arrays.items()},
         "scalars": artefact.posterior.scalars(),
-        "noise_scalars": None if artefact.noise is None else artefact.noise.scalars(),
+        "noise_scalars": None if artefact.noise is None else _noise_scalars(artefact.noise),
         "calibration": artefact.calibration.to_json(),
         "transform": asdict(artefact.transform),
         **{name: getattr(artefact, name) for name in _PARTS},
@@ -139,11 +140,19 @@ def load(data: bytes) -> ModelArtefact:
     return model
 
 
-def _noise(arrays: dict[str, NDArray[Any]], scalars: dict[str, Any] | None) -> SparsePosterior | None:
+def _noise_scalars(noise: VaryingNoise) -> dict[str, float]:
+    return noise.posterior.scalars() | {name: getattr(noise, name) for name in _RANGE}
+
+
+def _noise(arrays: dict[str, NDArray[Any]], given: dict[str, Any] | None) -> VaryingNoise | None:
     named = {name.removeprefix(_NOISE): array for name, array in arrays.items() if name.startswith(_NOISE)}
-    if bool(named) is not (scalars is not None):
+    if bool(named) is not (given is not None):
         raise BrokenArtefactError("the artefact's header and its tensors disagree on whether the noise varies")
-    return None if scalars is None else SparsePosterior.restore(named, _scalars(scalars))
+    if given is None:
+        return None
+    scalars = _scalars(given)
+    lowest, highest = (scalars.pop(name) for name in _RANGE)
+    return VaryingNoise(posterior=SparsePosterior.restore(named, scalars), lowest=lowest, highest=highest)
 
 
 def _scalars(given: dict[str, Any]) -> dict[str, float]:
