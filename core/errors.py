@@ -75,7 +75,7 @@ class MeanOnlyError(CoreError):
     def __init__(self) -> None:
         super().__init__(
             'this model was stored with `"artefact": "mean"` and has no error bars: ask for the mean alone, without '
-            "interval and include, or train it again as compact or full"
+            "interval, quantiles and include, or train it again as compact or full"
         )
 
 

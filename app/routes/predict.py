@@ -65,6 +65,8 @@ async def _answer_csv(request: Request) -> Response:
     if not query.get("model"):
         raise InvalidRequestError("there is no model: name it in the query, as in /predict?model=cars")
     levels = _numbers("interval", query.getlist("interval"))
+    if "interval" in query and not levels:
+        raise InvalidRequestError("interval: expected a number, got nothing")
     wanted = Wanted(
         levels=levels if "interval" in query else None,
         quantiles=_numbers("quantiles", query.getlist("quantiles")),
@@ -141,10 +143,10 @@ def _columns(found: Answers, wanted: Wanted, alone: bool) -> dict[str, NDArray[n
     if found.std is not None:
         columns["std"] = found.std
     for level, (lower, upper) in zip(found.levels, found.intervals, strict=True):
-        mark = "" if alone else f"_{level:g}"
+        mark = "" if alone else f"_{level!r}"
         columns |= {f"lower{mark}": lower, f"upper{mark}": upper}
     for probability, values in zip(wanted.quantiles, found.quantiles, strict=True):
-        columns[f"quantile_{probability:g}"] = values
+        columns[f"quantile_{probability!r}"] = values
     return columns | found.extra
 
 

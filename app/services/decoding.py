@@ -99,7 +99,11 @@ def friendly(what: str) -> str:
         "bool": "true or false",
         "null": "null",
     }
-    return re.sub(r"`(\w+)`", lambda m: names.get(m[1], m[0]), what).replace("Expected", "expected")
+    return re.sub(
+        r"`(\w+(?: \| \w+)*)`",
+        lambda found: " or ".join(names.get(word, word) for word in found[1].split(" | ")),
+        what,
+    ).replace("Expected", "expected")
 
 
 def _descend(body: bytes, where: str) -> None:

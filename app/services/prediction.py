@@ -77,6 +77,8 @@ class Wanted:
         for name, values in (("interval", self.levels or ()), ("quantiles", self.quantiles)):
             if len(values) > MOST_LEVELS:
                 raise InvalidRequestError(f"{name}: at most {MOST_LEVELS} at once, got {len(values)}")
+            if len(set(values)) < len(values):
+                raise InvalidRequestError(f"{name}: every level once, got {', '.join(map(repr, values))}")
             for value in values:
                 if not 0.0 < value < 1.0:
                     raise InvalidRequestError(f"{name}: expected a probability above 0 and below 1, got {value!r}")
