@@ -36,9 +36,7 @@ def open_delimited(source: Source, *, known: Collection[str] = (), least_columns
     dialect = find_dialect(source, known)
     notes: list[str] = []
     if source.encoding == WESTERN:
-        notes.append(
-            f"the file is not {UTF8} and was read as {WESTERN} (Latin-1); if letters are wrong, save it as {UTF8}"
-        )
+        notes.append(f"the file is not {UTF8}: read as {WESTERN} (Latin-1); if letters are wrong, save it as {UTF8}")
     width = len(dialect.first.cells)
     names, kept = _names(dialect, source, notes)
     if len(names) < least_columns:

@@ -156,7 +156,7 @@ def is_whole(numbers: FloatArray) -> bool:
 
 def _is_padded(column: Column) -> bool:
     """Whether digits are codes: `02134` among texts of one length, or often."""
-    if column.decimal != "." or not _may_be_padded(column):
+    if not _may_be_padded(column):
         return False
     counts = {name: count for name, count in column.levels.counts().items() if name not in GAPS and name != "?"}
     padded = sum(count for name, count in counts.items() if _PADDED.fullmatch(name))

@@ -147,9 +147,8 @@ def _refuse_line(number: int, text: bytes, error: Exception) -> NoReturn:
     try:
         found = msgspec.json.decode(text)
     except msgspec.ValidationError:
-        _, _, where = message.partition(" - at `$")
         raise InvalidRequestError(
-            f"line {number:,}: a number is too large: expected at most 1.8e308 (column {where.strip('.`[]')})",
+            f"line {number:,}: a number is too large: expected at most 1.8e308",
             [Fault(line=number, message="a number is too large")],
         ) from error
     if not isinstance(found, dict):

@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
 from itertools import islice
-from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
@@ -22,7 +21,6 @@ from app.errors import InvalidRequestError, MalformedError, UnsupportedMediaErro
 from app.tables.cells import cell_text
 from app.tables.incoming import Block, Incoming
 from app.tables.names import check_names, clean
-from app.tables.problems import plural
 from app.tables.source import Source
 
 MAGIC = b"PK\x03\x04"
@@ -35,20 +33,11 @@ def open_workbook(source: Source) -> Incoming:
 
     Raises UnsupportedMediaError for another kind of zip archive, MalformedError for a damaged workbook.
     """
-    archive: Any = io.BytesIO(source.origin) if isinstance(source.origin, bytes) else source.origin
     if source.compression() is not None:
         raise UnsupportedMediaError("an Excel workbook is compressed already; send it without gzip or zstd")
+    rows = _filled_rows(source)
     try:
-        with zipfile.ZipFile(archive) as opened:
-            if "xl/workbook.xml" not in opened.namelist():
-                raise UnsupportedMediaError("the file is a zip archive and no Excel workbook; send the table inside it")
-            source.limits.check_bytes(sum(member.file_size for member in opened.infolist()))
-        book = load_workbook(archive, read_only=True, data_only=True, keep_links=False)
-        sheet: Any = book.worksheets[0] if book.worksheets else None
-        if sheet is None:
-            raise InvalidRequestError("the workbook has no sheet of cells")
-        sheet.reset_dimensions()
-        rows = _filled_rows(sheet)
+        sheets, title = next(rows)
         line, header = next(rows, (0, ()))
     except _DAMAGE as error:
         raise _damaged(error) from error
@@ -56,20 +45,18 @@ def open_workbook(source: Source) -> Incoming:
         raise InvalidRequestError("the first sheet of the workbook is empty: expected a row of names and rows below it")
     width = max(place for place, cell in enumerate(header, start=1) if cell is not None)
     names = check_names([clean(cell_text(_cell(cell)) or "") for cell in header[:width]], source.limits, line=line)
-    notes = [] if len(book.sheetnames) == 1 else [
-        f"the workbook has {plural(len(book.sheetnames), 'sheet')}; only the first, {sheet.title!r}, was read"
-    ]  # fmt: skip
+    notes = [] if sheets == 1 else [f"the workbook has {sheets} sheets; only the first, {title!r}, was read"]
     return Incoming(
         names=names,
         blocks=_blocks(rows, width),
         header="the sheet has a row of names",
         limits=source.limits,
         notes=notes,
-        lines=lambda rows: _lines(archive, set(rows)),
+        lines=lambda rows: _lines(source, set(rows)),
     )
 
 
-def _blocks(rows: Iterator[tuple[int, tuple[Any, ...]]], width: int) -> Iterator[Block]:
+def _blocks(rows: Iterator[tuple[int, Any]], width: int) -> Iterator[Block]:
     try:
         while some := list(islice(rows, _ROWS)):
             for line, row in some:
@@ -83,19 +70,29 @@ def _blocks(rows: Iterator[tuple[int, tuple[Any, ...]]], width: int) -> Iterator
         raise _damaged(error) from error
 
 
-def _filled_rows(sheet: Any) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Rows that have a cell, with their number in the sheet."""
-    for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
-        if any(cell is not None for cell in row):
-            yield number, row
+def _filled_rows(source: Source) -> Iterator[tuple[int, Any]]:
+    """How many sheets there are and the title of the first; then its rows that have a cell, with their numbers."""
+    with io.BytesIO(source.origin) if isinstance(source.origin, bytes) else source.origin.open("rb") as stored:
+        with zipfile.ZipFile(stored) as archive:
+            if "xl/workbook.xml" not in archive.namelist():
+                raise UnsupportedMediaError("the file is a zip archive and no Excel workbook; send the table inside it")
+            source.limits.check_bytes(sum(member.file_size for member in archive.infolist()))
+        book = load_workbook(stored, read_only=True, data_only=True, keep_links=False)
+        if not book.worksheets:
+            raise InvalidRequestError("the workbook has no sheet of cells")
+        sheet: Any = book.worksheets[0]
+        sheet.reset_dimensions()
+        yield len(book.sheetnames), sheet.title
+        for number, row in enumerate(sheet.iter_rows(values_only=True), start=1):
+            if any(cell is not None for cell in row):
+                yield number, row
 
 
-def _lines(archive: Path | io.BytesIO, wanted: set[int]) -> dict[int, int]:
+def _lines(source: Source, wanted: set[int]) -> dict[int, int]:
     """The sheet's rows of data rows."""
-    book = load_workbook(archive, read_only=True, data_only=True, keep_links=False)
-    sheet: Any = book.worksheets[0]
-    sheet.reset_dimensions()
-    return {row: number for row, (number, _) in enumerate(_filled_rows(sheet), start=-1) if row in wanted}
+    rows = _filled_rows(source)
+    next(rows)
+    return {row: number for row, (number, _) in enumerate(rows, start=-1) if row in wanted}
 
 
 def _cell(cell: Any) -> str | float | int | bool | None:
