@@ -1,5 +1,6 @@
 """What a file is, by its first bytes and never by its name; and any of them to a Table."""
 
+import re
 from collections.abc import Collection
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from app.tables.workbook import open_workbook
 
 READ = "CSV, JSON Lines, Parquet, Arrow or Excel (.xlsx)"
 _ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
+_JSON = re.compile(rb"\s*\{\s*([\"}]|$)")  # a CSV header may begin with a bracket too
 _NOT_READ = {
     b"\xd0\xcf\x11\xe0": "an old Excel workbook (.xls)",
     b"%PDF": "PDF",
@@ -46,7 +48,7 @@ def open_file(source: Source, *, known: Collection[str] = (), least_columns: int
     for magic, name in _NOT_READ.items():
         if head.startswith(magic):
             raise UnsupportedMediaError(f"the file is {name}; expected {READ}, plain or in gzip or zstd")
-    if head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+    if _JSON.match(head.removeprefix(b"\xef\xbb\xbf")):
         return open_lines(source)
     return open_delimited(source, known=known, least_columns=least_columns)
 

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +26,7 @@ numbers = st.one_of(
 )
 words = st.one_of(st.text(LETTERS, max_size=6), st.sampled_from(AWKWARD))
 names = st.text(LETTERS, min_size=1, max_size=6).filter(lambda name: bool(name.strip()) and clean(name) == name)
+PACKINGS: dict[str, Callable[[bytes], bytes]] = {"": bytes, "gzip": gzip.compress, "zstd": zstd}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class Dialect:
         writer.writerows(map(self.cell, row) for row in zip(*table.values(), strict=True))
         text = out.getvalue()
         data = (text if self.last_end else text.removesuffix(self.end)).encode(self.encoding)
-        return {"": bytes, "gzip": gzip.compress, "zstd": zstd}[self.packing](data)
+        return PACKINGS[self.packing](data)
 
 
 dialects = st.builds(
