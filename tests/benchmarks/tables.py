@@ -1,4 +1,4 @@
-"""Do the tables that people have train as they are? Each file over HTTP with a target and, where needed, what is missing.
+"""Do the tables that people have train as they are? Over HTTP, with a target and, where needed, what is missing.
 
 python -m tests.benchmarks.tables [FILE ..]
 """
@@ -53,9 +53,7 @@ def _train(client: Client, name: str, spec: dict[str, Any]) -> list[str]:
     begin = time.monotonic()
     asked = ", ".join(f"{key} {value}" for key, value in spec.items()) or "-"
     try:
-        job = client.train(FOLDER / name, spec)
-        for job in client.follow(job["id"]):  # noqa: B007  the last is what counts
-            pass
+        *_, job = client.follow(client.train(FOLDER / name, spec)["id"])
     except ClientError as error:
         print(f"| {name} | {asked} | refused: {error} | | | | | |", flush=True)
         return []
