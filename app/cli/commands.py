@@ -133,7 +133,7 @@ def predict(
     url: Url = DEFAULT_URL,
     data_dir: DataDir = None,
 ) -> None:
-    """Predict the rows of a CSV table: mean, standard deviation and interval, as CSV."""
+    """Predict the rows of a table: mean, standard deviation and interval, as CSV."""
     with _client(url, local=local, data_dir=data_dir, workers=0) as client:
         answer = client.predict(model, file.read_bytes(), interval=interval, accept="text/csv").content
     if output is None:

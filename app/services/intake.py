@@ -1,7 +1,8 @@
 """Taking a table in: an upload of any format to its canonical file, checked against what is asked of it.
 
-A small upload is read here. A large one is read by a process of its own (`python -m app.services.intake`, one line of
-JSON in and one out), so that the API does not grow with what people send it, whatever it unpacks to, and can end it.
+A small upload of text is read here. A large one is read by a process of its own (`python -m app.services.intake`, one
+line of JSON in and one out), so that the API does not grow with what people send it and can end it; and so is a binary
+one, of which only unpacking shows what it unpacks to.
 """
 
 import json
@@ -28,6 +29,7 @@ from app.tables import (
     Table,
     Wishes,
     fit_table,
+    is_binary,
     open_canonical,
     open_file,
     write_held,
@@ -85,16 +87,16 @@ def wishes(body: SpecBody) -> Wishes:
 
 def take_in(order: Order, *, seconds: float) -> Receipt:
     """Do it here if it is small, else elsewhere. Raises what is wrong with the table or the specification."""
-    there = order.stored if order.upload is None else order.upload
-    if there.stat().st_size <= SMALL_BYTES:
-        if order.upload is None:
-            return _carry_out(order)
+    if order.upload is None:
+        small = order.stored.stat().st_size <= SMALL_BYTES
+        return _carry_out(order) if small else _apart(order, seconds)
+    if order.upload.stat().st_size <= SMALL_BYTES and not is_binary(Source(origin=order.upload, limits=order.limits)):
         limits = order.limits
-        small = replace(limits, bytes=min(limits.bytes, SMALL.bytes), rows=min(limits.rows, SMALL.rows))
+        within = replace(limits, bytes=min(limits.bytes, SMALL.bytes), rows=min(limits.rows, SMALL.rows))
         try:
-            return _carry_out(replace(order, limits=small))
+            return _carry_out(replace(order, limits=within))
         except TooLargeError as error:
-            wider = {"max_table_bytes": limits.bytes > small.bytes, "max_rows": limits.rows > small.rows}
+            wider = {"max_table_bytes": limits.bytes > within.bytes, "max_rows": limits.rows > within.rows}
             if not any(more and name in error.message for name, more in wider.items()):
                 raise
     return _apart(order, seconds)

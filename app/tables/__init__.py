@@ -3,7 +3,7 @@
 from app.tables.canonical import open_canonical, write_held, write_incoming
 from app.tables.features import Feature
 from app.tables.fitting import Missing, Wishes, fit_schema, fit_table, prepare
-from app.tables.formats import open_file, read_table
+from app.tables.formats import is_binary, open_file, read_table
 from app.tables.guessing import MOST_LEVELS
 from app.tables.jsoned import from_columns, from_rows
 from app.tables.limits import Limits
@@ -30,6 +30,7 @@ __all__ = [
     "fit_table",
     "from_columns",
     "from_rows",
+    "is_binary",
     "open_canonical",
     "open_file",
     "prepare",

@@ -18,6 +18,7 @@ from app.tables.workbook import MAGIC as WORKBOOK
 from app.tables.workbook import open_workbook
 
 READ = "CSV, JSON Lines, Parquet, Arrow or Excel (.xlsx)"
+_PARQUET = (b"PAR1",)
 _ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
 _JSON = re.compile(rb"\s*\{\s*([\"}]|$)")  # a CSV header may begin with a bracket too
 _NOT_READ = {
@@ -39,7 +40,7 @@ def open_file(source: Source, *, known: Collection[str] = (), least_columns: int
     known: names of columns that a header would have. least_columns: 1 where no target is needed.
     """
     head = source.head()
-    if head.startswith(b"PAR1"):
+    if head.startswith(_PARQUET):
         return open_parquet(source)
     if head.startswith(_ARROW):
         return open_arrow(source)
@@ -51,6 +52,11 @@ def open_file(source: Source, *, known: Collection[str] = (), least_columns: int
     if _JSON.match(head.removeprefix(b"\xef\xbb\xbf")):
         return open_lines(source)
     return open_delimited(source, known=known, least_columns=least_columns)
+
+
+def is_binary(source: Source) -> bool:
+    """Whether the file is no text."""
+    return source.head().startswith((*_PARQUET, *_ARROW, WORKBOOK))
 
 
 def read_table(

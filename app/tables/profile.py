@@ -9,6 +9,7 @@ from app.tables.cells import FloatArray, IntArray, quote
 from app.tables.dates import DateOrder, parse_date
 from app.tables.fitting import Dates, Missing, Wishes, fit_table
 from app.tables.guessing import MOST_LEVELS, Guess, gaps, guess_kind, identifies, is_whole, only_value, values, wrong
+from app.tables.leaks import find_leaks
 from app.tables.problems import plural
 from app.tables.table import Column, Kind, Table
 
@@ -123,9 +124,8 @@ def describe_table(table: Table, target: str | None) -> dict[str, Any]:
     warnings = list(table.notes)
     try:
         wishes = Wishes(target=goal, missing=Missing.IMPUTE, dates=Dates.ELAPSED, columns=ignored)
-        _, fitted = fit_table(table, wishes)
-        told = set(warnings)
-        warnings += [warning for warning in fitted.warnings if warning not in told and "predict" in warning]
+        schema, fitted = fit_table(table, wishes)
+        warnings += find_leaks(table.take(fitted.rows, table.names), schema)
     except InvalidRequestError as error:
         if target is not None or len(table.names) > 1:
             warnings.append(f"{goal!r} cannot be the target as it is: {error.message}")

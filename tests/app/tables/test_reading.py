@@ -8,10 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from app.errors import InvalidRequestError, MalformedError, PursuitError, TooLargeError, UnsupportedMediaError
 from app.tables import Limits, Table, from_columns, from_rows, read_table
+from tests.app.tables.files import zstd
 
 Fault = tuple[int | None, int | None, str | None, str]  # row, line, column, message
 
@@ -299,6 +302,23 @@ def test_a_gzip_bomb_ends_at_the_limit() -> None:
     with pytest.raises(TooLargeError):
         read_table(bomb, limits=Limits(bytes=1_000_000))
     assert time.monotonic() - started < 1
+
+
+def test_a_zstd_bomb_ends_at_the_limit() -> None:
+    bomb = zstd(b"1,2\n" * 5_000_000)
+    with pytest.raises(TooLargeError):
+        read_table(bomb, limits=Limits(bytes=1_000_000))
+
+
+def test_a_dictionary_that_stands_for_much_ends_at_the_limit() -> None:
+    """A kilobyte of Parquet that would be a gigabyte of text."""
+    words = pa.DictionaryArray.from_arrays(pa.array([0] * 100_000, pa.int32()), pa.array(["x" * 10_000]))
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"a": words, "y": pa.array(range(100_000))}), sink)
+    with pytest.raises(TooLargeError, match="max_table_bytes"):
+        read_table(sink.getvalue().to_pybytes(), limits=Limits(bytes=10_000_000))
+    with pytest.raises(TooLargeError, match="max_cell_chars"):
+        read_table(sink.getvalue().to_pybytes(), limits=Limits(cell=1_000))
 
 
 def letters() -> bytes:
