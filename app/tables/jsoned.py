@@ -1,6 +1,5 @@
 """JSON to tables: columns, rows, and files with one object on each line."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -137,19 +136,18 @@ def _objects(source: Source) -> Iterator[tuple[int, dict[str, Cell]]]:
 
 
 def _refuse_line(number: int, text: bytes, error: Exception) -> NoReturn:
-    message = str(error)
-    if not isinstance(error, msgspec.ValidationError):
-        raise MalformedError(
-            f"line {number:,} is not a JSON object: {message.removeprefix('JSON is malformed: ')}; "
-            "JSON Lines have one object of cells by column name on each line",
-            [Fault(line=number, message=message)],
-        ) from error
+    """Says what is wrong with a line that is no object of cells."""
     try:
         found = msgspec.json.decode(text)
     except msgspec.ValidationError:
-        raise InvalidRequestError(
-            f"line {number:,}: a number is too large: expected at most 1.8e308",
-            [Fault(line=number, message="a number is too large")],
+        message = "a number is too large: expected at most 1.8e308"
+        raise InvalidRequestError(f"line {number:,}: {message}", [Fault(line=number, message=message)]) from error
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as worse:
+        message = str(worse).removeprefix("JSON is malformed: ")
+        raise MalformedError(
+            f"line {number:,} is not a JSON object: {message}; "
+            "JSON Lines have one object of cells by column name on each line",
+            [Fault(line=number, message=message)],
         ) from error
     if not isinstance(found, dict):
         message = f"expected an object of cells by column name, got {json_type(found)}"
@@ -158,7 +156,6 @@ def _refuse_line(number: int, text: bytes, error: Exception) -> NoReturn:
         if not isinstance(cell, Cell):
             message = f"expected a number or text, got {json_type(cell)}"
             raise InvalidRequestError(
-                f"line {number:,}, column {name!r}: {message}",
-                [Fault(line=number, column=name, value=json.dumps(cell)[:200], message=message)],
+                f"line {number:,}, column {name!r}: {message}", [Fault(line=number, column=name, message=message)]
             ) from error
-    raise MalformedError(f"line {number:,}: {message}") from error
+    raise MalformedError(f"line {number:,}: {error}") from error

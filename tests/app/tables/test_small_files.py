@@ -406,6 +406,20 @@ BAD: list[tuple[str, bytes, dict[str, Any], str]] = [
         "each line",
     ),
     (
+        "a line that is wrong and then broken",
+        b'{"x": 1, "y": 2}\n{"x": [1], "y": ;\n',
+        {},
+        "line 2 is not a JSON object: invalid character (byte 16); JSON Lines have one object of cells by column name "
+        "on each line",
+    ),
+    (
+        "a line nested for ever",
+        b'{"x": 1, "y": 2}\n{"x": ' + b"[" * 50_000,
+        {},
+        "line 2 is not a JSON object: maximum recursion depth exceeded while deserializing an object; JSON Lines have "
+        "one object of cells by column name on each line",
+    ),
+    (
         "a line that is a list",
         b'{"x": 1, "y": 2}\n[1, 2]\n',
         {},
