@@ -31,9 +31,9 @@ def open_parquet(source: Source) -> Incoming:
 
     def batches() -> Iterator[pa.RecordBatch]:
         with _said("Parquet"):
-            yield from file.iter_batches(batch_size=_ROWS)
+            yield from map(_checked, file.iter_batches(batch_size=_ROWS))
 
-    return _incoming(schema, batches, source.limits, "the Parquet file")
+    return _incoming(schema, batches, source.limits, "Parquet")
 
 
 def open_arrow(source: Source) -> Incoming:
@@ -52,7 +52,7 @@ def open_arrow(source: Source) -> Incoming:
                 for batch in reader:
                     yield _checked(batch)
 
-    return _incoming(reader.schema, batches, source.limits, "the Arrow file")
+    return _incoming(reader.schema, batches, source.limits, "Arrow")
 
 
 def _checked(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -81,7 +81,9 @@ def _incoming(
         if not _is_cell(kind):
             message = f"its type is {kind}: expected numbers, text, booleans, dates or timestamps"
             raise InvalidRequestError(f"column {name!r}: {message}", [Fault(column=name, message=message)])
-    return Incoming(names=names, blocks=_blocks(names, batches, limits), header=f"{what} has columns", limits=limits)
+    return Incoming(
+        names=names, blocks=_blocks(names, batches, limits, what), header=f"the {what} file has columns", limits=limits
+    )
 
 
 def _is_text(kind: Any) -> bool:
@@ -96,7 +98,9 @@ def _is_cell(kind: Any) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _blocks(names: tuple[str, ...], batches: Callable[[], Iterator[pa.RecordBatch]], limits: Limits) -> Iterator[Block]:
+def _blocks(
+    names: tuple[str, ...], batches: Callable[[], Iterator[pa.RecordBatch]], limits: Limits, what: str
+) -> Iterator[Block]:
     total = 0
     row = 0
     for batch in batches():
@@ -104,7 +108,9 @@ def _blocks(names: tuple[str, ...], batches: Callable[[], Iterator[pa.RecordBatc
             total += _text_bytes(column, name, row, limits)
             limits.check_bytes(total)
         row += batch.num_rows
-        yield [_texts(column) for column in batch.columns]
+        with _said(what):
+            block = [_texts(column) for column in batch.columns]
+        yield block
 
 
 def _text_bytes(column: Any, name: str, row: int, limits: Limits) -> int:

@@ -6,7 +6,9 @@ that Excel stored with them; nothing in the file is run.
 """
 
 import io
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
 from itertools import islice
@@ -25,7 +27,11 @@ from app.tables.source import Source
 
 MAGIC = b"PK\x03\x04"
 _ROWS = 2_000  # rows in a block
-_DAMAGE = (zipfile.BadZipFile, InvalidFileException, ParseError, KeyError, ValueError, TypeError, EOFError, IndexError)
+_DAMAGE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, InvalidFileException, ParseError, EOFError, NotImplementedError),
+    *(KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RuntimeError, AssertionError),
+)
+"""What the libraries raise for a damaged, encrypted or foreign workbook."""
 
 
 def open_workbook(source: Source) -> Incoming:
