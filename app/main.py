@@ -69,7 +69,6 @@ def _services(settings: Settings, database: Database) -> Services:
         rows=settings.max_rows,
         columns=settings.max_columns,
         cell=settings.max_cell_chars,
-        depth=settings.max_json_depth,
     )
     body_limits = replace(limits, bytes=min(limits.bytes, 4 * settings.max_body_bytes))  # read into memory
     predictions = Predictions(

@@ -2,7 +2,7 @@
 
 from app.tables.canonical import open_canonical, write_held, write_incoming
 from app.tables.features import Feature
-from app.tables.fitting import Missing, Wishes, fit_schema, fit_table, prepare
+from app.tables.fitting import fit_schema, fit_table, prepare
 from app.tables.formats import is_binary, open_file, read_table
 from app.tables.guessing import MOST_LEVELS
 from app.tables.jsoned import from_columns, from_rows
@@ -11,6 +11,7 @@ from app.tables.prepared import Fitted, Prepared
 from app.tables.schema import Schema, Unseen
 from app.tables.source import Source
 from app.tables.table import Column, Kind, Table
+from app.tables.wishes import Missing, Wishes
 
 __all__ = [
     "MOST_LEVELS",

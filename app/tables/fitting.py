@@ -1,13 +1,11 @@
 """A Table to what training needs: decides what each column is, drops or imputes rows, and encodes the rest."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TypeVar
 
 import numpy as np
 
-from app.errors import Fault, InvalidRequestError
+from app.errors import InvalidRequestError
 from app.tables.cells import BoolArray, FloatArray, IntArray, quote
 from app.tables.dates import Cycle, DateOrder, cycles
 from app.tables.features import OTHER, Feature
@@ -20,7 +18,6 @@ from app.tables.guessing import (
     guess_kind,
     identifies,
     only_value,
-    unknown,
     values,
     wrong,
 )
@@ -30,40 +27,12 @@ from app.tables.prepared import Fitted, Prepared
 from app.tables.problems import Problems, list_names, plural
 from app.tables.schema import Schema, Unseen
 from app.tables.table import Column, Kind, Table
+from app.tables.wishes import Dates, Missing, Wishes, choice, find_choices, find_features, find_target
 
 _ADVICE = (
     'correct the file, list what stands for a missing cell in "missing_values", or say in "columns" what the column '
     'is ("category", "ignore")'
 )
-_Choice = TypeVar("_Choice", bound=StrEnum)
-
-
-class Missing(StrEnum):
-    """What to do about missing cells: refuse the table, leave the rows out, or fill them in and mark them."""
-
-    ERROR = "error"
-    DROP = "drop"
-    IMPUTE = "impute"
-
-
-class Dates(StrEnum):
-    """What becomes of a date: days since 1970, or those and where in the day, week and year it is."""
-
-    ELAPSED = "elapsed"
-    CYCLIC = "cyclic"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """What the specification says about the table; see `fit_table`."""
-
-    target: str | None = None
-    features: Sequence[str] | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    missing: str = Missing.ERROR
-    missing_values: Sequence[float | str] = ()
-    dates: str = Dates.ELAPSED
-    unseen: str = Unseen.ERROR
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,13 +55,13 @@ def fit_table(table: Table, wishes: Wishes) -> tuple[Schema, Fitted]:
     missing target is never imputed: under "impute" its row is dropped. Raises InvalidRequestError with the places:
     unknown column, text target, wrong or missing cells, a constant target, fewer than 2 rows. O(n p); holds a column.
     """
-    missing = _choice(Missing, "missing", wishes.missing)
-    unseen = _choice(Unseen, "unseen", wishes.unseen)
-    dates = _choice(Dates, "dates", wishes.dates)
+    missing = choice(Missing, "missing", wishes.missing)
+    unseen = choice(Unseen, "unseen", wishes.unseen)
+    dates = choice(Dates, "dates", wishes.dates)
     table = table.reading(missing_values(wishes.missing_values))
-    goal = _find_target(table, wishes.target)
-    choices = _find_choices(table, goal, wishes.columns)
-    names = _find_features(table, goal, wishes.features)
+    goal = find_target(table, wishes.target)
+    choices = find_choices(table, goal, wishes.columns)
+    names = find_features(table, goal, wishes.features)
     plan = _Plan(
         table=table, missing=missing, dates=dates, problems=Problems(lines=table.lines), warnings=list(table.notes)
     )
@@ -130,54 +99,6 @@ def prepare(table: Table, schema: Schema, fitted: Fitted) -> Prepared:
         dropped=fitted.dropped,
         warnings=fitted.warnings,
     )
-
-
-def _choice(kind: type[_Choice], field_name: str, value: str) -> _Choice:
-    try:
-        return kind(value)
-    except ValueError:
-        allowed = ", ".join(repr(member.value) for member in kind)
-        raise InvalidRequestError(f"{field_name}: expected one of {allowed}, got {value!r}") from None
-
-
-def _refuse_unknown(field_name: str, names: Sequence[str], table: Table) -> None:
-    if names:
-        raise InvalidRequestError(
-            f"{field_name}: there is no column {list_names(names)}; there are {list_names(table.names)}",
-            [Fault(column=name, message="no such column") for name in names],
-        )
-
-
-def _find_target(table: Table, target: str | None) -> str:
-    if target is None:
-        return table.names[-1]
-    _refuse_unknown("target", unknown([target], table.names), table)
-    return target
-
-
-def _find_choices(table: Table, target: str, columns: Mapping[str, str]) -> dict[str, Choice]:
-    _refuse_unknown("columns", unknown(columns, table.names), table)
-    choices = {name: _choice(Choice, f"columns.{name}", value) for name, value in columns.items()}
-    if choices.pop(target, Choice.NUMBER) is not Choice.NUMBER:
-        raise InvalidRequestError(f"columns: {target!r} is the target, which has to be a number")
-    return choices
-
-
-def _find_features(table: Table, target: str, features: Sequence[str] | None) -> list[str]:
-    if features is None:
-        names = [name for name in table.names if name != target]
-        if not names:
-            raise InvalidRequestError(f"the table has no column besides the target {target!r} to learn from")
-        return names
-    if not features:
-        raise InvalidRequestError("features: expected at least one column name")
-    _refuse_unknown("features", unknown(features, table.names), table)
-    if target in features:
-        raise InvalidRequestError(f"features: {target!r} is the target")
-    twice = sorted({name for name in features if list(features).count(name) > 1})
-    if twice:
-        raise InvalidRequestError(f"features: {list_names(twice)} named twice")
-    return list(features)
 
 
 def _check_target(plan: _Plan, target: str) -> None:

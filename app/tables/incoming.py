@@ -62,7 +62,6 @@ class Screen:
             if size == 0:
                 continue
             read += size
-            limits.check_rows(self.rows + (size if not self._blank else 0))
             self._check_cells(block, read - size)
             full = size - (_blank_tail(block) if len(block) > 1 else 0)  # a lone empty cell is a row to predict
             if full:

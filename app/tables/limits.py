@@ -7,13 +7,12 @@ from app.errors import TooLargeError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """bytes counts after decompression; cell is the most characters of one; depth is for JSON."""
+    """bytes counts after decompression; cell is the most characters of one."""
 
     bytes: int = 2 << 30
     rows: int = 5_000_000
     columns: int = 1_000
     cell: int = 100_000
-    depth: int = 32
 
     def check_bytes(self, found: int) -> None:
         """TooLargeError beyond `bytes`."""

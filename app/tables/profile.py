@@ -7,11 +7,12 @@ import numpy as np
 from app.errors import InvalidRequestError
 from app.tables.cells import FloatArray, IntArray, quote
 from app.tables.dates import DateOrder, parse_date
-from app.tables.fitting import Dates, Missing, Wishes, fit_table
+from app.tables.fitting import fit_table
 from app.tables.guessing import MOST_LEVELS, Guess, gaps, guess_kind, identifies, is_whole, only_value, values, wrong
 from app.tables.leaks import find_leaks
 from app.tables.problems import plural
 from app.tables.table import Column, Kind, Table
+from app.tables.wishes import Dates, Missing, Wishes
 
 BINS = 20
 TOP = 20
