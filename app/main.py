@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shutil import rmtree
@@ -19,10 +20,11 @@ from fastapi import FastAPI
 
 from app.database import Database
 from app.errors import UnavailableError
-from app.routes import errors, health, jobs, models, predict, train
+from app.routes import datasets, errors, health, jobs, models, predict, train
 from app.routes.answers import ProblemBody, problems
 from app.routes.middleware import RequestContext
 from app.routes.state import Services
+from app.services.datasets import Datasets
 from app.services.jobs import Jobs
 from app.services.models import Models
 from app.services.prediction import Predictions
@@ -52,7 +54,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.database = database
     app.state.services = _services(settings, database)
     app.router.routes.insert(0, predict.route)
-    for module in (train, jobs, models, health):
+    for module in (train, jobs, models, datasets, health):
         app.include_router(module.router)
     errors.install(app)
     app.add_middleware(RequestContext)
@@ -62,9 +64,15 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
 def _services(settings: Settings, database: Database) -> Services:
     blobs = LocalBlobStore(settings.artefacts)
-    limits = Limits(bytes=2 * settings.max_upload_bytes, rows=settings.max_rows, columns=settings.max_columns)
+    limits = Limits(
+        bytes=settings.max_table_bytes,
+        rows=settings.max_rows,
+        columns=settings.max_columns,
+        cell=settings.max_cell_chars,
+    )
+    body_limits = replace(limits, bytes=min(limits.bytes, 4 * settings.max_body_bytes))  # read into memory
     predictions = Predictions(
-        database, blobs, most_models=settings.cache_models, most_bytes=settings.cache_bytes, limits=limits
+        database, blobs, most_models=settings.cache_models, most_bytes=settings.cache_bytes, limits=body_limits
     )
     return Services(
         settings=settings,
@@ -74,6 +82,14 @@ def _services(settings: Settings, database: Database) -> Services:
             limits=limits,
             most_basis=settings.max_basis_size,
             scratch=settings.uploads,
+            read_seconds=settings.max_read_seconds,
+        ),
+        datasets=Datasets(
+            database=database,
+            blobs=blobs,
+            limits=limits,
+            scratch=settings.uploads,
+            read_seconds=settings.max_read_seconds,
         ),
         jobs=Jobs(database),
         models=Models(database, blobs, changed=predictions.forget),

@@ -37,10 +37,19 @@ class Settings(BaseSettings):
     threads: Positive | None = Field(
         default=None, description="Threads of one training; by default the cores divided by the workers."
     )
-    max_upload_bytes: Positive = Field(default=1024 * MIB, description="Largest table that may be sent to /train.")
+    max_upload_bytes: Positive = Field(default=1024 * MIB, description="Largest table that may be sent.")
     max_body_bytes: Positive = Field(default=64 * MIB, description="Largest body of any other request, and of JSON.")
     max_rows: Positive = Field(default=5_000_000, description="Most rows of a training table.")
     max_columns: Positive = Field(default=1_000, description="Most columns of a training table.")
+    max_table_bytes: Positive = Field(
+        default=4096 * MIB, description="Largest table after decompression; a file that unpacks to more is refused."
+    )
+    max_cell_chars: Annotated[int, Field(ge=1, le=131_000)] = Field(
+        default=100_000, description="Most characters of one cell."
+    )
+    max_json_depth: Positive = Field(default=32, description="Deepest nesting of JSON that brings a table.")
+    max_upload_seconds: Seconds = Field(default=3_600.0, description="Longest time that an upload may take to come.")
+    max_read_seconds: Seconds = Field(default=1_800.0, description="Longest time that reading a table may take.")
     max_basis_size: Positive = Field(default=4_000, description="Most basis vectors one may ask for.")
     cache_models: Positive = Field(default=64, description="Most models kept in memory by one API process.")
     cache_bytes: Positive = Field(default=1024 * MIB, description="Most memory for the models kept.")

@@ -17,9 +17,10 @@ from app.jobs import queue
 from app.jobs.child import serve
 from app.jobs.supervisor import Supervisor
 from app.log import set_up
-from app.services.training import KIND, MODELS, TABLES, publish, training_handler
+from app.services.stored import TABLES
+from app.services.training import KIND, MODELS, publish, training_handler
 from app.settings import Settings
-from app.storage import catalog
+from app.storage import catalog, datasets
 from app.storage.blobs import BlobStore, LocalBlobStore, sweep
 from core.errors import CoreError
 
@@ -78,7 +79,7 @@ def child() -> int:
 
 
 def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORPHAN_SECONDS) -> list[str]:
-    """Remove old artefacts that no version refers to and old tables that no unfinished job needs; their keys."""
+    """Remove old artefacts that no version and old tables that no dataset and no unfinished job need; their keys."""
 
     def artefacts() -> set[str]:
         with database.read() as connection:
@@ -86,7 +87,9 @@ def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORP
 
     def tables() -> set[str]:
         with database.read() as connection:
-            return {_table(job.payload) for job in queue.unfinished(connection)}
+            return {_table(job.payload) for job in queue.unfinished(connection)} | datasets.referenced_tables(
+                connection
+            )
 
     gone = sweep(blobs, MODELS, artefacts, older_than=older_than)
     return gone + sweep(blobs, TABLES, tables, older_than=older_than)

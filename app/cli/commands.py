@@ -145,7 +145,7 @@ def predict(
     url: Url = DEFAULT_URL,
     data_dir: DataDir = None,
 ) -> None:
-    """Predict the rows of a CSV table: mean, standard deviation, intervals and quantiles, as CSV."""
+    """Predict the rows of a table: mean, standard deviation, intervals and quantiles, as CSV."""
     intervals, quantiles = _numbers(interval, "--interval"), _numbers(quantile, "--quantile")
     with _client(url, local=local, data_dir=data_dir, workers=0) as client:
         answer = client.predict(

@@ -1,8 +1,9 @@
-"""Any CSV table, split into rows to learn from and rows held back.
+"""Any CSV table, split into rows to learn from and rows held back; both stay as the file was written.
 
 One pass to choose, one to write: a large file never lies in memory.
 """
 
+import codecs
 import csv
 import gzip
 import io
@@ -24,6 +25,7 @@ _MOST_HELD_BACK = 1_000
 _SHARE_HELD_BACK = 6  # one row in six of a small table
 _FEWEST_ROWS = 12
 _GZIP = b"\x1f\x8b"
+_LOOK = 1 << 20  # bytes that tell the encoding
 _ANY_CELL = 1 << 27  # csv's own limit of 128 KiB refuses long text cells; the server has limits of its own
 
 
@@ -54,12 +56,12 @@ def split(source: Path, folder: Path, *, target: str | None = None, seed: int = 
     target: a name of the header, by default the last. The other rows are written into `folder`.
     Raises TableError.
     """
-    with _rows(source) as (header, rows, _):
-        target = header[-1] if target is None else target
+    with _rows(source) as (header, rows, delimiter):
+        target = next(name for name in reversed(header) if name) if target is None else target
         if target not in header:
             raise TableError(f"{source.name} has no column {target!r}; its columns are {', '.join(header)}")
         place = header.index(target)
-        usable = [number for number, row in enumerate(rows, 1) if _target(row, place) is not None]
+        usable = [number for number, row in enumerate(rows, 1) if _target(row, place, delimiter) is not None]
     count = min(_MOST_HELD_BACK, len(usable) // _SHARE_HELD_BACK)
     if len(usable) < _FEWEST_ROWS:
         raise TableError(
@@ -77,11 +79,11 @@ def _write(source: Path, folder: Path, target: str, place: int, chosen: frozense
     written = 0
     with _rows(source) as (header, rows, delimiter), training.open("w", encoding="utf-8", newline="") as out:
         learn = csv.writer(out, delimiter=delimiter, lineterminator="\n")
-        hold = csv.writer(held_back, lineterminator="\n")
+        hold = csv.writer(held_back, delimiter=delimiter, lineterminator="\n")
         learn.writerow(header)
         hold.writerow([name for position, name in enumerate(header) if position != place])
         for number, row in enumerate(rows, 1):
-            value = _target(row, place)
+            value = _target(row, place, delimiter)
             if number in chosen and value is not None:
                 hold.writerow([cell for position, cell in enumerate(row) if position != place])
                 numbers.append(number)
@@ -103,38 +105,49 @@ def _write(source: Path, folder: Path, target: str, place: int, chosen: frozense
 def _rows(source: Path) -> Iterator[tuple[list[str], Iterator[list[str]], str]]:
     """The header, the data rows that have any cell, and the delimiter."""
     usual = csv.field_size_limit(_ANY_CELL)  # the limit is the process's: put back at the end
-    with _text(source) as text:
-        try:
+    try:
+        with _text(source) as text:
             first = text.readline()
-            delimiter = max(",\t;", key=first.count)
+            delimiter = max(",\t;|", key=first.count)
             text.seek(0)
             reader = csv.reader(text, delimiter=delimiter)
             header = [name.strip() for name in next(reader, [])]
             if not any(header):
                 raise TableError(f"{source.name} is empty: a header line and rows are needed")
             yield header, (row for row in reader if row), delimiter
-        except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, EOFError) as error:
-            raise TableError(f"{source.name} is not a CSV table in UTF-8: {error}") from None
-        finally:
-            csv.field_size_limit(usual)
+    except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, EOFError) as error:
+        raise TableError(f"{source.name} is not a CSV table: {error}") from None
+    finally:
+        csv.field_size_limit(usual)
 
 
 @contextmanager
 def _text(source: Path) -> Iterator[TextIO]:
     with source.open("rb") as raw:
         packed = raw.read(len(_GZIP)) == _GZIP
-    if packed:
-        with gzip.open(source, "rt", encoding="utf-8-sig", newline="") as text:
-            yield text
-    else:
-        with source.open(encoding="utf-8-sig", newline="") as text:
+    with gzip.open(source) if packed else source.open("rb") as plain:
+        encoding = _encoding(plain.read(_LOOK))
+        plain.seek(0)
+        with io.TextIOWrapper(plain, encoding=encoding, newline="") as text:
             yield text
 
 
-def _target(row: list[str], place: int) -> float | None:
-    """The target as a finite number, None where there is none."""
+def _encoding(start: bytes) -> str:
+    """UTF-16 by its mark, UTF-8, or where that does not fit the old encoding of Western Europe."""
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
     try:
-        value = float(row[place])
+        codecs.getincrementaldecoder("utf-8")().decode(start)
+    except UnicodeDecodeError:
+        return "cp1252"
+    return "utf-8-sig"
+
+
+def _target(row: list[str], place: int, delimiter: str) -> float | None:
+    """The target as a finite number, None where there is none; only beside commas is a comma no decimal mark."""
+    try:
+        cell = row[place]
+        value = float(cell if delimiter == "," else cell.replace(",", "."))
     except (IndexError, ValueError):
         return None
     return value if math.isfinite(value) else None

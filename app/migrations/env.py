@@ -8,7 +8,8 @@ from alembic import context
 from sqlalchemy import Connection
 
 import app.jobs.queue
-import app.storage.catalog  # noqa: F401  both imports fill `metadata` with their tables
+import app.storage.catalog
+import app.storage.datasets  # noqa: F401  these imports fill `metadata` with their tables
 from app.database import Database, metadata
 
 

@@ -1,5 +1,6 @@
 """Bodies as bytes: how large they may be, and what they say they are."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from starlette.requests import Request
@@ -9,6 +10,19 @@ from app.errors import TooLargeError, UnsupportedMediaError
 JSON = "application/json"
 CSV = "text/csv"
 MULTIPART = "multipart/form-data"
+TABLES = (
+    CSV,
+    "text/tab-separated-values",
+    "application/x-ndjson",
+    "application/jsonl",
+    "application/vnd.apache.parquet",
+    "application/vnd.apache.arrow.stream",
+    "application/vnd.apache.arrow.file",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "application/x-npy",
+    "application/octet-stream",
+)
+"""Content types of tables; what the bytes are they say themselves."""
 
 
 def media_type(request: Request) -> str:
@@ -31,13 +45,26 @@ def expect_media_type(request: Request, *known: str) -> str:
     return given
 
 
-async def stream_body(request: Request, limit: int, setting: str) -> AsyncIterator[bytes]:
-    """The body in pieces. Raises TooLargeError as soon as more than `limit` bytes are announced or have come."""
+async def stream_body(
+    request: Request, limit: int, setting: str, *, seconds: float | None = None
+) -> AsyncIterator[bytes]:
+    """The body in pieces. Raises TooLargeError as soon as more than `limit` bytes are announced or have come, or when
+    it takes longer than so many seconds.
+    """
     announced = request.headers.get("content-length", "")
     if announced.isdigit() and int(announced) > limit:
         raise TooLargeError(_too_large(int(announced), limit, setting))
     received = 0
-    async for piece in request.stream():
+    end = None if seconds is None else asyncio.get_running_loop().time() + seconds
+    pieces = aiter(request.stream())
+    while True:
+        try:
+            async with asyncio.timeout_at(end):
+                piece = await anext(pieces)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise TooLargeError(f"the upload took longer than {seconds:g} s (max_upload_seconds)") from None
         received += len(piece)
         if received > limit:
             raise TooLargeError(_too_large(received, limit, setting))

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from app.errors import InvalidRequestError, UnsupportedMediaError
 from app.routes.answers import problems
-from app.routes.bodies import CSV, JSON, expect_media_type, read_body
+from app.routes.bodies import CSV, JSON, TABLES, expect_media_type, read_body
 from app.routes.state import in_heavy_thread, services
 from app.services.decoding import decode
 from app.services.prediction import EXTRAS, INTERVAL, Answers, Served, Wanted, predict
@@ -43,8 +43,8 @@ class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 async def answer(request: Request) -> Response:
     """Predictive mean and interval for every row of the body."""
-    if expect_media_type(request, JSON, CSV) == CSV:
-        return await _answer_csv(request)
+    if expect_media_type(request, JSON, *TABLES) != JSON:
+        return await _answer_file(request)
     if request.scope["query_string"]:
         raise InvalidRequestError("a JSON request has no query parameters: put model, interval and include in the body")
     body = await read_body(request, services(request).settings.max_body_bytes)
@@ -56,7 +56,7 @@ async def answer(request: Request) -> Response:
     return await in_heavy_thread(request, _predict_json, served, asked, as_csv)
 
 
-async def _answer_csv(request: Request) -> Response:
+async def _answer_file(request: Request) -> Response:
     query = request.query_params
     known = ("model", "interval", "quantiles", "include")
     unknown = sorted(set(query) - set(known))
@@ -255,10 +255,10 @@ PATHS: dict[str, Any] = {
             "and the target are ignored. A row's answer never depends on the other rows. JSON or CSV, by `Accept`.",
             "operationId": "predict",
             "parameters": [
-                {"name": "model", "in": "query", "schema": _MODEL, "description": "For a CSV body."},
-                {"name": "interval", "in": "query", "schema": _INTERVAL, "description": "For a CSV body."},
-                {"name": "quantiles", "in": "query", "schema": _QUANTILES, "description": "For a CSV body."},
-                {"name": "include", "in": "query", "schema": _INCLUDE, "description": "For a CSV body."},
+                {"name": "model", "in": "query", "schema": _MODEL, "description": "For a file."},
+                {"name": "interval", "in": "query", "schema": _INTERVAL, "description": "For a file."},
+                {"name": "quantiles", "in": "query", "schema": _QUANTILES, "description": "For a file."},
+                {"name": "include", "in": "query", "schema": _INCLUDE, "description": "For a file."},
             ],
             "requestBody": {
                 "required": True,
@@ -268,6 +268,7 @@ PATHS: dict[str, Any] = {
                         "example": {"model": "sine", "rows": [{"x": 0.25}, {"x": 0.75}], "interval": 0.9},
                     },
                     CSV: {"schema": {"type": "string"}, "example": "x\n0.25\n0.75\n"},
+                    **{kind: {"schema": {"type": "string", "format": "binary"}} for kind in TABLES[1:]},
                 },
             },
             "responses": {

@@ -7,6 +7,7 @@ from typing import ParamSpec, TypeVar
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 
+from app.services.datasets import Datasets
 from app.services.jobs import Jobs
 from app.services.models import Models
 from app.services.prediction import Predictions
@@ -24,6 +25,7 @@ class Services:
 
     settings: Settings
     training: Training
+    datasets: Datasets
     jobs: Jobs
     models: Models
     predictions: Predictions

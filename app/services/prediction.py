@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 from app.database import Database
 from app.errors import BrokenArtefactError, InvalidRequestError, MalformedError, UnavailableError
+from app.services.npy import NPY, read_npy
 from app.services.rows import RowReader
 from app.storage import artefact, catalog
 from app.storage.blobs import BlobStore
-from app.tables import Limits, Schema, read_csv
+from app.tables import Limits, Schema, read_table
 from core.errors import CoreError, MeanOnlyError
 from core.model import ModelPredictor
 
@@ -161,8 +162,11 @@ class Predictions:
         return Served(name=version.model, version=version.version, model=model)
 
     def read_table(self, served: Served, body: bytes) -> NDArray[np.float64]:
-        """A CSV body to the model's inputs (m, p)."""
-        return served.model.schema.encode_table(read_csv(body, limits=self._limits, least_columns=1))
+        """A file of any format to the model's inputs (m, p)."""
+        schema = served.model.schema
+        if body.startswith(NPY):
+            return schema.encode_rows(read_npy(body).tolist())
+        return schema.encode_table(read_table(body, limits=self._limits, known=schema.names, least_columns=1))
 
 
 def load_model(data: bytes) -> LoadedModel:

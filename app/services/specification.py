@@ -33,7 +33,7 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 NAME_RULE = "a letter or digit, then up to 63 letters, digits, dots, dashes or underscores"
 
-_SUFFIXES = re.compile(r"(\.(csv|tsv|txt|json|jsonl|parquet|arrow|gz|zst))+$", re.IGNORECASE)
+_SUFFIXES = re.compile(r"(\.(csv|tsv|txt|json|jsonl|ndjson|parquet|pq|arrow|feather|xlsx|gz|zst))+$", re.IGNORECASE)
 
 _WORDS = (
     (r"^integer", "a whole number"),
@@ -167,6 +167,15 @@ class SpecBody(_Body):
     )
     holdout: Annotated[Number, Field(ge=0, le=0.9)] = Field(0.1, description="Share of rows the report is measured on.")
     missing: Literal["error", "drop", "impute"] = Field("error", description="What to do with missing cells.")
+    missing_values: list[Annotated[float, Strict(), Field(allow_inf_nan=False)] | Text] = Field(
+        [], max_length=100, description='What else stands for a missing cell, such as -200 or "unknown".'
+    )
+    columns: dict[str, Literal["number", "category", "date", "boolean", "ignore"]] = Field(
+        {}, description="What some columns are, where the guess from their cells would be another."
+    )
+    dates: Literal["elapsed", "cyclic"] = Field(
+        "elapsed", description="Dates as elapsed days, or also as where in the day, week and year they are."
+    )
     unseen: Literal["error", "prior"] = Field("error", description="An unseen category when predicting.")
     artefact: Artefact = Field(
         Artefact.FULL, description="What is kept: `full`; `compact`, smaller; `mean`, smallest and without error bars."

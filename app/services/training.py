@@ -1,7 +1,7 @@
 """Training: what the API does to submit it, what the child does to run it, what the supervisor does to publish it.
 
-    submit   specification and table are read and checked, the design matrix is stored by content, the job is queued
-    run      the stored matrix -> core.train, with progress and checkpoints -> the artefact, stored by content
+    submit   specification and table are read and checked, the table is stored by content, the job is queued
+    run      the stored table -> its matrix -> core.train, with progress and checkpoints -> the artefact, in the store
     publish  the new version, in the transaction that ends the job
 
 The three run in three processes and share nothing but the job's row and the store.
@@ -12,47 +12,41 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 from sqlalchemy import Connection
 
 from app.database import Database
-from app.errors import MOST_FAULTS, ConflictError, Fault, InvalidRequestError, unwritable
+from app.errors import ConflictError
 from app.jobs import queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.job import Job
+from app.services.intake import Order, Receipt, take_in, take_in_held, wishes
 from app.services.jobs import JobView, view
 from app.services.specification import SpecBody, core_spec, default_name, read_spec
-from app.storage import artefact, catalog
+from app.services.stored import stored_table
+from app.storage import artefact, catalog, datasets
 from app.storage.blobs import BlobStore
 from app.tables import (
     Limits,
     Prepared,
     Schema,
-    Table,
-    fit_schema,
+    fit_table,
     from_columns,
     from_rows,
-    read_csv,
-    read_prepared,
-    write_prepared,
+    open_canonical,
+    prepare,
 )
-from core.data import Dataset, standardization
-from core.errors import InvalidDataError
-from core.hyperparameters import BoolArray, FloatArray
+from core.data import Dataset
 from core.training import Checkpoint, Progress, TrainResult, train
-from core.transforms import LEAST_TARGET, TargetTransform
 
 KIND = "train"
 """The kind of these jobs in the queue."""
 
 MODELS = "models"
-TABLES = "tables"
-"""Prefixes in the store."""
+"""Their prefix in the store."""
 
 _READ = 0.02  # share of the whole that reading takes, and publishing
 _PUBLISH = 0.98
@@ -61,46 +55,59 @@ _PACE_SHARE, _PACE_SECONDS = 0.01, 0.2  # before so much is done the pace is a g
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """The API's side. most_basis: the largest basis one may ask for; scratch: a directory for files in the making."""
+    """The API's side. most_basis: the largest basis one may ask for; scratch: a directory for files in the making;
+    read_seconds: how long reading a table may take.
+    """
 
     database: Database
     blobs: BlobStore
     limits: Limits
     most_basis: int
     scratch: Path
+    read_seconds: float = 1_800.0
 
     def submit_file(self, path: Path, *, filename: str, spec: object, key: str | None = None) -> JobView:
-        """Queue a training on a CSV file. Raises what is wrong with the file or the specification; O(file)."""
+        """Queue a training on a file of any format. Raises what is wrong with it or the specification; O(file)."""
         body = read_spec(spec, max_basis_size=self.most_basis)
-        return self._submit(read_csv(path, limits=self.limits), body, default_name(filename), key)
+        return self._submit(body, default_name(filename), key, lambda order: self._read(replace(order, upload=path)))
 
     def submit_columns(self, columns: Mapping[str, list[Any]], *, spec: object, key: str | None = None) -> JobView:
         """Queue a training on columns of JSON values."""
         body = read_spec(spec, max_basis_size=self.most_basis)
-        return self._submit(from_columns(columns, limits=self.limits), body, "model", key)
+        table = from_columns(columns, limits=self.limits)
+        return self._submit(body, "model", key, lambda order: take_in_held(table, order))
 
     def submit_rows(self, rows: list[dict[str, Any]], *, spec: object, key: str | None = None) -> JobView:
         """Queue a training on rows of JSON values by column."""
         body = read_spec(spec, max_basis_size=self.most_basis)
-        return self._submit(from_rows(rows, limits=self.limits), body, "model", key)
+        table = from_rows(rows, limits=self.limits)
+        return self._submit(body, "model", key, lambda order: take_in_held(table, order))
 
-    def _submit(self, table: Table, body: SpecBody, name: str, key: str | None) -> JobView:
-        schema, prepared = fit_schema(
-            table, target=body.target, features=body.features, missing=body.missing, unseen=body.unseen
-        )
-        core_spec(body, schema.group_names, prepared.rows)
-        _check_spread(schema, prepared, standardize=body.standardize)
-        _check_transform(schema, prepared, body.target_transform)
-        try:
-            with TemporaryDirectory(dir=self.scratch) as folder:
-                file = Path(folder, "table.arrow")
-                write_prepared(file, schema, prepared)
-                stored = self.blobs.put(TABLES, ".arrow", file)
-        except OSError as error:
-            raise unwritable(error) from error
+    def submit_dataset(self, dataset: str, *, spec: object, key: str | None = None) -> JobView:
+        """Queue a training on an uploaded dataset. NotFoundError if there is none of that id."""
+        body = read_spec(spec, max_basis_size=self.most_basis)
+        with self.database.read() as connection:
+            found = datasets.get(connection, dataset)
+        stored = self.blobs.path(found.table)
+        receipt = self._read(Order(stored=stored, limits=self.limits, spec=body))
+        return self._queue(body, default_name(found.name), key, found.table, receipt.rows, dataset=dataset)
+
+    def _read(self, order: Order) -> Receipt:
+        return take_in(order, seconds=self.read_seconds)
+
+    def _submit(self, body: SpecBody, name: str, key: str | None, read: Callable[[Order], Receipt]) -> JobView:
+        with stored_table(self.blobs, self.scratch) as table:
+            receipt = read(Order(stored=table.path, limits=self.limits, spec=body))
+        return self._queue(body, name, key, table.key, receipt.rows)
+
+    def _queue(
+        self, body: SpecBody, name: str, key: str | None, stored: str, rows: int, *, dataset: str | None = None
+    ) -> JobView:
         model = body.model or name
-        payload = {"spec": body.model_dump(mode="json"), "table": stored, "rows": table.rows}
+        payload = {"spec": body.model_dump(mode="json"), "table": stored, "rows": rows}
         with self.database.write() as connection:
+            if dataset is not None:
+                datasets.get(connection, dataset)  # it may have been deleted, and swept away, while it was read
             job, created = queue.submit(
                 connection, kind=KIND, model=model, payload=payload, priority=body.priority, idempotency_key=key
             )
@@ -112,56 +119,6 @@ class Training:
             return view(connection, job)
 
 
-def _check_spread(schema: Schema, prepared: Prepared, *, standardize: bool) -> None:
-    """InvalidRequestError naming the columns that `core` cannot standardize; O(n p)."""
-    inputs, targets, indicator = prepared.inputs, prepared.targets, prepared.indicator
-    if _has_spread(inputs, targets, indicator, standardize):
-        return
-    counting = np.arange(len(targets), dtype=np.float64)  # beside which only the other side can be at fault
-    names = [
-        name
-        for place, name in enumerate(schema.column_names)
-        if not _has_spread(inputs[:, [place]], counting, indicator[[place]], standardize)
-    ]
-    if not _has_spread(counting[:, np.newaxis], targets, np.zeros(1, np.bool_), standardize):
-        names.append(schema.target)
-    message = "its spread is beyond what squares of 64-bit numbers hold; give it in another unit"
-    faults = [Fault(column=name, message=message) for name in names]
-    which = "; ".join(f"column {name!r}: {message}" for name in names[:MOST_FAULTS])
-    raise InvalidRequestError(which, faults)
-
-
-def _check_transform(schema: Schema, prepared: Prepared, kind: TargetTransform) -> None:
-    """InvalidRequestError naming the rows whose target has no logarithm."""
-    if kind not in (TargetTransform.LOG, TargetTransform.LOG1P):
-        return
-    least = LEAST_TARGET[kind]
-    bad = np.flatnonzero(prepared.targets <= least)
-    if len(bad):
-        faults = [
-            Fault(
-                row=int(prepared.rows[place]),
-                column=schema.target,
-                value=repr(float(prepared.targets[place])),
-                message=f"{kind} needs a target above {least:g}",
-            )
-            for place in bad[:MOST_FAULTS]
-        ]
-        first = f"row {faults[0].row}, column {schema.target!r}: target_transform {kind} needs a target above {least:g}"
-        more = f", and {len(bad) - 1} more rows" if len(bad) > 1 else ""
-        raise InvalidRequestError(f"{first}, got {faults[0].value}{more}", faults, len(bad))
-
-
-def _has_spread(inputs: FloatArray, targets: FloatArray, indicator: BoolArray, standardize: bool) -> bool:
-    with np.errstate(all="ignore"):  # what overflows is what is looked for
-        try:
-            unit = standardization(Dataset(inputs=inputs, targets=targets, indicator=indicator), enabled=standardize)
-        except InvalidDataError:
-            return False
-    finite = np.isfinite([*unit.input_shift, unit.target_shift, unit.target_scale]).all()
-    return bool(finite) and not np.isnan(unit.input_scale).any()  # the scale of a constant column is infinite
-
-
 def training_handler(blobs: BlobStore, *, threads: int) -> Handler:
     """The child's side: does one training job on so many threads and returns what `publish` needs."""
 
@@ -170,7 +127,9 @@ def training_handler(blobs: BlobStore, *, threads: int) -> Handler:
         listener = _Listener(reporter, float((task.progress or {}).get("fraction") or 0.0))
         listener.say("reading", 0.0)
         body = SpecBody.model_validate(task.payload["spec"])
-        schema, prepared = read_prepared(blobs.path(task.payload["table"]))
+        table = open_canonical(blobs.path(task.payload["table"]))
+        schema, fitted = fit_table(table, wishes(body))
+        prepared = prepare(table, schema, fitted)
         reading = time.perf_counter() - began
         spec = core_spec(body, schema.group_names, prepared.rows)
         dataset = Dataset(
@@ -272,6 +231,8 @@ def _report(task: Task, schema: Schema, prepared: Prepared, result: TrainResult,
             "name": feature.name,
             "kind": feature.kind.value,
             **({"levels": list(feature.levels)} if feature.levels else {}),
+            **({"others_grouped": True} if feature.other else {}),
+            **({"order": feature.order.value, "cycles": list(feature.cycles)} if feature.order is not None else {}),
             **({"missing_replaced_by": feature.fill} if feature.fill is not None else {}),
         }
         for feature in schema.features

@@ -1,7 +1,7 @@
 """What one cell says. The Python functions define the rules; `parse_numbers` is the same over Arrow columns, faster.
 
-A number is `[+-] digits [. digits] [e [+-] digits]` with blanks around it, read as the nearest float64. No
-thousands separators, no decimal comma, no underscores: `13,5` is never 135.
+A number is `[+-] digits [. digits] [e [+-] digits]` with blanks around it, read as the nearest float64; in a file of
+decimal commas the comma takes the place of the point. No thousands separators, no underscores: `13,5` is never 135.
 """
 
 import math
@@ -26,33 +26,41 @@ Texts: TypeAlias = "pa.ChunkedArray[pa.StringScalar]"
 """A column of text in Arrow; null where JSON has null."""
 
 BLANKS: Final = " \t\n\r\v\f"
-MISSING_TOKENS: Final = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "Null", "None", "?")
+MISSING_TOKENS: Final = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "Null", "None", "?")
 """What stands for a missing number. In a text column only an empty or blank cell, or JSON null, is missing."""
 
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _NUMBER_PATTERN = re.compile(_NUMBER)
 _INFINITY = r"[+-]?(inf|infinity)"
 _INFINITY_PATTERN = re.compile(_INFINITY, re.IGNORECASE)
+_SEPARATED = r"[+-]?([0-9]{1,3}([.,'" "\u00a0\u202f" r" ][0-9]{3})+([.,][0-9]+)?|[0-9]*,[0-9]+)([eE][+-]?[0-9]+)?"
+_SEPARATED_PATTERN = re.compile(_SEPARATED)
+_SWAPPED = str.maketrans(".,", ",.")
 
 
 class CellKind(StrEnum):
-    """What a cell of a numeric column is; HUGE and INFINITE are meant as numbers but cannot be used."""
+    """What a cell of a numeric column is; HUGE, INFINITE and SEPARATED are meant as numbers but cannot be used."""
 
     NUMBER = "number"
     MISSING = "missing"
     HUGE = "huge"
     INFINITE = "infinite"
+    SEPARATED = "separated"
     TEXT = "text"
 
 
-def parse_number(cell: Cell) -> tuple[CellKind, float]:
+_MEANT: Final = frozenset({CellKind.HUGE, CellKind.INFINITE, CellKind.SEPARATED})
+
+
+def parse_number(cell: Cell, decimal: str = ".") -> tuple[CellKind, float]:
     """Kind and value of one cell; the value is NaN unless the kind is NUMBER."""
     if cell is None:
         return CellKind.MISSING, math.nan
     if isinstance(cell, bool):
         return CellKind.TEXT, math.nan
     if isinstance(cell, str):
-        return _parse_text(cell.strip(BLANKS))
+        text = cell.strip(BLANKS)
+        return _parse_text(text if decimal == "." else text.translate(_SWAPPED))
     try:
         value = float(cell)
     except OverflowError:  # an integer above 1.8e308
@@ -68,7 +76,9 @@ def _parse_text(text: str) -> tuple[CellKind, float]:
     if _NUMBER_PATTERN.fullmatch(text):
         value = float(text)
         return (CellKind.NUMBER, value) if math.isfinite(value) else (CellKind.HUGE, math.nan)
-    return (CellKind.INFINITE if _INFINITY_PATTERN.fullmatch(text) else CellKind.TEXT), math.nan
+    if _INFINITY_PATTERN.fullmatch(text):
+        return CellKind.INFINITE, math.nan
+    return (CellKind.SEPARATED if _SEPARATED_PATTERN.fullmatch(text) else CellKind.TEXT), math.nan
 
 
 def cell_text(cell: Cell) -> str | None:
@@ -80,9 +90,9 @@ def cell_text(cell: Cell) -> str | None:
     return repr(cell) if abs(cell) < 1 << 1100 or isinstance(cell, float) else "1e400"  # an int past float64
 
 
-def describe_number(cell: Cell) -> str:
+def describe_number(cell: Cell, decimal: str = ".") -> str:
     """Why this cell of a numeric column cannot be used, in a few words."""
-    kind, _ = parse_number(cell)
+    kind, _ = parse_number(cell, decimal)
     shown = quote(cell)
     match kind:
         case CellKind.MISSING:
@@ -91,6 +101,9 @@ def describe_number(cell: Cell) -> str:
             return f"{shown} is too large for a 64-bit number"
         case CellKind.INFINITE:
             return f"{shown} is not a finite number"
+        case CellKind.SEPARATED:
+            mark = "point" if decimal == "." else "comma"
+            return f"{shown} is no plain number: the decimal mark is the {mark} here, and digits are not grouped"
         case _:
             return f"{shown} is not a number"
 
@@ -120,7 +133,7 @@ class Numbers:
     """A column read as numbers.
 
     values (n,): NaN where `missing` or bad. missing (n,). bad: row numbers of the other cells without a usable
-    number; `meant` of them are infinities or past float64, the rest is text.
+    number; `meant` of them are infinities, past float64 or with separators, the rest is text.
     """
 
     values: FloatArray
@@ -134,7 +147,7 @@ class Numbers:
         return len(self.values) - int(np.count_nonzero(self.missing)) - len(self.bad)
 
 
-def parse_numbers(texts: Texts) -> Numbers:
+def parse_numbers(texts: Texts, decimal: str = ".") -> Numbers:
     """`parse_number` over a column of text. O(n); a few columns of (n,) numbers in memory."""
     rows = len(texts)
     values = np.empty(rows)
@@ -143,6 +156,8 @@ def parse_numbers(texts: Texts) -> Numbers:
     meant = 0
     start = 0
     for chunk in texts.chunks:
+        if decimal != ".":
+            chunk = _swap_marks(chunk)  # noqa: PLW2901  the same cells
         stop = start + len(chunk)
         plain = _all_numbers(chunk)
         if plain is not None:
@@ -158,6 +173,14 @@ def parse_numbers(texts: Texts) -> Numbers:
         bad=np.concatenate(bad) if bad else np.empty(0, dtype=np.int64),
         meant=meant,
     )
+
+
+def _swap_marks(chunk: TextChunk) -> TextChunk:
+    """Points for commas and commas for points, as `_SWAPPED` does."""
+    held: Any = pc.replace_substring(chunk, ".", "\0")
+    pointed: Any = pc.replace_substring(held, ",", ".")
+    swapped: TextChunk = pc.replace_substring(pointed, "\0", ",")
+    return swapped
 
 
 def _all_numbers(chunk: TextChunk) -> FloatArray | None:
@@ -180,8 +203,11 @@ def _parse_chunk(chunk: TextChunk) -> tuple[FloatArray, BoolArray, IntArray, int
     huge = np.isinf(values)
     values[huge] = np.nan
     bad = np.flatnonzero(np.isnan(values) & ~missing)
-    infinite = _flags(pc.match_substring_regex(trimmed.take(bad), f"^(?:{_INFINITY})$", ignore_case=True))
-    return values, missing, bad, int(np.count_nonzero(huge)) + int(np.count_nonzero(infinite))
+    wrong: Any = trimmed.take(bad)
+    infinite = _flags(pc.match_substring_regex(wrong, f"^(?:{_INFINITY})$", ignore_case=True))
+    separated = _flags(pc.match_substring_regex(wrong, f"^(?:{_SEPARATED})$"))
+    meant = huge[bad] | infinite | separated
+    return values, missing, bad, int(np.count_nonzero(meant))
 
 
 def to_numpy(array: Any) -> Any:
@@ -194,16 +220,16 @@ def _flags(array: Any) -> BoolArray:
     return flags
 
 
-def parse_cells(cells: Sequence[Cell]) -> Numbers:
+def parse_cells(cells: Sequence[Cell], decimal: str = ".") -> Numbers:
     """`parse_number` over JSON values."""
-    parsed = [parse_number(cell) for cell in cells]
+    parsed = [parse_number(cell, decimal) for cell in cells]
     kinds = [kind for kind, _ in parsed]
-    wrong = (CellKind.HUGE, CellKind.INFINITE, CellKind.TEXT)
+    wrong = (*_MEANT, CellKind.TEXT)
     return Numbers(
         values=np.array([value for _, value in parsed], dtype=np.float64),
         missing=np.array([kind is CellKind.MISSING for kind in kinds], dtype=np.bool_),
         bad=np.array([row for row, kind in enumerate(kinds) if kind in wrong], dtype=np.int64),
-        meant=kinds.count(CellKind.HUGE) + kinds.count(CellKind.INFINITE),
+        meant=sum(kind in _MEANT for kind in kinds),
     )
 
 
@@ -216,9 +242,13 @@ class Levels:
 
     def present(self) -> list[str]:
         """The distinct texts, sorted."""
-        codes = np.unique(self.codes)
+        return sorted(self.counts())
+
+    def counts(self) -> dict[str, int]:
+        """How often each text is there."""
         names: Any = self.names
-        return sorted(names.take(codes[codes >= 0]).to_pylist())
+        counts = np.bincount(self.codes[self.codes >= 0], minlength=len(names)).tolist()
+        return {name: count for name, count in zip(names.to_pylist(), counts, strict=True) if count}
 
 
 def parse_levels(texts: Texts) -> Levels:

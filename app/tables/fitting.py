@@ -2,128 +2,103 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Final, TypeVar
 
 import numpy as np
 
-from app.errors import Fault, InvalidRequestError
-from app.tables.cells import BoolArray, FloatArray, IntArray, describe_number, quote
-from app.tables.prepared import Prepared
+from app.errors import InvalidRequestError
+from app.tables.cells import BoolArray, FloatArray, IntArray, quote
+from app.tables.dates import Cycle, DateOrder, cycles
+from app.tables.features import OTHER, Feature
+from app.tables.guessing import (
+    MOST_LEVELS,
+    Choice,
+    Guess,
+    chosen_kind,
+    gaps,
+    guess_kind,
+    identifies,
+    only_value,
+    values,
+    wrong,
+)
+from app.tables.leaks import find_leaks
+from app.tables.missing import missing_values
+from app.tables.prepared import Fitted, Prepared
 from app.tables.problems import Problems, list_names, plural
-from app.tables.schema import Feature, Schema, Unseen
+from app.tables.schema import Schema, Unseen
 from app.tables.table import Column, Kind, Table
+from app.tables.wishes import Dates, Missing, Wishes, choice, find_choices, find_features, find_target
 
-MOST_LEVELS: Final = 50
-"""The most distinct texts that a column may have to be read as a category."""
-
-
-_Choice = TypeVar("_Choice", bound=StrEnum)
-
-
-class Missing(StrEnum):
-    """What to do about missing cells: refuse the table, leave the rows out, or fill them in and mark them."""
-
-    ERROR = "error"
-    DROP = "drop"
-    IMPUTE = "impute"
+_ADVICE = (
+    'correct the file, list what stands for a missing cell in "missing_values", or say in "columns" what the column '
+    'is ("category", "ignore")'
+)
 
 
 @dataclass(slots=True, kw_only=True)
 class _Plan:
-    """What the columns of a table turn out to be;
-
-    missing_cells: the rows, by column, where a cell is missing. wide: texts with too many levels, and how many.
-    """
+    """What the columns of a table turn out to be. gaps: rows, by column, where a cell is missing."""
 
     table: Table
     missing: Missing
+    dates: Dates
     problems: Problems
     warnings: list[str] = field(default_factory=list)
-    missing_cells: dict[str, IntArray] = field(default_factory=dict)
-    wide: dict[str, int] = field(default_factory=dict)
+    gaps: dict[str, IntArray] = field(default_factory=dict)
 
 
-def fit_schema(
-    table: Table,
-    *,
-    target: str | None = None,
-    features: Sequence[str] | None = None,
-    missing: str = Missing.ERROR,
-    unseen: str = Unseen.ERROR,
-) -> tuple[Schema, Prepared]:
-    """Decides how each column is read and encodes the rows to train on.
+def fit_table(table: Table, wishes: Wishes) -> tuple[Schema, Fitted]:
+    """Decides how each column is read and which rows are trained on.
 
-    target: default the last column. features: default all other columns. A feature that is constant or empty is left
-    out with a warning. A missing target is never imputed: under "impute" its row is dropped. Raises
-    InvalidRequestError with the places: unknown column, text target, wrong or missing cells, a text column of more
-    than MOST_LEVELS levels, a constant target, fewer than 2 rows. O(n p).
+    target: default the last column. features: default all other columns, without those that only tell the rows apart.
+    columns: what some columns are, over the guess. A feature that is constant or empty is left out with a warning. A
+    missing target is never imputed: under "impute" its row is dropped. Raises InvalidRequestError with the places:
+    unknown column, text target, wrong or missing cells, a constant target, fewer than 2 rows. O(n p); holds a column.
     """
-    how, strange = _choice(Missing, "missing", missing), _choice(Unseen, "unseen", unseen)
-    goal = _find_target(table, target)
-    names = _find_features(table, goal, features)
-    plan = _Plan(table=table, missing=how, problems=Problems(lines=table.lines))
+    missing = choice(Missing, "missing", wishes.missing)
+    unseen = choice(Unseen, "unseen", wishes.unseen)
+    dates = choice(Dates, "dates", wishes.dates)
+    table = table.reading(missing_values(wishes.missing_values))
+    goal = find_target(table, wishes.target)
+    choices = find_choices(table, goal, wishes.columns)
+    names = find_features(table, goal, wishes.features)
+    plan = _Plan(
+        table=table, missing=missing, dates=dates, problems=Problems(lines=table.lines), warnings=list(table.notes)
+    )
     _check_target(plan, goal)
-    kinds = {name: _read_feature(plan, name) for name in names}
-    _refuse_wide(plan)
-    rows = _kept_rows(plan, goal, [name for name in names if kinds[name] is not Kind.UNUSED])
+    guesses = {name: _read_feature(plan, name, choices.get(name)) for name in names}
+    _leave_out_identifiers(plan, guesses, {*choices, *(wishes.features or ())})
+    rows = _kept_rows(plan, goal, [name for name in names if guesses[name].kind is not Kind.UNUSED])
     kept = table if len(rows) == table.rows else table.take(rows, [goal, *names])
-    fitted = tuple(_fit_feature(plan, kept.columns[name], name, kinds[name]) for name in names)
-    _check_rows(kept, goal, len(rows))
-    schema = Schema(target=goal, features=fitted, unseen=strange)
+    _check_rows(kept, goal)
+    fitted = tuple(_fit_feature(plan, kept.columns[name], name, guesses[name]) for name in names)
+    schema = Schema(target=goal, features=fitted, unseen=unseen, missing=missing_values(wishes.missing_values))
     if not schema.used:
         raise InvalidRequestError(f"no feature is left to learn from; constant or empty: {list_names(names)}")
-    prepared = Prepared(
+    warnings = (*plan.warnings, *find_leaks(kept, schema))
+    return schema, Fitted(rows=rows, dropped=table.rows - len(rows), warnings=warnings)
+
+
+def fit_schema(table: Table, **wishes: object) -> tuple[Schema, Prepared]:
+    """`fit_table` and `prepare` in one; wishes as in `Wishes`."""
+    schema, fitted = fit_table(table, Wishes(**wishes))  # type: ignore[arg-type]  # fields of Wishes
+    return schema, prepare(table, schema, fitted)
+
+
+def prepare(table: Table, schema: Schema, fitted: Fitted) -> Prepared:
+    """The design matrix of the rows that are trained on."""
+    table = table.reading(schema.missing)
+    used = [feature.name for feature in schema.used]
+    kept = table if len(fitted.rows) == table.rows else table.take(fitted.rows, [schema.target, *used])
+    return Prepared(
         inputs=schema.encode_table(kept),
-        targets=kept.columns[goal].numbers.values,
+        targets=kept.columns[schema.target].numbers.values,
         groups=schema.groups,
         indicator=schema.indicator,
-        rows=rows,
-        dropped=table.rows - len(rows),
-        warnings=tuple(plan.warnings),
+        rows=fitted.rows,
+        dropped=fitted.dropped,
+        warnings=fitted.warnings,
     )
-    return schema, prepared
-
-
-def _choice(kind: type[_Choice], field_name: str, value: str) -> _Choice:
-    try:
-        return kind(value)
-    except ValueError:
-        allowed = ", ".join(repr(member.value) for member in kind)
-        raise InvalidRequestError(f"{field_name}: expected one of {allowed}, got {value!r}") from None
-
-
-def _find_target(table: Table, target: str | None) -> str:
-    if target is None:
-        return table.names[-1]
-    if target not in table.columns:
-        raise InvalidRequestError(
-            f"target: there is no column {target!r}; there are {list_names(table.names)}",
-            [Fault(column=target, message="no such column")],
-        )
-    return target
-
-
-def _find_features(table: Table, target: str, features: Sequence[str] | None) -> list[str]:
-    if features is None:
-        names = [name for name in table.names if name != target]
-        if not names:
-            raise InvalidRequestError(f"the table has no column besides the target {target!r} to learn from")
-        return names
-    if not features:
-        raise InvalidRequestError("features: expected at least one column name")
-    unknown = [name for name in features if name not in table.columns]
-    if unknown:
-        raise InvalidRequestError(
-            f"features: there is no column {list_names(unknown)}; there are {list_names(table.names)}",
-            [Fault(column=name, message="no such column") for name in unknown],
-        )
-    if target in features:
-        raise InvalidRequestError(f"features: {target!r} is the target")
-    twice = sorted({name for name in features if list(features).count(name) > 1})
-    if twice:
-        raise InvalidRequestError(f"features: {list_names(twice)} named twice")
-    return list(features)
 
 
 def _check_target(plan: _Plan, target: str) -> None:
@@ -132,81 +107,68 @@ def _check_target(plan: _Plan, target: str) -> None:
     present = len(column) - int(np.count_nonzero(numbers.missing))
     if present == 0:
         raise InvalidRequestError(f"the target {target!r} has no value in any row")
-    if column.guess() is Kind.CATEGORY:
+    if len(numbers.bad) and guess_kind(column).kind is not Kind.NUMBER:
         first = int(numbers.bad[0])
         raise InvalidRequestError(
             f"the target {target!r} is text, such as {quote(column.cell(first))}: {numbers.finite:,} of its "
             f"{present:,} cells are numbers; name a numeric column as target"
         )
-    plan.problems.add(target, numbers.bad, column.cell, describe_number)
-    plan.missing_cells[target] = np.flatnonzero(numbers.missing)
+    guess = Guess(kind=Kind.NUMBER)
+    _note_wrong(plan, target, column, guess)
+    plan.gaps[target] = gaps(column, guess)
 
 
-def _read_feature(plan: _Plan, name: str) -> Kind:
+def _note_wrong(plan: _Plan, name: str, column: Column, guess: Guess) -> None:
+    as_read = Feature(name=name, kind=guess.kind, order=guess.order)
+    plan.problems.add(name, wrong(column, guess), column.cell, lambda cell: as_read.describe(cell, column))
+
+
+def _read_feature(plan: _Plan, name: str, choice: Choice | None) -> Guess:
     """What the column is; notes its wrong and missing cells, and says if it is of no use."""
     column = plan.table.columns[name]
-    kind = column.guess()
-    if kind is Kind.NUMBER:
-        plan.problems.add(name, column.numbers.bad, column.cell, describe_number)
-    gaps = _gaps(column, kind)
-    if len(gaps) == len(column):
+    guess = guess_kind(column) if choice is None else chosen_kind(column, choice)
+    if guess.kind is Kind.UNUSED:
+        if guess.useless is not None:
+            plan.warnings.append(f"column {name!r} {guess.useless} and was left out")
+        return guess
+    _note_wrong(plan, name, column, guess)
+    absent = gaps(column, guess)
+    if len(absent) == len(column):
         plan.warnings.append(f"column {name!r} is empty in every row and was left out")
-        return Kind.UNUSED
-    if _single(column, kind) is not None and not (len(gaps) and plan.missing is Missing.IMPUTE):
-        _warn_constant(plan, name, column, kind)
-        return Kind.UNUSED
-    if kind is Kind.CATEGORY and len(column.levels.names) > MOST_LEVELS:
-        plan.wide[name] = len(column.levels.names)
-    plan.missing_cells[name] = gaps
-    return kind
+        return Guess(kind=Kind.UNUSED)
+    value = only_value(column, guess)
+    if value is not None and not (len(absent) and plan.missing is Missing.IMPUTE):
+        plan.warnings.append(f"column {name!r} is {value} in every row and was left out")
+        return Guess(kind=Kind.UNUSED)
+    plan.gaps[name] = absent
+    return Guess(kind=guess.kind, order=guess.order, useless=identifies(column, guess) if choice is None else None)
 
 
-def _gaps(column: Column, kind: Kind) -> IntArray:
-    """Rows of the missing cells."""
-    return np.flatnonzero(column.numbers.missing if kind is Kind.NUMBER else column.levels.codes < 0)
-
-
-def _single(column: Column, kind: Kind) -> float | str | None:
-    """The one value of a column that has only one, missing and wrong cells aside."""
-    if kind is Kind.NUMBER:
-        if len(column.numbers.bad):
-            return None
-        values = column.numbers.values[~column.numbers.missing]
-        return float(values[0]) if len(values) and values.min() == values.max() else None
-    levels = column.levels.present()
-    return levels[0] if len(levels) == 1 else None
-
-
-def _warn_constant(plan: _Plan, name: str, column: Column, kind: Kind) -> None:
-    plan.warnings.append(f"column {name!r} is {_single(column, kind)!r} in every row and was left out")
-
-
-def _refuse_wide(plan: _Plan) -> None:
-    if not plan.wide:
-        return
-    faults = [
-        Fault(column=name, message=f"text with {levels:,} different values") for name, levels in plan.wide.items()
-    ]
-    which = ", ".join(f"{name!r} ({levels:,})" for name, levels in plan.wide.items())
-    raise InvalidRequestError(
-        f"text with more than {MOST_LEVELS} different values cannot be read as categories: {which}; "
-        'list the columns to use in "features", without these',
-        faults,
-    )
+def _leave_out_identifiers(plan: _Plan, guesses: dict[str, Guess], wanted: set[str]) -> None:
+    """Those that nobody asked for, as long as something else is left."""
+    useless = {
+        name: guess.useless for name, guess in guesses.items() if guess.kind is not Kind.UNUSED and guess.useless
+    }
+    left = [name for name, guess in guesses.items() if guess.kind is not Kind.UNUSED and name not in useless]
+    for name, reason in useless.items():
+        if name in wanted or not left:
+            continue
+        guesses[name] = Guess(kind=Kind.UNUSED)
+        plan.warnings.append(f'column {name!r} {reason} and was left out; to use it, say in "columns" what it is')
 
 
 def _kept_rows(plan: _Plan, target: str, used: Sequence[str]) -> IntArray:
     """Rows to train on. Refuses wrong cells, and missing ones under "error"."""
-    table, wrong = plan.table, plan.problems.total
-    if wrong:
-        plan.problems.refuse('correct the file, or list the columns to use in "features"')
-    gaps = {name: plan.missing_cells[name] for name in (target, *used) if len(plan.missing_cells[name])}
-    if plan.missing is Missing.ERROR and gaps:
-        for name, rows in gaps.items():
-            plan.problems.add(name, rows, table.columns[name].cell, describe_number)
+    table = plan.table
+    if plan.problems.total:
+        plan.problems.refuse(_ADVICE)
+    absent = {name: plan.gaps[name] for name in (target, *used) if len(plan.gaps[name])}
+    if plan.missing is Missing.ERROR and absent:
+        for name, rows in absent.items():
+            plan.problems.add(name, rows, table.columns[name].cell, lambda cell: f"missing ({quote(cell)})")
         plan.problems.refuse('set "missing" to "drop" to leave such rows out, or to "impute" to fill them in')
+    causes = absent if plan.missing is Missing.DROP else {name: absent[name] for name in (target,) if name in absent}
     keep: BoolArray = np.ones(table.rows, dtype=np.bool_)
-    causes = gaps if plan.missing is Missing.DROP else {name: gaps[name] for name in (target,) if name in gaps}
     for rows in causes.values():
         keep[rows] = False
     if causes:
@@ -218,41 +180,61 @@ def _kept_rows(plan: _Plan, target: str, used: Sequence[str]) -> IntArray:
     return np.flatnonzero(keep)
 
 
-def _fit_feature(plan: _Plan, column: Column, name: str, kind: Kind) -> Feature:
+def _fit_feature(plan: _Plan, column: Column, name: str, guess: Guess) -> Feature:
     """The feature over the rows that are kept."""
-    if kind is Kind.UNUSED:
-        return Feature(name=name, kind=kind)
-    gaps = _gaps(column, kind)
-    if len(gaps) == len(column) or (_single(column, kind) is not None and not len(gaps)):
+    if guess.kind is Kind.UNUSED:
+        return Feature(name=name, kind=guess.kind)
+    absent = gaps(column, guess)
+    if len(absent) == len(column) or (only_value(column, guess) is not None and not len(absent)):
         # Only after rows were dropped: `_read_feature` has seen to the others.
         plan.warnings.append(f"column {name!r} has one value in the rows that are left and was left out")
         return Feature(name=name, kind=Kind.UNUSED)
-    if kind is Kind.CATEGORY:
-        if len(gaps):
-            plan.warnings.append(f"{plural(len(gaps), 'missing cell')} of column {name!r} read as a level of its own")
-        return Feature(name=name, kind=kind, levels=tuple(column.levels.present()), indicator=len(gaps) > 0)
-    if plan.missing is not Missing.IMPUTE:
-        return Feature(name=name, kind=kind)
-    fill = _median(column.numbers.values[~column.numbers.missing])
-    if len(gaps):
+    marked = len(absent) > 0
+    if guess.kind is Kind.CATEGORY:
+        if marked:
+            plan.warnings.append(f"{plural(len(absent), 'missing cell')} of column {name!r} read as a level of its own")
+        levels, other = _levels(plan, column, name)
+        return Feature(name=name, kind=guess.kind, levels=levels, other=other, indicator=marked)
+    present = values(column, guess)
+    turns: tuple[Cycle, ...] = ()
+    if guess.kind is Kind.DATE and plan.dates is Dates.CYCLIC:
+        turns = cycles(np.round(present * 86_400e6).astype(np.int64))
+    fill = None if plan.missing is not Missing.IMPUTE else _median(present)
+    if marked:
+        what = f"median {fill!r}" if guess.kind is Kind.NUMBER else "median"
         plan.warnings.append(
-            f"{plural(len(gaps), 'missing cell')} of column {name!r} filled with the median {fill!r} "
+            f"{plural(len(absent), 'missing cell')} of column {name!r} filled with the {what} "
             "and marked in an indicator column"
         )
-    return Feature(name=name, kind=kind, fill=fill, indicator=len(gaps) > 0)
+    order: DateOrder | None = guess.order
+    return Feature(name=name, kind=guess.kind, order=order, cycles=turns, fill=fill, indicator=marked)
 
 
-def _median(values: FloatArray) -> float:
+def _levels(plan: _Plan, column: Column, name: str) -> tuple[tuple[str, ...], bool]:
+    """The levels of a category, and whether the rare ones are grouped."""
+    counts = column.levels.counts()
+    if len(counts) <= MOST_LEVELS:
+        return tuple(sorted(counts)), False
+    common = sorted(counts, key=lambda level: (-counts[level], level))[:MOST_LEVELS]
+    rare = sum(counts.values()) - sum(counts[level] for level in common)
+    plan.warnings.append(
+        f"column {name!r} is text with {len(counts):,} different values: the {MOST_LEVELS} most common are levels, the "
+        f"others ({plural(rare, 'cell')}) were grouped as {OTHER!r}"
+    )
+    return tuple(sorted(common)), True
+
+
+def _median(present: FloatArray) -> float:
     """A value of the column, never a mean of two: that could be past float64, and an integer stays one."""
-    middle = (len(values) - 1) // 2
-    return float(np.partition(values, middle)[middle])
+    middle = (len(present) - 1) // 2
+    return float(np.partition(present, middle)[middle])
 
 
-def _check_rows(kept: Table, target: str, rows: int) -> None:
-    if rows < 2:
-        raise InvalidRequestError(f"at least 2 rows are needed to learn from, got {rows}")
-    values = kept.columns[target].numbers.values
-    if values.min() == values.max():
+def _check_rows(kept: Table, target: str) -> None:
+    if kept.rows < 2:
+        raise InvalidRequestError(f"at least 2 rows are needed to learn from, got {kept.rows}")
+    found = kept.columns[target].numbers.values
+    if found.min() == found.max():
         raise InvalidRequestError(
-            f"the target {target!r} is {float(values[0])!r} in every row: there is nothing to predict"
+            f"the target {target!r} is {float(found[0])!r} in every row: there is nothing to predict"
         )

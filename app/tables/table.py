@@ -4,8 +4,9 @@ What a column *is* (a number or a category) is guessed only when a schema is fit
 says how to read it, so a small table is never misread.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain
 from typing import Any, cast
@@ -14,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from app.errors import MalformedError
 from app.tables.cells import (
     BLANKS,
     Cell,
@@ -30,33 +30,51 @@ from app.tables.cells import (
     texts_of,
     to_numpy,
 )
-from app.tables.source import TextSource
-
-NUMERIC_SHARE = 0.9
-"""From this share of numbers on, the rest of a column is taken for mistakes, not for categories."""
-
+from app.tables.missing import MissingValues
 
 MISSING_LEVEL = -1
 UNSEEN_LEVEL = -2
 
 
 class Kind(StrEnum):
-    """How a feature is read. UNUSED: constant or empty in training; it has its place in a row but is not read."""
+    """How a feature is read. UNUSED: left out in training; it has its place in a row but is not read."""
 
     NUMBER = "number"
+    BOOLEAN = "boolean"
+    DATE = "date"
     CATEGORY = "category"
     UNUSED = "unused"
 
 
+Lines = Callable[[Iterable[int]], dict[int, int]]
+
+
+def no_lines(rows: Iterable[int]) -> dict[int, int]:  # noqa: ARG001  the signature of Lines
+    """For a table that no lines are known of."""
+    return {}
+
+
 class Column:
-    """One column: text cells of a file, or JSON values. Readings are kept once made."""
+    """One column: text cells of a file, or JSON values. Readings are kept once made.
 
-    __slots__ = ("_cells", "_levels", "_numbers", "_texts")
+    decimal: its decimal mark. missing: what stands for a missing cell beside the usual.
+    """
 
-    def __init__(self, *, texts: "Texts | None" = None, cells: Sequence[Cell] | None = None) -> None:
+    __slots__ = ("_cells", "_levels", "_numbers", "_texts", "decimal", "missing")
+
+    def __init__(
+        self,
+        *,
+        texts: "Texts | None" = None,
+        cells: Sequence[Cell] | None = None,
+        decimal: str = ".",
+        missing: MissingValues | None = None,
+    ) -> None:
         self._texts = texts
         self._cells = cells
-        self._numbers: Numbers | None = None if cells is None else _plain_numbers(cells)
+        self.decimal = decimal
+        self.missing = missing
+        self._numbers: Numbers | None = None
         self._levels: Levels | None = None
 
     def __len__(self) -> int:
@@ -75,32 +93,51 @@ class Column:
     def numbers(self) -> Numbers:
         """The column read as numbers."""
         if self._numbers is None:
-            self._numbers = parse_numbers(self.texts) if self._cells is None else parse_cells(self._cells)
+            if self._cells is None:
+                numbers = parse_numbers(self.texts, self.decimal)
+            else:
+                numbers = _plain_numbers(self._cells) or parse_cells(self._cells, self.decimal)
+            self._numbers = numbers if self.missing is None else self.missing.strike(numbers, self.cell)
         return self._numbers
 
     @property
     def levels(self) -> Levels:
         """The column read as text levels."""
         if self._levels is None:
-            self._levels = parse_levels(self.texts)
+            levels = parse_levels(self.texts)
+            self._levels = levels if self.missing is None else self.missing.strike_levels(levels, self.decimal)
         return self._levels
 
     def places(self, levels: Sequence[str]) -> IntArray:
         """The place of each cell among `levels` (n,), or MISSING_LEVEL or UNSEEN_LEVEL."""
         index = {level: place for place, level in enumerate(levels)}
         if self._cells is not None:
-            return np.array([_place(cell, index) for cell in self._cells], dtype=np.int64)
+            cells = self._cells
+            return np.array([self._place(cell, index) for cell in cells], dtype=np.int64)
         found: Any = pc.index_in(self.levels.names, value_set=pa.array(levels, pa.string()))
         by_code = np.append(to_numpy(pc.fill_null(found, UNSEEN_LEVEL)), MISSING_LEVEL).astype(np.int64)
+        for code in np.flatnonzero(by_code == UNSEEN_LEVEL).tolist():
+            by_code[code] = _place_of_text(self.levels.names[code].as_py(), index)
         result: IntArray = by_code[self.levels.codes]  # code -1 is the last entry: missing
         return result
+
+    def by_level(self, values: FloatArray) -> FloatArray:
+        """values[code] for each cell (n,), NaN where it is missing; values: one for each of `levels.names`."""
+        result: FloatArray = np.append(values, np.nan)[self.levels.codes]
+        return result
+
+    def reading(self, missing: MissingValues | None) -> "Column":
+        """The same cells with other missing values."""
+        if missing == self.missing:
+            return self
+        return Column(texts=self._texts, cells=self._cells, decimal=self.decimal, missing=missing)
 
     def take(self, rows: IntArray) -> "Column":
         """These rows, with the readings made so far."""
         if self._cells is not None:
             cells = self._cells
-            return Column(cells=[cells[row] for row in rows.tolist()])
-        taken = Column(texts=self.texts.take(rows))
+            return Column(cells=[cells[row] for row in rows.tolist()], decimal=self.decimal, missing=self.missing)
+        taken = Column(texts=self.texts.take(rows), decimal=self.decimal, missing=self.missing)
         if self._numbers is not None and not len(self._numbers.bad):
             taken._numbers = replace(
                 self._numbers, values=self._numbers.values[rows], missing=self._numbers.missing[rows]
@@ -115,34 +152,23 @@ class Column:
             return self._cells[row]
         return self.texts[row].as_py()
 
-    def guess(self) -> Kind:
-        """NUMBER if every cell that is not missing, or at least 90% of them, is meant as a number."""
-        numbers = self.numbers
-        meant = numbers.finite + numbers.meant
-        text = len(numbers.bad) - numbers.meant
-        return Kind.NUMBER if text == 0 or meant >= NUMERIC_SHARE * (meant + text) else Kind.CATEGORY
+    def _place(self, cell: Cell, index: Mapping[str, int]) -> int:
+        text = cell_text(cell)
+        text = None if text is None else text.strip(BLANKS)
+        if not text or (self.missing is not None and self.missing.has(cell, self.decimal)):
+            return MISSING_LEVEL
+        return index[text] if text in index else _place_of_text(text, index)
 
 
-def _place(cell: Cell, index: Mapping[str, int]) -> int:
-    if isinstance(cell, str):
-        text = cell.strip(BLANKS)
-        return index.get(text, UNSEEN_LEVEL if text else MISSING_LEVEL)
-    if cell is None:
-        return MISSING_LEVEL
-    for text in _spellings(cell):
-        if text in index:
-            return index[text]
+def _place_of_text(text: str, index: Mapping[str, int]) -> int:
+    """A number that names a level in another spelling: 2 for 2.0 and 2.0 for 2, which writers do not tell apart."""
+    if _WHOLE.fullmatch(text):
+        other = text.removesuffix(".0") if text.endswith(".0") else f"{text}.0"
+        return index.get(other, UNSEEN_LEVEL)
     return UNSEEN_LEVEL
 
 
-def _spellings(cell: float) -> Iterator[str]:
-    """A number that names a level: as it is, then 2 for 2.0 and 2.0 for 2, which JSON writers do not tell apart."""
-    text = cell_text(cell)
-    yield str(text)
-    if isinstance(cell, float) and cell.is_integer():
-        yield str(int(cell))
-    elif isinstance(cell, int) and not isinstance(cell, bool) and abs(cell) < 1 << 53:
-        yield repr(float(cell))
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]*)(\.0)?")
 
 
 def _plain_numbers(cells: Sequence[Cell]) -> Numbers | None:
@@ -168,36 +194,59 @@ def plain_matrix(rows: Sequence[Sequence[Cell]]) -> FloatArray | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Table:
-    """Columns of equal length, in the order of the upload; `source` is the file, None for JSON."""
+    """Columns of equal length, in the order of the upload.
+
+    notes: what a person should know of the reading. find_lines: the 1-based lines of the file on which data rows start,
+    nothing for JSON; reads the file again.
+    """
 
     names: tuple[str, ...]
     columns: Mapping[str, Column]
     rows: int
-    source: TextSource | None = None
-    delimiter: str = field(default=",")
+    decimal: str = "."
+    notes: tuple[str, ...] = ()
+    find_lines: Lines = no_lines
 
     def take(self, rows: IntArray, names: Iterable[str]) -> "Table":
         """These rows of these columns, without the file: row numbers are then those of the new table."""
-        columns = {name: self.columns[name].take(rows) for name in names}
-        return Table(names=tuple(columns), columns=columns, rows=len(rows))
+        columns = _Changed(self.columns, tuple(names), lambda column: column.take(rows))
+        return Table(names=tuple(columns), columns=columns, rows=len(rows), decimal=self.decimal)
+
+    def reading(self, missing: MissingValues | None) -> "Table":
+        """The same table with other missing values."""
+        columns = _Changed(self.columns, self.names, lambda column: column.reading(missing))
+        return replace(self, columns=columns)
 
     def line(self, row: int) -> int | None:
-        """The 1-based line of the file on which a data row starts; None for JSON. Reads the file again: O(file)."""
+        """The line on which a data row starts, if it is known."""
         return self.lines([row]).get(row)
 
     def lines(self, rows: Iterable[int]) -> dict[int, int]:
         """`line` for several rows in one reading."""
         wanted = set(rows)
-        found: dict[int, int] = {}
-        if self.source is None or not wanted:
-            return found
-        last = max(wanted)
-        try:
-            for row, record in enumerate(self.source.records(self.delimiter), start=-1):
-                if row in wanted:
-                    found[row] = record.line
-                if row >= last:
-                    break
-        except MalformedError:  # a cell too long for the slow reader: lines below it stay unknown
-            pass
-        return found
+        return self.find_lines(wanted) if wanted else {}
+
+
+class _Changed(Mapping[str, Column]):
+    """Columns made anew when they are asked for; the last one asked for is kept."""
+
+    def __init__(
+        self, columns: Mapping[str, Column], names: tuple[str, ...], change: Callable[[Column], Column]
+    ) -> None:
+        self._columns = columns
+        self._names = dict.fromkeys(names)
+        self._change = change
+        self._last: tuple[str, Column] | None = None
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self._names:
+            raise KeyError(name)
+        if self._last is None or self._last[0] != name:
+            self._last = (name, self._change(self._columns[name]))
+        return self._last[1]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from app.routes.bodies import TABLES
 from app.services.specification import SpecBody
 from tests.app.routes.service import Service
 
@@ -38,7 +39,7 @@ def test_the_raw_routes_describe_their_bodies(document: dict[str, Any]) -> None:
     assert set(train["requestBody"]["content"]) == {"multipart/form-data", "application/json"}
     assert "202" in train["responses"]
     predict = document["paths"]["/predict"]["post"]
-    assert set(predict["requestBody"]["content"]) == {"application/json", "text/csv"}
+    assert set(predict["requestBody"]["content"]) == {"application/json", *TABLES}
     assert set(predict["responses"]["200"]["content"]) == {"application/json", "text/csv"}
     for route in (train, predict):
         for status in ("400", "413", "415", "422", "503"):

@@ -36,8 +36,14 @@ NUMBERS = [
     ("1" * 400 + "e-399", float("1" * 400 + "e-399")),
 ]
 NOT_NUMBERS = [
-    ("13,5", CellKind.TEXT),
-    ("1 000", CellKind.TEXT),
+    ("13,5", CellKind.SEPARATED),
+    ("1 000", CellKind.SEPARATED),
+    ("1,234.5", CellKind.SEPARATED),
+    ("1.234.567", CellKind.SEPARATED),
+    ("1'000", CellKind.SEPARATED),
+    ("0,758", CellKind.SEPARATED),
+    ("1,2,3", CellKind.TEXT),
+    ("18.00.00", CellKind.TEXT),
     ("1_000", CellKind.TEXT),
     ("0x10", CellKind.TEXT),
     ("１", CellKind.TEXT),
@@ -79,7 +85,26 @@ def test_cells_that_are_no_number(text: str, kind: CellKind) -> None:
         assert reading.values[1] == 1.0
         assert reading.missing.tolist() == [kind is CellKind.MISSING, False]
         assert reading.bad.tolist() == ([] if kind is CellKind.MISSING else [0])
-        assert reading.meant == (kind in (CellKind.HUGE, CellKind.INFINITE))
+        assert reading.meant == (kind in (CellKind.HUGE, CellKind.INFINITE, CellKind.SEPARATED))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("13,5", 13.5), ("0,7578", 0.7578), (",5", 0.5), ("1e3", 1e3), ("12", 12.0), ("-1,25E2", -125.0)],
+)
+def test_decimal_commas(text: str, value: float) -> None:
+    for reading in (
+        parse_cells([text], ","),
+        parse_numbers(column([text]), ","),
+        parse_numbers(column([text, "x"]), ","),
+    ):
+        assert reading.values[0] == value
+
+
+@pytest.mark.parametrize("text", ["1.234", "1.234,5", "1,234.5", "13.5", "1,2,3"])
+def test_points_among_decimal_commas_are_no_numbers(text: str) -> None:
+    for reading in (parse_cells([text, "1"], ","), parse_numbers(column([text, "1"]), ",")):
+        assert reading.bad.tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -106,10 +131,10 @@ cells = st.one_of(
 )
 
 
-@given(st.lists(st.lists(cells, max_size=6), max_size=4))
-def test_a_column_of_text_is_read_as_its_cells(chunks: list[list[str | None]]) -> None:
-    fast = parse_numbers(pa.chunked_array([pa.array(chunk, pa.string()) for chunk in chunks], pa.string()))
-    slow = parse_cells([cell for chunk in chunks for cell in chunk])
+@given(st.lists(st.lists(cells, max_size=6), max_size=4), st.sampled_from(".,"))
+def test_a_column_of_text_is_read_as_its_cells(chunks: list[list[str | None]], decimal: str) -> None:
+    fast = parse_numbers(pa.chunked_array([pa.array(chunk, pa.string()) for chunk in chunks], pa.string()), decimal)
+    slow = parse_cells([cell for chunk in chunks for cell in chunk], decimal)
     assert fast.values.tobytes() == slow.values.tobytes() or np.array_equal(fast.values, slow.values, equal_nan=True)
     assert np.array_equal(np.signbit(fast.values[fast.values == 0]), np.signbit(slow.values[slow.values == 0]))
     assert fast.missing.tolist() == slow.missing.tolist()

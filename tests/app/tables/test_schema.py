@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from app.errors import InvalidRequestError, MalformedError
-from app.tables import Feature, Kind, Schema, Unseen, from_columns, read_csv
-from app.tables.schema import FAR
+from app.tables import Feature, Kind, Schema, Unseen, from_columns, read_table
+from app.tables.features import FAR
 
 SCHEMA = Schema(
     target="y",
@@ -157,21 +157,21 @@ def test_refusals(body: Any, message: str, places: list[tuple[int | None, str | 
 
 def test_a_file_is_read_by_the_schema_and_names_its_lines() -> None:
     """One row of digits would be guessed a number; the schema knows better."""
-    encoded = SCHEMA.encode_table(read_csv(b"size,power,x,colour,other\nL,,3,1,junk\n"))
+    encoded = SCHEMA.encode_table(read_table(b"size,power,x,colour,other\nL,,3,1,junk\n"))
     assert encoded.tolist() == [[3, 1, 0, 0, 0, 90, 1, 1, 0, 0]]
     with pytest.raises(InvalidRequestError) as caught:
-        SCHEMA.encode_table(read_csv(b"size,power,x,colour\n\nL,1,3,1\nL,2,,green\n"))
+        SCHEMA.encode_table(read_table(b"size,power,x,colour\n\nL,1,3,1\nL,2,,green\n"))
     assert caught.value.message.startswith("2 cells cannot be used, the first at line 4, column 'x': missing (empty)")
     assert [(fault.row, fault.line) for fault in caught.value.faults] == [(1, 4), (1, 4)]
     with pytest.raises(InvalidRequestError, match=r"^1 column missing: 'colour'; the model needs "):
-        SCHEMA.encode_table(read_csv(b"size,power,x\nL,1,3\n"))
+        SCHEMA.encode_table(read_table(b"size,power,x\nL,1,3\n"))
 
 
 def test_an_unseen_level_may_be_far_from_all() -> None:
     schema = Schema(target="y", features=SCHEMA.features, unseen=Unseen.PRIOR)
     expected = [[1, FAR, 0, 0, 0, 1, 0, FAR, 0, 0]]
     assert schema.encode_rows([[1, "green", 1, None, "XL"]]).tolist() == expected
-    assert schema.encode_table(read_csv(b"x,colour,power,size\n1,green,1,XL\n")).tolist() == expected
+    assert schema.encode_table(read_table(b"x,colour,power,size\n1,green,1,XL\n")).tolist() == expected
     with pytest.raises(InvalidRequestError, match=r"column 'colour': missing \(null\)"):
         schema.encode_rows([[1, None, 1, None, "L"]])
 

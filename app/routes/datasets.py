@@ -1,0 +1,143 @@
+"""`/datasets`: a table in, its columns described; for training by its id."""
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from app.routes.answers import json_answer, problems, rfc3339
+from app.routes.bodies import JSON, MULTIPART, expect_media_type, read_body
+from app.routes.state import Services, in_heavy_thread, in_thread, services
+from app.routes.tables import COLUMNS, FILE, KEY, ROWS, columns_of, idempotency_key, read_request, rows_of, uploaded
+from app.storage.datasets import LARGEST_PAGE, Dataset
+
+router = APIRouter(tags=["datasets"])
+
+Id = Annotated[str, Path(description="Id of the dataset.")]
+Target = Annotated[str | None, Query(description="What the warnings are about; by default the last column.")]
+Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE)]
+Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
+
+_REQUEST: dict[str, Any] = {
+    "parameters": [KEY],
+    "requestBody": {
+        "required": True,
+        "content": {
+            MULTIPART: {"schema": {"type": "object", "required": ["file"], "properties": {"file": FILE}}},
+            JSON: {
+                "schema": {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {"columns": COLUMNS, "rows": ROWS},
+                    "oneOf": [{"required": ["columns"]}, {"required": ["rows"]}],
+                },
+                "example": {"columns": {"x": [0.0, 0.5, 1.0], "y": [0.0, 0.48, 0.84]}},
+            },
+        },
+    },
+}
+
+
+class DatasetBody(BaseModel):
+    """A dataset in a list."""
+
+    id: str
+    name: str = Field(description="Of the file.")
+    created_at: str
+    rows: int
+    size_bytes: int
+
+
+class DatasetDetailBody(DatasetBody):
+    """A dataset with its columns."""
+
+    target: str = Field(description="The column that the warnings are about.")
+    columns: list[dict[str, Any]] = Field(
+        description="Name, type, missing, distinct, warnings; min, mean, max and a histogram, or the top texts."
+    )
+    warnings: list[str]
+
+
+class DatasetsBody(BaseModel):
+    """A page of datasets, the newest first."""
+
+    datasets: list[DatasetBody]
+    next_cursor: str | None
+
+
+@router.post(
+    "/datasets",
+    status_code=201,
+    response_class=Response,
+    summary="Upload a dataset",
+    responses={201: {"model": DatasetDetailBody}, **problems(400, 409, 413, 415, 422, 503)},
+    openapi_extra=_REQUEST,
+)
+async def add(request: Request, target: Target = None) -> Response:
+    """Reads the table, keeps it, and describes its columns. To train on it: `{"dataset": "ds_..", "spec": {..}}`."""
+    key = idempotency_key(request)
+    serving = services(request)
+    if expect_media_type(request, MULTIPART, JSON) == MULTIPART:
+        async with uploaded(request) as upload:
+            found = await in_heavy_thread(
+                request, serving.datasets.add_file, upload.path, filename=upload.filename, target=target, key=key
+            )
+    else:
+        body = await read_body(request, serving.settings.max_body_bytes)
+        found = await in_heavy_thread(request, _add_json, serving, body, target, key)
+    return json_answer(_detail(found), 201, {"Location": f"/datasets/{found.id}"})
+
+
+def _add_json(serving: Services, body: bytes, target: str | None, key: str | None) -> Dataset:
+    asked = read_request(body, serving.settings.max_json_depth, "columns", "rows")
+    if isinstance(asked.columns, msgspec.Raw):
+        return serving.datasets.add_columns(columns_of(asked.columns), target=target, key=key)
+    return serving.datasets.add_rows(rows_of(asked.rows), target=target, key=key)
+
+
+@router.get(
+    "/datasets",
+    response_class=Response,
+    summary="List datasets",
+    responses={200: {"model": DatasetsBody}, **problems(422)},
+)
+async def list_datasets(request: Request, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """The newest first; `next_cursor` is null on the last page."""
+    found, following = await in_thread(services(request).datasets.page, limit=limit, cursor=cursor)
+    return json_answer({"datasets": [_json(dataset) for dataset in found], "next_cursor": following})
+
+
+@router.get(
+    "/datasets/{dataset}",
+    response_class=Response,
+    summary="A dataset and its columns",
+    responses={200: {"model": DatasetDetailBody}, **problems(404)},
+)
+async def get(request: Request, dataset: Id) -> Response:
+    """What was found when it was uploaded."""
+    return json_answer(_detail(await in_thread(services(request).datasets.get, dataset)))
+
+
+@router.delete(
+    "/datasets/{dataset}", status_code=204, response_class=Response, summary="Delete a dataset", responses=problems(404)
+)
+async def delete(request: Request, dataset: Id) -> Response:
+    """Jobs that train on it go on, models trained on it stay."""
+    await in_thread(services(request).datasets.delete, dataset)
+    return Response(status_code=204)
+
+
+def _json(dataset: Dataset) -> dict[str, Any]:
+    return {
+        "id": dataset.id,
+        "name": dataset.name,
+        "created_at": rfc3339(dataset.created_at),
+        "rows": dataset.rows,
+        "size_bytes": dataset.size,
+    }
+
+
+def _detail(dataset: Dataset) -> dict[str, Any]:
+    return _json(dataset) | {name: dataset.profile[name] for name in ("target", "columns", "warnings")}

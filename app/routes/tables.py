@@ -1,0 +1,96 @@
+"""Requests that bring a table, as a form with a file or as JSON: what /train and /datasets share."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+
+from app.errors import InvalidRequestError
+from app.routes.bodies import stream_body
+from app.routes.state import services
+from app.routes.uploads import Upload, landing_place, receive_upload
+from app.services.decoding import check_depth, decode, decode_any
+
+LONGEST_KEY = 255
+
+CELL = {"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}, {"type": "null"}]}
+COLUMNS: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "array", "items": CELL}}
+ROWS: dict[str, Any] = {"type": "array", "items": {"type": "object", "additionalProperties": CELL}}
+FILE: dict[str, Any] = {
+    "type": "string",
+    "format": "binary",
+    "description": "CSV (comma, tab, semicolon, pipe), JSON Lines, Parquet, Arrow, Excel (.xlsx); plain, gzip or zstd.",
+}
+KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "maxLength": LONGEST_KEY},
+    "description": "The same key gives the same answer, however often the request is sent.",
+}
+"""Parts of the OpenAPI document."""
+
+
+class TableRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The JSON body: one of `columns`, `rows` and `dataset`, and the specification."""
+
+    columns: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    rows: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    dataset: str | msgspec.UnsetType = msgspec.UNSET
+    spec: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+@asynccontextmanager
+async def uploaded(request: Request) -> AsyncIterator[Upload]:
+    """The form of the request, its file on disk until the end of the block."""
+    settings = services(request).settings
+    pieces = stream_body(
+        request, settings.max_upload_bytes, "PURSUIT_MAX_UPLOAD_BYTES", seconds=settings.max_upload_seconds
+    )
+    with landing_place(settings.uploads) as file:
+        yield await receive_upload(request.headers["content-type"], pieces, file)
+
+
+def read_request(body: bytes, depth: int, *known: str) -> TableRequest:
+    """The JSON body with exactly one of the `known` ways to give a table. Raises what is wrong."""
+    check_depth(body, depth)
+    asked = decode(body, TableRequest)
+    given = [name for name in ("columns", "rows", "dataset") if getattr(asked, name) is not msgspec.UNSET]
+    if len(given) != 1 or given[0] not in known:
+        got = " and ".join(given) or "neither"
+        ways = ", ".join(f"`{name}`" for name in known[:-1]) + f" and `{known[-1]}`"
+        raise InvalidRequestError(f"expected the table as one of {ways}, got {got}")
+    return asked
+
+
+def columns_of(raw: msgspec.Raw) -> dict[str, list[Any]]:
+    """Columns of JSON values. Raises InvalidRequestError for another shape."""
+    columns = decode_any(raw, where="columns")
+    if not isinstance(columns, dict) or not all(isinstance(cells, list) for cells in columns.values()):
+        raise InvalidRequestError("columns: expected an object of lists of cells by column name")
+    return columns
+
+
+def rows_of(raw: object) -> list[dict[str, Any]]:
+    """Rows of JSON values."""
+    rows = decode_any(raw, where="rows") if isinstance(raw, msgspec.Raw) else None
+    if not isinstance(rows, list):
+        raise InvalidRequestError("rows: expected a list of objects by column name")
+    return rows
+
+
+def spec_of(raw: msgspec.Raw | msgspec.UnsetType | bytes | None) -> Any:
+    """The specification; an empty one if there is none."""
+    if raw is None or isinstance(raw, msgspec.UnsetType) or not bytes(raw).strip():
+        return {}
+    return decode_any(raw, where="spec")
+
+
+def idempotency_key(request: Request) -> str | None:
+    """The header, if it is there. InvalidRequestError for one that cannot be kept."""
+    key = request.headers.get("idempotency-key")
+    if key is not None and not (0 < len(key) <= LONGEST_KEY and key.isprintable()):
+        raise InvalidRequestError(f"Idempotency-Key: expected 1 to {LONGEST_KEY} printable characters")
+    return key

@@ -1,0 +1,75 @@
+"""Datasets: tables that are uploaded once, looked at, and trained on as often as wanted."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from app.database import Database
+from app.errors import ConflictError
+from app.services.intake import Order, Receipt, take_in, take_in_held
+from app.services.stored import stored_table
+from app.storage import datasets
+from app.storage.blobs import BlobStore
+from app.storage.datasets import Dataset
+from app.tables import Limits, from_columns, from_rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Datasets:
+    """scratch: a directory for files in the making; read_seconds: how long reading a table may take."""
+
+    database: Database
+    blobs: BlobStore
+    limits: Limits
+    scratch: Path
+    read_seconds: float
+
+    def add_file(self, path: Path, *, filename: str, target: str | None = None, key: str | None = None) -> Dataset:
+        """Keep a file of any format. target: what its warnings are about. Raises what is wrong with it; O(file)."""
+        return self._add(
+            filename, target, key, lambda order: take_in(replace(order, upload=path), seconds=self.read_seconds)
+        )
+
+    def add_columns(
+        self, columns: Mapping[str, list[Any]], *, target: str | None = None, key: str | None = None
+    ) -> Dataset:
+        """Keep columns of JSON values."""
+        table = from_columns(columns, limits=self.limits)
+        return self._add("", target, key, lambda order: take_in_held(table, order))
+
+    def add_rows(self, rows: list[dict[str, Any]], *, target: str | None = None, key: str | None = None) -> Dataset:
+        """Keep rows of JSON values by column."""
+        table = from_rows(rows, limits=self.limits)
+        return self._add("", target, key, lambda order: take_in_held(table, order))
+
+    def get(self, dataset: str) -> Dataset:
+        """NotFoundError if there is none of that id."""
+        with self.database.read() as connection:
+            return datasets.get(connection, dataset)
+
+    def page(self, *, limit: int, cursor: str | None) -> tuple[Sequence[Dataset], str | None]:
+        """The newest first, and the cursor of the next page."""
+        with self.database.read() as connection:
+            return datasets.page(connection, limit=limit, cursor=cursor)
+
+    def delete(self, dataset: str) -> None:
+        """NotFoundError if there is none. Jobs that train on it go on; models stay."""
+        with self.database.write() as connection:
+            datasets.delete(connection, dataset)
+
+    def _add(self, filename: str, target: str | None, key: str | None, read: Callable[[Order], Receipt]) -> Dataset:
+        name = "".join(letter for letter in filename if letter.isprintable()) or "table"
+        with stored_table(self.blobs, self.scratch) as table:
+            receipt = read(Order(stored=table.path, limits=self.limits, profile=True, target=target))
+        profile = receipt.profile or {}
+        with self.database.write() as connection:
+            found, created = datasets.add(
+                connection, name=name, table=table.key, size=table.size, rows=receipt.rows, profile=profile, key=key
+            )
+        if not created and (found.table, found.name, found.profile["target"]) != (table.key, name, profile["target"]):
+            raise ConflictError(
+                f"the idempotency key {key!r} was used before, for another table (dataset {found.id}); "
+                "use a new key for a new request"
+            )
+        return found

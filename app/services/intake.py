@@ -1,0 +1,259 @@
+"""Taking a table in: an upload of any format to its canonical file, checked against what is asked of it.
+
+A small upload of text is read here. A large one is read by a process of its own (`python -m app.services.intake`, one
+line of JSON in and one out), so that the API does not grow with what people send it and can end it; and so is a binary
+one, of which only unpacking shows what it unpacks to.
+"""
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import core.errors
+from app import errors
+from app.errors import MOST_FAULTS, Fault, InvalidRequestError, PursuitError, TooLargeError, UnavailableError
+from app.services.specification import SpecBody, core_spec
+from app.tables import (
+    Fitted,
+    Kind,
+    Limits,
+    Schema,
+    Source,
+    Table,
+    Wishes,
+    fit_table,
+    is_binary,
+    open_canonical,
+    open_file,
+    write_held,
+    write_incoming,
+)
+from app.tables.profile import describe_table
+from core.data import Dataset, standardization
+from core.errors import InvalidDataError
+from core.hyperparameters import BoolArray, FloatArray
+from core.transforms import LEAST_TARGET, TargetTransform
+
+log = logging.getLogger(__name__)
+
+SMALL_BYTES = 8 << 20
+"""Larger uploads are read in a process of their own ..."""
+SMALL = Limits(bytes=32 << 20, rows=200_000)
+"""... and so are those that unpack to more than this."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is to be done. upload: the file to read; None where the canonical file `stored` is there already.
+
+    spec: check that this could be trained. profile: describe the columns, with this target (None: the last).
+    """
+
+    stored: Path
+    upload: Path | None = None
+    limits: Limits
+    spec: SpecBody | None = None
+    profile: bool = False
+    target: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """What was found. profile: what `describe_table` says."""
+
+    rows: int
+    columns: int
+    profile: dict[str, Any] | None = None
+
+
+def wishes(body: SpecBody) -> Wishes:
+    """What the specification says about the table."""
+    return Wishes(
+        target=body.target,
+        features=body.features,
+        columns=body.columns,
+        missing=body.missing,
+        missing_values=body.missing_values,
+        dates=body.dates,
+        unseen=body.unseen,
+    )
+
+
+def take_in(order: Order, *, seconds: float) -> Receipt:
+    """Do it here if it is small, else elsewhere. Raises what is wrong with the table or the specification."""
+    if order.upload is None:
+        small = order.stored.stat().st_size <= SMALL_BYTES
+        return _carry_out(order) if small else _apart(order, seconds)
+    if order.upload.stat().st_size <= SMALL_BYTES and not is_binary(Source(origin=order.upload, limits=order.limits)):
+        limits = order.limits
+        within = replace(limits, bytes=min(limits.bytes, SMALL.bytes), rows=min(limits.rows, SMALL.rows))
+        try:
+            return _carry_out(replace(order, limits=within))
+        except TooLargeError as error:
+            wider = {"max_table_bytes": limits.bytes > within.bytes, "max_rows": limits.rows > within.rows}
+            if not any(more and name in error.message for name, more in wider.items()):
+                raise
+    return _apart(order, seconds)
+
+
+def take_in_held(table: Table, order: Order) -> Receipt:
+    """The same for a table in memory."""
+    write_held(order.stored, table)
+    return _check(table, order)
+
+
+def _carry_out(order: Order) -> Receipt:
+    if order.upload is None:
+        return _check(open_canonical(order.stored), order)
+    target = None if order.spec is None else order.spec.target
+    known = {name for name in (target, order.target) if name is not None}
+    incoming = open_file(Source(origin=order.upload, limits=order.limits), known=known)
+    write_incoming(order.stored, incoming)
+    return _check(replace(open_canonical(order.stored), find_lines=incoming.lines), order)
+
+
+def _check(table: Table, order: Order) -> Receipt:
+    if order.spec is not None:
+        schema, fitted = fit_table(table, wishes(order.spec))
+        core_spec(order.spec, schema.group_names, fitted.rows)
+        check_spread(table, schema, fitted, standardize=order.spec.standardize)
+        _check_transform(table, schema, fitted, order.spec.target_transform)
+    profile = describe_table(table, order.target) if order.profile else None
+    return Receipt(rows=table.rows, columns=len(table.names), profile=profile)
+
+
+def check_spread(table: Table, schema: Schema, fitted: Fitted, *, standardize: bool) -> None:
+    """InvalidRequestError naming the columns that `core` cannot standardize; O(n p)."""
+    counting = np.arange(len(fitted.rows), dtype=np.float64)  # beside which only the other side can be at fault
+    table = table.reading(schema.missing)
+    names = []
+    for feature in schema.used:
+        if feature.kind is Kind.NUMBER:
+            x = table.columns[feature.name].numbers.values[fitted.rows]
+            x[np.isnan(x)] = feature.fill
+            if not _is_tame(x) and not _has_spread(x[:, np.newaxis], counting, np.zeros(1, np.bool_), standardize):
+                names.append(feature.name)
+    y = table.columns[schema.target].numbers.values[fitted.rows]
+    if not _is_tame(y) and not _has_spread(counting[:, np.newaxis], y, np.zeros(1, np.bool_), standardize):
+        names.append(schema.target)
+    if names:
+        message = "its spread is beyond what squares of 64-bit numbers hold; give it in another unit"
+        faults = [Fault(column=name, message=message) for name in names]
+        raise InvalidRequestError("; ".join(f"column {name!r}: {message}" for name in names[:MOST_FAULTS]), faults)
+
+
+def _check_transform(table: Table, schema: Schema, fitted: Fitted, kind: TargetTransform) -> None:
+    """InvalidRequestError naming the rows whose target has no logarithm."""
+    if kind not in LEAST_TARGET:
+        return
+    least = LEAST_TARGET[kind]
+    targets = table.reading(schema.missing).columns[schema.target].numbers.values
+    bad = fitted.rows[targets[fitted.rows] <= least]
+    if len(bad):
+        message = f"{kind} needs a target above {least:g}"
+        lines = table.lines(bad[:MOST_FAULTS].tolist())
+        faults = [
+            Fault(row=row, line=lines.get(row), column=schema.target, value=f"{targets[row]:g}", message=message)
+            for row in bad[:MOST_FAULTS].tolist()
+        ]
+        where = f"row {faults[0].row}" if faults[0].line is None else f"line {faults[0].line}"
+        more = f", and {len(bad) - 1} more rows" if len(bad) > 1 else ""
+        raise InvalidRequestError(
+            f"{where}, column {schema.target!r}: target_transform {message}, got {faults[0].value}{more}",
+            faults,
+            len(bad),
+        )
+
+
+def _is_tame(x: FloatArray) -> bool:
+    """Surely within what can be standardized."""
+    low, high = float(x.min()), float(x.max())
+    return max(-low, high) < 1e100 and high - low > 1e-100
+
+
+def _has_spread(inputs: FloatArray, targets: FloatArray, indicator: BoolArray, standardize: bool) -> bool:
+    with np.errstate(all="ignore"):  # what overflows is what is looked for
+        try:
+            unit = standardization(Dataset(inputs=inputs, targets=targets, indicator=indicator), enabled=standardize)
+        except InvalidDataError:
+            return False
+    finite = np.isfinite([*unit.input_shift, unit.target_shift, unit.target_scale]).all()
+    return bool(finite) and not np.isnan(unit.input_scale).any()  # the scale of a constant column is infinite
+
+
+def _apart(order: Order, seconds: float) -> Receipt:
+    """In a process of its own."""
+    asked = {
+        "stored": str(order.stored),
+        "upload": None if order.upload is None else str(order.upload),
+        "limits": asdict(order.limits),
+        "spec": None if order.spec is None else order.spec.model_dump(mode="json"),
+        "profile": order.profile,
+        "target": order.target,
+    }
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "app.services.intake"],
+            input=json.dumps(asked).encode(),
+            stdout=subprocess.PIPE,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TooLargeError(f"reading the table took longer than {seconds:g} s (max_read_seconds)") from error
+    try:
+        answer = json.loads(done.stdout)
+    except ValueError as error:
+        log.error("the process that read a table ended with code %d and said nothing", done.returncode)
+        raise UnavailableError("reading the table was broken off; the server may be short of memory") from error
+    if "refused" in answer:
+        raise _error(answer["refused"])
+    return Receipt(**answer["receipt"])
+
+
+def _error(told: Mapping[str, Any]) -> Exception:
+    """The error that the other process met."""
+    kind: type[Exception] = getattr(errors, told["type"], None) or getattr(core.errors, told["type"])
+    if not issubclass(kind, PursuitError):
+        return kind(told["message"])
+    return kind(told["message"], [Fault(**fault) for fault in told["faults"]], told["total"])
+
+
+def _told(error: Exception) -> dict[str, Any]:
+    known = next(
+        kind for kind in type(error).__mro__ if hasattr(errors, kind.__name__) or hasattr(core.errors, kind.__name__)
+    )
+    told: dict[str, Any] = {"type": known.__name__, "message": str(error)}
+    if isinstance(error, PursuitError):
+        told |= {"faults": [asdict(fault) for fault in error.faults], "total": error.total}
+    return told
+
+
+def _main() -> None:
+    asked = json.loads(sys.stdin.buffer.read())
+    order = Order(
+        stored=Path(asked["stored"]),
+        upload=None if asked["upload"] is None else Path(asked["upload"]),
+        limits=Limits(**asked["limits"]),
+        spec=None if asked["spec"] is None else SpecBody.model_validate(asked["spec"]),
+        profile=asked["profile"],
+        target=asked["target"],
+    )
+    try:
+        answer = {"receipt": asdict(_carry_out(order))}
+    except (PursuitError, core.errors.CoreError) as error:
+        answer = {"refused": _told(error)}
+    except OSError as error:
+        answer = {"refused": _told(errors.unwritable(error))}
+    sys.stdout.write(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,35 @@
+"""A table on its way into the store: written into a scratch folder, then kept by content."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from app.errors import unwritable
+from app.storage.blobs import BlobStore
+
+TABLES = "tables"
+"""Prefix of the tables in the store."""
+
+
+@dataclass(slots=True, kw_only=True)
+class StoredTable:
+    """path: where to write it; afterwards its key in the store and its size in bytes."""
+
+    path: Path
+    key: str = ""
+    size: int = 0
+
+
+@contextmanager
+def stored_table(blobs: BlobStore, scratch: Path) -> Iterator[StoredTable]:
+    """The block writes the file; at its end it is in the store. UnavailableError if the disk refuses it."""
+    try:
+        with TemporaryDirectory(dir=scratch) as folder:
+            table = StoredTable(path=Path(folder, "table.parquet"))
+            yield table
+            table.size = table.path.stat().st_size
+            table.key = blobs.put(TABLES, ".parquet", table.path)
+    except OSError as error:
+        raise unwritable(error) from error

@@ -1,0 +1,104 @@
+"""The canonical form of every upload: one Parquet file with the cells as text, whatever the upload's own format was.
+
+Text, because the cells stay as they came: how a column is read is decided when it is trained on, and may be decided
+otherwise the next time (`02134` is a number or a category, never both lost). Equal uploads give equal bytes. Columns
+are read one at a time.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from app.errors import MalformedError
+from app.tables.incoming import Incoming, Screen
+from app.tables.table import Column, Table
+
+_FORMAT = "pursuit-table/1"
+_KEY = b"pursuit"
+_GROUP_BYTES = 8 << 20  # of text in a row group
+_KEPT_BYTES = 64 << 20  # a table with less text than this is kept in memory once read
+
+
+def write_incoming(path: Path, incoming: Incoming) -> None:
+    """Writes a file that is being read. Memory: a row group."""
+    screen = Screen(incoming)
+    schema = pa.schema([pa.field(name, pa.string()) for name in incoming.names])
+    with _writer(path, schema) as writer:
+        waiting: list[pa.RecordBatch] = []
+        for block in screen.blocks():
+            waiting.append(pa.record_batch(list(block), schema=schema))
+            if sum(batch.nbytes for batch in waiting) >= _GROUP_BYTES:
+                writer.write_table(pa.Table.from_batches(waiting, schema))
+                waiting = []
+        if waiting:
+            writer.write_table(pa.Table.from_batches(waiting, schema))
+        writer.add_key_value_metadata(_metadata(screen.rows, screen.decimal, tuple(incoming.notes)))
+
+
+def write_held(path: Path, table: Table) -> None:
+    """Writes a table in memory."""
+    schema = pa.schema([pa.field(name, pa.string()) for name in table.names])
+    texts = pa.Table.from_arrays([table.columns[name].texts for name in table.names], schema=schema)
+    with _writer(path, schema) as writer:
+        writer.write_table(texts, row_group_size=1 << 16)
+        writer.add_key_value_metadata(_metadata(table.rows, table.decimal, table.notes))
+
+
+def open_canonical(path: Path) -> Table:
+    """A table over the file; a column is read when it is asked for. Raises MalformedError if it is something else."""
+    try:
+        file = pq.ParquetFile(path, memory_map=True)
+        document = json.loads((file.metadata.metadata or {})[_KEY])
+        if document["format"] != _FORMAT:
+            raise MalformedError(f"the table has format {document['format']!r}, expected {_FORMAT!r}")
+        columns = _Columns(file, str(document["decimal"]))
+        return Table(
+            names=tuple(columns),
+            columns=columns,
+            rows=int(document["rows"]),
+            decimal=str(document["decimal"]),
+            notes=tuple(str(note) for note in document["notes"]),
+        )
+    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
+        raise MalformedError(f"the stored table is damaged: {error}") from error
+
+
+def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    return pq.ParquetWriter(path, schema, compression="zstd", compression_level=1, write_statistics=False)
+
+
+def _metadata(rows: int, decimal: str, notes: tuple[str, ...]) -> dict[str, str]:
+    document = {"format": _FORMAT, "rows": rows, "decimal": decimal, "notes": list(notes)}
+    return {_KEY.decode(): json.dumps(document)}
+
+
+class _Columns(Mapping[str, Column]):
+    """Columns of the file. A small table is kept, of a large one the last column."""
+
+    def __init__(self, file: pq.ParquetFile, decimal: str) -> None:
+        self._file = file
+        self._decimal = decimal
+        self._names = dict.fromkeys(file.schema_arrow.names)
+        self._read: dict[str, Column] = {}
+        groups = range(file.metadata.num_row_groups)
+        self._keep = sum(file.metadata.row_group(group).total_byte_size for group in groups) <= _KEPT_BYTES
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._read:
+            if not self._keep:
+                self._read.clear()
+            texts: Any = self._file.read([name]).column(name)  # by name: "a" also reads "a.b"
+            self._read[name] = Column(texts=texts, decimal=self._decimal)
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

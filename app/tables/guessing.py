@@ -1,0 +1,181 @@
+"""What a column is: guessed from all its cells, or as the specification says."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import numpy as np
+import pyarrow.compute as pc
+
+from app.tables.cells import FloatArray, IntArray
+from app.tables.dates import DateOrder, find_order
+from app.tables.features import GAPS, scan
+from app.tables.problems import plural
+from app.tables.table import Column, Kind
+
+MOST_LEVELS: Final = 50
+"""The most distinct texts that a category has; the rarer ones of a column with more are grouped."""
+NUMERIC_SHARE: Final = 0.9
+"""From this share of numbers (or dates) on, the rest of a column is taken for mistakes, not for categories."""
+FEWEST_NUMBERS: Final = 0.5
+"""The same for a column that would have more than MOST_LEVELS levels."""
+FEWEST_ROWS: Final = 20
+"""In fewer rows it is no wonder that all cells differ: nothing is taken for an identifier."""
+MOSTLY_UNIQUE: Final = 0.5
+"""Text with more distinct values than this share of its cells says nothing about other rows."""
+_UNCLEAR = "holds dates that may begin with the day or with the month (write YYYY-MM-DD)"
+_PADDED_SHARE = 0.1
+_PADDED = re.compile(r"0[0-9]+")
+
+
+class Choice(StrEnum):
+    """What the specification may say that a column is."""
+
+    NUMBER = "number"
+    CATEGORY = "category"
+    DATE = "date"
+    BOOLEAN = "boolean"
+    IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """kind; order: of a date. useless: why the column is better left out, in words that follow its name."""
+
+    kind: Kind
+    order: DateOrder | None = None
+    useless: str | None = None
+
+
+def guess_kind(column: Column) -> Guess:
+    """NUMBER, BOOLEAN, DATE or CATEGORY, or UNUSED where no cell has a value. O(n)."""
+    numbers = column.numbers
+    present = len(column) - int(np.count_nonzero(numbers.missing))
+    if present == 0:
+        return Guess(kind=Kind.UNUSED, useless="is empty in every row")
+    meant = numbers.finite + numbers.meant
+    if meant >= NUMERIC_SHARE * present:
+        return Guess(kind=Kind.CATEGORY if _is_padded(column) else Kind.NUMBER)
+    names = _names(column)
+    if names and {name.lower() for name in names} <= {"true", "false"}:
+        return Guess(kind=Kind.BOOLEAN)
+    if meant >= FEWEST_NUMBERS * present and len(names) > MOST_LEVELS:
+        return Guess(kind=Kind.NUMBER)
+    return _guess_date(names) or Guess(kind=Kind.CATEGORY)
+
+
+def _guess_date(names: list[str]) -> Guess | None:
+    order, unclear = find_order(names, NUMERIC_SHARE)
+    if order is not None:
+        return Guess(kind=Kind.DATE, order=order)
+    return Guess(kind=Kind.UNUSED, useless=_UNCLEAR) if unclear else None
+
+
+def chosen_kind(column: Column, choice: Choice) -> Guess:
+    """The guess for a column that the specification names."""
+    match choice:
+        case Choice.IGNORE:
+            return Guess(kind=Kind.UNUSED)
+        case Choice.DATE:
+            order, unclear = find_order(_names(column), FEWEST_NUMBERS)
+            if unclear:
+                return Guess(kind=Kind.UNUSED, useless=_UNCLEAR)
+            return Guess(kind=Kind.DATE, order=order or DateOrder.YEAR_FIRST)
+        case _:
+            return Guess(kind=Kind(choice.value))
+
+
+def identifies(column: Column, guess: Guess) -> str | None:
+    """Why the column tells rows apart and no more: integers in order, text that hardly ever comes twice."""
+    if guess.kind is Kind.NUMBER and _counts(column):
+        return "numbers the rows (unique integers in order)"
+    if guess.kind is not Kind.CATEGORY:
+        return None
+    counts = column.levels.counts()
+    present = sum(counts.values())
+    if present < FEWEST_ROWS or len(counts) <= MOSTLY_UNIQUE * present:
+        return None
+    if len(counts) == present:
+        return "is different text in every row"
+    return f"is text that hardly comes twice ({len(counts):,} different values in {plural(present, 'cell')})"
+
+
+def _counts(column: Column) -> bool:
+    """Whether it is integers that only rise or only fall."""
+    numbers = column.numbers
+    if len(column) < FEWEST_ROWS or numbers.missing.any() or len(numbers.bad) or not is_whole(numbers.values):
+        return False
+    before, after = numbers.values[:-1], numbers.values[1:]
+    return bool((after > before).all() or (after < before).all())
+
+
+def gaps(column: Column, guess: Guess) -> IntArray:
+    """Rows of the missing cells."""
+    if guess.kind is Kind.NUMBER:
+        return np.flatnonzero(column.numbers.missing)
+    if guess.kind is Kind.CATEGORY:
+        return np.flatnonzero(column.levels.codes < 0)
+    return np.flatnonzero(scan(column, guess.kind, guess.order)[1])
+
+
+def wrong(column: Column, guess: Guess) -> IntArray:
+    """Rows of the cells that are not of the column's kind."""
+    if guess.kind is Kind.NUMBER:
+        return column.numbers.bad
+    if guess.kind is Kind.CATEGORY:
+        return np.empty(0, dtype=np.int64)
+    return scan(column, guess.kind, guess.order)[2]
+
+
+def values(column: Column, guess: Guess) -> FloatArray:
+    """The numbers of a number, boolean or date that is there."""
+    found = column.numbers.values if guess.kind is Kind.NUMBER else scan(column, guess.kind, guess.order)[0]
+    present: FloatArray = found[~np.isnan(found)]
+    return present
+
+
+def only_value(column: Column, guess: Guess) -> str | None:
+    """The one value of a column that has only one, as shown to people; missing cells aside."""
+    if guess.kind is Kind.CATEGORY:
+        levels = column.levels.present()
+        return repr(levels[0]) if len(levels) == 1 else None
+    if len(wrong(column, guess)):
+        return None
+    present = values(column, guess)
+    if not len(present) or present.min() != present.max():
+        return None
+    return repr(float(present[0])) if guess.kind is Kind.NUMBER else repr(column.levels.present()[0])
+
+
+def is_whole(numbers: FloatArray) -> bool:
+    """Whether all are integers."""
+    return bool((numbers == np.floor(numbers)).all())
+
+
+def _is_padded(column: Column) -> bool:
+    """Whether digits are codes: `02134` among texts of one length, or often."""
+    if not _may_be_padded(column):
+        return False
+    counts = {name: count for name, count in column.levels.counts().items() if name not in GAPS and name != "?"}
+    padded = sum(count for name, count in counts.items() if _PADDED.fullmatch(name))
+    if padded == 0 or not all(name.isascii() and name.isdigit() for name in counts):
+        return False
+    return len({len(name) for name in counts}) == 1 or padded >= _PADDED_SHARE * sum(counts.values())
+
+
+def _may_be_padded(column: Column) -> bool:
+    """A look that is quick where nothing begins with zero and goes on with a digit."""
+    return bool(pc.any(pc.match_substring_regex(column.texts, r"^[ \t]*0[0-9]")).as_py())
+
+
+def _names(column: Column) -> list[str]:
+    names: Any = column.levels.present()
+    return [name for name in names if name not in GAPS]
+
+
+def unknown(names: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Names that are not among the known ones."""
+    there = set(known)
+    return [name for name in names if name not in there]

@@ -1,0 +1,161 @@
+"""JSON to tables: columns, rows, and files with one object on each line."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+import msgspec
+import pyarrow as pa
+
+from app.errors import Fault, InvalidRequestError, MalformedError
+from app.tables.cells import Cell, cell_text
+from app.tables.incoming import Block, Incoming
+from app.tables.limits import Limits
+from app.tables.names import check_names, clean, encodes
+from app.tables.problems import json_type, plural
+from app.tables.source import Source
+from app.tables.table import Column, Table
+
+_CELL_TYPES = {str, int, float, bool, type(None)}
+_LINES = 5_000  # lines in a block
+_ANY = msgspec.json.Decoder(dict[str, str | int | float | bool | None])
+
+
+def from_columns(columns: Mapping[str, Sequence[Any]], *, limits: Limits | None = None) -> Table:
+    """JSON columns: name to a list of numbers, texts, booleans or nulls, all of one length. O(cells)."""
+    limits = limits or Limits()
+    names = check_names([clean(name) for name in columns], limits)
+    made = dict(zip(names, columns.values(), strict=True))
+    rows = common_length({name: cells_of(name, cells, limits) for name, cells in made.items()})
+    if rows == 0:
+        raise InvalidRequestError("the columns are empty: expected at least one row")
+    limits.check_rows(rows)
+    return Table(names=names, columns={name: Column(cells=cells) for name, cells in made.items()}, rows=rows)
+
+
+def from_rows(rows: Sequence[Mapping[str, Any]], *, limits: Limits | None = None) -> Table:
+    """JSON rows: objects by column name; columns in order of first appearance, a name left out is a missing cell."""
+    if not rows:
+        raise InvalidRequestError("rows is empty: expected at least one row")
+    names: dict[str, None] = {}
+    for row, cells in enumerate(rows):
+        if not isinstance(cells, Mapping):
+            raise InvalidRequestError(
+                f"row {row}: expected an object of cells by column name, got {json_type(cells)}",
+                [Fault(row=row, message=f"expected an object, got {json_type(cells)}")],
+            )
+        if cells.keys() != names.keys():
+            names.update(dict.fromkeys(cells))
+    return from_columns({name: [cells.get(name) for cells in rows] for name in names}, limits=limits)
+
+
+def cells_of(name: str, cells: Any, limits: Limits | None = None) -> Sequence[Cell]:
+    """A JSON column, checked: a list of numbers, valid texts, booleans and nulls."""
+    if not isinstance(cells, Sequence) or isinstance(cells, str):
+        message = f"expected a list of cells, got {json_type(cells)}"
+        raise InvalidRequestError(f"column {name!r}: {message}", [Fault(column=name, message=message)])
+    types = set(map(type, cells))
+    if not types <= _CELL_TYPES:
+        for row, cell in enumerate(cells):
+            if not isinstance(cell, Cell):
+                _refuse_cell(name, row, f"expected a number or text, got {json_type(cell)}")
+    if types <= {int, float}:
+        return cells
+    longest = Limits().cell if limits is None else limits.cell
+    for row, cell in enumerate(cells):
+        if isinstance(cell, str) and not cell.isascii() and not encodes(cell):
+            _refuse_cell(name, row, "the text is not valid Unicode")
+        if isinstance(cell, str) and len(cell) > longest:
+            raise (limits or Limits()).cell_is_too_long(f"row {row:,}, column {name!r}", len(cell))
+    return cells
+
+
+def common_length(columns: Mapping[str, Sequence[Cell]]) -> int:
+    """How many cells each column has; refuses columns of different lengths."""
+    first = next(iter(columns))
+    for name, cells in columns.items():
+        if len(cells) != len(columns[first]):
+            raise InvalidRequestError(
+                f"columns differ in length: {first!r} has {plural(len(columns[first]), 'cell')}, "
+                f"{name!r} has {len(cells):,}",
+                [Fault(column=name, message=f"{len(cells):,} cells, expected {len(columns[first]):,}")],
+            )
+    return len(columns[first])
+
+
+def _refuse_cell(name: str, row: int, message: str) -> NoReturn:
+    raise InvalidRequestError(f"row {row}, column {name!r}: {message}", [Fault(row=row, column=name, message=message)])
+
+
+def open_lines(source: Source) -> Incoming:
+    """JSON Lines: an object of cells by column name on each line; a name left out is a missing cell; reads it twice."""
+    names: dict[str, None] = {}
+    given: list[str] = []
+    for row, (line, cells) in enumerate(_objects(source)):
+        if cells.keys() - names.keys():
+            names.update(dict.fromkeys(cells))
+            given = list(names)
+            source.limits.check_columns(len(given))
+        source.limits.check_rows(row + 1)
+        del line
+    cleaned = check_names([clean(name) for name in given], source.limits)
+
+    def lines(rows: Any) -> dict[int, int]:
+        wanted = set(rows)
+        return {row: line for row, (line, _) in enumerate(_objects(source)) if row in wanted}
+
+    return Incoming(
+        names=cleaned, blocks=_blocks(source, given), header="the file has no lines", limits=source.limits, lines=lines
+    )
+
+
+def _blocks(source: Source, names: Sequence[str]) -> Iterator[Block]:
+    waiting: list[dict[str, Cell]] = []
+    for _, cells in _objects(source):
+        waiting.append(cells)
+        if len(waiting) == _LINES:
+            yield _block(waiting, names)
+            waiting = []
+    if waiting:
+        yield _block(waiting, names)
+
+
+def _block(rows: Sequence[Mapping[str, Cell]], names: Sequence[str]) -> Block:
+    return [pa.array([cell_text(cells.get(name)) for cells in rows], pa.string()) for name in names]
+
+
+def _objects(source: Source) -> Iterator[tuple[int, dict[str, Cell]]]:
+    """Every object with its 1-based line; blank lines skipped. Refuses what is no object of cells, by line."""
+    with source.text() as stream:
+        for number, text in enumerate(stream, start=1):
+            if not text.strip():
+                continue
+            try:
+                yield number, _ANY.decode(text)
+            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+                _refuse_line(number, text, error)
+
+
+def _refuse_line(number: int, text: bytes, error: Exception) -> NoReturn:
+    """Says what is wrong with a line that is no object of cells."""
+    try:
+        found = msgspec.json.decode(text)
+    except msgspec.ValidationError:
+        message = "a number is too large: expected at most 1.8e308"
+        raise InvalidRequestError(f"line {number:,}: {message}", [Fault(line=number, message=message)]) from error
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as worse:
+        message = str(worse).removeprefix("JSON is malformed: ")
+        raise MalformedError(
+            f"line {number:,} is not a JSON object: {message}; "
+            "JSON Lines have one object of cells by column name on each line",
+            [Fault(line=number, message=message)],
+        ) from error
+    if not isinstance(found, dict):
+        message = f"expected an object of cells by column name, got {json_type(found)}"
+        raise InvalidRequestError(f"line {number:,}: {message}", [Fault(line=number, message=message)]) from error
+    for name, cell in found.items():
+        if not isinstance(cell, Cell):
+            message = f"expected a number or text, got {json_type(cell)}"
+            raise InvalidRequestError(
+                f"line {number:,}, column {name!r}: {message}", [Fault(line=number, column=name, message=message)]
+            ) from error
+    raise MalformedError(f"line {number:,}: {error}") from error

@@ -1,0 +1,67 @@
+"""The table of datasets, on both databases."""
+
+import threading
+
+import pytest
+
+from app.database import Database
+from app.errors import InvalidRequestError, NotFoundError
+from app.storage import datasets
+from app.storage.datasets import Dataset
+
+
+def add(database: Database, name: str = "a.csv", key: str | None = None) -> tuple[Dataset, bool]:
+    with database.write() as connection:
+        return datasets.add(
+            connection, name=name, table=f"tables/{name}", size=10, rows=2, profile={"target": "y"}, key=key
+        )
+
+
+def test_what_is_added_is_there_until_it_is_deleted(database: Database) -> None:
+    made, created = add(database)
+    assert created
+    assert (made.name, made.table, made.size, made.rows, made.profile) == (
+        "a.csv",
+        "tables/a.csv",
+        10,
+        2,
+        {"target": "y"},
+    )
+    with database.write() as connection:
+        assert datasets.get(connection, made.id) == made
+        assert datasets.referenced_tables(connection) == {"tables/a.csv"}
+        datasets.delete(connection, made.id)
+        assert datasets.referenced_tables(connection) == set()
+        for unknown in (made.id, "ds_0", "ds_\0", ""):
+            with pytest.raises(NotFoundError, match="no dataset"):
+                datasets.get(connection, unknown)
+            with pytest.raises(NotFoundError, match="no dataset"):
+                datasets.delete(connection, unknown)
+
+
+def test_a_key_gives_one_dataset_however_many_ask(database: Database) -> None:
+    found: list[tuple[Dataset, bool]] = []
+    threads = [threading.Thread(target=lambda: found.append(add(database, key="k"))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({dataset.id for dataset, _ in found}) == 1
+    assert [created for _, created in found].count(True) == 1
+    assert add(database)[0].id != add(database)[0].id
+
+
+def test_pages_hold_each_once(database: Database) -> None:
+    made = {add(database, f"{number}.csv")[0].id for number in range(7)}
+    seen: list[str] = []
+    cursor = None
+    with database.read() as connection:
+        while True:
+            page, cursor = datasets.page(connection, limit=3, cursor=cursor)
+            seen += [dataset.id for dataset in page]
+            if cursor is None:
+                break
+        assert len(seen) == 7
+        assert set(seen) == made
+        with pytest.raises(InvalidRequestError, match="begin with the first page"):
+            datasets.page(connection, limit=3, cursor="ds_gone")
