@@ -160,11 +160,11 @@ def _check_transform(table: Table, schema: Schema, fitted: Fitted, kind: TargetT
         message = f"{kind} needs a target above {least:g}"
         lines = table.lines(bad[:MOST_FAULTS].tolist())
         faults = [
-            Fault(row=row, line=lines.get(row), column=schema.target, value=f"{targets[row]:g}", message=message)
+            Fault(row=row, line=lines.get(row), column=schema.target, value=repr(float(targets[row])), message=message)
             for row in bad[:MOST_FAULTS].tolist()
         ]
-        where = f"row {faults[0].row}" if faults[0].line is None else f"line {faults[0].line}"
-        more = f", and {len(bad) - 1} more rows" if len(bad) > 1 else ""
+        where = f"row {faults[0].row}" + ("" if faults[0].line is None else f", line {faults[0].line}")
+        more = f", and {len(bad) - 1} more row{'s' if len(bad) > 2 else ''}" if len(bad) > 1 else ""
         raise InvalidRequestError(
             f"{where}, column {schema.target!r}: target_transform {message}, got {faults[0].value}{more}",
             faults,

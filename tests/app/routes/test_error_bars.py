@@ -212,11 +212,11 @@ def test_sor_knows_no_support(trained: Service) -> None:
 @pytest.mark.parametrize(
     ("model", "more", "asked"),
     [
-        ("even", {"interval": 0.9999}, "0.9999"),
-        ("even", {"interval": [0.5, 0.997]}, "0.997"),
-        ("even", {"quantiles": [0.5, 0.9999]}, "0.9998"),
-        ("even", {"quantiles": [0.0001]}, "0.9998"),
-        ("skewed", {"interval": 0.999}, "0.999"),
+        ("even", {"interval": 0.9999}, "an interval of level 0.9999"),
+        ("even", {"interval": [0.5, 0.997]}, "an interval of level 0.997"),
+        ("even", {"quantiles": [0.5, 0.9999]}, "the quantile 0.9999"),
+        ("even", {"quantiles": [0.0001]}, "the quantile 0.0001"),
+        ("skewed", {"interval": 0.999}, "an interval of level 0.999"),
     ],
 )
 def test_a_level_beyond_the_rows_is_refused(trained: Service, model: str, more: dict[str, Any], asked: str) -> None:
@@ -224,7 +224,13 @@ def test_a_level_beyond_the_rows_is_refused(trained: Service, model: str, more: 
     most, rows = told["most_level"], told["rows"]
     assert most == pytest.approx(rows / (rows + 1) if model == "even" else 1 - 2 / (rows + 1))
     answer = trained.client.post("/predict", json={"model": model, "rows": [[1]], **more})
-    refused(answer, 422, f"calibrated on {rows} rows", f"level {asked};", f"largest they support is {most:.4f}"[:-1])
+    refused(
+        answer,
+        422,
+        f"calibrated on {rows} rows",
+        f"nothing of {asked};",
+        f"largest level they support is {most:.4f}"[:-1],
+    )
     assert trained.ask(model, [[1.0]], interval=most, quantiles=[0.5 - most / 2, 0.5 + most / 2])
 
 

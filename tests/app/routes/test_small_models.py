@@ -108,7 +108,6 @@ def varied(chance: random.Random, x: float) -> float:
     return chance.gauss(0, 0.05 if x < 3 else 0.6)
 
 
-@pytest.mark.xfail(strict=True, reason="the directions are chosen as if the noise were the same everywhere")
 def test_a_compact_model_keeps_error_bars_where_there_is_little_noise(service: Service) -> None:
     table = curve(600, varied)
     start = {"signal_variance": 1.0, "bias_variance": 1.0, "noise_variance": 0.4, "lengthscales": {"x": 1.0}}

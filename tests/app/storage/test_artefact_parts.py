@@ -103,7 +103,8 @@ def test_all_parts_come_back_and_predict_bit_for_bit(kind: Artefact, transform: 
     )
     assert before.noise is not None
     assert after.noise is not None
-    assert after.noise.scalars() == before.noise.scalars()
+    assert after.noise.posterior.scalars() == before.noise.posterior.scalars()
+    assert (after.noise.lowest, after.noise.highest) == (before.noise.lowest, before.noise.highest)
     inputs = np.random.default_rng(1).uniform(-1.0, 9.0, (700, 1))
     old, new = (ModelPredictor(model.model()).predict(inputs) for model in (before, after))
     for name in ("target", "latent"):
