@@ -203,7 +203,6 @@ SPOILT: dict[str, tuple[dict[str, Any], str]] = {
     "not finite": ({"directions": lambda S: np.full_like(S, np.inf)}, "directions has a number that is not finite"),
     "rest": ({"rest": 1.5}, "expected rest from 0 to 1"),
     "jitter": ({"jitter": -1e-8}, "jitter not negative"),
-    "jitter": ({"jitter": -1.0}, "jitter not negative"),
     "bound": ({"std_bound": None}, "finite number"),
 }
 
