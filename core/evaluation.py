@@ -17,7 +17,7 @@ from core.calibration import Calibration, LeftOut, calibrate
 from core.crossfit import farthest_variance, left_out_by_folds, left_out_in_closed_form, predicted
 from core.data import Dataset
 from core.factors import Factors, Rows, Scheme, factorise
-from core.hyperparameters import Hyperparameters, IntArray
+from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.likelihood import nlml, nlml_and_gradient
 from core.loo import leave_one_out
 from core.model import log_noise
@@ -44,11 +44,33 @@ _NOISE = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Calibrated:
-    """How error bars are read: the calibration, how the noise varies (None: it does not), by which left-out rows."""
+    """How error bars are read: the calibration, how the noise varies (None: it does not), by which left-out rows; and
+    these themselves where they are rows of the fit's own sample."""
 
     calibration: Calibration = field(default_factory=Calibration)
     noise: LearntNoise | None = None
     by: str = "nothing"
+    left_out: LeftOut | None = None
+
+    def without(self, places: IntArray) -> "Calibrated":
+        """As it would be had these rows not been left out, nor their errors seen."""
+        if self.left_out is None:
+            return self
+        others = np.flatnonzero(~np.isin(self.left_out.places, places))
+        return replace(self, calibration=calibrate(self.left_out.take(others), self.calibration.intervals))
+
+    def log_noise(self, dataset: Dataset, places: IntArray) -> FloatArray:
+        """Of these rows of the dataset, each learnt without its own error where the row was left out."""
+        if self.noise is None:
+            return np.zeros(len(places))
+        found = log_noise(self.noise.noise, dataset.inputs[places])
+        if self.left_out is None:
+            return found
+        order = np.argsort(self.left_out.places)
+        at = np.minimum(np.searchsorted(self.left_out.places, places, sorter=order), len(order) - 1)
+        known = self.left_out.places[order[at]] == places
+        found[known] = self.noise.logarithm[order[at[known]]]
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -89,7 +111,8 @@ def calibrated_by(fit: Fit, unseen: Dataset, spec: TrainSpec, seed: Seed) -> Cal
         unit.targets(unseen.targets),
         full_prior=spec.approximation is not Approximation.SOR,
     )
-    return _read(unseen, left_out, spec, seed, "held-out rows", fit.sample.rows.workers)
+    read = _read(unseen, left_out, spec, seed, "held-out rows", fit.sample.rows.workers)
+    return replace(read, left_out=None)
 
 
 def way(spec: TrainSpec, rows: int, basis_size: int) -> Calibrate | None:
@@ -106,7 +129,7 @@ def _read(dataset: Dataset, left_out: LeftOut, spec: TrainSpec, seed: Seed, by: 
         random = np.random.default_rng([*seed, _NOISE])
         noise = varying_noise(dataset.take(left_out.places), left_out, random, workers=workers)
     read = left_out if noise is None else noise.left_out
-    return Calibrated(calibration=calibrate(read, spec.intervals), noise=noise, by=by)
+    return Calibrated(calibration=calibrate(read, spec.intervals), noise=noise, by=by, left_out=read)
 
 
 def _fit_again(fit: Fit, rest: IntArray, spec: TrainSpec, random: np.random.Generator) -> Factors:

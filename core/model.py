@@ -76,7 +76,7 @@ class ModelPredictor:
         noise: FloatArray | float = model.posterior.noise_variance * unit
         if model.noise is not None and self._noise is not None:
             noise = noise * np.exp(model.noise.logarithm(self._noise, inputs))
-        latent = model.calibration.latent(found.latent_variance, self.predictor.farthest)
+        latent = model.calibration.latent(found.latent_variance, found.farthest)
         return Forecast(
             target=Predictive(
                 centre=found.mean,
@@ -85,7 +85,7 @@ class ModelPredictor:
                 transform=model.transform,
             ),
             latent=Predictive(centre=found.mean, variance=latent, transform=model.transform),
-            support=np.clip(found.latent_variance / self.predictor.farthest, 0.0, 1.0),
+            support=np.clip(found.latent_variance / found.farthest, 0.0, 1.0),
         )
 
 

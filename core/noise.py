@@ -19,6 +19,7 @@ from core.calibration import LeftOut, loss_of, scales
 from core.crossfit import predicted
 from core.data import Dataset, standardization
 from core.factors import Factors, Rows, factorise, scheme
+from core.hyperparameters import FloatArray
 from core.likelihood import nlml_and_gradient
 from core.model import VaryingNoise
 from core.posterior import posterior
@@ -38,9 +39,13 @@ _EXPECTED = -np.euler_gamma - np.log(2.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LearntNoise:
-    """How the noise varies, and the rows left out with it. gain: by how much their mean loss fell, nats a row."""
+    """How the noise varies, and the rows left out with it. gain: by how much their mean loss fell, nats a row.
+
+    logarithm (m,): of the noise over the constant one at those rows, learnt without their fold.
+    """
 
     noise: VaryingNoise
+    logarithm: FloatArray
     left_out: LeftOut
     gain: float
 
@@ -75,7 +80,7 @@ def varying_noise(
     factors = _learnt(rows, random)
     fitted = posterior(factors, Approximation.VFE, unit.raw_inputs(factors.Z), dataset.groups, unit)
     noise = VaryingNoise(posterior=fitted.without_variance(), lowest=float(mean.min()), highest=float(mean.max()))
-    return LearntNoise(noise=noise, left_out=varied, gain=gain)
+    return LearntNoise(noise=noise, logarithm=mean, left_out=varied, gain=gain)
 
 
 def _learnt(rows: Rows, random: np.random.Generator) -> Factors:

@@ -26,11 +26,12 @@ FARTHEST = 1e100
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prediction:
     """For m rows, in the target's unit: mean (m,), latent_variance (m,) of the function, target_variance (m,) of a
-    new observation."""
+    new observation; farthest: the latent variance far from all data, infinite where there is no such prior (SoR)."""
 
     mean: FloatArray
     latent_variance: FloatArray
     target_variance: FloatArray
+    farthest: float
 
 
 class Predictor:
@@ -71,6 +72,7 @@ class Predictor:
             mean=self._raw(mean),
             latent_variance=latent * unit,
             target_variance=(latent + self.posterior.noise_variance) * unit,
+            farthest=self.farthest,
         )
 
     def mean(self, inputs: FloatArray) -> FloatArray:
@@ -82,7 +84,6 @@ class Predictor:
         return self._raw(mean)
 
     def _farthest(self) -> float:
-        """The latent variance far from all data, in the target's unit: infinite where there is no such prior (SoR)."""
         if self.posterior.mean_only or self.posterior.variance_sign > 0.0:
             return float("inf")
         nowhere = np.full((len(self.posterior.basis), ROW_UNIT), self.posterior.bias_variance)

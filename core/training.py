@@ -32,9 +32,11 @@ from core.factors import Rows, Scheme, factorise, scheme
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.likelihood import nlml, nlml_and_gradient
 from core.metrics import Scores, scores
-from core.model import Model, ModelPredictor, log_noise
+from core.model import Model, log_noise
 from core.parallel import each
 from core.posterior import SparsePosterior, posterior
+from core.prediction import Prediction, Predictor
+from core.predictive import Predictive
 from core.progress import Checkpoint, Journal, Listener, Phase, Progress
 from core.refinement import refine
 from core.report import ArtefactReport, CalibrationReport, TrainReport, TrainResult
@@ -129,21 +131,23 @@ class _Run:
         with warnings.catch_warnings(record=True) as self.caught:
             warnings.simplefilter("always", RuntimeWarning)
             found = self._refine(learning, self._adapt(learning))
-            read, holdout = Calibrated(), None
+            predicted, read = None, None
             if len(self.held_out):
                 with self.journal.phase(Phase.EVALUATING, _ADAPTED):
                     fit = self._fit(learning, found, _Stage.EVALUATE)
-                read = self._calibrate(fit)
-                with self.journal.phase(Phase.EVALUATING, 0.95):
-                    holdout = self._holdout_scores(fit, read)
+                if found.moved is not None:
+                    read = self._calibrate_moved(fit)
+                predicted = Predictor(self._posterior(fit)).predict(self.dataset.inputs[self.held_out])
                 del fit  # and its blocks, before the next one's are made
-            with self.journal.phase(Phase.FITTING, 0.95):
+            with self.journal.phase(Phase.FITTING, 0.92):
                 fit = self._fit(whole, found, _Stage.PUBLISH)
-            if not len(self.held_out):
-                read = self._calibrate(fit)
+            if read is None:
+                with self.journal.phase(Phase.CALIBRATING, 0.93):
+                    read = calibrated(fit, self.spec, (self.spec.seed, _Stage.CALIBRATE))
             with self.journal.phase(Phase.EVALUATING, 0.98):
                 model = self._model(fit, read)
                 stored, note = self._stored(fit, read)
+                holdout = None if predicted is None else self._holdout_scores(predicted, read)
                 left_out = self._leave_one_out_scores(fit, read)
                 bounds = None if self.spec.bounds is None else bounds_report(fit, self.spec.bounds.rows)
         self._hear_warnings()
@@ -309,25 +313,31 @@ class _Run:
         best = min(tried, key=lambda outcome: outcome[1])[0]
         return descend(lambda candidate: exact_nlml_and_gradient(polish, candidate), best, bounds, POLISH_STEPS)[0]
 
-    def _calibrate(self, fit: Fit) -> Calibrated:
-        """By left-out rows; a basis that moved by half of the held-out ones, which the report then does without."""
-        seed = (self.spec.seed, _Stage.CALIBRATE)
-        moved = fit.found.moved is not None and self.spec.calibrate is not None
-        with self.journal.phase(Phase.CALIBRATING, 0.92):
-            half = self.held_out[::2]
-            if moved and len(half) >= LEAST_HELD_OUT:
-                self.held_out = self.held_out[1::2]
-                return calibrated_by(fit, self.dataset.take(half), self.spec, seed)
-            if moved:
-                self.journal.warn(
-                    f"{len(half)} held-out rows are too few to calibrate basis vectors that moved: "
-                    "the error bars are probably too narrow"
-                )
-            return calibrated(fit, self.spec, seed)
+    def _calibrate_moved(self, fit: Fit) -> Calibrated | None:
+        """By half of the held-out rows, which the report then does without; None where they are too few."""
+        half = self.held_out[::2]
+        if self.spec.calibrate is None:
+            return None
+        if len(half) < LEAST_HELD_OUT:
+            self.journal.warn(
+                f"{len(half)} held-out rows are too few to calibrate basis vectors that moved: "
+                "the error bars are probably too narrow"
+            )
+            return None
+        self.held_out = self.held_out[1::2]
+        with self.journal.phase(Phase.CALIBRATING, _ADAPTED):
+            return calibrated_by(fit, self.dataset.take(half), self.spec, (self.spec.seed, _Stage.CALIBRATE))
 
-    def _holdout_scores(self, fit: Fit, read: Calibrated) -> Scores:
-        predictor = ModelPredictor(self._model(fit, read))
-        return scores(self.raw_targets[self.held_out], predictor.predict(self.dataset.inputs[self.held_out]).target)
+    def _holdout_scores(self, predicted: Prediction, read: Calibrated) -> Scores:
+        """Of rows that the fit behind `predicted` never saw, by a calibration that never saw their errors."""
+        calibration = read.without(self.held_out).calibration
+        constant = predicted.target_variance - predicted.latent_variance
+        noise = constant * np.exp(read.log_noise(self.dataset, self.held_out))
+        variance = calibration.variance(predicted.latent_variance, noise, predicted.farthest)
+        return scores(
+            self.raw_targets[self.held_out],
+            Predictive(centre=predicted.mean, variance=variance, calibration=calibration, transform=self.transform),
+        )
 
     def _leave_one_out_scores(self, fit: Fit, read: Calibrated) -> Scores:
         predicted = leave_one_out_predictive(fit, read, self.transform, full_prior=self.full_prior)
