@@ -25,9 +25,10 @@ from core.noise import LearntNoise, varying_noise
 from core.predictive import Predictive
 from core.report import BoundsReport
 from core.sample import Found, Sample
-from core.selection.greedy import select
+from core.selection.greedy import pool_size, select
+from core.selection.pool import Pool
 from core.selection.state import Selection
-from core.spec import Approximation, Calibrate, Noise, TrainSpec
+from core.spec import Approximation, Calibrate, Method, Noise, TrainSpec
 from core.transforms import Transform
 
 Seed = tuple[int, ...]
@@ -38,8 +39,11 @@ MANY_ROWS = 100
 """From so many rows for each basis vector on, leave-one-out is as good as folds."""
 DRAWS, SMALL_BASIS = 3, 100
 """A fold chooses among so many bases, if they are this small."""
-_NOISE = 1_000
-"""Part of the seed of the second GP, past every fold's number."""
+RICHER = 1.5
+"""The pool that folds share is so much larger than one of the run's, whose basis is the best of several: on kin40k the
+folds' NMSE is then .057 (.061 without), the published model's .056, and an 80% interval holds 80.3% (81.9%)."""
+_NOISE, _POOL = 1_000, 1_001
+"""Parts of the seeds of the second GP and of the pool that folds share, past every fold's number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,12 +97,8 @@ def calibrated(fit: Fit, spec: TrainSpec, seed: Seed) -> Calibrated:
         basis = np.empty(0, np.int64) if moved else fit.sample.places(fit.selection)
         left_out = left_out_in_closed_form(fit.factors, basis, full_prior=full_prior)
         return _read(fit.sample.dataset, left_out, spec, seed, "leave-one-out", fit.sample.rows.workers)
-    left_out = left_out_by_folds(
-        fit.sample.rows,
-        lambda number, rest: _fit_again(fit, rest, spec, np.random.default_rng([*seed, number])),
-        np.random.default_rng(seed),
-        full_prior=full_prior,
-    )
+    folds = _Folds(fit, spec, seed)
+    left_out = left_out_by_folds(fit.sample.rows, folds.fit, np.random.default_rng(seed), full_prior=full_prior)
     return _read(fit.sample.dataset, left_out, spec, seed, "cross-fitting", fit.sample.rows.workers)
 
 
@@ -132,18 +132,35 @@ def _read(dataset: Dataset, left_out: LeftOut, spec: TrainSpec, seed: Seed, by: 
     return Calibrated(calibration=calibrate(read, spec.intervals), noise=noise, by=by, left_out=read)
 
 
-def _fit_again(fit: Fit, rest: IntArray, spec: TrainSpec, random: np.random.Generator) -> Factors:
-    """A fit on some of the sample's rows, its basis chosen by them alone, as carefully as the run chose its own."""
-    whole, theta = fit.sample.rows, fit.found.theta
-    rows = replace(whole, X=whole.X[rest], y=whole.y[rest])
-    sized = replace(spec, basis_size=len(fit.selection.indices))
-    factors = _best_of_draws(rows, theta, sized, fit.factors.scheme, random)
-    few = len(rows) < ROWS_FOR_EACH * (len(theta.lengthscales) + 3)
-    if few and spec.adaptation is not None:
-        objective = partial(nlml_and_gradient, rows, factors.Z, scheme=factors.scheme)
-        theta, _ = descend(objective, theta, box(rows), WARM_STEPS)
-        factors = _best_of_draws(rows, theta, sized, fit.factors.scheme, random)
-    return factors
+class _Folds:
+    """Fits on some of a sample's rows, each basis chosen by these alone, as carefully as the run chose its own."""
+
+    def __init__(self, fit: Fit, spec: TrainSpec, seed: Seed) -> None:
+        rows, self._seed = fit.sample.rows, seed
+        self._rows, self._theta, self._scheme = rows, fit.found.theta, fit.factors.scheme
+        self._spec = replace(spec, basis_size=len(fit.selection.indices))
+        few = len(rows) < ROWS_FOR_EACH * (len(self._theta.lengthscales) + 3)
+        self._warm = few and spec.adaptation is not None
+        self._pool = None
+        if spec.method is Method.BATCH and not self._warm and self._spec.most_basis > SMALL_BASIS:
+            order = np.random.default_rng([*seed, _POOL]).permutation(len(rows))
+            most = int(RICHER * pool_size(self._spec, self._spec.most_basis))
+            self._pool = Pool(rows, order[:most], self._theta)
+
+    def fit(self, number: int, rest: IntArray) -> Factors:
+        """On these rows; number: of the fold that is not among them."""
+        rows = replace(self._rows, X=self._rows.X[rest], y=self._rows.y[rest])
+        if self._pool is not None:
+            fold = np.setdiff1d(np.arange(len(self._rows)), rest)
+            chosen = self._pool.pursue_without(fold, self._spec.most_basis, self._spec.gain)
+            return factorise(rows, self._rows.X[chosen.indices], self._theta, self._scheme, keep=False)
+        random = np.random.default_rng([*self._seed, number])
+        factors = _best_of_draws(rows, self._theta, self._spec, self._scheme, random)
+        if not self._warm:
+            return factors
+        objective = partial(nlml_and_gradient, rows, factors.Z, scheme=self._scheme)
+        theta, _ = descend(objective, self._theta, box(rows), WARM_STEPS)
+        return _best_of_draws(rows, theta, self._spec, self._scheme, random)
 
 
 def _best_of_draws(

@@ -46,12 +46,17 @@ def select(
         case Method.RAND:
             found = _random(rows, order, size)
         case Method.BATCH:
-            pool_size = spec.pool_size or max(4 * size, 1000)
-            found = pursue(rows, _seeded(order, previous)[:pool_size], hyperparameters, size, spec.gain)
+            pool = _seeded(order, previous)[: pool_size(spec, size)]
+            found = pursue(rows, pool, hyperparameters, size, spec.gain)
         case _:
             supply = _Supply(_seeded(order, previous), random)
             found = _greedy(rows, hyperparameters, spec, size, supply)
     return found if spec.basis_size is not None else cut(rows, hyperparameters, spec, found)
+
+
+def pool_size(spec: TrainSpec, size: int) -> int:
+    """Rows of the pool of `batch` for a basis of this size."""
+    return spec.pool_size or max(4 * size, 1000)
 
 
 def _greedy(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, size: int, supply: "_Supply") -> Selection:

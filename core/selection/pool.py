@@ -12,6 +12,7 @@ the numbers H = V K_.J and V V' that G gives. One pass over the rows, O(n P^2 / 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,42 +25,72 @@ from core.spec import Gain
 
 
 def pool_products(
-    rows: Rows, pool: IntArray, hyperparameters: Hyperparameters
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """K_JJ (P, P) with bias, G = K_J. K_.J (P, P) and g = K_J. y (P,), summed over blocks of rows."""
+    rows: Rows, candidates: FloatArray, hyperparameters: Hyperparameters
+) -> tuple[FloatArray, FloatArray]:
+    """G = K_J. K_.J (P, P) and g = K_J. y (P,) for candidate inputs (P, p), summed over blocks of rows."""
     weights = column_weights(hyperparameters, rows.groups)
     v0, vb = hyperparameters.signal_variance, hyperparameters.bias_variance
-    candidates = augmented_basis(rows.X[pool], weights, v0)
+    size, basis = len(candidates), augmented_basis(candidates, weights, v0)
 
     def part(places: Sequence[slice]) -> tuple[FloatArray, FloatArray]:
-        G, g = np.zeros((len(pool), len(pool)), order="F"), np.zeros(len(pool))
+        G, g = np.zeros((size, size), order="F"), np.zeros(size)
         for place in places:
-            K = gaussian_block(candidates, augmented_rows(rows.X[place], weights), v0)
+            K = gaussian_block(basis, augmented_rows(rows.X[place], weights), v0)
             K += vb
             G = add_gram(G, K)
             g += K @ rows.y[place]
         return G, g
 
-    parts = over_rows(rows, rows.X[pool], part)
+    parts = over_rows(rows, candidates, part)
     G, g = parts[0]
     for more_G, more_g in parts[1:]:
         G += more_G
         g += more_g
-    return gram(rows.X[pool], hyperparameters, rows.groups) + vb, mirror_lower(G), g
+    return mirror_lower(G), g
+
+
+class Pool:
+    """Candidates, and what a pursuit among them reads: their kernel with bias K (P, P), G and g.
+
+    Folds share one: what a fold of the rows adds to G and g is taken off again, O(n P^2 / 2) for all folds together.
+    """
+
+    def __init__(self, rows: Rows, indices: IntArray, hyperparameters: Hyperparameters) -> None:
+        self.rows, self.hyperparameters = rows, hyperparameters
+        self.indices = distinct(rows.X, indices)
+        candidates = rows.X[self.indices]
+        self._K = gram(candidates, hyperparameters, rows.groups) + hyperparameters.bias_variance
+        self._G, self._g = pool_products(rows, candidates, hyperparameters)
+
+    def pursue(self, size: int, gain: Gain = Gain.SB) -> Selection:
+        """The `size` best candidates by `gain`, or fewer where the rest would add only rounding."""
+        return self._pursued(self.indices, self._K, self._G, self._g, size, gain)
+
+    def pursue_without(self, fold: IntArray, size: int, gain: Gain = Gain.SB) -> Selection:
+        """The same as if these rows, and the candidates among them, were not there."""
+        rows = replace(self.rows, X=self.rows.X[fold], y=self.rows.y[fold])
+        G, g = pool_products(rows, self.rows.X[self.indices], self.hyperparameters)
+        stay = np.flatnonzero(~np.isin(self.indices, fold))
+        place = np.ix_(stay, stay)
+        return self._pursued(self.indices[stay], self._K[place], (self._G - G)[place], (self._g - g)[stay], size, gain)
+
+    def _pursued(
+        self, indices: IntArray, K: FloatArray, G: FloatArray, g: FloatArray, size: int, gain: Gain
+    ) -> Selection:
+        most = min(size, len(indices))
+        state = _Pursuit(K, G, g.copy(), self.hyperparameters, most, gain)
+        while state.size < most and state.take_best():
+            pass
+        reason = "basis_size reached" if state.size == size else "no row of the pool adds more than rounding"
+        return Selection(indices=indices[state.chosen], gains=np.array(state.gains), reason=reason)
 
 
 def pursue(rows: Rows, pool: IntArray, hyperparameters: Hyperparameters, size: int, gain: Gain = Gain.SB) -> Selection:
     """The `size` best rows of the pool by `gain`, or fewer where the rest would add only rounding."""
-    pool = distinct(rows.X, pool)
-    most = min(size, len(pool))
-    state = _Pool(*pool_products(rows, pool, hyperparameters), hyperparameters, most, gain)
-    while state.size < most and state.take_best():
-        pass
-    reason = "basis_size reached" if state.size == size else "no row of the pool adds more than rounding"
-    return Selection(indices=pool[state.chosen], gains=np.array(state.gains), reason=reason)
+    return Pool(rows, pool, hyperparameters).pursue(size, gain)
 
 
-class _Pool:
+class _Pursuit:
     """The numbers of every candidate of the pool, (P,) each, and the rows of the factorisations, (d, P)."""
 
     def __init__(

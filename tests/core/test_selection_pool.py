@@ -9,7 +9,7 @@ import core.factors
 import core.selection.pool
 from core.factors import Rows
 from core.hyperparameters import FloatArray, Hyperparameters
-from core.selection.pool import _Pool, distinct, pool_products, pursue
+from core.selection.pool import Pool, _Pursuit, distinct, pool_products, pursue
 from core.spec import Gain, Method
 from tests.core.problems import Problem, hyperparameters, oracle_params, problem
 from tests.core.selections import REACHED, chosen, small_problems
@@ -130,11 +130,27 @@ def test_pool_products(monkeypatch: pytest.MonkeyPatch) -> None:
     for numbers in (core.factors.BLOCK_NUMBERS, 1):
         monkeypatch.setattr(core.factors, "BLOCK_NUMBERS", numbers)
         for workers in (1, 3):
-            among, G, g = pool_products(case.changed(workers=workers).rows, pool, case.hyperparameters)
-            np.testing.assert_allclose(among, kernel(params, case.X[pool], case.X[pool]), rtol=1e-11)
+            G, g = pool_products(case.changed(workers=workers).rows, case.X[pool], case.hyperparameters)
             np.testing.assert_allclose(G, K @ K.T, rtol=1e-11)
             np.testing.assert_allclose(G, G.T, rtol=0)
             np.testing.assert_allclose(g, K @ case.y, rtol=1e-10)
+
+
+@pytest.mark.parametrize("gain", GAIN_NAMES)
+def test_a_pursuit_without_a_fold_is_one_on_the_other_rows(gain: Gain) -> None:
+    case = problem(6, n=120)
+    pool = np.random.default_rng(1).permutation(120)[:60]
+    shared = Pool(case.rows, pool, case.hyperparameters)
+    whole = shared.pursue(12, gain).indices
+    for fold in (np.arange(0, 120, 7), np.arange(40), pool[:30]):
+        rest = np.setdiff1d(np.arange(120), fold)
+        among = pool[~np.isin(pool, fold)]
+        other = case.changed(X=case.X[rest], y=case.y[rest])
+        expected = pursue(other.rows, np.searchsorted(rest, among), case.hyperparameters, 12, gain)
+        ours = shared.pursue_without(fold, 12, gain)
+        np.testing.assert_array_equal(ours.indices, rest[expected.indices])
+        np.testing.assert_allclose(ours.gains, expected.gains, rtol=1e-6)
+    np.testing.assert_array_equal(shared.pursue(12, gain).indices, whole)  # nothing was used up
 
 
 @pytest.mark.parametrize("gain", GAIN_NAMES)
@@ -143,7 +159,8 @@ def test_pool_after_fifty_steps_is_as_from_nothing(gain: Gain) -> None:
     case = problem(2, n=90).with_hyperparameters(lengthscales=[0.6, 0.8, 0.7])
     params = oracle_params(case.hyperparameters, case.groups)
     pool = np.random.default_rng(3).permutation(90)[:70]
-    state_of = _Pool(*pool_products(case.rows, pool, case.hyperparameters), case.hyperparameters, 50, gain)
+    G, g = pool_products(case.rows, case.X[pool], case.hyperparameters)
+    state_of = _Pursuit(kernel(params, case.X[pool], case.X[pool]), G, g, case.hyperparameters, 50, gain)
     for _ in range(50):
         assert state_of.take_best()
     indices = pool[state_of.chosen].tolist()
