@@ -24,10 +24,9 @@ from core.model import log_noise
 from core.noise import LearntNoise, varying_noise
 from core.predictive import Predictive
 from core.report import BoundsReport
-from core.sample import Found, Sample
+from core.sample import Fit
 from core.selection.greedy import pool_size, select
 from core.selection.pool import Pool
-from core.selection.state import Selection
 from core.spec import Approximation, Calibrate, Method, Noise, TrainSpec
 from core.transforms import Transform
 
@@ -35,7 +34,7 @@ Seed = tuple[int, ...]
 ROWS_FOR_EACH = 100
 """With fewer rows than this for each hyperparameter folds move theta again."""
 WARM_STEPS = 20
-MANY_ROWS = 100
+MANY_ROWS = 50
 """From so many rows for each basis vector on, leave-one-out is as good as folds."""
 DRAWS, SMALL_BASIS = 3, 100
 """A fold chooses among so many bases, if they are this small."""
@@ -75,16 +74,6 @@ class Calibrated:
         known = self.left_out.places[order[at]] == places
         found[known] = self.noise.logarithm[order[at[known]]]
         return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Fit:
-    """A basis chosen, or moved, and the factors on it; of one sample."""
-
-    sample: Sample
-    found: Found
-    selection: Selection
-    factors: Factors
 
 
 def calibrated(fit: Fit, spec: TrainSpec, seed: Seed) -> Calibrated:

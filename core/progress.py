@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
+from warnings import WarningMessage
 
 
 class Phase(StrEnum):
@@ -69,7 +70,10 @@ Listener = Callable[[Progress | Checkpoint], None]
 
 
 class Journal:
-    """Tells the listener, and keeps seconds per phase, objectives and warnings for the report."""
+    """Tells the listener, and keeps seconds per phase, objectives and warnings for the report.
+
+    caught: where Python's own warnings are collected meanwhile.
+    """
 
     def __init__(self, listener: Listener | None, rounds: int, resume: Checkpoint | None) -> None:
         self._listener = listener
@@ -80,6 +84,7 @@ class Journal:
         self.objectives: list[float] = [] if resume is None else list(resume.objectives)
         self.warnings: list[str] = [] if resume is None else list(resume.warnings)
         self.seconds: dict[str, float] = {} if resume is None else dict(resume.seconds)
+        self.caught: list[WarningMessage] = []
         self._phase = Phase.STARTING
 
     @contextmanager
@@ -113,6 +118,11 @@ class Journal:
         """A sentence for the report, once."""
         if message not in self.warnings:
             self.warnings.append(message)
+
+    def hear(self) -> None:
+        """Numerical warnings so far become sentences of the report, and of the checkpoint."""
+        while self.caught:
+            self.warn(str(self.caught.pop(0).message))
 
     def save(
         self,

@@ -6,7 +6,7 @@ from typing import Self
 import numpy as np
 
 from core.data import Dataset, Standardization, standardization
-from core.factors import Rows
+from core.factors import Factors, Rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.selection.state import Selection
 
@@ -44,3 +44,13 @@ class Found:
     theta: Hyperparameters
     selection: Selection
     moved: FloatArray | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fit:
+    """A basis chosen, or moved, and the factors on it; of one sample."""
+
+    sample: Sample
+    found: Found
+    selection: Selection
+    factors: Factors

@@ -1,0 +1,237 @@
+"""The search for theta and the basis: a start, rounds of choosing and moving, a refinement if asked for.
+
+Every random draw comes from a generator of its own, seeded by the seed and the stage, and what was found is saved after
+each round, so that a search which was cut off goes on with the same numbers.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import IntEnum
+
+import numpy as np
+
+from core.adaptation import Box, box, descend, heuristic, hyperparameters_of, theta_of
+from core.exact import exact_nlml_and_gradient
+from core.factors import Rows, Scheme, factorise
+from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.likelihood import nlml, nlml_and_gradient
+from core.parallel import each
+from core.progress import Checkpoint, Journal, Phase
+from core.refinement import refine
+from core.sample import Fit, Found, Sample
+from core.selection.greedy import select
+from core.selection.state import Selection
+from core.spec import TrainSpec
+
+SCREEN_ROWS, SCREEN_STEPS, SCREEN_REACHES = 500, 30, (1.0, 0.5)
+"""The start: so many rows, evaluations, and lengthscales (in sqrt(columns) standard deviations) to start from."""
+POLISH_ROWS, POLISH_STEPS = 1000, 20
+SETTLED, MISSES = 1e-3, 2
+"""Rounds end when so many in a row lower the objective by less than this, nats a row."""
+SHORTER_ROUND, SHORTER = 1, 0.5
+"""In this round a second descent begins from lengthscales so much shorter: a few hundred rows show no finer structure
+than they can resolve, and on cal_housing every objective but FITC's then stayed there (NMSE .22 for .195)."""
+STARTED, SEARCHED = 0.1, 0.9
+"""Shares of a run: where the rounds begin, and where the search has ended."""
+_NOTHING = Selection(indices=np.empty(0, np.int64), gains=np.empty(0), reason="nothing chosen yet")
+
+
+class Stage(IntEnum):
+    """Where a random draw belongs; part of its seed."""
+
+    HOLDOUT = 0
+    START = 1
+    EVALUATE = 2
+    PUBLISH = 3
+    REFINE = 4
+    CALIBRATE = 5
+    SHORTER = 6
+    ROUND = 7
+
+
+class Search:
+    """One search on `sample`, told to `journal`; goes on from `resume`."""
+
+    def __init__(
+        self, spec: TrainSpec, scheme: Scheme, sample: Sample, journal: Journal, resume: Checkpoint | None
+    ) -> None:
+        self._spec, self._scheme, self._sample, self._journal, self._resume = spec, scheme, sample, journal, resume
+        self._rounds = 0 if spec.adaptation is None else spec.adaptation.rounds
+        self._adapting = _share_of_rounds(spec) * (SEARCHED - STARTED)
+
+    def found(self) -> Found:
+        """Theta and basis, moved if that was asked for."""
+        return self._refine(self._adapt())
+
+    def fit(self, sample: Sample, found: Found, stage: int) -> Fit:
+        """On any sample: a basis chosen at theta, or the one that has moved, and the factors on it."""
+        if found.moved is not None:
+            Z, selection = sample.standardization.inputs(found.moved), found.selection
+        else:
+            selection = self._better_selection(sample, found, stage)
+            Z = sample.basis(selection)
+        factors = factorise(sample.rows, Z, found.theta, self._scheme)
+        return Fit(sample=sample, found=found, selection=selection, factors=factors)
+
+    def _adapt(self) -> Found:
+        """The rounds."""
+        bounds = box(self._sample.rows)
+        if self._resume is not None:
+            found = self._resumed(self._resume)
+        else:
+            with self._journal.phase(Phase.STARTING, 0.0):
+                theta = self._start(self._sample.rows, bounds)
+            found = self._save(Found(theta=theta, selection=_NOTHING))
+        while self._journal.round < self._rounds:
+            found = self._round(bounds, found)
+            self._journal.round += 1
+            found = self._save(found)
+        return found
+
+    def _round(self, bounds: Box, found: Found) -> Found:
+        """Choose a basis at theta, then move theta with the basis held fixed; the second round does it twice.
+
+        The pair of theta and basis with the lowest objective is kept: a new basis at a better theta may be a worse
+        pair, and a random pool a lucky one.
+        """
+        number, share = self._journal.round, self._adapting / self._rounds
+        begin = STARTED + share * number
+        if number != SHORTER_ROUND:
+            tried = [self._try(bounds, found, Stage.ROUND + number, begin, share)]
+        else:
+            shorter = replace(found.theta, lengthscales=found.theta.lengthscales * SHORTER)
+            tried = [
+                self._try(bounds, found, Stage.ROUND + number, begin, 0.5 * share),
+                self._try(bounds, replace(found, theta=shorter), Stage.SHORTER, begin + 0.5 * share, 0.5 * share),
+            ]
+        value, best = min(tried, key=lambda outcome: outcome[0])
+        better = not self._journal.objectives or value < self._journal.objectives[-1]
+        self._journal.objectives.append(value if better else self._journal.objectives[-1])
+        if self._settled(len(self._sample.rows)):
+            self._journal.round = self._rounds - 1
+        return best if better else found
+
+    def _try(self, bounds: Box, found: Found, stage: int, begin: float, share: float) -> tuple[float, Found]:
+        """The objective after one descent from found.theta, and where it ended."""
+        sample, steps = self._sample, self._spec.adaptation.steps if self._spec.adaptation else 0
+        with self._journal.phase(Phase.SELECTING, begin):
+            selection = self._select(sample, found, stage)
+            Z = sample.basis(selection)
+        with self._journal.phase(Phase.ADAPTING, begin + 0.2 * share):
+            count = self._counter(begin + 0.2 * share, 0.8 * share, steps)
+
+            def objective(candidate: Hyperparameters) -> tuple[float, FloatArray]:
+                value, gradient = nlml_and_gradient(sample.rows, Z, candidate, self._scheme)
+                count(value)
+                return value, gradient
+
+            theta, value = descend(objective, found.theta, bounds, steps)
+        return value, Found(theta=theta, selection=selection)
+
+    def _settled(self, rows: int) -> bool:
+        """Whether the last MISSES rounds together lowered the objective by next to nothing."""
+        objectives = self._journal.objectives
+        return len(objectives) > MISSES and objectives[-1 - MISSES] - objectives[-1] < SETTLED * rows
+
+    def _refine(self, found: Found) -> Found:
+        """Move theta and the basis vectors together, if that was asked for and is not done yet."""
+        if self._spec.refinement is None or found.moved is not None:
+            return found
+        sample = self._sample
+        begin, share, steps = STARTED + self._adapting, SEARCHED - STARTED - self._adapting, self._spec.refinement.steps
+        with self._journal.phase(Phase.SELECTING, begin):
+            selection = self._better_selection(sample, found, Stage.REFINE)
+        with self._journal.phase(Phase.REFINING, begin + 0.1 * share):
+            Z = sample.basis(selection)
+            count = self._counter(begin + 0.1 * share, 0.9 * share, steps)
+            Z, theta, _ = refine(sample.rows, Z, found.theta, self._scheme, box(sample.rows), steps, count)
+        self._journal.round += 1
+        moved = sample.standardization.raw_inputs(Z)
+        return self._save(Found(theta=theta, selection=selection, moved=moved))
+
+    def _counter(self, begin: float, share: float, steps: int) -> Callable[[float], None]:
+        """Hears the objective of each evaluation, and tells how far the phase is."""
+        done = 0
+
+        def count(objective: float) -> None:
+            nonlocal done
+            done += 1
+            self._journal.tell(begin + share * min(done / (steps + 3), 1.0), objective)
+
+        return count
+
+    def _start(self, rows: Rows, bounds: Box) -> Hyperparameters:
+        """The hyperparameters given, or those of a full GP on random rows: two starts, the better one polished."""
+        if self._spec.start is not None:
+            return self._spec.start
+        order = random_of(self._spec, Stage.START).permutation(len(rows))
+        screen, polish = _some(rows, order[:SCREEN_ROWS]), _some(rows, order[:POLISH_ROWS])
+
+        def screened(reach: float) -> tuple[Hyperparameters, float]:
+            start = heuristic(rows, reach=reach)
+            return descend(lambda candidate: exact_nlml_and_gradient(screen, candidate), start, bounds, SCREEN_STEPS)
+
+        tried = each(screened, SCREEN_REACHES)
+        self._journal.tell(0.05)
+        best = min(tried, key=lambda outcome: outcome[1])[0]
+        return descend(lambda candidate: exact_nlml_and_gradient(polish, candidate), best, bounds, POLISH_STEPS)[0]
+
+    def _select(self, sample: Sample, found: Found, stage: int) -> Selection:
+        """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset."""
+        last = sample.places(found.selection)
+        selection = select(sample.rows, found.theta, self._spec, random_of(self._spec, stage), last)
+        self._journal.basis_size = len(selection.indices)
+        return replace(selection, indices=sample.numbers[selection.indices])
+
+    def _better_selection(self, sample: Sample, found: Found, stage: int) -> Selection:
+        """The same, or the last basis where the objective says that it is the better one."""
+        selection = self._select(sample, found, stage)
+        last = found.selection
+        if len(last.indices) and self._value(sample, found.theta, last) < self._value(sample, found.theta, selection):
+            self._journal.basis_size = len(last.indices)
+            return replace(last, reason="the basis of the best round is better than a new one", measures=np.empty(0))
+        return selection
+
+    def _value(self, sample: Sample, theta: Hyperparameters, selection: Selection) -> float:
+        Z = sample.basis(selection)
+        return nlml(factorise(sample.rows, Z, theta, self._scheme))
+
+    def _save(self, found: Found) -> Found:
+        """A checkpoint; and what a run that goes on from it would have, to the last bit."""
+        self._journal.hear()
+        theta = theta_of(found.theta)
+        self._journal.save(
+            theta=tuple(theta.tolist()),
+            indices=tuple(found.selection.indices.tolist()),
+            gains=tuple(None if np.isnan(gain) else float(gain) for gain in found.selection.gains),
+            basis=() if found.moved is None else tuple(map(tuple, found.moved.tolist())),
+        )
+        return replace(found, theta=self._exactly(self._journal.round, theta))
+
+    def _resumed(self, saved: Checkpoint) -> Found:
+        indices, gains = np.array(saved.indices, np.int64), np.array(saved.gains, np.float64)
+        return Found(
+            theta=self._exactly(saved.round, np.array(saved.theta)),
+            selection=Selection(indices=indices, gains=gains, reason="as before the run was cut off"),
+            moved=np.array(saved.basis) if saved.basis else None,
+        )
+
+    def _exactly(self, rounds: int, theta: FloatArray) -> Hyperparameters:
+        """From a checkpoint's theta; those that were given are not moved by the detour over logarithms."""
+        return self._spec.start if self._spec.start is not None and rounds == 0 else hyperparameters_of(theta)
+
+
+def random_of(spec: TrainSpec, stage: int) -> np.random.Generator:
+    """What one stage draws from."""
+    return np.random.default_rng([spec.seed, stage])
+
+
+def _share_of_rounds(spec: TrainSpec) -> float:
+    """How much of the work between start and evaluation the rounds are, against the refinement, by evaluations."""
+    rounds = 0 if spec.adaptation is None else spec.adaptation.rounds * spec.adaptation.steps
+    moves = 0 if spec.refinement is None else spec.refinement.steps
+    return rounds / max(rounds + moves, 1)
+
+
+def _some(rows: Rows, places: IntArray) -> Rows:
+    return Rows(X=rows.X[places], y=rows.y[places], groups=rows.groups)
