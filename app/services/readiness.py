@@ -13,7 +13,7 @@ from app.storage.blobs import BlobStore
 
 GOOD_SECONDS = 0.5
 """So long a good look counts: probes are many when the service is busy, and each look costs it work."""
-PATIENCE_SECONDS = 0.2
+PATIENCE_SECONDS = 0.1
 """So long a probe waits for a new look before it takes the last one's word."""
 OLD_SECONDS = 10.0
 """From this age on the last look says nothing any more."""
