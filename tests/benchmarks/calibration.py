@@ -53,7 +53,7 @@ def line(client: Client, folder: Path, name: str) -> str:
     train, test, truths, target = _split(name)
     file = folder / f"{name}.csv"
     file.write_bytes(train)
-    spec: dict[str, Any] = {"target": target, "missing": "drop"}
+    spec: dict[str, Any] = {"target": target, "unseen": "prior"}
     result = _job(client, file, spec)
     report = result["report"]
     fixed = spec | {
