@@ -53,13 +53,14 @@ class LearntNoise:
 def varying_noise(
     dataset: Dataset, left_out: LeftOut, random: np.random.Generator, *, workers: int = 1
 ) -> LearntNoise | None:
-    """dataset: the rows of `left_out`, in its order; its targets are not read. None where constant noise predicts them
+    """dataset: what `left_out.places` count in; its targets are not read. None where constant noise predicts the rows
     as well. O(FOLDS ROUNDS STEPS m BASIS^2), m at most MOST_ROWS.
     """
     if len(left_out.error) < LEAST_ROWS:
         return None
     some = random.permutation(len(left_out.error))[:MOST_ROWS]  # also the order of the folds
-    left_out, inputs = left_out.take(some), dataset.inputs[some]
+    left_out = left_out.take(some)
+    inputs = dataset.inputs[left_out.places]
     ratio = np.square(left_out.error) / (left_out.latent_variance + left_out.noise_variance)
     logarithms = np.log(np.maximum(ratio, LEAST_RATIO)) - _EXPECTED
     if np.ptp(logarithms) == 0.0:

@@ -188,7 +188,7 @@ class _Run:
             return None
         self.held_out = self.held_out[1::2]
         with self.journal.phase(Phase.CALIBRATING, SEARCHED):
-            return calibrated_by(fit, self.dataset.take(half), self.spec, (self.spec.seed, Stage.CALIBRATE))
+            return calibrated_by(fit, self.dataset, half, self.spec, (self.spec.seed, Stage.CALIBRATE))
 
     def _holdout_scores(self, predicted: Prediction, read: Calibrated) -> Scores:
         """Of rows that the fit behind `predicted` never saw, by a calibration that never saw their errors."""
