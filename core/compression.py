@@ -26,7 +26,6 @@ from scipy.linalg import blas, eigh, eigvalsh
 
 from core.calibration import Calibration, stretch
 from core.compact import PRECISIONS, CompactPosterior, Stored, stored_bytes
-from core.crossfit import farthest_variance
 from core.errors import InvalidDataError, NotPositiveDefiniteError
 from core.factors import Block, Factors, information
 from core.hyperparameters import FloatArray
@@ -45,15 +44,17 @@ def compress(
     *,
     calibration: Calibration | None = None,
     log_noise: FloatArray | None = None,
+    lowest: float = 0.0,
 ) -> CompactPosterior:
     """The compact form of the posterior of these factors.
 
     tolerance: largest relative change of a training row's standard deviation, noise included, above 0 and below 1.
-    calibration: how variances will be scaled. log_noise: of each training row (n,), as `VaryingNoise.logarithm` says.
+    calibration: how variances will be scaled. log_noise: of each training row (n,), as `VaryingNoise.logarithm` says,
+    and its `lowest` anywhere.
     O(n d^2) in two passes or three, and O(d^3). A tolerance below what rounding allows (some 1e-12 of the prior
     variance) is not kept: `largest_error` says so. Raises InvalidDataError for a posterior without error bars.
     """
-    full = _full(factors, posterior, calibration or Calibration(), log_noise)
+    full = _full(factors, posterior, calibration or Calibration(), log_noise, lowest)
     rank, rest = _smallest(full, _ROUNDING * tolerance)
     exact = full.U[:, :rank] * np.sqrt(full.shares[:rank] - rest)
     for precision in PRECISIONS:
@@ -76,6 +77,7 @@ def kept(
     *,
     calibration: Calibration | None = None,
     log_noise: FloatArray | None = None,
+    lowest: float = 0.0,
 ) -> tuple[Stored, str | None]:
     """What is stored of the posterior of these factors, and a warning where that is not what was asked: the full one
     where a compact one would be no smaller. Arguments, cost and errors of `compress`."""
@@ -85,7 +87,9 @@ def kept(
         case Artefact.MEAN:
             return posterior.without_variance(), None
         case Artefact.COMPACT:
-            compact = compress(factors, posterior, tolerance, calibration=calibration, log_noise=log_noise)
+            compact = compress(
+                factors, posterior, tolerance, calibration=calibration, log_noise=log_noise, lowest=lowest
+            )
     if compact.largest_error <= tolerance and stored_bytes(compact) < stored_bytes(posterior):
         return compact, None
     return posterior, (
@@ -98,7 +102,7 @@ def kept(
 class _Full:
     """What is compared with. shares (d,), descending, and U (d, d): B^-1 = U diag(shares) U'. kss: the prior variance;
     base: the latent variance before l'l is taken off, kss or, for SoR, 0; farthest: see core.calibration; noise (n,):
-    of each training row, scaled."""
+    of each training row, scaled; least_noise: of any row there can be."""
 
     factors: Factors
     posterior: SparsePosterior
@@ -109,21 +113,26 @@ class _Full:
     base: float
     farthest: float
     noise: FloatArray
+    least_noise: float
 
     def observed(self, latent: FloatArray, rows: slice) -> FloatArray:
         """Variance of these training rows with noise, (m,), from the latent one, calibrated."""
         return np.asarray(self.calibration.latent(latent, self.farthest) + self.noise[rows])
 
     def latent(self, observed: FloatArray, rows: slice) -> FloatArray:
-        """The inverse of `observed`: below 0 and above `farthest` where no latent variance is that small or large."""
+        """The inverse of `observed`, -inf where no latent variance is that small. Above `farthest` none is changed."""
         without = observed - self.noise[rows]
         inside = np.clip(without, 0.0, self.farthest)
         found = stretch(inside, self.farthest, 1.0 / self.calibration.latent_scale)
-        return np.where(without < 0.0, -np.inf, np.where(without >= self.farthest, np.inf, found))
+        return np.where(without < 0.0, -np.inf, np.where(without >= self.farthest, without, found))
 
 
 def _full(
-    factors: Factors, posterior: SparsePosterior, calibration: Calibration, log_noise: FloatArray | None
+    factors: Factors,
+    posterior: SparsePosterior,
+    calibration: Calibration,
+    log_noise: FloatArray | None,
+    lowest: float,
 ) -> _Full:
     if posterior.mean_only:
         raise InvalidDataError("posterior: expected one with error bars")
@@ -139,8 +148,9 @@ def _full(
         U=U,
         kss=kss,
         base=0.0 if reduced else kss,
-        farthest=np.inf if reduced else farthest_variance(factors),
+        farthest=posterior.farthest if posterior.farthest > 0.0 else np.inf,
         noise=calibration.noise_scale * s2 * varying,
+        least_noise=calibration.noise_scale * s2 * min(float(np.exp(lowest)), float(varying.min())),
     )
 
 
@@ -192,7 +202,7 @@ def _certified(full: _Full, directions: FloatArray, rest: float, tolerance: floa
     E[np.diag_indices(len(E))] += full.shares - rest
     absolute = float(np.abs(eigvalsh(E)[[0, -1]]).max())
     a = full.calibration.latent_scale
-    noise = float(full.noise.min()) / max(a, 1.0)
+    noise = full.least_noise / max(a, 1.0)
     floor = 1.0 / np.sqrt(full.shares + noise / full.kss)
     relative = eigvalsh(floor[:, None] * E * floor)
     # Of both variances, as a share of kss: the solves with L round.

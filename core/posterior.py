@@ -32,7 +32,8 @@ class SparsePosterior:
 
     basis (d, p) in raw units; groups (p,) as float64; lengthscales (g,); alpha (d,); R (d, d) upper triangular, or
     (0, 0) where the mean alone was kept;
-    latent variance = variance_base + variance_sign |R k|^2, in standardized units.
+    latent variance = variance_base + variance_sign |R k|^2, in standardized units; farthest: what it is far from all
+    data, 0 for SoR, whose prior ends where its basis does.
     """
 
     basis: FloatArray
@@ -49,6 +50,7 @@ class SparsePosterior:
     noise_variance: float
     variance_base: float
     variance_sign: float
+    farthest: float
 
     def __post_init__(self) -> None:
         for name in _ARRAYS:
@@ -110,15 +112,28 @@ class SparsePosterior:
     def restore(cls, arrays: Mapping[str, FloatArray], scalars: Mapping[str, float]) -> Self:
         """The posterior with these `arrays()` and `scalars()`, bit for bit; InvalidDataError where they do not fit.
 
-        R may be a square too, and be missing for a mean alone.
+        R may be missing for a mean alone, and be a square, as it was in older files, which did not know `farthest`.
         """
         names = {field.name for field in fields(cls)}
-        if names - set(arrays) - set(scalars) - {"R"} or (set(arrays) | set(scalars)) - names:
-            raise InvalidDataError(f"expected exactly {sorted(names)}")
         R = arrays.get("R", np.empty((0, 0)))
+        optional = {"R", "farthest"} if R.ndim == 2 and len(R) else {"R"}
+        if names - set(arrays) - set(scalars) - optional or (set(arrays) | set(scalars)) - names:
+            raise InvalidDataError(f"expected exactly {sorted(names)}")
         arrays = {**arrays, "R": unpack_upper(R) if R.ndim == 1 else R}
         values: dict[str, Any] = {**arrays, **{name: float(value) for name, value in scalars.items()}}
+        if "farthest" not in values:
+            values["farthest"] = _farthest(**{name: values[name] for name in _OF_FARTHEST})
         return cls(**values)
+
+
+_OF_FARTHEST = ("R", "bias_variance", "variance_base", "variance_sign")
+
+
+def _farthest(R: FloatArray, bias_variance: float, variance_base: float, variance_sign: float) -> float:
+    """The latent variance where of the kernel only the bias is left."""
+    if variance_sign > 0.0 or not len(R):
+        return 0.0
+    return max(variance_base - float(np.square(R.sum(axis=1) * bias_variance).sum()), 0.0)
 
 
 def posterior(
@@ -136,6 +151,7 @@ def posterior(
     shares = 1.0 / (lam + 1.0) if reduced else lam / (lam + 1.0)
     F = solve_lower(factors.L, np.ascontiguousarray(U * np.sqrt(shares)), transposed=True)
     (R,) = qr(F.T, mode="r", check_finite=False)
+    base, sign = (0.0, 1.0) if reduced else (hyperparameters.prior_variance, -1.0)
     return SparsePosterior(
         basis=basis,
         lengthscales=hyperparameters.lengthscales,
@@ -149,6 +165,7 @@ def posterior(
         signal_variance=hyperparameters.signal_variance,
         bias_variance=hyperparameters.bias_variance,
         noise_variance=hyperparameters.noise_variance,
-        variance_base=0.0 if reduced else hyperparameters.prior_variance,
-        variance_sign=1.0 if reduced else -1.0,
+        variance_base=base,
+        variance_sign=sign,
+        farthest=_farthest(np.triu(R), hyperparameters.bias_variance, base, sign),
     )

@@ -46,7 +46,7 @@ class Predictor:
             self._standardization.inputs(posterior.basis), self._weights, posterior.signal_variance
         )
         self._R = np.asfortranarray(posterior.R)
-        self.farthest = self._farthest()
+        self.farthest = posterior.farthest * posterior.target_scale**2 if posterior.farthest > 0.0 else float("inf")
 
     @property
     def columns(self) -> int:
@@ -82,12 +82,6 @@ class Predictor:
         for place in _blocks(len(inputs)):
             mean[place] = self._mean(self._kernel(inputs[place]))[: place.stop - place.start]
         return self._raw(mean)
-
-    def _farthest(self) -> float:
-        if self.posterior.mean_only or self.posterior.variance_sign > 0.0:
-            return float("inf")
-        nowhere = np.full((len(self.posterior.basis), ROW_UNIT), self.posterior.bias_variance)
-        return float(self._latent(nowhere)[0]) * self.posterior.target_scale**2
 
     def _latent(self, k: FloatArray) -> FloatArray:
         """Latent variance (m,), standardized, of a block of kernel values (d, m), which is spent."""

@@ -229,6 +229,7 @@ class _Run:
             self.spec.tolerance,
             calibration=read.calibration,
             log_noise=None if read.noise is None else log_noise(read.noise.noise, fit.sample.dataset.inputs),
+            lowest=0.0 if read.noise is None else read.noise.noise.lowest,
         )
 
     def _posterior(self, fit: Fit) -> SparsePosterior:
