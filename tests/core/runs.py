@@ -8,6 +8,7 @@ import numpy as np
 
 from core.data import Dataset
 from core.model import Model
+from core.posterior import SparsePosterior
 from core.progress import Checkpoint, Progress
 from core.spec import Adaptation, TrainSpec
 from core.training import TrainResult, train
@@ -24,15 +25,20 @@ def table(seed: int = 0, n: int = 90) -> Dataset:
     return Dataset(inputs=inputs, targets=1000.0 + 25.0 * case.y, groups=case.groups)
 
 
+def same_posterior(ours: SparsePosterior, other: SparsePosterior) -> None:
+    """To the last bit."""
+    for name, array in ours.arrays().items():
+        np.testing.assert_array_equal(array, other.arrays()[name], err_msg=name)
+    assert ours.scalars() == other.scalars()
+
+
 def same_model(ours: Model, other: Model) -> None:
-    """To the last bit, the second GP and the calibration's table included."""
-    for mine, theirs in ((ours.posterior, other.posterior), (ours.noise, other.noise)):
-        assert (mine is None) == (theirs is None)
-        if mine is None or theirs is None:
-            continue
-        for name, array in mine.arrays().items():
-            np.testing.assert_array_equal(array, theirs.arrays()[name], err_msg=name)
-        assert mine.scalars() == theirs.scalars()
+    """To the last bit, the second GP with its range and the calibration's table included."""
+    same_posterior(ours.posterior, other.posterior)
+    assert (ours.noise is None) == (other.noise is None)
+    if ours.noise is not None and other.noise is not None:
+        same_posterior(ours.noise.posterior, other.noise.posterior)
+        assert (ours.noise.lowest, ours.noise.highest) == (other.noise.lowest, other.noise.highest)
     first, second = ours.calibration, other.calibration
     np.testing.assert_array_equal(first.probabilities, second.probabilities)
     np.testing.assert_array_equal(first.quantiles, second.quantiles)

@@ -1,11 +1,10 @@
-"""core/calibration.py: scales against a grid, quantiles against order statistics counted in whole numbers, and the
-guarantee of split conformal prediction by simulation."""
+"""core/calibration.py: quantiles against order statistics counted in whole numbers, and the guarantee of split
+conformal prediction by simulation."""
 
 import json
 from dataclasses import fields
 from fractions import Fraction
 from math import ceil, floor
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,111 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-import core.calibration
-from core.calibration import MOST_SCALE, Calibration, Intervals, LeftOut, calibrate, loss_of, scales
+from core.calibration import Calibration, Intervals, LeftOut, calibrate
 from core.errors import InvalidDataError, UnsupportedLevelError
 from core.hyperparameters import FloatArray
-from tests.dense.objective import central_differences
+from tests.core.leftout import random_rows, rows, variance_of
 
 PERCENT = tuple(Fraction(percent, 100) for percent in range(1, 100))
 KEPT = (*PERCENT, Fraction(995, 1000), Fraction(998, 1000), Fraction(999, 1000), Fraction(9999, 10_000))
 """Levels at which an order statistic is kept as it is."""
-
-
-def rows(error: FloatArray, latent: FloatArray | float = 0.0, noise: FloatArray | float = 1.0) -> LeftOut:
-    """Left-out rows with these errors and variances."""
-    count = len(error)
-    return LeftOut(
-        places=np.arange(count),
-        error=error,
-        latent_variance=np.broadcast_to(latent, count),
-        noise_variance=np.broadcast_to(noise, count),
-    )
-
-
-def random_rows(seed: int, count: int, scale: tuple[float, float] = (1.0, 1.0)) -> LeftOut:
-    """Normal errors whose variance is a l + b s with this (a, b)."""
-    rng = np.random.default_rng(seed)
-    latent, noise = rng.gamma(1.0, 1.0, size=count), rng.gamma(2.0, 0.4, size=count)
-    error = np.sqrt(scale[0] * latent + scale[1] * noise) * rng.normal(size=count)
-    return rows(error, latent, noise)
-
-
-def objective(left_out: LeftOut, logarithms: FloatArray) -> float:
-    """Minus the log likelihood of all rows, and of one unit-normal draw of each logarithm; without constants."""
-    a, b = np.exp(logarithms)
-    total = 0.5 * float(logarithms[0] ** 2 + logarithms[1] ** 2)
-    for r, latent, s in zip(left_out.error, left_out.latent_variance, left_out.noise_variance, strict=True):
-        variance = a * latent + b * s
-        total += 0.5 * float(r**2 / variance + np.log(variance))
-    return total
-
-
-# Scales
-
-
-@pytest.mark.parametrize(("seed", "scale"), [(0, (1.0, 1.0)), (1, (0.2, 3.0)), (2, (6.0, 0.3)), (3, (2.0, 2.0))])
-def test_scales_are_the_lowest_of_a_grid(seed: int, scale: tuple[float, float]) -> None:
-    left_out = random_rows(seed, 60, scale)
-    found = np.log(scales(left_out))
-    grid = np.linspace(-3.0, 3.0, 61)
-    values = np.array([[objective(left_out, np.array([a, b])) for b in grid] for a in grid])
-    assert objective(left_out, found) <= values.min() + 1e-9
-    near = [found + np.array([a, b]) for a in (-1e-3, 0.0, 1e-3) for b in (-1e-3, 0.0, 1e-3)]
-    assert np.argmin([objective(left_out, point) for point in near]) == 4
-    np.testing.assert_allclose(
-        central_differences(lambda at: objective(left_out, at), found), 0.0, atol=1e-3 * len(left_out.error)
-    )
-
-
-def test_gradient_of_the_scales_against_differences(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the optimiser is given, at points far from where it ends too; a mean over rows."""
-    left_out, seen = random_rows(4, 40), []
-
-    def minimize(loss: Any, *arguments: Any, **options: Any) -> Any:
-        seen.append(loss)
-        return original(loss, *arguments, **options)
-
-    original = core.calibration.minimize  # type: ignore[attr-defined]  # imported there by name
-    monkeypatch.setattr(core.calibration, "minimize", minimize)
-    scales(left_out)
-    (loss,) = seen
-    zero = objective(left_out, np.zeros(2)) / 40 - loss(np.zeros(2))[0]
-    for point in np.random.default_rng(0).uniform(-3.0, 3.0, size=(20, 2)):
-        value, gradient = loss(point)
-        assert value + zero == pytest.approx(objective(left_out, point) / 40, rel=1e-10)
-        differences = central_differences(lambda at: objective(left_out, at) / 40, point)
-        np.testing.assert_allclose(gradient, differences, rtol=1e-6, atol=1e-8)
-
-
-@pytest.mark.parametrize("scale", [(1.0, 1.0), (0.25, 2.0), (3.0, 0.5)])
-def test_scales_that_are_true_are_found(scale: tuple[float, float]) -> None:
-    np.testing.assert_allclose(scales(random_rows(5, 40_000, scale)), scale, rtol=0.06)
-
-
-def test_scales_stay_within_their_limits() -> None:
-    """No error at all, errors beyond all measure, and a part that is always zero, which keeps its scale."""
-    a, b = scales(rows(np.zeros(500), 1.0, 1.0))
-    assert min(a, b) == pytest.approx(1.0 / MOST_SCALE, rel=1e-6)
-    a, b = scales(rows(np.full(500, 1e4), 1.0, 1.0))
-    assert max(a, b) == pytest.approx(MOST_SCALE, rel=1e-6)
-    a, b = scales(rows(3.0 * np.random.default_rng(0).normal(size=20_000), 0.0, 1.0))
-    assert a == pytest.approx(1.0, abs=1e-6)
-    assert b == pytest.approx(9.0, rel=0.05)
-
-
-def test_one_row_moves_the_scales_little() -> None:
-    """They are held to one by the weight of a row each: 1e6 in a single error is not a factor of 1e12."""
-    a, b = scales(rows(np.array([3.0]), 0.5, 0.5))
-    assert 1.0 < a < 3.0
-    assert 1.0 < b < 3.0
-    assert a == pytest.approx(b, rel=1e-6)
-
-
-def test_loss_is_that_of_a_normal() -> None:
-    left_out = random_rows(6, 50)
-    sd = np.sqrt(0.3 * left_out.latent_variance + 2.5 * left_out.noise_variance)
-    np.testing.assert_allclose(loss_of(left_out, 0.3, 2.5), -stats.norm.logpdf(left_out.error, scale=sd), rtol=1e-12)
 
 
 # The table of quantiles
@@ -125,7 +27,7 @@ def test_loss_is_that_of_a_normal() -> None:
 
 def scores_of(left_out: LeftOut, found: Calibration) -> FloatArray:
     """(y - m) / sd with the scales that were found, sorted."""
-    variance = found.latent_scale * left_out.latent_variance + found.noise_scale * left_out.noise_variance
+    variance = variance_of(left_out, found.latent_scale, found.noise_scale)
     return np.asarray(np.sort(left_out.error / np.sqrt(variance)))
 
 
@@ -136,7 +38,7 @@ counts = st.one_of(st.integers(40, 300), st.sampled_from([99, 199, 499, 998, 999
 @given(count=counts, seed=st.integers(0, 1000), level=st.sampled_from(KEPT))
 def test_symmetric_quantile_is_the_order_statistic(count: int, seed: int, level: Fraction) -> None:
     """The ceil(c (n + 1))-th smallest |r| / sd, its rank counted in fractions; none beyond n / (n + 1)."""
-    left_out = random_rows(seed, count)
+    left_out = random_rows(seed, count, share=0.05)
     found = calibrate(left_out)
     sizes = np.sort(np.abs(scores_of(left_out, found)))
     assert found.rows == count
@@ -206,6 +108,11 @@ def test_a_level_beyond_the_scores_is_refused_with_the_largest_that_is_not(shape
                 ask(level)
             assert caught.value.level == pytest.approx(level, rel=1e-9)
             assert caught.value.most == pytest.approx(most, rel=1e-12)
+    with pytest.raises(UnsupportedLevelError, match=r"nothing of an interval of level 0\.995; .* is 0\.9[89]0000$"):
+        found.interval(0.995)
+    for probability in (0.9975, 0.0025):
+        with pytest.raises(UnsupportedLevelError, match=f"nothing of the quantile {probability};"):
+            found.quantile(probability)
 
 
 @pytest.mark.parametrize("shape", list(Intervals))

@@ -1,58 +1,18 @@
-"""core/compact.py and core/compression.py: what is left out, what that changes, and the bounds on it."""
-
-from typing import Any
+"""core/compact.py: what is left of a posterior, what it is expanded to and how it is stored."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from core.compact import CompactPosterior, served, stored_bytes
 from core.compression import compress
-from core.data import Standardization
 from core.errors import InvalidDataError, MeanOnlyError, NotPositiveDefiniteError
-from core.factors import Factors
-from core.hyperparameters import FloatArray
-from core.posterior import SparsePosterior, posterior
+from core.posterior import SparsePosterior
 from core.prediction import Predictor, predict
 from core.spec import Approximation
-from tests.core.problems import Problem, problem
+from tests.core.compacts import EVERY, TOLERANCES, everywhere, fitted, ratio
+from tests.core.problems import problem
 from tests.dense import compact as oracle
 from tests.dense.posterior import predict as conditioned
-
-EVERY = list(Approximation)
-TOLERANCES = [0.2, 0.05, 0.01, 1e-3]
-
-
-def fitted(case: Problem, approximation: Approximation) -> tuple[Factors, SparsePosterior]:
-    """Factors and the full posterior; rows are standardized as they are."""
-    factors = case.factors(approximation)
-    columns = case.X.shape[1]
-    units = Standardization(
-        input_shift=np.zeros(columns), input_scale=np.ones(columns), target_shift=0.0, target_scale=1.0
-    )
-    return factors, posterior(factors, approximation, case.Z, case.groups, units)
-
-
-def ratio(one: SparsePosterior, other: SparsePosterior, inputs: FloatArray) -> FloatArray:
-    """Of their standard deviations, noise included."""
-    variances = (predict(model, inputs).target_variance for model in (one, other))
-    return np.sqrt(np.divide(*variances))
-
-
-def scaled(model: SparsePosterior, latent: float, noise: float) -> SparsePosterior:
-    """Its latent variance times one number, its noise times another."""
-    arrays = {**model.arrays(), "R": np.sqrt(latent) * model.R}
-    scalars = model.scalars()
-    scalars["variance_base"] *= latent
-    scalars["noise_variance"] *= noise
-    return SparsePosterior.restore(arrays, scalars)
-
-
-def everywhere(case: Problem, seed: int = 0) -> FloatArray:
-    """Training rows, rows beside them and rows far away."""
-    chance = np.random.default_rng(seed)
-    return np.vstack([case.X, *(chance.normal(size=case.X.shape) * size for size in (0.5, 1.0, 3.0, 100.0))])
 
 
 @pytest.mark.parametrize("approximation", EVERY)
@@ -69,39 +29,6 @@ def test_expanded_variance_is_the_dense_one(approximation: Approximation, tolera
     np.testing.assert_allclose(ours.latent_variance, dense, rtol=1e-6, atol=1e-9)
     np.testing.assert_array_equal(ours.mean, predict(full, new).mean)
     np.testing.assert_allclose(ours.target_variance, ours.latent_variance + case.hyperparameters.noise_variance)
-
-
-@pytest.mark.parametrize("approximation", EVERY)
-@pytest.mark.parametrize("scales", [(1.0, 1.0), (2.5, 0.6), (0.3, 1.4)])
-def test_the_rank_is_the_smallest_that_serves(approximation: Approximation, scales: tuple[float, float]) -> None:
-    """Between those for a tolerance a little narrower, since rounding has its share, and the tolerance itself."""
-    latent, noise = scales
-    case = problem(3, n=120, d=20)
-    factors, full = fitted(case, approximation)
-    dense = case.sparse(approximation, factors.jitter)
-    for tolerance in TOLERANCES:
-        compact = compress(factors, full, tolerance, latent_scale=latent, noise_scale=noise)
-        found = [
-            oracle.smallest_rank(dense, share * tolerance, latent_scale=latent, noise_scale=noise)
-            for share in (1.0, 0.97)
-        ]
-        assert found[0] <= compact.directions.shape[1] <= found[1]
-
-
-@pytest.mark.parametrize("approximation", EVERY)
-@pytest.mark.parametrize("scales", [(1.0, 1.0), (2.5, 0.6), (0.3, 1.4)])
-def test_the_error_is_measured_against_the_scaled_posterior(
-    approximation: Approximation, scales: tuple[float, float]
-) -> None:
-    case = problem(4, n=100, d=18)
-    factors, full = fitted(case, approximation)
-    twin = scaled(full, *scales)
-    for tolerance in TOLERANCES:
-        compact = compress(factors, full, tolerance, latent_scale=scales[0], noise_scale=scales[1])
-        largest = np.abs(ratio(compact.expand(), twin, case.X) - 1.0).max()
-        assert largest == pytest.approx(compact.largest_error, rel=1e-6, abs=1e-12)
-        assert largest <= tolerance
-        assert compact.tolerance == tolerance
 
 
 @pytest.mark.parametrize("approximation", EVERY)
@@ -143,49 +70,6 @@ def test_threads_find_the_same(approximation: Approximation) -> None:
     assert compacts[0].largest_error == pytest.approx(compacts[1].largest_error, rel=1e-3)
 
 
-EXTREMES = st.fixed_dictionaries(
-    {
-        "noise_variance": st.sampled_from([1e-6, 1e-4, 1e-2, 0.1, 1.0, 30.0]),
-        "signal_variance": st.sampled_from([1e-3, 1.0, 200.0]),
-        "bias_variance": st.sampled_from([0.0, 1e-3, 0.3, 25.0]),
-        "lengthscales": st.sampled_from([[0.1, 0.2, 0.1], [1.0, 2.0, 1.5], [1.0, 300.0, 1.0], [30.0, 60.0, 40.0]]),
-    }
-)
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    theta=EXTREMES,
-    seed=st.integers(0, 50),
-    approximation=st.sampled_from(EVERY),
-    tolerance=st.floats(1e-4, 0.5),
-    scales=st.tuples(st.floats(0.2, 5.0), st.floats(0.2, 5.0)),
-)
-def test_tolerance_and_bounds_hold(
-    theta: dict[str, Any],
-    seed: int,
-    approximation: Approximation,
-    tolerance: float,
-    scales: tuple[float, float],
-) -> None:
-    case = problem(seed, n=60, d=14).with_hyperparameters(**theta)
-    factors, full = fitted(case, approximation)
-    compact = compress(factors, full, tolerance, latent_scale=scales[0], noise_scale=scales[1])
-    expanded, twin = compact.expand(), scaled(full, *scales)
-    at_rows = np.abs(ratio(expanded, twin, case.X) - 1.0).max()
-    kss = case.hyperparameters.prior_variance
-    rounding = 1e-11 * scales[0] * kss / (scales[1] * case.hyperparameters.noise_variance)
-    assert at_rows <= max(tolerance, rounding)
-    assert at_rows == pytest.approx(compact.largest_error, rel=1e-6, abs=rounding)
-    new = everywhere(case, seed)
-    ours, theirs = predict(expanded, new), predict(twin, new)
-    assert (np.abs(ours.latent_variance - theirs.latent_variance) <= compact.variance_bound).all()
-    assert (np.abs(ratio(expanded, twin, new) - 1.0) <= compact.std_bound).all()
-    assert compact.largest_error <= compact.std_bound
-    assert (ours.latent_variance >= 0.0).all()
-    assert (ours.latent_variance <= scales[0] * kss * (1 + 1e-9)).all()
-
-
 def test_directions_without_information_do_not_cost_precision() -> None:
     """Shares of almost 1: rounded up they would make a variance negative."""
     case = problem(14, n=60, d=20).with_hyperparameters(
@@ -195,13 +79,6 @@ def test_directions_without_information_do_not_cost_precision() -> None:
     compact = compress(factors, full, 0.02)
     assert compact.directions.dtype == np.float16
     assert np.abs(ratio(compact.expand(), full, case.X) - 1.0).max() <= 0.02
-
-
-def test_a_posterior_that_is_scaled_already_is_refused() -> None:
-    factors, full = fitted(problem(15), Approximation.FITC)
-    for other in (scaled(full, 1.0, 2.0), full.without_variance()):
-        with pytest.raises(InvalidDataError, match="before it is scaled"):
-            compress(factors, other, 0.01)
 
 
 def test_far_away_nothing_is_lost() -> None:

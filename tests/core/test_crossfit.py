@@ -4,16 +4,26 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import core.crossfit
 import core.factors
-from core.crossfit import FOLDS, LEAST_OTHERS, left_out_by_folds, left_out_in_closed_form, predicted
-from core.factors import Factors, factorise, scheme
+from core.crossfit import (
+    FOLDS,
+    LEAST_OTHERS,
+    farthest_variance,
+    left_out_by_folds,
+    left_out_in_closed_form,
+    predicted,
+)
+from core.factors import Factors, Rows, factorise, scheme
 from core.hyperparameters import IntArray
 from core.spec import Approximation
-from tests.core.problems import POWER, Problem, problem
+from tests.core.problems import POWER, THETAS, Problem, problem
+from tests.core.selections import small_problems
+from tests.dense import precise
+from tests.dense.kernel import Sparse
 from tests.dense.loo import leave_one_out as deletions
 from tests.dense.posterior import predict as oracle_predict
 
@@ -22,6 +32,42 @@ EVERY = list(Approximation)
 
 def full(approximation: Approximation) -> bool:
     return approximation is not Approximation.SOR
+
+
+def farthest(oracle: Sparse) -> float:
+    """The dense posterior's latent variance a million lengthscales off; infinite for SoR."""
+    if oracle.approximation == "sor":
+        return float("inf")
+    return float(oracle_predict(oracle, np.full((1, oracle.X.shape[1]), 1e9))[1][0])
+
+
+@pytest.mark.parametrize("approximation", [a for a in EVERY if a is not Approximation.SOR])
+@pytest.mark.parametrize("theta", THETAS)
+def test_farthest_variance_is_the_dense_one_very_far_away(theta: str, approximation: Approximation) -> None:
+    """Of the kernel only the bias is left there, whose value the data may know well."""
+    case = problem(0).with_hyperparameters(**THETAS[theta])
+    factors = case.factors(approximation)
+    found = farthest_variance(factors)
+    oracle = case.sparse(approximation, factors.jitter)
+    _, exact = precise.predict(oracle, np.full((1, 4), 1e9))
+    assert found == pytest.approx(exact[0], rel=1e-8)
+    assert found == pytest.approx(farthest(oracle), rel=1e-5)
+    kept = Rows(X=np.full((2, 4), 1e9) * [[1.0], [-1.0]], y=np.zeros(2), groups=case.groups)
+    np.testing.assert_allclose(predicted(factors, kept.X, kept.y).latent_variance, found, rtol=1e-9)
+    hp = case.hyperparameters
+    assert hp.signal_variance * (1 - 1e-9) <= found <= hp.prior_variance * (1 + 1e-9)
+
+
+@settings(max_examples=150, deadline=None)
+@given(case=small_problems(ill=True), approximation=st.sampled_from([a for a in EVERY if full(a)]))
+def test_farthest_variance_of_any_theta(case: Problem, approximation: Approximation) -> None:
+    """Never below the signal's own: a calibration that divided by less would bend the wrong way."""
+    assume(len(case.indices) > 0)
+    found = farthest_variance(case.factors(approximation))
+    hp = case.hyperparameters
+    rounding = 1e-6 * hp.prior_variance  # the jitter has 1e-8 of it
+    assert hp.signal_variance - rounding <= found <= hp.prior_variance + rounding
+    assert found > 0.0
 
 
 @pytest.mark.parametrize("approximation", EVERY)
@@ -35,6 +81,8 @@ def test_new_rows_are_predicted_as_by_the_dense_posterior(seed: int, approximati
     np.testing.assert_allclose(found.latent_variance, variance, rtol=1e-7, atol=1e-10)
     np.testing.assert_array_equal(found.noise_variance, case.hyperparameters.noise_variance)
     np.testing.assert_array_equal(found.places, np.arange(33))
+    expected = farthest(case.sparse(approximation, factors.jitter))
+    np.testing.assert_allclose(found.farthest, np.full(33, expected), rtol=1e-7)
 
 
 def test_chunks_and_threads_change_only_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +123,8 @@ def test_every_row_is_predicted_once_by_a_fit_without_it(count: int, approximati
     fits = Fits(case, approximation)
     found = left_out_by_folds(case.rows, fits, np.random.default_rng(0), full_prior=full(approximation))
     assert sorted(found.places) == list(range(count))
-    assert len(fits.rests) == FOLDS
+    size = -(-count // FOLDS)
+    assert len(fits.rests) == -(-count // size) <= FOLDS
     assert sorted(np.concatenate(fits.folds())) == list(range(count))
     where = np.argsort(found.places)
     for fold, rest, factors in zip(fits.folds(), fits.rests, fits.made, strict=True):
@@ -84,6 +133,7 @@ def test_every_row_is_predicted_once_by_a_fit_without_it(count: int, approximati
         mean, variance = oracle_predict(oracle, case.X[fold])
         np.testing.assert_allclose(found.error[where][fold], case.y[fold] - mean, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(found.latent_variance[where][fold], variance, rtol=1e-6, atol=1e-10)
+        np.testing.assert_allclose(found.farthest[where][fold], np.full(len(fold), farthest(oracle)), rtol=1e-6)
     np.testing.assert_array_equal(found.noise_variance, case.hyperparameters.noise_variance)
 
 
@@ -101,14 +151,18 @@ def test_folds_part_any_number_of_rows(count: int, seed: int) -> None:
     assert all(len(rest) for rest in fits.rests)
 
 
-@pytest.mark.parametrize(("count", "enough", "folds"), [(100, 30, 2), (200, 30, 1), (100, 100, 5), (100, 99, 5)])
+@pytest.mark.parametrize(
+    ("count", "enough", "folds"),
+    [(100, 30, 2), (200, 30, 1), (100, 100, 5), (100, 99, 5), (200, 40, 1), (200, 41, 2), (200, 39, 1)],
+)
 def test_enough_rows_are_enough(count: int, enough: int, folds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole folds until so many are predicted; a fold is never larger than that."""
     monkeypatch.setattr(core.crossfit, "ENOUGH_ROWS", enough)
+    monkeypatch.setattr(core.crossfit, "FOLDS", 5)
     case = problem(4, n=count)
     fits = Fits(case, Approximation.FITC)
     found = left_out_by_folds(case.rows, fits, np.random.default_rng(0))
-    size = min(count // FOLDS, enough)
+    size = min(count // 5, enough)
     assert len(fits.rests) == folds
     assert [len(fold) for fold in fits.folds()] == [size] * folds
     assert len(found.places) == len(found.error) == len(set(found.places.tolist())) == folds * size
@@ -138,6 +192,8 @@ def test_closed_form_is_n_deletions(approximation: Approximation) -> None:
     np.testing.assert_allclose(found.error, case.y - mean, rtol=1e-7, atol=1e-8)
     np.testing.assert_allclose(found.latent_variance, variance - s2, rtol=1e-6, atol=1e-9)
     np.testing.assert_array_equal(found.noise_variance, s2)
+    expected = farthest(case.sparse(approximation, factors.jitter))
+    np.testing.assert_allclose(found.farthest, np.full(25, expected), rtol=1e-7)
 
 
 def test_rows_of_the_basis_are_left_out_where_enough_others_are() -> None:

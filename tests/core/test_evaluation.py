@@ -8,20 +8,22 @@ import pytest
 
 import core.evaluation
 from core.calibration import Calibration, Intervals, LeftOut
-from core.crossfit import left_out_by_folds
+from core.crossfit import FOLDS, left_out_by_folds
 from core.data import Dataset
-from core.evaluation import way
+from core.evaluation import MANY_ROWS, way
 from core.factors import Factors
 from core.hyperparameters import IntArray
 from core.linalg import JITTERS
 from core.metrics import LEVELS, scores
 from core.model import ModelPredictor
 from core.predictive import Predictive
-from core.spec import Adaptation, Approximation, Calibrate, Noise, Refinement, TrainSpec
+from core.selection.pool import pursue
+from core.spec import Adaptation, Approximation, Calibrate, Gain, Noise, Refinement, TrainSpec
 from core.training import TrainResult, train
 from core.transforms import TargetTransform
 from tests.core.problems import hyperparameters, oracle_params
-from tests.core.runs import QUICK, START, checkpoints_of, same_bits, same_model, table
+from tests.core.runs import QUICK, START, checkpoints_of, same_bits, same_model, same_posterior, table
+from tests.dense.compact import farthest, stretched
 from tests.dense.kernel import Sparse
 from tests.dense.loo import leave_one_out
 
@@ -42,7 +44,11 @@ def coverage(result: TrainResult, inputs: Any, targets: Any, level: float) -> fl
 
 @pytest.mark.parametrize(
     ("rows", "basis_size", "expected"),
-    [(2000, 20, Calibrate.LOO), (1999, 20, Calibrate.CROSS_FIT), (90, 10, Calibrate.CROSS_FIT)],
+    [
+        (20 * MANY_ROWS, 20, Calibrate.LOO),
+        (20 * MANY_ROWS - 1, 20, Calibrate.CROSS_FIT),
+        (9 * MANY_ROWS, 10, Calibrate.CROSS_FIT),
+    ],
 )
 def test_auto_takes_the_cheapest_that_holds(rows: int, basis_size: int, expected: Calibrate) -> None:
     assert way(TrainSpec(), rows, basis_size) is expected
@@ -52,7 +58,7 @@ def test_auto_takes_the_cheapest_that_holds(rows: int, basis_size: int, expected
 
 
 def test_the_report_says_by_what() -> None:
-    """Of 90 rows 9 are held out; leave-one-out takes those of the basis too, where so few others are there."""
+    """All 90 rows, the held-out ones too; leave-one-out takes those of the basis, where so few others are there."""
     dataset = table()
     found = {asked: train(dataset, TrainSpec(**QUICK, calibrate=asked)).report for asked in (None, *Calibrate)}
     assert [report.calibration.by for report in found.values()] == [
@@ -61,10 +67,10 @@ def test_the_report_says_by_what() -> None:
         "leave-one-out",
         "cross-fitting",
     ]
-    assert [report.calibration.rows for report in found.values()] == [0, 81, 81, 81]
+    assert [report.calibration.rows for report in found.values()] == [0, 90, 90, 90]
     nothing = found[None].calibration
     assert (nothing.latent_scale, nothing.noise_scale, nothing.most_level) == (1.0, 1.0, 1.0)
-    assert found[Calibrate.LOO].calibration.most_level == pytest.approx(81 / 82, rel=1e-12)
+    assert found[Calibrate.LOO].calibration.most_level == pytest.approx(90 / 91, rel=1e-12)
     assert "0.99" not in found[Calibrate.LOO].leave_one_out.coverage
     assert "0.95" in found[Calibrate.LOO].leave_one_out.coverage
     many = train(table(n=400), TrainSpec(basis_size=3, adaptation=None, start=START, holdout=0.0)).report.calibration
@@ -73,17 +79,26 @@ def test_the_report_says_by_what() -> None:
 
 @pytest.mark.parametrize("asked", list(Calibrate))
 def test_calibration_changes_error_bars_and_nothing_else(asked: Calibrate) -> None:
-    """The published posterior is the uncalibrated one with the report's scales on its two parts."""
+    """The published posterior is the uncalibrated one, read with the report's scales on its two parts."""
     dataset, new = table(3, n=150), table(50).inputs
     plain = train(dataset, TrainSpec(**QUICK, calibrate=None))
     calibrated = train(dataset, TrainSpec(**QUICK, calibrate=asked))
     np.testing.assert_array_equal(calibrated.selection.indices, plain.selection.indices)
     np.testing.assert_array_equal(calibrated.model.posterior.alpha, plain.model.posterior.alpha)
+    same_posterior(calibrated.model.posterior, plain.model.posterior)
     report = calibrated.report.calibration
     assert report.latent_scale != 1.0
+    assert plain.model.calibration.latent_scale == plain.model.calibration.noise_scale == 1.0
+    X = (dataset.inputs - dataset.inputs.mean(axis=0)) / dataset.inputs.std(axis=0)
+    params = oracle_params(plain.report.hyperparameters, dataset.groups)
+    y = (dataset.targets - dataset.targets.mean()) / dataset.targets.std()
+    dense = Sparse("pep", params, X, y, X[plain.selection.indices], 0.7, JITTERS[0])
+    far = farthest(dense) * dataset.targets.var()
     ours, theirs = (ModelPredictor(result.model).predict(new) for result in (calibrated, plain))
     np.testing.assert_array_equal(ours.target.centre, theirs.target.centre)
-    np.testing.assert_allclose(ours.latent.variance, report.latent_scale * theirs.latent.variance, rtol=1e-9)
+    expected = stretched(theirs.latent.variance, far, report.latent_scale)
+    np.testing.assert_allclose(ours.latent.variance, expected, rtol=1e-7)
+    np.testing.assert_array_equal(ours.support, theirs.support)
     noise, scaled = (forecast.target.variance - forecast.latent.variance for forecast in (theirs, ours))
     np.testing.assert_allclose(scaled, report.noise_scale * noise, rtol=1e-9)
     assert calibrated.report.leave_one_out.rmse == plain.report.leave_one_out.rmse
@@ -93,15 +108,17 @@ def test_calibration_changes_error_bars_and_nothing_else(asked: Calibrate) -> No
 def test_leave_one_out_scores_are_read_through_the_calibration(approximation: Approximation) -> None:
     """By n deletions of the reported model, its two variances scaled, its quantiles those of the table."""
     dataset = table(4)
-    spec = TrainSpec(approximation=approximation, power=0.3, calibrate=Calibrate.LOO, **QUICK)
+    spec = TrainSpec(approximation=approximation, power=0.3, calibrate=Calibrate.LOO, noise=Noise.CONSTANT, **QUICK)
     result = train(dataset, spec)
     calibration, report = result.model.calibration, result.report
     X = (dataset.inputs - dataset.inputs.mean(axis=0)) / dataset.inputs.std(axis=0)
     unit, shift = dataset.targets.std(), dataset.targets.mean()
     params = oracle_params(report.hyperparameters, dataset.groups)
     Z, y = X[result.selection.indices], (dataset.targets - shift) / unit
-    mean, variance = leave_one_out(Sparse(approximation.value, params, X, y, Z, spec.power, JITTERS[0]))
-    scaled = report.calibration.latent_scale * (variance - params.s2) + report.calibration.noise_scale * params.s2
+    dense = Sparse(approximation.value, params, X, y, Z, spec.power, JITTERS[0])
+    mean, variance = leave_one_out(dense)
+    scaled = stretched(variance - params.s2, farthest(dense), report.calibration.latent_scale)
+    scaled += report.calibration.noise_scale * params.s2
     predicted = Predictive(centre=shift + unit * mean, variance=unit**2 * scaled, calibration=calibration)
     expected = scores(dataset.targets, predicted)
     assert report.leave_one_out.nlpd == pytest.approx(expected.nlpd, rel=1e-5)
@@ -111,12 +128,18 @@ def test_leave_one_out_scores_are_read_through_the_calibration(approximation: Ap
         assert report.leave_one_out.coverage[name] == pytest.approx(expected.coverage[name], abs=1.5 / 90)
 
 
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("adaptation", [None, Adaptation(rounds=1, steps=3)])
 def test_folds_choose_their_basis_among_their_own_rows(
-    adaptation: Adaptation | None, monkeypatch: pytest.MonkeyPatch
+    adaptation: Adaptation | None, shared: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither the rows nor the basis of a fold's fit hold any row of the fold; theta moves where it was adapted."""
+    """Neither the rows nor the basis of a fold's fit hold any row of the fold; theta moves where it was adapted.
+
+    shared: folds choose from one pool, as they do where bases are large.
+    """
     moved = []
+    if shared:
+        monkeypatch.setattr(core.evaluation, "SMALL_BASIS", 9)
 
     def watched(rows: Any, fit: Any, random: np.random.Generator, **options: Any) -> LeftOut:
         def watch(number: int, rest: IntArray) -> Factors:
@@ -133,7 +156,42 @@ def test_folds_choose_their_basis_among_their_own_rows(
 
     monkeypatch.setattr(core.evaluation, "left_out_by_folds", watched)
     train(table(), TrainSpec(basis_size=10, adaptation=adaptation, start=START, calibrate=Calibrate.CROSS_FIT))
-    assert moved == [adaptation is not None] * 5
+    assert moved == [adaptation is not None] * len(moved)
+    assert 1 < len(moved) <= FOLDS
+
+
+@pytest.mark.parametrize("gain", [gain for gain in Gain if gain is not Gain.VARIANCE])  # its first row is a draw
+def test_folds_that_share_a_pool_choose_as_if_they_had_their_own(gain: Gain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a fold adds to the pool's sums is taken off again: the same basis, the same predictions to rounding."""
+    monkeypatch.setattr(core.evaluation, "SMALL_BASIS", 9)
+    fits: list[tuple[IntArray, Factors]] = []
+
+    def watched(rows: Any, fit: Any, random: np.random.Generator, **options: Any) -> LeftOut:
+        def watch(number: int, rest: IntArray) -> Factors:
+            fits.append((rest, fit(number, rest)))
+            return fits[-1][1]
+
+        return left_out_by_folds(rows, watch, random, **options)
+
+    monkeypatch.setattr(core.evaluation, "left_out_by_folds", watched)
+    dataset = table(6, n=150)
+    spec = TrainSpec(
+        basis_size=12,
+        gain=gain,
+        adaptation=None,
+        start=START,
+        calibrate=Calibrate.CROSS_FIT,
+        holdout=0.0,
+        pool_size=200,
+    )
+    result = train(dataset, spec)
+    X = (dataset.inputs - dataset.inputs.mean(axis=0)) / dataset.inputs.std(axis=0)
+    assert result.report.calibration.rows == 150
+    for rest, factors in fits:
+        np.testing.assert_allclose(factors.rows.X, X[rest], rtol=1e-9, atol=1e-12)
+        alone = pursue(factors.rows, np.arange(len(rest)), START, 12, gain)
+        same = {row.tobytes() for row in factors.Z}
+        assert {row.tobytes() for row in factors.rows.X[alone.indices]} == same
 
 
 # The same again
@@ -223,11 +281,11 @@ def test_too_few_held_out_rows_for_a_moved_basis_are_said() -> None:
 
 
 def test_few_rows_and_many_columns_get_wider_bars() -> None:
-    """150 rows, 30 columns of which two matter, noise of half the variance: ten draws, 95% intervals on 2,000 fresh
+    """150 rows, 30 columns of which two matter, noise of half the variance: six draws, 95% intervals on 2,000 fresh
     rows each. Theta has fitted the noise, which plain error bars and leave-one-out do not see. Tolerance of the mean:
-    4.5 points, of which 1.3 are its standard error: a fold's theta starts from one that has seen the fold."""
+    4.5 points, of which 1.7 are its standard error: a fold's theta starts from one that has seen the fold."""
     found: dict[Calibrate | None, list[float]] = {None: [], Calibrate.LOO: [], Calibrate.AUTO: []}
-    for seed in range(10):
+    for seed in range(6):
         rng = np.random.default_rng(seed)
         inputs = rng.normal(size=(2150, 30))
         targets = np.sin(inputs[:, 0]) + 0.5 * inputs[:, 1] + rng.normal(size=2150)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import NotPositiveDefiniteError
-from core.parallel import each, in_runs
+from core.parallel import PAYING, across, each, in_runs
 
 
 @given(items=st.lists(st.integers(), min_size=1, max_size=50), workers=st.integers(1, 60))
@@ -17,6 +17,43 @@ def test_runs_are_even_and_lose_nothing(items: list[int], workers: int) -> None:
     assert len(runs) == min(workers, len(items))
     lengths = [len(run) for run in runs]
     assert max(lengths) - min(lengths) <= 1
+
+
+@given(count=st.integers(1, 200), paid=st.integers(0, 12), workers=st.integers(1, 9))
+def test_slices_are_even_and_cover_the_range_in_order(count: int, paid: int, workers: int) -> None:
+    """As many as there are threads, items, and whole helpings of work that pay for one: at least one."""
+    slices = across(lambda run: run, count, paid * PAYING + PAYING // 2, workers)
+    assert [item for run in slices for item in range(count)[run]] == list(range(count))
+    assert len(slices) == max(1, min(workers, count, paid))
+    lengths = [run.stop - run.start for run in slices]
+    assert max(lengths) - min(lengths) <= 1
+    assert min(lengths) >= 1
+
+
+@pytest.mark.parametrize(("cost", "threads"), [(0, 1), (PAYING - 1, 1), (2 * PAYING - 1, 1), (2 * PAYING, 2)])
+def test_threads_begin_where_each_has_enough_to_read(cost: int, threads: int) -> None:
+    met = threading.Barrier(threads)
+
+    def work(run: slice) -> tuple[int, int]:
+        met.wait(timeout=10)  # all at once, or never
+        return run.stop - run.start, threading.get_ident()
+
+    found = across(work, 100, cost, 2)
+    assert [length for length, _ in found] == [100 // threads] * threads
+    assert (threading.get_ident() in {who for _, who in found}) == (threads == 1)
+
+
+def test_no_items_are_one_empty_slice() -> None:
+    assert across(lambda run: (run.start, run.stop), 0, 10 * PAYING, 4) == [(0, 0)]
+
+
+def test_an_error_in_a_slice_is_the_callers() -> None:
+    def work(run: slice) -> None:
+        if run.start:
+            raise NotPositiveDefiniteError("B", 3, 0.0)
+
+    with pytest.raises(NotPositiveDefiniteError):
+        across(work, 10, 4 * PAYING, 4)
 
 
 def test_results_are_in_order_whichever_ends_first() -> None:

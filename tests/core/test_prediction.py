@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.calibration import Calibration
 from core.data import Dataset, standardization
 from core.errors import InvalidDataError
 from core.factors import Rows, factorise, scheme
 from core.hyperparameters import FloatArray, Hyperparameters
+from core.model import Model, ModelPredictor
 from core.posterior import SparsePosterior, posterior
 from core.prediction import BLOCK_ROWS, Predictor, predict
 from core.spec import Approximation
@@ -142,39 +144,39 @@ def test_support_is_the_share_of_what_is_left_far_away(approximation: Approximat
     served, oracle = fitted(dataset, HP, BASIS, approximation)
     shift, scale = dataset.inputs.mean(axis=0), dataset.inputs.std(axis=0)
     _, variance = oracle_predict(oracle, np.vstack([(new - shift) / scale, np.full((1, 4), 1e6)]))
-    predictor = Predictor(served)
-    support = predictor.support(predictor.predict(new).latent_variance)
+    found = Predictor(served).predict(new)
+    assert found.farthest == Predictor(served).farthest
+    assert found.farthest == pytest.approx(variance[-1] * dataset.targets.std() ** 2, rel=1e-9)
+    support = ModelPredictor(Model(posterior=served)).predict(new).support
     np.testing.assert_allclose(support, np.minimum(variance[:-1] / variance[-1], 1.0), rtol=1e-7)
     assert 0.01 < support.min() < support.max() <= 1.0
-    far = predictor.predict(shift + 1e6 * scale * [[1.0, 1.0, 1.0, 1.0], [-1.0, 1.0, 1.0, 1.0]])
-    np.testing.assert_allclose(predictor.support(far.latent_variance), 1.0, rtol=1e-12)
-    scaled = Predictor(served.scaled(3.0, 0.2))
-    again = scaled.support(scaled.predict(new).latent_variance)
-    np.testing.assert_allclose(again, support, rtol=1e-9)
+    far = shift + 1e6 * scale * [[1.0, 1.0, 1.0, 1.0], [-1.0, 1.0, 1.0, 1.0]]
+    np.testing.assert_allclose(ModelPredictor(Model(posterior=served)).predict(far).support, 1.0, rtol=1e-12)
+    scaled = Model(posterior=served, calibration=Calibration(latent_scale=3.0, noise_scale=0.2))
+    np.testing.assert_array_equal(ModelPredictor(scaled).predict(new).support, support)
 
 
 @pytest.mark.parametrize("approximation", [a for a in EVERY if a is not Approximation.SOR])
 def test_support_is_nought_at_the_data_where_there_is_no_noise(approximation: Approximation) -> None:
     hp = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.3, noise_variance=1e-9)
     dataset = table(0)
-    predictor = Predictor(fitted(dataset, hp, list(range(40)), approximation)[0])
-    support = predictor.support(predictor.predict(dataset.inputs).latent_variance)
+    served, _ = fitted(dataset, hp, list(range(40)), approximation)
+    support = ModelPredictor(Model(posterior=served)).predict(dataset.inputs).support
     assert (support >= 0.0).all()
     assert (support < 1e-5).all()
 
 
 def test_sor_has_no_support() -> None:
     """Its prior has no variance outside the span of its basis: near and far are told apart by nothing."""
-    predictor = Predictor(model(Approximation.SOR))
-    support = predictor.support(predictor.predict(table(9).inputs).latent_variance)
-    assert support.shape == (40,)
-    assert np.isnan(support).all()
+    assert Predictor(model(Approximation.SOR)).farthest == np.inf
+    support = ModelPredictor(Model(posterior=model(Approximation.SOR))).predict(table(9).inputs).support
+    np.testing.assert_array_equal(support, np.zeros(40))
 
 
 # A row's answer and its batch
 
 
-def _bits(served: SparsePosterior, inputs: FloatArray) -> FloatArray:
+def bits(served: SparsePosterior, inputs: FloatArray) -> FloatArray:
     ours = predict(served, inputs)
     np.testing.assert_array_equal(Predictor(served).mean(inputs), ours.mean)
     return np.column_stack([ours.mean, ours.latent_variance, ours.target_variance])
@@ -187,15 +189,15 @@ def test_a_row_is_the_same_to_the_last_bit_whatever_its_batch(size: int, approxi
     indices = np.random.default_rng(0).permutation(300)[:size].tolist()
     served, _ = fitted(dataset, HP, indices, approximation)
     new = table(5, n=BLOCK_ROWS + 301).inputs
-    whole = _bits(served, new)
+    whole = bits(served, new)
     rng = np.random.default_rng(1)
     for row in (0, 1, 7, 8, 300, BLOCK_ROWS - 1, BLOCK_ROWS, len(new) - 1):
-        np.testing.assert_array_equal(_bits(served, new[row : row + 1]), whole[row : row + 1])
+        np.testing.assert_array_equal(bits(served, new[row : row + 1]), whole[row : row + 1])
     for batch in (2, 3, 5, 8, 9, 17, 64, 511, 513):
         rows = rng.permutation(len(new))[:batch]
-        np.testing.assert_array_equal(_bits(served, new[rows]), whole[rows])
-    np.testing.assert_array_equal(_bits(served, new[::-1]), whole[::-1])
-    np.testing.assert_array_equal(_bits(served, np.asfortranarray(new)), whole)
+        np.testing.assert_array_equal(bits(served, new[rows]), whole[rows])
+    np.testing.assert_array_equal(bits(served, new[::-1]), whole[::-1])
+    np.testing.assert_array_equal(bits(served, np.asfortranarray(new)), whole)
 
 
 BATCHES = """
@@ -211,9 +213,9 @@ squares = SparsePosterior(
     basis=rng.normal(size=(d, p)), lengthscales=np.full(p, 2.0), groups=np.arange(p, dtype=float),
     alpha=rng.normal(size=d), R=np.triu(rng.normal(size=(d, d))), input_shift=np.zeros(p),
     input_scale=np.ones(p), target_shift=0.0, target_scale=1.0, signal_variance=1.0, bias_variance=0.1,
-    noise_variance=0.1, variance_base=0.0, variance_sign=1.0)
+    noise_variance=0.1, variance_base=0.0, variance_sign=1.0, farthest=0.0)
 share = 1.0 / predict(squares, new).latent_variance.max()  # from here on the variance is 1.1 - |R k|^2, down to 0.1
-served = replace(squares, R=squares.R * np.sqrt(share), variance_base=1.1, variance_sign=-1.0)
+served = replace(squares, R=squares.R * np.sqrt(share), variance_base=1.1, variance_sign=-1.0, farthest=1.1)
 whole = predict(served, new)
 differences = {}
 for size in (1, 2, 8, 9, 31, 100, 257, 512):
@@ -351,47 +353,3 @@ def test_a_huge_offset_changes_only_the_offset(approximation: Approximation) -> 
     ours = predict(fitted(moved, hp, BASIS, approximation)[0], 1e6 + 1e-3 * new)
     np.testing.assert_allclose((ours.mean - 1e6) / 1e-3, expected.mean, atol=3e-6)
     np.testing.assert_allclose(ours.latent_variance / 1e-6, expected.latent_variance, rtol=1e-5)
-
-
-# Storage
-
-
-@pytest.mark.parametrize("approximation", EVERY)
-def test_restored_posterior_predicts_bit_for_bit(approximation: Approximation) -> None:
-    served = model(approximation)
-    arrays = {name: np.frombuffer(a.tobytes()).reshape(a.shape) for name, a in served.arrays().items()}
-    scalars = json.loads(json.dumps(served.scalars()))
-    restored = SparsePosterior.restore(arrays, scalars)
-    new = table(5).inputs
-    np.testing.assert_array_equal(_bits(restored, new), _bits(served, new))
-    np.testing.assert_array_equal(restored.hyperparameters.lengthscales, HP.lengthscales)
-
-
-def test_restore_refuses_what_does_not_fit() -> None:
-    served = model(Approximation.FITC)
-    arrays, scalars = served.arrays(), served.scalars()
-    for name in arrays:
-        rest = {key: value for key, value in arrays.items() if key != name}
-        if name == "R":  # what is left is a mean alone
-            assert SparsePosterior.restore(rest, scalars).mean_only
-            continue
-        with pytest.raises(InvalidDataError):
-            SparsePosterior.restore(rest, scalars)
-        with pytest.raises(InvalidDataError, match=name if name != "basis" else None):
-            SparsePosterior.restore({**arrays, name: np.zeros((3, 3, 3))}, scalars)
-    for wrong in (np.zeros((3, 3, 3)), np.zeros((3, 3)), np.zeros(27), np.zeros(6)):
-        with pytest.raises(InvalidDataError, match=r"R: expected|a packed triangle"):
-            SparsePosterior.restore({**arrays, "R": wrong}, scalars)
-    for name in scalars:
-        with pytest.raises(InvalidDataError):
-            SparsePosterior.restore(arrays, {key: value for key, value in scalars.items() if key != name})
-    with pytest.raises(InvalidDataError):
-        SparsePosterior.restore(arrays, {**scalars, "more": 1.0})
-
-
-def test_the_posterior_holds_no_training_row_but_the_basis() -> None:
-    """Its size depends on d and p only."""
-    small = fitted(table(0), HP, BASIS, Approximation.FITC)[0]
-    large = fitted(table(0, n=400), HP, BASIS, Approximation.FITC)[0]
-    assert {k: v.shape for k, v in small.arrays().items()} == {k: v.shape for k, v in large.arrays().items()}
-    np.testing.assert_array_equal(small.basis, table(0).inputs[BASIS])

@@ -70,7 +70,7 @@ CASES += [(Method.DMAX, 9, 1), (Method.DMAX, 9, 20), (Method.SB, 10, 1)]
 @pytest.mark.parametrize(("method", "cache_size", "fresh"), CASES)
 def test_cache_takes_the_best_and_replaces_it_and_the_worst(method: Method, cache_size: int, fresh: int) -> None:
     """kappa has a cache of kappa candidates, dmax one of its own size, the others kappa and what is kept."""
-    case = problem(7, n=50)
+    case = problem(7, n=36)
     ours = chosen(case, method, 7, seed=5, **cached(method, cache_size, fresh))
     assert ours.indices.tolist() == replayed(case, method, 7, cache_size, fresh, seed=5)
 
@@ -78,9 +78,9 @@ def test_cache_takes_the_best_and_replaces_it_and_the_worst(method: Method, cach
 @pytest.mark.parametrize(("method", "cache_size", "fresh"), CASES)
 def test_rows_come_again_when_each_has_had_its_turn(method: Method, cache_size: int, fresh: int) -> None:
     """Few rows: the second round over them begins after a few steps, and ends with fewer than one would replace."""
-    case = problem(8, n=24)
-    ours = chosen(case, method, 20, seed=6, **cached(method, cache_size, fresh))
-    assert ours.indices.tolist() == replayed(case, method, 20, cache_size, fresh, seed=6)
+    case = problem(8, n=17)
+    ours = chosen(case, method, 14, seed=6, **cached(method, cache_size, fresh))
+    assert ours.indices.tolist() == replayed(case, method, 14, cache_size, fresh, seed=6)
 
 
 @pytest.mark.parametrize("method", [Method.KAPPA, Method.DMAX, Method.SB])

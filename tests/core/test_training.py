@@ -16,9 +16,10 @@ from core.errors import InvalidSpecError
 from core.hyperparameters import FloatArray
 from core.linalg import JITTERS
 from core.metrics import LEVELS
+from core.model import ModelPredictor
 from core.posterior import SparsePosterior
 from core.prediction import Predictor, predict
-from core.spec import Adaptation, Approximation, Artefact, Method, Noise, TrainSpec
+from core.spec import Adaptation, Approximation, Artefact, Calibrate, Method, Noise, TrainSpec
 from core.training import TrainResult, train
 from tests.core.problems import hyperparameters, oracle_params
 from tests.core.runs import QUICK, START, same_bits, table
@@ -72,13 +73,15 @@ def test_published_model_is_the_one_the_report_describes(method: Method, approxi
 
 @pytest.mark.parametrize("approximation", list(Approximation))
 def test_a_compact_model_keeps_the_error_bars(approximation: Approximation) -> None:
+    """As they are served: calibrated, and with noise that varies where that was learnt."""
     dataset = table(4)
     spec = TrainSpec(approximation=approximation, artefact=Artefact.COMPACT, tolerance=0.02, **QUICK)
     result = train(dataset, spec)
     assert isinstance(result.stored, CompactPosterior)
-    ours, full = predict(served(result.stored), dataset.inputs), predict(result.model.posterior, dataset.inputs)
-    np.testing.assert_array_equal(ours.mean, full.mean)
-    largest = np.abs(np.sqrt(ours.target_variance / full.target_variance) - 1.0).max()
+    compact = ModelPredictor(replace(result.model, posterior=served(result.stored))).predict(dataset.inputs).target
+    full = ModelPredictor(result.model).predict(dataset.inputs).target
+    np.testing.assert_array_equal(compact.centre, full.centre)
+    largest = np.abs(np.sqrt(compact.variance / full.variance) - 1.0).max()
     told = result.report.artefact
     assert told.largest_std_error == pytest.approx(largest, rel=1e-5, abs=1e-9)
     assert told.largest_std_error is not None
@@ -181,7 +184,9 @@ def test_adaptation_lowers_its_objective(approximation: Approximation) -> None:
     """Against its own start, on the same number of rows."""
     dataset = table(9, n=150)
     bad = hyperparameters([9.0, 9.0, 9.0], signal_variance=0.5, bias_variance=0.1, noise_variance=0.8)
-    spec = TrainSpec(approximation=approximation, basis_size=20, start=bad, adaptation=Adaptation(rounds=3, steps=15))
+    spec = TrainSpec(
+        approximation=approximation, basis_size=20, start=bad, adaptation=Adaptation(rounds=3, steps=15), calibrate=None
+    )
     adapted = train(dataset, spec).report
     kept = train(dataset, replace(spec, adaptation=None)).report
     assert adapted.objectives[-1] < adapted.objectives[0] + 1.0
@@ -222,12 +227,12 @@ def test_order_of_rows_does_not_matter_where_nothing_is_drawn() -> None:
 
 def test_chunks_and_threads_change_only_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = table(12, n=300)
-    spec = TrainSpec(basis_size=15, pool_size=90, adaptation=None, start=START)
+    spec = TrainSpec(basis_size=15, pool_size=90, adaptation=None, start=START, calibrate=Calibrate.LOO)
     new = table(50).inputs
     whole = predict(train(dataset, spec).model.posterior, new)
     monkeypatch.setattr(core.factors, "BLOCK_NUMBERS", 1)
     monkeypatch.setattr(core.factors, "KEPT_BYTES", 0)
-    for workers in (1, 2, 5):
+    for workers in (1, 3):
         ours = train(dataset, spec, workers=workers)
         np.testing.assert_allclose(predict(ours.model.posterior, new).mean, whole.mean, rtol=1e-10)
         same_bits(train(dataset, spec, workers=workers), ours)
@@ -252,7 +257,7 @@ def test_memory_is_bounded_by_blocks(approximation: Approximation, monkeypatch: 
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     vector = 8 * len(dataset.targets)
-    assert peak < 40 * vector  # 13 MB: a few copies of the table; (d, n) alone would be 60, (P, n) 300
+    assert peak < 50 * vector  # 16 MB: copies of the table, left-out rows; (d, n) alone would be 60, (P, n) 300
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])
@@ -280,7 +285,7 @@ def test_categories_share_a_lengthscale_and_matter() -> None:
         groups=np.array([0, 1, 1, 1]),
         indicator=np.array([False, True, True, True]),
     )
-    result = train(dataset, TrainSpec(basis_size=40))
+    result = train(dataset, TrainSpec(basis_size=40, calibrate=None))
     assert result.report.holdout is not None
     assert result.report.holdout.nmse is not None
     assert result.report.holdout.nmse < 0.01
@@ -291,7 +296,7 @@ def test_categories_share_a_lengthscale_and_matter() -> None:
 def test_model_that_explains_nothing_says_so() -> None:
     rng = np.random.default_rng(0)
     noise = Dataset(inputs=rng.normal(size=(300, 3)), targets=rng.normal(size=300))
-    spec = TrainSpec(basis_size=15)
+    spec = TrainSpec(basis_size=15, calibrate=None)
     assert any("explains almost nothing" in text for text in train(noise, spec).report.warnings)
     assert not any("explains almost nothing" in text for text in train(table(n=300), spec).report.warnings)
 

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.data import Dataset
+from core.model import ModelPredictor
 from core.posterior import SparsePosterior
 from core.prediction import predict
-from core.spec import Adaptation, Approximation, Method, TrainSpec
+from core.spec import Adaptation, Approximation, Calibrate, Method, TrainSpec
 from core.training import TrainResult, train
 from tests.core.problems import problem
 from tests.core.runs import QUICK, START, table
@@ -24,6 +25,9 @@ def quiet_and_finite(dataset: Dataset, result: TrainResult) -> None:
     assert (ours.latent_variance >= 0).all()
     assert (ours.target_variance > 0).all()
     assert (np.abs(ours.mean - dataset.targets.mean()) <= 2 * spread).all()
+    target = ModelPredictor(result.model).predict(dataset.inputs).target
+    assert np.isfinite(target.variance).all()
+    assert (target.variance > 0.0).all()
     report = result.report.to_json()
     json.dumps(report, allow_nan=False)
     assert not any("encountered" in text for text in report["warnings"]), report["warnings"]
@@ -91,21 +95,31 @@ KINDS = [
 @pytest.mark.parametrize("approximation", list(Approximation))
 def test_awkward_tables_train_and_predict(kind: str, approximation: Approximation) -> None:
     dataset = awkward(kind, 0)
-    spec = TrainSpec(approximation=approximation, basis_size=20, adaptation=Adaptation(rounds=2, steps=10))
+    calibrate = Calibrate.CROSS_FIT if approximation is Approximation.PEP else Calibrate.LOO
+    spec = TrainSpec(
+        approximation=approximation, basis_size=20, adaptation=Adaptation(rounds=2, steps=10), calibrate=calibrate
+    )
     quiet_and_finite(dataset, train(dataset, spec))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(
     kind=st.sampled_from(KINDS),
     approximation=st.sampled_from(list(Approximation)),
     method=st.sampled_from(list(Method)),
+    calibrate=st.sampled_from([None, *Calibrate]),
     seed=st.integers(0, 10_000),
     standardize=st.booleans(),
     size=st.integers(1, 70),
 )
 def test_any_method_on_any_awkward_table(
-    kind: str, approximation: Approximation, method: Method, seed: int, standardize: bool, size: int
+    kind: str,
+    approximation: Approximation,
+    method: Method,
+    calibrate: Calibrate | None,
+    seed: int,
+    standardize: bool,
+    size: int,
 ) -> None:
     dataset = awkward(kind, seed)
     spec = TrainSpec(
@@ -114,6 +128,7 @@ def test_any_method_on_any_awkward_table(
         basis_size=size,
         standardize=standardize or kind in {"offset", "constant columns", "one outlier"},
         adaptation=Adaptation(rounds=1, steps=5),
+        calibrate=calibrate,
         seed=seed,
     )
     quiet_and_finite(dataset, train(dataset, spec))
@@ -125,7 +140,7 @@ def test_noise_free_function_is_learned_to_three_digits(approximation: Approxima
     X = rng.uniform(-2, 2, size=(300, 2))
     y = np.sin(2 * X[:, 0]) * np.cos(X[:, 1])
     dataset = Dataset(inputs=X[:200], targets=y[:200])
-    result = train(dataset, TrainSpec(approximation=approximation, basis_size=60))
+    result = train(dataset, TrainSpec(approximation=approximation, basis_size=60, calibrate=None))
     ours = predict(result.model.posterior, X[200:])
     assert np.mean((ours.mean - y[200:]) ** 2) / y.var() < 1e-3
 

@@ -8,9 +8,9 @@ import pytest
 from core.data import Dataset
 from core.hyperparameters import Hyperparameters
 from core.metrics import LEVELS, scores
-from core.model import ModelPredictor
+from core.model import ModelPredictor, log_noise
 from core.prediction import predict
-from core.spec import Adaptation, TrainSpec
+from core.spec import Adaptation, Approximation, Calibrate, TrainSpec
 from core.training import train
 from tests.core.runs import START, table
 
@@ -21,18 +21,13 @@ def fast_sine(seed: int, rows: int = 1500) -> Dataset:
     return Dataset(inputs=x[:, None], targets=np.sin(5.0 * x) + 0.1 * random.normal(size=rows))
 
 
-@pytest.mark.parametrize("seed", [0, 2, 6])
+@pytest.mark.parametrize("seed", [0, 6])
 def test_easy_data_are_learned_whatever_the_draw(seed: int) -> None:
-    """A fast sine: rounds once led to ever smoother kernels and smaller bases, and published worse than the mean."""
-    report = train(fast_sine(seed), TrainSpec(calibrate=None)).report
-    assert report.leave_one_out.nmse is not None
-    assert report.leave_one_out.nmse < 0.025
-    assert 0.93 < report.leave_one_out.coverage["0.95"] < 0.97
+    """A fast sine: rounds once led to ever smoother kernels and smaller bases, and published worse than the mean.
 
-
-@pytest.mark.parametrize("seed", [0, 2, 6])
-def test_easy_data_have_error_bars_as_wide_as_their_errors(seed: int) -> None:
-    """By default, on 20,000 fresh rows; and the calibration does not lose what the density had."""
+    By default error bars are as wide as their errors on 20,000 fresh rows; and the calibration does not lose what the
+    density had.
+    """
     dataset = fast_sine(seed)
     fresh = fast_sine(seed + 100, rows=20_000)
     result = train(dataset, TrainSpec())
@@ -42,7 +37,11 @@ def test_easy_data_have_error_bars_as_wide_as_their_errors(seed: int) -> None:
         assert found.coverage[str(level)] == pytest.approx(
             level, abs=max(0.02, 3 * (level * (1 - level) / 1500) ** 0.5)
         )
-    plain = ModelPredictor(train(dataset, TrainSpec(calibrate=None)).model).predict(fresh.inputs).target
+    uncalibrated = train(dataset, TrainSpec(calibrate=None))
+    assert uncalibrated.report.leave_one_out.nmse is not None
+    assert uncalibrated.report.leave_one_out.nmse < 0.025
+    assert 0.93 < uncalibrated.report.leave_one_out.coverage["0.95"] < 0.97
+    plain = ModelPredictor(uncalibrated.model).predict(fresh.inputs).target
     assert found.nlpd < scores(fresh.targets, plain).nlpd + 0.01
 
 
@@ -57,6 +56,53 @@ def test_noise_free_data_have_honest_error_bars(seed: int) -> None:
     errors = found.mean - np.sin(2.0 * new[:, 0]) * new[:, 1]
     assert np.sqrt(np.mean(np.square(errors))) < 0.1
     assert np.mean(np.abs(errors) < 1.96 * np.sqrt(found.target_variance)) > 0.93
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_shorter_lengthscales_of_the_second_round_find_the_finer_structure(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wave on a slow one, begun from lengthscales for the slow one: every descent then takes the wave for noise."""
+    random = np.random.default_rng(seed)
+    x = random.uniform(-2.0, 2.0, 400)
+    dataset = Dataset(inputs=x[:, None], targets=np.sin(x) + 0.5 * np.sin(9.0 * x) + 0.1 * random.normal(size=400))
+    start = Hyperparameters(lengthscales=np.array([1.0]), signal_variance=1.0, bias_variance=0.1, noise_variance=0.3)
+    spec = TrainSpec(basis_size=40, start=start, adaptation=Adaptation(rounds=3), calibrate=None, seed=seed)
+    with_it = train(dataset, spec).report
+    monkeypatch.setattr("core.search.SHORTER", 1.0)
+    without = train(dataset, spec).report
+    assert with_it.objectives[0] == without.objectives[0]  # the first round is the same
+    assert with_it.objectives[1] < without.objectives[1] - 100.0
+    assert with_it.leave_one_out.nmse is not None
+    assert without.leave_one_out.nmse is not None
+    assert with_it.leave_one_out.nmse < 0.03
+    assert without.leave_one_out.nmse > 0.1
+
+
+@pytest.mark.parametrize("approximation", [a for a in Approximation if a is not Approximation.SOR])
+def test_far_from_all_data_error_bars_are_the_priors(approximation: Approximation) -> None:
+    """A prior far too rough and too large for these data: the calibration takes half of the latent variance off, which
+    it must not where nothing is known."""
+    random = np.random.default_rng(0)
+    inputs = random.normal(size=(400, 2))
+    targets = np.sin(inputs[:, 0]) * inputs[:, 1] + 0.2 * random.normal(size=400)
+    rough = Hyperparameters(lengthscales=np.full(2, 0.6), signal_variance=9.0, bias_variance=0.1, noise_variance=0.08)
+    spec = TrainSpec(approximation=approximation, basis_size=150, start=rough, adaptation=None, calibrate=Calibrate.LOO)
+    result = train(Dataset(inputs=inputs, targets=targets), spec)
+    report, unit = result.report, result.model.posterior.target_scale
+    assert report.calibration.latent_scale < 0.6
+    far = np.array([[1e4, 0.0], [-1e7, 1e7], [0.0, 1e200]])
+    found = ModelPredictor(result.model).predict(far)
+    theta = report.hyperparameters
+    g = np.zeros(3) if result.model.noise is None else log_noise(result.model.noise, far)
+    noise = report.calibration.noise_scale * theta.noise_variance * np.exp(g)
+    assert (np.sqrt(found.target.variance) >= unit * np.sqrt(theta.signal_variance + noise) * (1 - 1e-9)).all()
+    assert (found.latent.variance <= unit**2 * theta.prior_variance * (1 + 1e-9)).all()
+    np.testing.assert_allclose(found.support, 1.0, rtol=1e-9)
+    near = ModelPredictor(result.model).predict(inputs)
+    assert np.median(near.support) < 0.1
+    assert ((near.support >= 0.0) & (near.support <= 1.0)).all()
+    assert np.median(near.latent.variance) < 0.1 * found.latent.variance.min()
 
 
 def test_rounds_never_make_the_objective_worse() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 import core.linalg
 from core.progress import Checkpoint, Phase, Progress
-from core.spec import Adaptation, Approximation, Method, TrainSpec
+from core.spec import Adaptation, Approximation, Calibrate, Method, TrainSpec
 from core.training import train
 from tests.core.problems import hyperparameters, to_log
 from tests.core.runs import QUICK, checkpoints_of, same_bits, table
@@ -17,11 +17,24 @@ class CutError(Exception):
     """Stands for the process that dies."""
 
 
-@pytest.mark.parametrize("method", list(Method))
-@pytest.mark.parametrize("approximation", [Approximation.DTC, Approximation.FITC, Approximation.PEP])
+@pytest.mark.parametrize(
+    ("method", "approximation"),
+    [
+        *((method, Approximation.PEP) for method in Method),
+        *(
+            (method, other)
+            for method in (Method.BATCH, Method.DMAX)
+            for other in (Approximation.DTC, Approximation.FITC)
+        ),
+    ],
+)
 def test_resumed_run_ends_with_the_same_bits(method: Method, approximation: Approximation) -> None:
-    """From every checkpoint, after a JSON round trip, in a run whose listener hears nothing of the first."""
+    """From every checkpoint, after a JSON round trip, in a run whose listener hears nothing of the first.
+
+    Folds begin after the last checkpoint: one method with them, and test_evaluation, are enough.
+    """
     spec = TrainSpec(
+        calibrate=Calibrate.AUTO if method is Method.BATCH else None,
         method=method,
         approximation=approximation,
         basis_size=10,

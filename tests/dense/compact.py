@@ -7,7 +7,7 @@ With W the unit eigenvectors of Lambda^-1/2 Q Lambda^-1/2 (n, n) and lam their e
 import numpy as np
 
 from tests.dense.kernel import FloatArray, Sparse, kernel
-from tests.dense.posterior import likelihood_diagonal, projected
+from tests.dense.posterior import likelihood_diagonal, predict, projected
 
 
 def latent_variance(model: Sparse, directions: FloatArray, rest: float, Xs: FloatArray) -> FloatArray:
@@ -24,22 +24,50 @@ def latent_variance(model: Sparse, directions: FloatArray, rest: float, Xs: Floa
     return np.asarray(base + np.diag(Ksu @ root.T @ inner @ root @ Ksu.T))
 
 
-def smallest_rank(model: Sparse, tolerance: float, *, latent_scale: float = 1.0, noise_scale: float = 1.0) -> int:
-    """The fewest directions with which some c keeps the standard deviation of every training row."""
-    noise = likelihood_diagonal(model)
-    half = 1.0 / np.sqrt(noise)
+def farthest(model: Sparse) -> float:
+    """The latent variance where of the kernel only the bias is left; infinite for SoR."""
+    if model.approximation == "sor":
+        return float("inf")
+    return float(predict(model, np.full((1, model.Z.shape[1]), 1e9))[1][0])
+
+
+def stretched(latent: FloatArray, farthest: float, scale: float) -> FloatArray:
+    """The odds of latent / farthest times the scale; what is past the farthest stays."""
+    if np.isinf(farthest):
+        return scale * latent
+    odds = scale * latent / np.maximum(farthest - latent, 1e-300)
+    return np.asarray(np.where(latent >= farthest, latent, farthest * odds / (1.0 + odds)))
+
+
+def smallest_rank(
+    model: Sparse, tolerance: float, *, latent_scale: float = 1.0, noise: FloatArray | None = None
+) -> int:
+    """The fewest directions with which some c keeps the standard deviation of every training row.
+
+    noise: variance of each row as it is observed (n,), the constant one by default. c is found by halving: where it is
+    too small some row falls too far, where it is too large some row rises too far.
+    """
+    noise = np.full(len(model.X), model.params.s2) if noise is None else noise
+    diagonal = likelihood_diagonal(model)
+    half = 1.0 / np.sqrt(diagonal)
     lam, W = np.linalg.eigh(half[:, None] * projected(model, model.X, model.X) * half)
     lam, W = np.maximum(lam[::-1], 0.0)[: len(model.Z)], W[:, ::-1][:, : len(model.Z)]
     order = np.argsort(lam)
-    lam, squares = lam[order], noise[:, None] * (lam * np.square(W))[:, order]
+    lam, squares = lam[order], diagonal[:, None] * (lam * np.square(W))[:, order]
     shares = 1.0 / (1.0 + lam)
     outside = 0.0 if model.approximation == "sor" else model.params.v0 + model.params.vb - squares.sum(axis=1)
-    observed = latent_scale * (outside + squares @ shares) + noise_scale * model.params.s2
+    latent, far = outside + squares @ shares, farthest(model)
+    observed = stretched(latent, far, latent_scale) + noise
+
+    def change(rank: int, rest: float) -> FloatArray:
+        served = latent - squares[:, rank:] @ (shares[rank:] - rest)
+        return np.asarray(np.sqrt((stretched(np.maximum(served, 0.0), far, latent_scale) + noise) / observed) - 1.0)
+
     for rank in range(len(lam)):
-        lost = latent_scale * squares[:, rank:] @ shares[rank:]
-        room = latent_scale * squares[:, rank:].sum(axis=1)
-        least = np.max((lost - observed * (1 - (1 - tolerance) ** 2)) / room)
-        most = np.min((lost + observed * ((1 + tolerance) ** 2 - 1)) / room)
-        if max(least, 0.0) <= min(most, shares[rank]):
+        low, high = 0.0, float(shares[rank])
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if change(rank, middle).min() < -tolerance else (low, middle)
+        if change(rank, high).min() >= -tolerance and change(rank, low).max() <= tolerance:
             return rank
     return len(lam)

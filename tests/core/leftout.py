@@ -1,0 +1,55 @@
+"""Left-out rows at random, and what a calibration's scales make of their variances, one row after the other."""
+
+import numpy as np
+
+from core.calibration import LeftOut
+from core.hyperparameters import FloatArray
+
+
+def rows(
+    error: FloatArray,
+    latent: FloatArray | float = 0.0,
+    noise: FloatArray | float = 1.0,
+    farthest: FloatArray | float = np.inf,
+) -> LeftOut:
+    """Left-out rows with these errors and variances."""
+    count = len(error)
+    return LeftOut(
+        places=np.arange(count),
+        error=error,
+        latent_variance=np.broadcast_to(latent, count),
+        noise_variance=np.broadcast_to(noise, count),
+        farthest=np.broadcast_to(farthest, count),
+    )
+
+
+def stretched(latent: float, farthest: float, a: float) -> float:
+    """By the odds of what is left: a times those of the latent variance, as a share of the farthest."""
+    if np.isinf(farthest):
+        return a * latent
+    if latent >= farthest:
+        return latent
+    odds = a * latent / (farthest - latent)
+    return farthest * odds / (1.0 + odds)
+
+
+def variance_of(left_out: LeftOut, a: float, b: float) -> FloatArray:
+    """Of each row, one after the other."""
+    parts = zip(left_out.latent_variance, left_out.noise_variance, left_out.farthest, strict=True)
+    return np.array([stretched(latent, far, a) + b * s for latent, s, far in parts])
+
+
+def random_rows(
+    seed: int, count: int, scale: tuple[float, float] = (1.0, 1.0), *, share: float | None = None
+) -> LeftOut:
+    """Normal errors whose variance is stretch(l) + b s with this (a, b).
+
+    share: of the rows, how many have a latent variance past the farthest; None where there is no farthest.
+    """
+    rng = np.random.default_rng(seed)
+    latent, noise = rng.gamma(1.0, 1.0, size=count), rng.gamma(2.0, 0.4, size=count)
+    farthest = np.full(count, np.inf)
+    if share is not None:
+        farthest = np.quantile(latent, 1.0 - share) * rng.uniform(1.0, 1.3, size=count)
+    plain = rows(np.zeros(count), latent, noise, farthest)
+    return rows(np.sqrt(variance_of(plain, *scale)) * rng.normal(size=count), latent, noise, farthest)
