@@ -33,7 +33,7 @@ class UnsupportedLevelError(CoreError):
     def __init__(self, asked: str, level: float, most: float, rows: int) -> None:
         super().__init__(
             f"the error bars were calibrated on {rows} rows, which say nothing of {asked}; "
-            f"the largest level they support is {math.floor(most * 1e6) / 1e6:.6f}"
+            f"the largest level they support is {math.floor(most * 1e6 + 1e-6) / 1e6:.6f}"
         )
         self.level = level
         self.most = most

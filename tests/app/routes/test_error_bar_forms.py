@@ -110,8 +110,8 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "include of a text": ({"include": "median"}, ("include: expected a list, got a text",)),
     "include of a number": ({"include": [3]}, ("include[0]: expected a text",)),
-    "levels beyond the rows": ({"interval": [0.5, 0.9999]}, ("calibrated on 108 rows", "0.9999", "0.9908")),
-    "quantiles beyond the rows": ({"quantiles": [0.5, 1e-5]}, ("calibrated on 108 rows", "0.9908")),
+    "levels beyond the rows": ({"interval": [0.5, 0.9999]}, ("calibrated on 120 rows", "0.9999", "0.9917")),
+    "quantiles beyond the rows": ({"quantiles": [0.5, 1e-5]}, ("calibrated on 120 rows", "0.9917")),
     "another name": ({"intervals": 0.5}, ("unknown field `intervals`",)),
 }
 
@@ -139,7 +139,7 @@ WRONG_QUERIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "quantile of NaN": ("quantiles=nan", ("quantiles: expected a probability", "got nan")),
     "quantile": ("quantile=0.5", ("unknown query parameter 'quantile'", "interval, quantiles, include")),
     "include": ("include=median,variance", ("include: expected latent_std or median or support, got 'variance'",)),
-    "beyond the rows": ("interval=0.9,0.9999", ("calibrated on 108 rows", "0.9999", "0.9908")),
+    "beyond the rows": ("interval=0.9,0.9999", ("calibrated on 120 rows", "0.9999", "0.9917")),
     "too many": ("quantiles=" + ",".join(["0.5"] * 101), ("quantiles: at most 100 at once, got 101",)),
 }
 
