@@ -114,18 +114,12 @@ def test_kin40k_with_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "rows", "approximation", "most"),
-    [
-        ("bank8FM", 4500, Approximation.VFE, 3.6),
-        ("cpu_small", 4500, Approximation.FITC, 2.6),
-        ("cal_housing", 10_000, Approximation.FITC, 21.0),
-    ],
+    ("name", "rows", "most"), [("bank8FM", 4500, 3.6), ("cpu_small", 4500, 2.6), ("cal_housing", 10_000, 21.0)]
 )
-def test_table_1(name: str, rows: int, approximation: Approximation, most: float) -> None:
-    """Test NMSE in percent, one random split. No one objective wins: on bank8FM four test rows, nine standard
-    deviations out, make FITC, the default, score from 3.5 to 4.0, which misses the bound."""
+def test_table_1(name: str, rows: int, most: float) -> None:
+    """Test NMSE in percent, one random split, by default but for the size."""
     dataset, inputs, targets = split(load(name), rows, 0)
-    found = scores_of(TrainSpec(basis_size=500, approximation=approximation), dataset, inputs, targets)
+    found = scores_of(TrainSpec(basis_size=500, calibrate=None), dataset, inputs, targets)
     print(name, found)
     assert found.nmse is not None
     assert 100 * found.nmse <= most
