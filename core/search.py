@@ -46,7 +46,8 @@ class Stage(IntEnum):
     REFINE = 4
     CALIBRATE = 5
     SHORTER = 6
-    ROUND = 7
+    SEARCH = 7
+    ROUND = 8
 
 
 class Search:

@@ -3,7 +3,7 @@
     1. hold some rows out for the report
     2. start: theta from a full GP on a few hundred random rows
     3. rounds (Keerthi & Chu 2005, sec. 4): choose a basis at theta, then move theta with the basis held fixed; the
-       best pair is kept, and rounds end when it settles
+       best pair is kept, and rounds end when it settles; on SEARCH_ROWS of the rows where there are more
     4. if asked: choose a basis at the last theta, then move theta and the basis vectors together
     5. choose a basis at the last theta unless it has moved, fit, calibrate the error bars (`core.evaluation`), score
        the held-out rows
@@ -39,6 +39,8 @@ from core.selection.state import Selection
 from core.spec import Approximation, TrainSpec
 from core.transforms import transform_of
 
+SEARCH_ROWS = 50_000
+"""Theta is a few numbers and moves with fifty thousand rows as with millions; the model is fitted on all of them."""
 FEW_ROWS = 10
 """With fewer rows than this for each lengthscale a warning says that theta itself is uncertain."""
 LEAST_HELD_OUT = 50
@@ -97,7 +99,7 @@ class _Run:
         whole = self._sample(everything) if len(self.held_out) else learning
         with warnings.catch_warnings(record=True) as self.journal.caught:
             warnings.simplefilter("always", RuntimeWarning)
-            search = Search(self.spec, self.scheme, learning, self.journal, self.resume)
+            search = Search(self.spec, self.scheme, self._searched(learning), self.journal, self.resume)
             found = search.found()
             predicted, read = None, None
             if len(self.held_out):
@@ -171,6 +173,15 @@ class _Run:
         if rest.min() == rest.max():
             return np.empty(0, np.int64)
         return np.sort(order[:count])
+
+    def _searched(self, learning: Sample) -> Sample:
+        """What theta is found on: all rows, or as many at random as say enough about it."""
+        rows = len(learning.numbers)
+        if rows <= SEARCH_ROWS:
+            return learning
+        some = random_of(self.spec, Stage.SEARCH).permutation(rows)[:SEARCH_ROWS]
+        targets = learning.rows.y[some]
+        return learning if targets.min() == targets.max() else self._sample(np.sort(learning.numbers[some]))
 
     def _sample(self, numbers: IntArray) -> Sample:
         return Sample.of(self.dataset, numbers, standardize=self.spec.standardize, workers=self.workers)

@@ -10,6 +10,7 @@ import pytest
 from scipy.special import ndtri
 
 import core.factors
+import core.training
 from core.compact import CompactPosterior, served, stored_bytes
 from core.data import Dataset
 from core.errors import InvalidSpecError
@@ -258,6 +259,29 @@ def test_memory_is_bounded_by_blocks(approximation: Approximation, monkeypatch: 
     tracemalloc.stop()
     vector = 8 * len(dataset.targets)
     assert peak < 50 * vector  # 16 MB: copies of the table, left-out rows; (d, n) alone would be 60, (P, n) 300
+
+
+def test_theta_is_found_on_some_rows_and_the_model_fitted_on_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = table(14, n=600)
+    spec = TrainSpec(basis_size=20, calibrate=None, adaptation=Adaptation(rounds=2, steps=5), seed=3)
+    whole = train(dataset, spec)
+    monkeypatch.setattr(core.training, "SEARCH_ROWS", 200)
+    some = train(dataset, spec)
+    assert abs(some.report.objectives[-1]) < 0.6 * abs(whole.report.objectives[-1])  # nats of 200 rows, not of 540
+    assert some.report.leave_one_out.rows == whole.report.leave_one_out.rows == 600
+    assert some.report.leave_one_out.nmse == pytest.approx(whole.report.leave_one_out.nmse, rel=0.3)
+    assert max(some.selection.indices) > 400  # candidates come from all rows
+    same_bits(train(dataset, spec), some)
+
+
+def test_rows_that_theta_is_found_on_need_targets_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = table(15, n=300)
+    targets = np.zeros(300)
+    targets[:3] = [1.0, 2.0, 3.0]
+    monkeypatch.setattr(core.training, "SEARCH_ROWS", 2)
+    spec = TrainSpec(basis_size=5, calibrate=None, holdout=0.0, adaptation=Adaptation(rounds=1, steps=2))
+    found = train(Dataset(inputs=dataset.inputs, targets=targets, groups=dataset.groups), spec)
+    assert found.report.rows == 300
 
 
 @pytest.mark.parametrize("number", [1, 2, 4])
