@@ -22,14 +22,9 @@ FILES: dict[str, dict[str, Any]] = {
     "messy/AmesHousing.csv": {"missing": "impute"},
     "abalone.csv.gz": {},
     "diamonds.csv.gz": {"target": "price"},
-    "nycflights13.csv.gz": {
-        "target": "arr_delay",
-        "missing": "drop",
-        "max_basis_size": 100,
-        "adapt": {"rounds": 2, "steps": 10},
-    },
+    "nycflights13.csv.gz": {"target": "arr_delay", "missing": "drop"},
 }
-"""The files, and the little that they are trained with; of the flights only so that they take minutes, not an hour."""
+"""The files, and the little that they are trained with."""
 
 
 def main(names: tuple[str, ...]) -> None:
