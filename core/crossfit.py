@@ -44,13 +44,18 @@ def left_out_in_closed_form(factors: Factors, basis: IntArray, *, full_prior: bo
 
 
 def left_out_by_folds(
-    rows: Rows, fit: Callable[[int, IntArray], Factors], random: np.random.Generator, *, full_prior: bool = True
+    rows: Rows,
+    fit: Callable[[int, IntArray], Factors],
+    random: np.random.Generator,
+    *,
+    folds: int = FOLDS,
+    full_prior: bool = True,
 ) -> LeftOut:
-    """Up to FOLDS folds of the rows, until ENOUGH_ROWS are predicted, each by `fit(number, places of the rest)`.
+    """Up to `folds` folds of the rows, until ENOUGH_ROWS are predicted, each by `fit(number, places of the rest)`.
 
-    Cost: that of the fits, and O(n d^2 / FOLDS) for each.
+    Cost: that of the fits, and O(n d^2 / folds) for each.
     """
-    size = min(-(-len(rows) // FOLDS), ENOUGH_ROWS)
+    size = min(-(-len(rows) // folds), ENOUGH_ROWS)
     order = random.permutation(len(rows))
     parts: list[LeftOut] = []
     done = 0

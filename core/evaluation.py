@@ -14,7 +14,7 @@ import numpy as np
 from core.adaptation import box, descend
 from core.bounds import bounds_of
 from core.calibration import Calibration, LeftOut, calibrate
-from core.crossfit import farthest_variance, left_out_by_folds, left_out_in_closed_form, predicted
+from core.crossfit import FOLDS, farthest_variance, left_out_by_folds, left_out_in_closed_form, predicted
 from core.data import Dataset
 from core.factors import Factors, Rows, Scheme, factorise
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
@@ -36,6 +36,8 @@ ROWS_FOR_EACH = 100
 WARM_STEPS = 20
 MANY_ROWS = 50
 """From so many rows for each basis vector on, leave-one-out is as good as folds."""
+FEW_FOLDS = 5
+"""Where each fold has to choose a large basis step by step."""
 DRAWS, SMALL_BASIS = 3, 100
 """A fold chooses among so many bases, if they are this small."""
 RICHER = 1.5
@@ -87,7 +89,9 @@ def calibrated(fit: Fit, spec: TrainSpec, seed: Seed) -> Calibrated:
         left_out = left_out_in_closed_form(fit.factors, basis, full_prior=full_prior)
         return _read(fit.sample.dataset, left_out, spec, seed, "leave-one-out", fit.sample.rows.workers)
     folds = _Folds(fit, spec, seed)
-    left_out = left_out_by_folds(fit.sample.rows, folds.fit, np.random.default_rng(seed), full_prior=full_prior)
+    left_out = left_out_by_folds(
+        fit.sample.rows, folds.fit, np.random.default_rng(seed), folds=folds.count, full_prior=full_prior
+    )
     return _read(fit.sample.dataset, left_out, spec, seed, "cross-fitting", fit.sample.rows.workers)
 
 
@@ -136,6 +140,12 @@ class _Folds:
             order = np.random.default_rng([*seed, _POOL]).permutation(len(rows))
             most = int(RICHER * pool_size(self._spec, self._spec.most_basis))
             self._pool = Pool(rows, order[:most], self._theta)
+
+    @property
+    def count(self) -> int:
+        """Many where each is cheap."""
+        cheap = self._pool is not None or self._spec.method is Method.RAND or self._spec.most_basis <= SMALL_BASIS
+        return FOLDS if cheap else FEW_FOLDS
 
     def fit(self, number: int, rest: IntArray) -> Factors:
         """On these rows; number: of the fold that is not among them."""
