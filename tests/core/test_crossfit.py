@@ -158,10 +158,9 @@ def test_folds_part_any_number_of_rows(count: int, seed: int) -> None:
 def test_enough_rows_are_enough(count: int, enough: int, folds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole folds until so many are predicted; a fold is never larger than that."""
     monkeypatch.setattr(core.crossfit, "ENOUGH_ROWS", enough)
-    monkeypatch.setattr(core.crossfit, "FOLDS", 5)
     case = problem(4, n=count)
     fits = Fits(case, Approximation.FITC)
-    found = left_out_by_folds(case.rows, fits, np.random.default_rng(0))
+    found = left_out_by_folds(case.rows, fits, np.random.default_rng(0), folds=5)
     size = min(count // 5, enough)
     assert len(fits.rests) == folds
     assert [len(fold) for fold in fits.folds()] == [size] * folds
