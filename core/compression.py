@@ -13,8 +13,8 @@ pass, through the very posterior that will be served, measures an error within t
 
 Whatever x is, the latent variance changes by l'El, E = B^-1 - c I - S S', and l'l <= kss: at most kss |E|. Its change
 as a share of v + noise is at most the extreme eigenvalue of E relative to B^-1 + noise / kss I, with the least noise
-there is (over a where f multiplies by a > 1). f turns a relative fall by u into one by at most u max(1, 1 / a), and a
-rise by u into one by at most u max(1, 1 / a^2).
+there is (over a where f multiplies by a > 1). Where a < 1 f bends upwards: a change of the latent variance by delta
+changes f by no more than a further share (1 - a) / a delta / far.
 """
 
 from collections.abc import Iterable
@@ -208,8 +208,10 @@ def _certified(full: _Full, directions: FloatArray, rest: float, tolerance: floa
     # Of both variances, as a share of kss: the solves with L round.
     rounding = len(E) * np.finfo(float).eps / np.sqrt(full.factors.jitter)
     slack = rounding * full.kss / noise
-    lost = (max(float(relative[-1]), 0.0) + slack) * max(1.0, 1.0 / a)
-    gained = (max(-float(relative[0]), 0.0) + slack) * max(1.0, 1.0 / a**2)
+    bent = max(1.0 - a, 0.0) / a * full.kss * (absolute + rounding) / full.farthest
+    lost = max(float(relative[-1]), 0.0) + slack
+    gained = max(-float(relative[0]), 0.0) + slack
+    lost, gained = lost + bent, gained + (1.0 + gained) * bent
     return CompactPosterior(
         mean=full.posterior.without_variance(),
         directions=directions,

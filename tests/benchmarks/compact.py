@@ -10,14 +10,16 @@ import time
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from collections.abc import Callable
+from itertools import product
+from typing import Any
 
 import numpy as np  # after the setting, which OpenBLAS reads when it loads
 
 from app.storage import artefact
-from core.compact import CompactPosterior, Stored, served
+from core.compact import CompactPosterior, Stored
 from core.data import Dataset
-from core.prediction import Predictor
-from core.spec import Approximation, Artefact, TrainSpec
+from core.model import Model, ModelPredictor
+from core.spec import Approximation, Artefact, Calibrate, TrainSpec
 from core.training import train
 from tests.benchmarks.sets import FloatArray, conditions, load
 
@@ -39,34 +41,33 @@ def main(tolerance: float) -> None:
         "| certified | load ms full / compact | 1000 rows/s full / compact |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
-    for size in SIZES:
-        for approximation in APPROXIMATIONS:
-            spec = TrainSpec(
-                basis_size=size, approximation=approximation, artefact=Artefact.COMPACT, tolerance=tolerance
-            )
-            result = train(dataset, spec, workers=2)
-            full, compact = result.model.posterior, result.stored
-            if not isinstance(compact, CompactPosterior):
-                print(f"| {approximation} {size} | {result.report.warnings[-1]} |")
-                continue
-            files = [_file(stored) for stored in (full, compact, full.without_variance())]
-            models = [Predictor(served(artefact.load(data).posterior)) for data in files[:2]]
-            one, two = (model.predict(test) for model in models)
-            error = float(np.abs(np.sqrt(two.target_variance / one.target_variance) - 1.0).max())
-            loads = [_seconds(lambda data=data: _loaded(data)) for data in files[:2]]  # type: ignore[misc]
-            speeds = _speeds(models, test[:ROWS])
-            print(
-                f"| {approximation} {size} | {compact.directions.shape[1]} | {8 * compact.directions.itemsize} "
-                f"| {' / '.join(f'{len(data) / 1000:.0f}' for data in files)} "
-                f"| {compact.largest_error:.2%} | {error:.2%} | {compact.std_bound:.1%} "
-                f"| {' / '.join(f'{1000 * seconds:.1f}' for seconds in loads)} "
-                f"| {' / '.join(f'{speed / 1000:,.0f}' for speed in speeds)} |",
-                flush=True,
-            )
+    kept: dict[str, Any] = {"artefact": Artefact.COMPACT, "tolerance": tolerance}
+    for size, approximation, calibrate in product(SIZES, APPROXIMATIONS, (None, Calibrate.AUTO)):
+        spec = TrainSpec(basis_size=size, approximation=approximation, calibrate=calibrate, **kept)
+        label = f"{approximation} {size}{'' if calibrate is None else ', calibrated'}"
+        result = train(dataset, spec, workers=2)
+        full, compact = result.model.posterior, result.stored
+        if not isinstance(compact, CompactPosterior):
+            print(f"| {label} | {result.report.warnings[-1]} |")
+            continue
+        files = [_file(result.model, stored) for stored in (full, compact, full.without_variance())]
+        models = [_loaded(data) for data in files[:2]]
+        one, two = (model.predict(test).target.variance for model in models)
+        error = float(np.abs(np.sqrt(two / one) - 1.0).max())
+        loads = [_seconds(lambda data=data: _loaded(data)) for data in files[:2]]  # type: ignore[misc]
+        speeds = _speeds(models, test[:ROWS])
+        print(
+            f"| {label} | {compact.directions.shape[1]} | {8 * compact.directions.itemsize} "
+            f"| {' / '.join(f'{len(data) / 1000:.0f}' for data in files)} "
+            f"| {compact.largest_error:.2%} | {error:.2%} | {compact.std_bound:.1%} "
+            f"| {' / '.join(f'{1000 * seconds:.1f}' for seconds in loads)} "
+            f"| {' / '.join(f'{speed / 1000:,.0f}' for speed in speeds)} |",
+            flush=True,
+        )
 
 
-def _file(stored: Stored) -> bytes:
-    """The artefact, with nothing in it but the arrays."""
+def _file(model: Model, stored: Stored) -> bytes:
+    """The artefact, with nothing in it but what predicts."""
     return artefact.save(
         artefact.ModelArtefact(
             posterior=stored,
@@ -77,12 +78,15 @@ def _file(stored: Stored) -> bytes:
             basis_rows=(),
             gains=(),
             report={},
+            noise=model.noise,
+            calibration=model.calibration,
+            transform=model.transform,
         )
     )
 
 
-def _loaded(data: bytes) -> Predictor:
-    return Predictor(served(artefact.load(data).posterior))
+def _loaded(data: bytes) -> ModelPredictor:
+    return ModelPredictor(artefact.load(data).model())
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -95,7 +99,7 @@ def _seconds(work: Callable[[], object]) -> float:
     return min(times)
 
 
-def _speeds(models: list[Predictor], inputs: FloatArray) -> list[float]:
+def _speeds(models: list[ModelPredictor], inputs: FloatArray) -> list[float]:
     """Rows a second of each, in turns, so that what else the machine does meets both."""
     best = [np.inf] * len(models)
     for _ in range(REPEATS):
