@@ -74,6 +74,7 @@ def test_kin40k_with_theta_of_a_full_process(method: Method, basis_size: int, mo
             adaptation=None,
             start=start,
             holdout=0.0,
+            calibrate=None,
             seed=seed,
         )
         nmse.append(scores_of(spec, dataset, inputs, targets).nmse)
