@@ -93,6 +93,8 @@ def bounds_of(
     factors = factorise(rows, rows.X[basis], hyperparameters, Scheme(power=0.0, penalty=Penalty.NONE))
     fitted = factors.LB.T @ factors.c  # W y / sqrt(s2)
     found = posterior_bounds(-0.5 * s2 * float(fitted @ fitted), dual, rows, hyperparameters)
+    if not len(inputs):
+        return found, np.empty(0), np.empty(0)
     chosen = rows.X[dual.indices]
     among = gram(chosen, hyperparameters, rows.groups) + hyperparameters.bias_variance + s2 * np.eye(len(chosen))
     near = solve_lower(cholesky(among, "s2 I + K"), _kernel(chosen, inputs, hyperparameters, rows))

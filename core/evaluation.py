@@ -41,8 +41,8 @@ FEW_FOLDS = 5
 DRAWS, SMALL_BASIS = 3, 100
 """A fold chooses among so many bases, if they are this small."""
 RICHER = 1.5
-"""The pool that folds share is so much larger than the run's own where that chose the best basis of its rounds: on kin40k
-the folds' NMSE is then .057 (.061 without), the published model's .056, and an 80% interval holds 80.3% (81.9%)."""
+"""The pool that folds share is so much larger than the run's own where that chose the best basis of its rounds: on
+kin40k the folds' NMSE is then .057 (.061 without), the published model's .056; an 80% interval holds 80.3% (81.9%)."""
 _NOISE, _POOL = 1_000, 1_001
 """Parts of the seeds of the second GP and of the pool that folds share, past every fold's number."""
 

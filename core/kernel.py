@@ -48,6 +48,8 @@ def gaussian_block(basis: FloatArray, rows: FloatArray, signal_variance: float) 
     """v0 exp(-|z - x|_w^2), (d, m) in C order, from an augmented basis (d, q) and augmented rows (m, q). No bias."""
     ceiling = float(np.log(signal_variance))
     block = np.empty((len(basis), len(rows)))
+    if not block.size:  # which BLAS does not take
+        return block
     product = blas.dgemm(1.0, rows, basis, trans_b=1, c=block.T, overwrite_c=1)
     block = np.asarray(product.T)
     np.clip(block, LEAST_EXPONENT, ceiling, out=block)

@@ -87,7 +87,9 @@ def train(
     target: Target = None,
     model: Annotated[str | None, typer.Option(help="Name to publish under.", show_default="the file's stem")] = None,
     method: Annotated[str | None, typer.Option(help="How basis vectors are chosen.", show_default="batch")] = None,
-    basis_size: Annotated[int | None, typer.Option(help="How many basis vectors.", show_default="auto")] = None,
+    basis_size: Annotated[
+        str | None, typer.Option(help="How many basis vectors: a number, or auto.", show_default="auto")
+    ] = None,
     missing: Annotated[
         str | None, typer.Option(help="Missing cells: error, drop or impute.", show_default="error")
     ] = None,
@@ -99,7 +101,8 @@ def train(
 ) -> None:
     """Train a model on a table."""
     fields = _object(spec)
-    given = {"target": target, "model": model, "method": method, "basis_size": basis_size, "missing": missing}
+    size = int(basis_size) if basis_size is not None and basis_size.isdecimal() else basis_size
+    given = {"target": target, "model": model, "method": method, "basis_size": size, "missing": missing}
     fields |= {name: value for name, value in given.items() if value is not None}
     if local and not wait:
         raise typer.BadParameter("--local has nobody to go on with the job: leave out --no-wait")
@@ -160,7 +163,11 @@ def predict(
         sys.stdout.buffer.write(answer)
         sys.stdout.buffer.flush()
     else:
-        output.write_bytes(answer)
+        try:
+            output.write_bytes(answer)
+        except OSError as error:
+            typer.echo(f"error: cannot write {output}: {error.strerror}", err=True)
+            raise typer.Exit(1) from None
 
 
 @cli.command()

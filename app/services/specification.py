@@ -297,6 +297,8 @@ def _fault(detail: ErrorDetails) -> Fault:
     what = detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")
     for theirs, ours in _WORDS:
         what = re.sub(theirs, ours, what)
+    if path == "basis_size" and detail["type"].startswith("int"):
+        what += ' or "auto"'
     return Fault(message=f"spec.{path}: expected {what}; got {_short(value)}", column=path)
 
 

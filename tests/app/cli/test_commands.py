@@ -140,6 +140,14 @@ def test_a_wrong_command_line_is_exit_code_2(words: tuple[str, ...]) -> None:
     assert pursuit(*words).exit_code == 2
 
 
+def test_a_file_that_cannot_be_written(table: Path, tmp_path: Path) -> None:
+    place = tmp_path / "no" / "out.csv"
+    with stub({("POST", "/predict"): [Answer(body=b"mean,std\n1.5,0.25\n", type="text/csv")]}) as server:
+        lost = pursuit("predict", "cars", table, "--output", place, url=server.url)
+    assert lost.exit_code == 1
+    assert f"error: cannot write {place}: No such file" in lost.output
+
+
 def test_predict_writes_the_servers_csv(table: Path, tmp_path: Path) -> None:
     csv = Answer(body=b"mean,std\n1.5,0.25\n", type="text/csv")
     with stub({("POST", "/predict"): [csv]}) as server:

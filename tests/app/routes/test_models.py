@@ -155,6 +155,16 @@ def test_bounds_on_request(empty: Service) -> None:
     assert all(0 < low <= high for low, high in zip(bounds["std_lower"], bounds["std_upper"], strict=True))
 
 
+@pytest.mark.parametrize("asked", [True, {}, {"rows": []}])
+def test_bounds_without_rows(empty: Service, asked: object) -> None:
+    """Every such training once failed at its end, on a kernel block without columns."""
+    job = empty.train(numbers(90, seed=2), model="m", adapt=False, basis_size=20, bounds=asked)
+    assert job["state"] == "succeeded", job["error"]
+    bounds = job["result"]["report"]["bounds"]
+    assert bounds["lower"] <= bounds["upper"] < 0
+    assert bounds["rows"] == bounds["std_lower"] == bounds["std_upper"] == []
+
+
 @pytest.mark.parametrize("method", [method for method in Method if method is not Method.BATCH])
 def test_every_method_trains_over_http(empty: Service, method: Method) -> None:
     job = empty.train(numbers(60, seed=3), model="m", method=method.value, basis_size=6, adapt=False, candidates=9)
