@@ -20,7 +20,7 @@ from fastapi import FastAPI
 
 from app.database import Database
 from app.errors import UnavailableError
-from app.routes import datasets, errors, health, jobs, models, predict, train
+from app.routes import datasets, errors, front, health, jobs, models, predict, train
 from app.routes.answers import ProblemBody, problems
 from app.routes.middleware import RequestContext
 from app.routes.state import Services
@@ -53,7 +53,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.database = database
     app.state.services = _services(settings, database)
-    app.router.routes.insert(0, predict.route)
+    app.router.routes[:0] = [predict.route, front.route]
     for module in (train, jobs, models, datasets, health):
         app.include_router(module.router)
     errors.install(app)

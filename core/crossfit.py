@@ -50,10 +50,11 @@ def left_out_by_folds(
     *,
     folds: int = FOLDS,
     full_prior: bool = True,
+    tell: Callable[[float], None] = lambda _: None,
 ) -> LeftOut:
     """Up to `folds` folds of the rows, until ENOUGH_ROWS are predicted, each by `fit(number, places of the rest)`.
 
-    Cost: that of the fits, and O(n d^2 / folds) for each.
+    tell: hears the share that is done after each. Cost: that of the fits, and O(n d^2 / folds) for each.
     """
     size = min(-(-len(rows) // folds), ENOUGH_ROWS)
     order = random.permutation(len(rows))
@@ -64,6 +65,7 @@ def left_out_by_folds(
         factors = fit(len(parts), np.setdiff1d(np.arange(len(rows)), fold))
         parts.append(predicted(factors, rows.X[fold], rows.y[fold], full_prior=full_prior))
         done += len(fold)
+        tell(min(done / min(len(rows), ENOUGH_ROWS), 1.0))
     return LeftOut(
         places=order[:done],
         error=np.concatenate([part.error for part in parts]),

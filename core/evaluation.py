@@ -6,6 +6,7 @@ that moved have seen every target, and moving them again for each fold would cos
 calibrated on half of the rows held out for the report, which keeps the other half.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -78,8 +79,11 @@ class Calibrated:
         return found
 
 
-def calibrated(fit: Fit, spec: TrainSpec, seed: Seed) -> Calibrated:
-    """By the rows of the fit's own sample. O(n d^2) in closed form; folds cost a fit and a choice each."""
+def calibrated(fit: Fit, spec: TrainSpec, seed: Seed, tell: Callable[[float], None] = lambda _: None) -> Calibrated:
+    """By the rows of the fit's own sample. O(n d^2) in closed form; folds cost a fit and a choice each.
+
+    tell: hears the share of the folds that is done.
+    """
     asked = way(spec, len(fit.sample.rows), len(fit.selection.indices))
     if asked is None:
         return Calibrated()
@@ -90,7 +94,12 @@ def calibrated(fit: Fit, spec: TrainSpec, seed: Seed) -> Calibrated:
         return _read(fit.sample.dataset, left_out, spec, seed, "leave-one-out", fit.sample.rows.workers)
     folds = _Folds(fit, spec, seed)
     left_out = left_out_by_folds(
-        fit.sample.rows, folds.fit, np.random.default_rng(seed), folds=folds.count, full_prior=full_prior
+        fit.sample.rows,
+        folds.fit,
+        np.random.default_rng(seed),
+        folds=folds.count,
+        full_prior=full_prior,
+        tell=tell,
     )
     return _read(fit.sample.dataset, left_out, spec, seed, "cross-fitting", fit.sample.rows.workers)
 

@@ -1,4 +1,4 @@
-"""Noise that varies with the inputs: a small second GP on the logarithms of squared leave-one-out residuals.
+"""Noise that varies with the inputs: a small second GP on the logarithms of left-out rows' squared errors.
 
 With errors r_i of variance l_i + s2 as the first GP sees them,
 

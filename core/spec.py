@@ -176,6 +176,8 @@ class TrainSpec:
             raise InvalidSpecError(
                 "refine", f"{self.approximation} has no term that holds moving basis vectors; use vfe, fitc or pep"
             )
+        if self.calibrate is None and self.intervals is Intervals.ASYMMETRIC:
+            raise InvalidSpecError("intervals", "each tail is taken from left-out rows: not with calibrate off")
         if self.calibrate is None and self.noise is Noise.INPUT_DEPENDENT:
             raise InvalidSpecError(
                 "noise", "input-dependent noise is learnt from left-out rows: not with calibrate off"

@@ -5,10 +5,10 @@
     3. rounds (Keerthi & Chu 2005, sec. 4): choose a basis at theta, then move theta with the basis held fixed; the
        best pair is kept, and rounds end when it settles; on SEARCH_ROWS of the rows where there are more
     4. if asked: choose a basis at the last theta, then move theta and the basis vectors together
-    5. choose a basis at the last theta unless it has moved, fit, calibrate the error bars (`core.evaluation`), score
-       the held-out rows
-    6. choose and fit with all rows, with the same calibration: the model that is published
-    7. if asked: a smaller form of it, to store
+    5. choose a basis at the last theta unless it has moved, fit, predict the held-out rows
+    6. choose and fit with all rows: the model that is published
+    7. calibrate its error bars (`core.evaluation`); score the held-out rows with a calibration that has not seen them
+    8. if asked: a smaller form of it, to store
 
 A run can be cut off anywhere and go on from its last checkpoint with the same numbers: every random draw comes from a
 generator of its own, seeded by the seed and the stage.
@@ -36,7 +36,7 @@ from core.report import ArtefactReport, CalibrationReport, TrainReport, TrainRes
 from core.sample import Fit, Sample
 from core.search import SEARCHED, Search, Stage, random_of
 from core.selection.state import Selection
-from core.spec import Approximation, TrainSpec
+from core.spec import Approximation, Artefact, TrainSpec
 from core.transforms import transform_of
 
 SEARCH_ROWS = 50_000
@@ -109,14 +109,14 @@ class _Run:
                     read = self._calibrate_moved(fit)
                 predicted = Predictor(self._posterior(fit)).predict(self.dataset.inputs[self.held_out])
                 del fit  # and its blocks, before the next one's are made
-            with self.journal.phase(Phase.FITTING, 0.92):
+            with self.journal.phase(Phase.FITTING, 0.78):
                 fit = search.fit(whole, found, Stage.PUBLISH)
+                fitted = self._posterior(fit)
             if read is None:
-                with self.journal.phase(Phase.CALIBRATING, 0.93):
-                    read = calibrated(fit, self.spec, (self.spec.seed, Stage.CALIBRATE))
+                with self.journal.phase(Phase.CALIBRATING, 0.8):
+                    read = calibrated(fit, self.spec, (self.spec.seed, Stage.CALIBRATE), self._tell_of_folds)
             with self.journal.phase(Phase.EVALUATING, 0.98):
-                model = self._model(fit, read)
-                stored, note = self._stored(fit, read)
+                stored, note = self._stored(fitted, fit, read)
                 holdout = None if predicted is None else self._holdout_scores(predicted, read)
                 left_out = self._leave_one_out_scores(fit, read)
                 bounds = None if self.spec.bounds is None else bounds_report(fit, self.spec.bounds.rows)
@@ -148,7 +148,11 @@ class _Run:
             warnings=tuple(self.journal.warnings),
         )
         return TrainResult(
-            model=model, stored=stored, selection=fit.selection, report=report, moved=found.moved is not None
+            model=self._model(fitted, read),
+            stored=stored,
+            selection=fit.selection,
+            report=report,
+            moved=found.moved is not None,
         )
 
     def _warn_of_little(self, selection: Selection) -> None:
@@ -223,24 +227,28 @@ class _Run:
             )
         return scores(self.raw_targets[fit.sample.numbers], predicted)
 
-    def _model(self, fit: Fit, read: Calibrated) -> Model:
+    def _tell_of_folds(self, share: float) -> None:
+        self.journal.tell(0.8 + 0.15 * share)
+
+    def _model(self, fitted: SparsePosterior, read: Calibrated) -> Model:
         return Model(
-            posterior=self._posterior(fit),
+            posterior=fitted,
             noise=None if read.noise is None else read.noise.noise,
             calibration=read.calibration,
             transform=self.transform,
         )
 
-    def _stored(self, fit: Fit, read: Calibrated) -> tuple[Stored, str | None]:
+    def _stored(self, fitted: SparsePosterior, fit: Fit, read: Calibrated) -> tuple[Stored, str | None]:
         """What is kept of the posterior, and a warning where it is not what was asked."""
+        noise = None if read.noise is None or self.spec.artefact is not Artefact.COMPACT else read.noise.noise
         return kept(
             fit.factors,
-            self._posterior(fit),
+            fitted,
             self.spec.artefact,
             self.spec.tolerance,
             calibration=read.calibration,
-            log_noise=None if read.noise is None else log_noise(read.noise.noise, fit.sample.dataset.inputs),
-            lowest=0.0 if read.noise is None else read.noise.noise.lowest,
+            log_noise=None if noise is None else log_noise(noise, fit.sample.dataset.inputs),
+            lowest=0.0 if noise is None else noise.lowest,
         )
 
     def _posterior(self, fit: Fit) -> SparsePosterior:

@@ -26,7 +26,8 @@ def fail(error: ClientError, *, hint: bool = True) -> typer.Exit:
     console = Console(file=sys.stderr, soft_wrap=True, highlight=False)
     console.print(f"[bold red]error:[/] {escape(str(error))}")
     if isinstance(error, RefusedError):
-        for fault in error.faults:
+        told = error.total == 1 and all(str(fault.get("message")) in str(error) for fault in error.faults)
+        for fault in () if told else error.faults:
             console.print(f"  {escape(fault_line(fault))}")
         if error.total > len(error.faults):
             console.print(f"  ... {error.total} in all")

@@ -59,7 +59,7 @@ def read_request(body: bytes, depth: int, *known: str) -> TableRequest:
     asked = decode(body, TableRequest)
     given = [name for name in ("columns", "rows", "dataset") if getattr(asked, name) is not msgspec.UNSET]
     if len(given) != 1 or given[0] not in known:
-        got = " and ".join(given) or "neither"
+        got = " and ".join(given) or "none of them"
         ways = ", ".join(f"`{name}`" for name in known[:-1]) + f" and `{known[-1]}`"
         raise InvalidRequestError(f"expected the table as one of {ways}, got {got}")
     return asked

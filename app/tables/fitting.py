@@ -74,7 +74,7 @@ def fit_table(table: Table, wishes: Wishes) -> tuple[Schema, Fitted]:
     fitted = tuple(_fit_feature(plan, kept.columns[name], name, guesses[name]) for name in names)
     schema = Schema(target=goal, features=fitted, unseen=unseen, missing=missing_values(wishes.missing_values))
     if not schema.used:
-        raise InvalidRequestError(f"no feature is left to learn from; constant or empty: {list_names(names)}")
+        raise InvalidRequestError(f"no feature is left to learn from; constant, empty or left out: {list_names(names)}")
     warnings = (*plan.warnings, *find_leaks(kept, schema))
     return schema, Fitted(rows=rows, dropped=table.rows - len(rows), warnings=warnings)
 

@@ -83,6 +83,7 @@ def fixed(client: Client, folder: Path) -> None:
                     "approximation": "dtc",
                     "adapt": False,
                     "hyperparameters": hyperparameters,
+                    "calibrate": False,
                     "seed": seed,
                     "holdout": 0.0,
                 }

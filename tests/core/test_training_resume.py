@@ -129,6 +129,8 @@ def test_progress(method: Method) -> None:
     assert fractions == sorted(fractions)
     assert fractions[0] == 0.0
     assert fractions[-1] == 1.0
+    calibrating = {event.fraction for event in events if event.phase is Phase.CALIBRATING}
+    assert len(calibrating) > 5  # told fold by fold, not in one leap
     assert {event.phase for event in events} == set(Phase) - {Phase.REFINING}
     assert {event.rounds for event in events} == {2}
     assert [event.round for event in events] == sorted(event.round for event in events)

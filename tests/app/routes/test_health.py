@@ -15,6 +15,12 @@ def test_alive_and_ready(empty: Service) -> None:
     assert empty.client.get("/health/ready").json() == {"status": "ready"}
 
 
+def test_the_first_page_leads_to_the_documentation(empty: Service) -> None:
+    answer = empty.client.get("/", follow_redirects=False)
+    assert (answer.status_code, answer.headers["location"]) == (307, "/docs")
+    assert empty.client.get("/docs").status_code == 200
+
+
 def test_not_ready_without_a_store(empty: Service) -> None:
     shutil.rmtree(empty.settings.artefacts, ignore_errors=True)
     empty.settings.artefacts.write_text("a file where the folder should be")

@@ -1,0 +1,13 @@
+"""The first page: whoever opens the address in a browser is led to what there is."""
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+
+async def front(_: Request) -> Response:
+    """To the documentation of every address."""
+    return RedirectResponse("/docs")
+
+
+route = Route("/", front, methods=["GET"], include_in_schema=False)
