@@ -160,7 +160,7 @@ REQUESTS: dict[str, tuple[str, bytes, int, tuple[str, ...]]] = {
     "bad JSON": ("application/json", b'{"columns": {', 400, ("JSON", "too early")),
     "JSON of another shape": ("application/json", b"[1, 2]", 422, ("expected an object",)),
     "unknown top field": ("application/json", b'{"colums": {}}', 422, ("unknown field `colums`",)),
-    "neither columns nor rows": ("application/json", b"{}", 422, ("`columns`", "`rows`", "neither")),
+    "neither columns nor rows": ("application/json", b"{}", 422, ("`columns`", "`rows`", "none of them")),
     "both columns and rows": ("application/json", b'{"columns": {}, "rows": []}', 422, ("columns and rows",)),
     "no columns": ("application/json", b'{"columns": {}}', 422, ("no columns",)),
     "no rows": ("application/json", b'{"rows": []}', 422, ("rows is empty",)),
