@@ -107,11 +107,14 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     waiting = None
     if not await to_thread.run_sync(_migrate, database):
         waiting = asyncio.create_task(_migrate_when_possible(database))
+    watching = asyncio.create_task(app.state.services.readiness.watch())
     try:
         yield
     finally:
-        if waiting is not None:
-            waiting.cancel()
+        running = {task for task in (waiting, watching) if task is not None}
+        for task in running:
+            task.cancel()
+        await asyncio.wait(running)
         await to_thread.run_sync(database.close)
 
 

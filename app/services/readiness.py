@@ -1,20 +1,26 @@
 """Can this process do its work now?
 
 A look asks the database and writes to the store, in a thread. A busy event loop lets such a thread on slowly, so nobody
-waits long for one: who asks meanwhile hears how the last look ended.
+waits long for one: who asks meanwhile hears how the last look ended, and `watch` sees to it that there is one.
 """
 
 import asyncio
+import logging
 import time
+from typing import NoReturn
 
 from app.database import Database
 from app.errors import UnavailableError
 from app.storage.blobs import BlobStore
 
+log = logging.getLogger(__name__)
+
 GOOD_SECONDS = 0.5
 """So long a good look counts: probes are many when the service is busy, and each look costs it work."""
 PATIENCE_SECONDS = 0.1
 """So long a probe waits for a new look before it takes the last one's word."""
+WATCH_SECONDS = 3.0
+"""So often it is looked while nobody asks, so that the first probe in a while does not wait for its look."""
 OLD_SECONDS = 10.0
 """From this age on the last look says nothing any more."""
 
@@ -33,13 +39,31 @@ class Readiness:
         """Raises UnavailableError: no database, a schema that is not the newest, a store that takes no bytes."""
         age = time.monotonic() - self._looked_at
         if self._fault is not None or age >= GOOD_SECONDS:
-            if self._looking is None:
-                self._looking = asyncio.create_task(self._look())
-            waited, _ = await asyncio.wait({self._looking}, timeout=PATIENCE_SECONDS if age < OLD_SECONDS else None)
+            patience = PATIENCE_SECONDS if age < OLD_SECONDS else None
+            waited, _ = await asyncio.wait({self._look_now()}, timeout=patience)
             for look in waited:
                 look.result()  # an error that has no name here is the prober's to see
         if self._fault is not None:
             raise self._fault.with_traceback(None)
+
+    async def watch(self) -> NoReturn:
+        """Looks from time to time until it is cancelled; then the look that is under way has a moment to end."""
+        try:
+            while True:
+                await asyncio.sleep(WATCH_SECONDS)
+                ended, _ = await asyncio.wait({self._look_now()})
+                for look in ended:
+                    if look.exception() is not None:
+                        log.error("the look at database and store failed", exc_info=look.exception())
+        finally:
+            if self._looking is not None:
+                await asyncio.wait({self._looking}, timeout=1.0)
+
+    def _look_now(self) -> asyncio.Task[None]:
+        """The look that is under way, or a new one."""
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+        return self._looking
 
     async def _look(self) -> None:
         began = time.monotonic()

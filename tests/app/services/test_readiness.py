@@ -65,6 +65,26 @@ def test_a_slow_look_leaves_the_last_word(
     asyncio.run(story())
 
 
+def test_a_watched_service_answers_its_first_probe_in_a_while(
+    database: Database, store: SlowStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readiness, "GOOD_SECONDS", 0.0)
+    monkeypatch.setattr(readiness, "WATCH_SECONDS", 0.1)
+    monkeypatch.setattr(readiness, "OLD_SECONDS", 2.0)
+
+    async def story() -> None:
+        ready = Readiness(database, store)
+        watching = asyncio.create_task(ready.watch())
+        await asyncio.sleep(2.5)  # nobody asks
+        store.running.clear()  # a new look would take for ever
+        await asyncio.wait_for(ready.check(), 1.0)
+        store.running.set()
+        watching.cancel()
+        await asyncio.wait({watching})
+
+    asyncio.run(story())
+
+
 def test_a_fault_is_told_until_a_look_is_good(database: Database, store: SlowStore) -> None:
     async def story() -> None:
         ready = Readiness(database, store)
