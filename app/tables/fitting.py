@@ -26,6 +26,7 @@ from app.tables.missing import missing_values
 from app.tables.prepared import Fitted, Prepared
 from app.tables.problems import Problems, list_names, plural
 from app.tables.schema import Schema, Unseen
+from app.tables.sentinels import Sentinel, find_sentinels, tell_sentinels
 from app.tables.table import Column, Kind, Table
 from app.tables.wishes import Dates, Missing, Wishes, choice, find_choices, find_features, find_target
 
@@ -37,7 +38,8 @@ _ADVICE = (
 
 @dataclass(slots=True, kw_only=True)
 class _Plan:
-    """What the columns of a table turn out to be. gaps: rows, by column, where a cell is missing."""
+    """What the columns of a table turn out to be. gaps: rows, by column, where a cell is missing; sentinels: numbers,
+    by column, that may stand for one."""
 
     table: Table
     missing: Missing
@@ -45,6 +47,7 @@ class _Plan:
     problems: Problems
     warnings: list[str] = field(default_factory=list)
     gaps: dict[str, IntArray] = field(default_factory=dict)
+    sentinels: dict[str, list[Sentinel]] = field(default_factory=dict)
 
 
 def fit_table(table: Table, wishes: Wishes) -> tuple[Schema, Fitted]:
@@ -68,7 +71,9 @@ def fit_table(table: Table, wishes: Wishes) -> tuple[Schema, Fitted]:
     _check_target(plan, goal)
     guesses = {name: _read_feature(plan, name, choices.get(name)) for name in names}
     _leave_out_identifiers(plan, guesses, {*choices, *(wishes.features or ())})
-    rows = _kept_rows(plan, goal, [name for name in names if guesses[name].kind is not Kind.UNUSED])
+    used = [name for name in names if guesses[name].kind is not Kind.UNUSED]
+    plan.warnings += tell_sentinels({name: plan.sentinels[name] for name in (goal, *used) if name in plan.sentinels})
+    rows = _kept_rows(plan, goal, used)
     kept = table if len(rows) == table.rows else table.take(rows, [goal, *names])
     _check_rows(kept, goal)
     fitted = tuple(_fit_feature(plan, kept.columns[name], name, guesses[name]) for name in names)
@@ -116,6 +121,7 @@ def _check_target(plan: _Plan, target: str) -> None:
     guess = Guess(kind=Kind.NUMBER)
     _note_wrong(plan, target, column, guess)
     plan.gaps[target] = gaps(column, guess)
+    plan.sentinels[target] = find_sentinels(numbers.values)
 
 
 def _note_wrong(plan: _Plan, name: str, column: Column, guess: Guess) -> None:
@@ -141,6 +147,8 @@ def _read_feature(plan: _Plan, name: str, choice: Choice | None) -> Guess:
         plan.warnings.append(f"column {name!r} is {value} in every row and was left out")
         return Guess(kind=Kind.UNUSED)
     plan.gaps[name] = absent
+    if guess.kind is Kind.NUMBER:
+        plan.sentinels[name] = find_sentinels(column.numbers.values)
     return Guess(kind=guess.kind, order=guess.order, useless=identifies(column, guess) if choice is None else None)
 
 

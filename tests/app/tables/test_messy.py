@@ -1,16 +1,13 @@
 """The tables that people have, as they are: what is read, dropped, left out and warned of."""
 
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.tables import Kind, fit_schema, read_table
+from tests.app.tables.messy import FOLDER, needs_files
 
-FOLDER = Path(os.environ.get("PURSUIT_BENCHMARK_DATA", Path(__file__).parents[4] / "shared" / "data"))
-
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"the data sets are not at {FOLDER}")
+pytestmark = needs_files
 
 CASES: dict[str, tuple[dict[str, Any], int, int, list[str]]] = {
     "messy/auto-mpg.csv": (
