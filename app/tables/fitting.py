@@ -24,12 +24,13 @@ from app.tables.guessing import (
 from app.tables.leaks import find_leaks
 from app.tables.missing import missing_values
 from app.tables.prepared import Fitted, Prepared
-from app.tables.problems import Problems, list_names, plural
+from app.tables.problems import Problems, plural
 from app.tables.schema import Schema, Unseen
 from app.tables.sentinels import Sentinel, find_sentinels, tell_sentinels
 from app.tables.table import Column, Kind, Table
 from app.tables.wishes import Dates, Missing, Wishes, choice, find_choices, find_features, find_target
 
+_REASONS = 5  # why columns were left out, as a refusal lists them
 _ADVICE = (
     'correct the file, list what stands for a missing cell in "missing_values", or say in "columns" what the column '
     'is ("category", "ignore")'
@@ -79,7 +80,9 @@ def fit_table(table: Table, wishes: Wishes) -> tuple[Schema, Fitted]:
     fitted = tuple(_fit_feature(plan, kept.columns[name], name, guesses[name]) for name in names)
     schema = Schema(target=goal, features=fitted, unseen=unseen, missing=missing_values(wishes.missing_values))
     if not schema.used:
-        raise InvalidRequestError(f"no feature is left to learn from; constant, empty or left out: {list_names(names)}")
+        reasons = plan.warnings[len(table.notes) :] or ["all are to be ignored"]
+        more = [f"and {len(reasons) - _REASONS:,} more"] if len(reasons) > _REASONS else []
+        raise InvalidRequestError(f"no feature is left to learn from: {'; '.join(reasons[:_REASONS] + more)}")
     warnings = (*plan.warnings, *find_leaks(kept, schema))
     return schema, Fitted(rows=rows, dropped=table.rows - len(rows), warnings=warnings)
 
@@ -153,16 +156,16 @@ def _read_feature(plan: _Plan, name: str, choice: Choice | None) -> Guess:
 
 
 def _leave_out_identifiers(plan: _Plan, guesses: dict[str, Guess], wanted: set[str]) -> None:
-    """Those that nobody asked for, as long as something else is left."""
-    useless = {
-        name: guess.useless for name, guess in guesses.items() if guess.kind is not Kind.UNUSED and guess.useless
-    }
-    left = [name for name, guess in guesses.items() if guess.kind is not Kind.UNUSED and name not in useless]
-    for name, reason in useless.items():
-        if name in wanted or not left:
+    """Those that nobody asked for; numbers in order, which may be times, only if something else is left."""
+    used = {name: guess for name, guess in guesses.items() if guess.kind is not Kind.UNUSED}
+    left = [name for name, guess in used.items() if guess.useless is None]
+    for name, guess in used.items():
+        if guess.useless is None or name in wanted or (guess.kind is Kind.NUMBER and not left):
             continue
         guesses[name] = Guess(kind=Kind.UNUSED)
-        plan.warnings.append(f'column {name!r} {reason} and was left out; to use it, say in "columns" what it is')
+        plan.warnings.append(
+            f'column {name!r} {guess.useless} and was left out; to use it, say in "columns" what it is'
+        )
 
 
 def _kept_rows(plan: _Plan, target: str, used: Sequence[str]) -> IntArray:
