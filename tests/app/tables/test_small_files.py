@@ -12,6 +12,7 @@ Y = [10.0, 20.0, 30.5]
 XY = {"x": [1.0, 2.0, 3.0]}
 PLAIN = "x,y\n1,10\n2,20\n3,30.5\n"
 SWAPPED = {"x": [1.0, 2.0, 3.0], "y": Y}
+DOUBT = "the names of the columns are numbers ({}): if the first row is data, put a row of names above it"
 HEADERLESS = "the file has no header line: its columns were named column_1 to column_{}"
 EITHER = "holds dates that may begin with the day or with the month (write YYYY-MM-DD)"
 GOOD: list[tuple[str, bytes, dict[str, Any], Features, list[str]]] = [
@@ -77,6 +78,13 @@ GOOD: list[tuple[str, bytes, dict[str, Any], Features, list[str]]] = [
         b"2010,2011,2012\n1,7,10\n2,7.5,20\n3,7,30.5\n",
         {},
         {"2010": [1.0, 2.0, 3.0], "2011": [7.0, 7.5, 7.0]},
+        [DOUBT.format("'2010', '2011', '2012'")],
+    ),
+    (
+        "years as names beside a name",
+        b"c,2010,2011\na,1,10\nb,2,20\na,3,30.5\n",
+        {},
+        {"c": ["a", "b", "a"], "2010": [1.0, 2.0, 3.0]},
         [],
     ),
     ("a number for one name", PLAIN.replace("y", "2010").encode(), {}, XY, []),
