@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from app.errors import InvalidRequestError
-from app.tables.cells import BoolArray, FloatArray, IntArray, quote
+from app.tables.cells import BLANKS, BoolArray, FloatArray, IntArray, quote
 from app.tables.dates import Cycle, DateOrder, cycles
 from app.tables.features import OTHER, Feature
 from app.tables.guessing import (
@@ -18,10 +18,12 @@ from app.tables.guessing import (
     guess_kind,
     identifies,
     only_value,
+    tell_lookalike,
     values,
     wrong,
 )
 from app.tables.leaks import find_leaks
+from app.tables.lookalikes import INSTEAD, lookalike
 from app.tables.missing import missing_values
 from app.tables.prepared import Fitted, Prepared
 from app.tables.problems import Problems, plural
@@ -116,10 +118,11 @@ def _check_target(plan: _Plan, target: str) -> None:
     if present == 0:
         raise InvalidRequestError(f"the target {target!r} has no value in any row")
     if len(numbers.bad) and guess_kind(column).kind is not Kind.NUMBER:
-        first = int(numbers.bad[0])
+        first = column.cell(int(numbers.bad[0]))
+        meant = lookalike(str(first).strip(BLANKS))
         raise InvalidRequestError(
-            f"the target {target!r} is text, such as {quote(column.cell(first))}: {numbers.finite:,} of its "
-            f"{present:,} cells are numbers; name a numeric column as target"
+            f"the target {target!r} is text, such as {quote(first)}: {numbers.finite:,} of its {present:,} cells are "
+            f"numbers; name a numeric column as target{'' if meant is None else f', or {INSTEAD[meant]}'}"
         )
     guess = Guess(kind=Kind.NUMBER)
     _note_wrong(plan, target, column, guess)
@@ -150,6 +153,8 @@ def _read_feature(plan: _Plan, name: str, choice: Choice | None) -> Guess:
         plan.warnings.append(f"column {name!r} is {value} in every row and was left out")
         return Guess(kind=Kind.UNUSED)
     plan.gaps[name] = absent
+    if guess.seen is not None:
+        plan.warnings.append(f"column {name!r} {tell_lookalike(guess.seen)}")
     if guess.kind is Kind.NUMBER:
         plan.sentinels[name] = find_sentinels(column.numbers.values)
     return Guess(kind=guess.kind, order=guess.order, useless=identifies(column, guess) if choice is None else None)

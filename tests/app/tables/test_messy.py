@@ -21,10 +21,16 @@ CASES: dict[str, tuple[dict[str, Any], int, int, list[str]]] = {
         {"target": "CO(GT)", "missing": "impute", "missing_values": [-200]},
         7674,
         49,
-        ["2 empty columns", "114 empty rows", "'CO(GT)' 1,683", *["in an indicator column"] * 12],
+        [
+            "2 empty columns",
+            "114 empty rows",
+            "'00.00.00' is a time",
+            "'CO(GT)' 1,683",
+            *["in an indicator column"] * 12,
+        ],
     ),
     "messy/bike_sharing_day.csv": ({}, 731, 14, ["'instant' numbers the rows", "sum of the columns 'casual', 'reg"]),
-    "messy/forestfires.csv": ({}, 517, 29, []),
+    "messy/forestfires.csv": ({}, 517, 29, ["'apr' is the name of a month"]),
     "messy/AmesHousing.csv": (
         {"missing": "impute"},
         2930,

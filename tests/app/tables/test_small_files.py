@@ -188,7 +188,10 @@ GOOD: list[tuple[str, bytes, dict[str, Any], Features, list[str]]] = [
         b"t,y\n18.00.00,10\n19.00.00,20\n18.00.00,30.5\n",
         {},
         {"t": ["18.00.00", "19.00.00", "18.00.00"]},
-        [],
+        [
+            "column 't' was read as a category, though '18.00.00' is a time; to learn from its order, write the hours "
+            "as a number, 13.75, or the date with the time"
+        ],
     ),
     (
         "constant and empty columns",
