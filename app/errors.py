@@ -4,6 +4,7 @@ PursuitError
 ├── MalformedError              the bytes are not what they claim to be (not JSON, not a table)
 ├── InvalidRequestError         understood, but a field, a column or a cell is wrong
 ├── UnsupportedMediaError       a content type that is not read here
+├── NotAcceptableError          an answer is wanted in a form that is not written here
 ├── TooLargeError               a limit is passed; the message names it
 ├── NotFoundError               no such job, model, version, alias
 ├── ConflictError               the state of the thing forbids it
@@ -52,6 +53,10 @@ class InvalidRequestError(PursuitError):
 
 class UnsupportedMediaError(PursuitError):
     """A content type that is not read here."""
+
+
+class NotAcceptableError(PursuitError):
+    """An answer is wanted in a form that is not written here."""
 
 
 class TooLargeError(PursuitError):

@@ -117,6 +117,18 @@ class Client:
         """One model with its versions."""
         return self._json("GET", f"/models/{quote(name, safe='')}")
 
+    def version(self, reference: str) -> Json:
+        """All about the version that `name@3` or `name@alias` means."""
+        name, _, which = reference.partition("@")
+        number = which if which.isascii() and which.isdigit() else self._aliased(name, which)
+        return self._json("GET", f"/models/{quote(name, safe='')}/versions/{number}")
+
+    def _aliased(self, name: str, alias: str) -> int:
+        aliases: dict[str, int] = self._json("GET", f"/models/{quote(name, safe='')}", params={"limit": 1})["aliases"]
+        if alias not in aliases:
+            raise ClientError(f"model {name!r} has no alias {alias!r}; it has {', '.join(sorted(aliases))}")
+        return aliases[alias]
+
     def follow(self, job_id: str) -> Iterator[Json]:
         """The job at every change, from the server's own events, until it has ended.
 

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -172,21 +172,27 @@ def predict(
 
 @cli.command()
 def models(
-    name: Annotated[str | None, typer.Argument(help="One model, with its versions.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="One model, with its versions; or name@3 or name@alias, one of these.")
+    ] = None,
     as_json: AsJson = False,
     local: Local = False,
     url: Url = DEFAULT_URL,
     data_dir: DataDir = None,
 ) -> None:
-    """List the models, or the versions of one."""
+    """List the models, or the versions of one, or tell all about a version."""
     with _client(url, local=local, data_dir=data_dir, workers=0) as client:
-        answer = client.models() if name is None else client.model(name)
+        show: Callable[[Console, Json], None]
+        if name is None:
+            answer, show = client.models(), showing.models
+        elif "@" in name:
+            answer, show = client.version(name), showing.version
+        else:
+            answer, show = client.model(name), showing.versions
     if as_json:
         _print_json(answer)
-    elif name is None:
-        showing.models(Console(), answer)
     else:
-        showing.versions(Console(), answer)
+        show(Console(), answer)
 
 
 @cli.command()
@@ -249,10 +255,20 @@ def demo(
 
 @contextmanager
 def _client(url: str, *, local: bool, data_dir: Path | None, workers: int) -> Iterator[Client]:
-    """A client of the server at `url`, or of a private one over the data directory; says what went wrong."""
+    """A client of the server at `url`, or of a private one over the data directory; says what went wrong.
+
+    Without workers nothing new comes about, so there have to be data in the directory.
+    """
     try:
         if local:
-            with local_service(_settings(data_dir=data_dir).data_dir, workers=workers) as client:
+            settings = _settings(data_dir=data_dir)
+            embedded = Path(settings.database.removeprefix("sqlite:///"))
+            if not workers and settings.database_url is None and not embedded.exists():
+                raise ClientError(
+                    f"there is no data in {settings.data_dir} (no {embedded.name}): name the directory with --data-dir "
+                    "or PURSUIT_DATA_DIR, or make it by `pursuit train FILE --local`"
+                )
+            with local_service(settings.data_dir, workers=workers) as client:
                 yield client
         else:
             with Client(url) as client:

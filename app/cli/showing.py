@@ -79,12 +79,27 @@ def grid(
 
 
 def report(console: Console, job: Json) -> None:
-    """What a training job came to: the model's name, its scores, the warnings."""
+    """What a training job came to: the model's name, its scores, how its columns were read, the warnings."""
     result: dict[str, Any] = job.get("result") or {}
-    facts: dict[str, Any] = result.get("report") or {}
-    console.print(
-        f"[bold]{escape(str(result.get('model')))}[/] version {result.get('version')}", highlight=False, soft_wrap=True
-    )
+    _headline(console, result.get("model"), result.get("version"))
+    _facts(console, result.get("report") or {})
+
+
+def version(console: Console, found: Json) -> None:
+    """All about one version that a person reads."""
+    _headline(console, found["model"], found["version"])
+    aliases = f", {', '.join(found['aliases'])}" if found["aliases"] else ""
+    facts = f"created {found['created_at']}{aliases}; {found['size_bytes']:,} bytes"
+    console.print(escape(facts), highlight=False, soft_wrap=not console.is_terminal)
+    _facts(console, found["report"])
+
+
+def _headline(console: Console, model: object, numbered: object) -> None:
+    console.print(f"[bold]{escape(str(model))}[/] version {numbered}", highlight=False, soft_wrap=True)
+
+
+def _facts(console: Console, facts: Json) -> None:
+    """A training's report."""
     grid(
         console,
         ("scored on", "rows", "NMSE", "RMSE", "NLPD", "95% coverage"),
@@ -104,11 +119,24 @@ def report(console: Console, job: Json) -> None:
             if scores
         ],
     )
-    line = calibration(facts)
-    if line is not None:
-        console.print(line, highlight=False, soft_wrap=not console.is_terminal)
+    for line in (calibration(facts), *columns(facts)):
+        if line is not None:
+            console.print(escape(line), highlight=False, soft_wrap=not console.is_terminal)
     for warning in facts.get("warnings") or ():
         console.print(f"[yellow]note:[/] {escape(str(warning))}", highlight=False, soft_wrap=not console.is_terminal)
+
+
+def columns(facts: Json) -> list[str]:
+    """How a report's columns were read, in a line for each kind."""
+    kinds: dict[str, list[str]] = {}
+    for column in facts.get("columns") or ():
+        levels = column.get("levels")
+        told = [] if not levels else [f"{len(levels)} levels" + (" and others" if column.get("others_grouped") else "")]
+        if column.get("missing_replaced_by") is not None and column["kind"] == "number":
+            told.append(f"{number(column['missing_replaced_by'])} where missing")
+        kinds.setdefault(column["kind"], []).append(column["name"] + (f" ({', '.join(told)})" if told else ""))
+    lines = [f"read as {kind}: {', '.join(names)}" for kind, names in kinds.items() if kind != "unused"]
+    return lines + ([f"left out: {', '.join(kinds['unused'])}"] if "unused" in kinds else [])
 
 
 def coverage(scores: Json, level: str) -> str | None:

@@ -23,6 +23,7 @@ from app.errors import (
     InvalidRequestError,
     LeaseLostError,
     MalformedError,
+    NotAcceptableError,
     NotFoundError,
     PursuitError,
     TooLargeError,
@@ -45,6 +46,7 @@ PROBLEM = "application/problem+json"
 STATUS: Mapping[type[Exception], tuple[int, str]] = {
     MalformedError: (400, "Malformed body"),
     NotFoundError: (404, "Not found"),
+    NotAcceptableError: (406, "Not acceptable"),
     ConflictError: (409, "Conflict"),
     TooLargeError: (413, "Too large"),
     UnsupportedMediaError: (415, "Unsupported media type"),

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.errors import InvalidRequestError, UnsupportedMediaError
+from app.errors import InvalidRequestError, NotAcceptableError
 from app.routes.answers import problems
 from app.routes.bodies import CSV, JSON, TABLES, expect_media_type, read_body
 from app.routes.state import in_heavy_thread, services
@@ -158,7 +158,7 @@ def _csv(arrays: dict[str, NDArray[np.float64]]) -> bytes:
 
 
 def _wants_csv(request: Request) -> bool:
-    """Whether `Accept` names CSV before JSON; UnsupportedMediaError if it takes neither."""
+    """Whether `Accept` names CSV before JSON; NotAcceptableError if it takes neither."""
     accept = request.headers.get("accept", "*/*")
     if accept == "*/*":
         return False
@@ -168,7 +168,7 @@ def _wants_csv(request: Request) -> bool:
             return True
         if kind in (JSON, "application/*", "*/*"):
             return False
-    raise UnsupportedMediaError(f"the answer can be {JSON} or {CSV}; the Accept header has {accept!r}")
+    raise NotAcceptableError(f"the answer can be {JSON} or {CSV}; the Accept header has {accept!r}")
 
 
 route = Route("/predict", answer, methods=["POST"])

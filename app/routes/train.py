@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from app.routes.answers import json_answer, problems
-from app.routes.bodies import JSON, MULTIPART, expect_media_type, read_body
+from app.routes.bodies import JSON, MULTIPART, expect_media_type, media_type, read_body
 from app.routes.jobs import JobBody, job_json
 from app.routes.state import Services, in_heavy_thread, services
 from app.routes.tables import (
@@ -22,6 +22,7 @@ from app.routes.tables import (
     spec_of,
     uploaded,
 )
+from app.routes.uploads import refuse_fields
 from app.services.jobs import JobView
 
 router = APIRouter(tags=["training"])
@@ -70,6 +71,7 @@ async def train(request: Request) -> Response:
     """Checks table and specification, queues the training and answers with the job; `Location` is its address."""
     key = idempotency_key(request)
     serving = services(request)
+    refuse_fields(media_type(request))
     if expect_media_type(request, MULTIPART, JSON) == MULTIPART:
         async with uploaded(request) as upload:
             spec = spec_of(upload.spec)

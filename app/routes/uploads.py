@@ -16,6 +16,8 @@ from app.errors import InvalidRequestError, MalformedError, TooLargeError, unwri
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
 
+FIELDS = "application/x-www-form-urlencoded"
+"""What clients send for a form without a file."""
 MOST_SPEC_BYTES = 1 << 20
 _WRITE_BYTES = 1 << 20
 
@@ -27,6 +29,15 @@ class Upload:
     path: Path
     filename: str
     spec: bytes | None
+
+
+def refuse_fields(content_type: str) -> None:
+    """InvalidRequestError for a form of fields alone, which says what it lacks better than its content type does."""
+    if content_type == FIELDS:
+        raise InvalidRequestError(
+            "there is no file: the form came as fields alone; send it as multipart/form-data, "
+            "with the table as its part `file`"
+        )
 
 
 @contextmanager

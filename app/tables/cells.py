@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from app.tables.lookalikes import INSTEAD, lookalike
+
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
@@ -105,7 +107,8 @@ def describe_number(cell: Cell, decimal: str = ".") -> str:
             mark = "point" if decimal == "." else "comma"
             return f"{shown} is no plain number: the decimal mark is the {mark} here, and digits are not grouped"
         case _:
-            return f"{shown} is not a number"
+            what = lookalike(cell.strip(BLANKS)) if isinstance(cell, str) else None
+            return f"{shown} is {what.value}: {INSTEAD[what]}" if what else f"{shown} is not a number"
 
 
 def is_blank(cell: Cell) -> bool:

@@ -13,7 +13,7 @@ from app.errors import MOST_FAULTS, Fault, InvalidRequestError, MalformedError
 from app.tables.cells import BLANKS
 from app.tables.dialect import Dialect, find_dialect
 from app.tables.incoming import Block, Incoming
-from app.tables.names import check_names, clean
+from app.tables.names import check_names, clean, doubt
 from app.tables.problems import plural
 from app.tables.source import UTF8, WESTERN, NotUtf8Error, Source
 from app.tables.splitting import find_lines, records_of
@@ -89,7 +89,10 @@ def _names(dialect: Dialect, source: Source, notes: list[str]) -> tuple[tuple[st
         kept = len(names)  # refused below, by position
     if kept < len(names):
         notes.append(f"{plural(len(names) - kept, 'empty column')} without a name at the end of the file dropped")
-    return check_names(names[:kept], source.limits, line=dialect.first.line), kept
+    checked = check_names(names[:kept], source.limits, line=dialect.first.line)
+    if dialect.doubtful:
+        notes.append(doubt(checked))
+    return checked, kept
 
 
 def _holds_cells(source: Source, dialect: Dialect, kept: int) -> bool:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from app.errors import InvalidRequestError, MalformedError
 from app.tables.cells import BLANKS, CellKind, parse_number
 from app.tables.dates import DateOrder, parse_date
+from app.tables.names import are_numbers, clean
 from app.tables.source import Source
 from app.tables.splitting import Record, records
 
@@ -16,17 +17,19 @@ DELIMITERS = (",", "\t", ";", "|")
 _HEAD = 1 << 20  # characters within which the header must end
 _SAMPLE = 100  # records that are looked at
 _AGREE = 0.9  # share of the records that must be as wide as the first
+_YEARS = range(1900, 2101)
 # An unquoted quotation mark after the bracket tells JSON from a column named "[m]".
 _OTHER_TEXT = re.compile(r"\s*([\[{]\s*[\[{]?\s*\"|<!doctype|<html|<\?xml)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """delimiter; first: the first record; header: whether it names the columns."""
+    """delimiter; first: the first record; header: whether it names the columns; doubtful: though it is all numbers."""
 
     delimiter: str
     first: Record
     header: bool
+    doubtful: bool = False
 
     @property
     def start(self) -> int:
@@ -57,7 +60,8 @@ def find_dialect(source: Source, known: Collection[str] = ()) -> Dialect:
     if not first.closed:
         raise MalformedError(f"line {first.line}: a quotation mark in the header is never closed")
     header = len(sample) == 1 or not _is_data(first.cells, sample[1:], known)
-    return Dialect(delimiter=delimiter, first=first, header=header)
+    doubtful = header and are_numbers(first.cells) and set(map(clean, first.cells)).isdisjoint(known)
+    return Dialect(delimiter=delimiter, first=first, header=header, doubtful=doubtful)
 
 
 def _sample(head: str, delimiter: str) -> list[Record]:
@@ -89,7 +93,9 @@ def _is_data(first: Sequence[str], below: Sequence[Record], known: Collection[st
     typed = [cells[place] for place in columns]
     if not any(_kind(cell) for cell in typed) or any(_kind(cell) is False for cell in typed):
         return False
-    return not _counts_up(typed)
+    if typed[0] == "":  # the index of a data frame has no name
+        columns, typed = columns[1:], typed[1:]
+    return not _number_columns(typed, [[r.cells[p].strip(BLANKS) for p in columns if p < len(r.cells)] for r in below])
 
 
 def _is_typed(cells: Sequence[str]) -> bool:
@@ -106,9 +112,26 @@ def _kind(cell: str) -> bool | None:
     return kind is not CellKind.TEXT or any(parse_date(cell, order) is not None for order in DateOrder)
 
 
+def _number_columns(cells: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
+    """Whether they name the columns although they are numbers: years in a row, or 0, 1, 2, .. or 1, 2, 3, ..; and
+    most of the same cells below are not of the same sort.
+    """
+    if _are_years(cells):
+        alike = sum(map(_are_years, below))
+    elif _counts_up(cells) and len(cells) >= 3 and int(cells[0]) in (0, 1):
+        alike = sum(map(_counts_up, below))
+    else:
+        return False
+    return 2 * alike < len(below)
+
+
+def _are_years(cells: Sequence[str]) -> bool:
+    return _counts_up(cells) and int(cells[0]) in _YEARS
+
+
 def _counts_up(cells: Sequence[str]) -> bool:
-    """Years or numbers of columns: they name the columns although they are numbers."""
-    if len(cells) < 3 or not all(cell.isascii() and cell.isdigit() for cell in cells):
+    """Whether they are two integers or more, each one above the one before."""
+    if len(cells) < 2 or not all(cell.isascii() and cell.isdigit() for cell in cells):
         return False
     numbers = [int(cell) for cell in cells]
     return all(after - before == 1 for before, after in pairwise(numbers))

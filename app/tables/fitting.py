@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from app.errors import InvalidRequestError
-from app.tables.cells import BoolArray, FloatArray, IntArray, quote
+from app.tables.cells import BLANKS, BoolArray, FloatArray, IntArray, quote
 from app.tables.dates import Cycle, DateOrder, cycles
 from app.tables.features import OTHER, Feature
 from app.tables.guessing import (
@@ -18,17 +18,21 @@ from app.tables.guessing import (
     guess_kind,
     identifies,
     only_value,
+    tell_lookalike,
     values,
     wrong,
 )
 from app.tables.leaks import find_leaks
+from app.tables.lookalikes import INSTEAD, lookalike
 from app.tables.missing import missing_values
 from app.tables.prepared import Fitted, Prepared
-from app.tables.problems import Problems, list_names, plural
+from app.tables.problems import Problems, plural
 from app.tables.schema import Schema, Unseen
+from app.tables.sentinels import Sentinel, find_sentinels, tell_sentinels
 from app.tables.table import Column, Kind, Table
 from app.tables.wishes import Dates, Missing, Wishes, choice, find_choices, find_features, find_target
 
+_REASONS = 5  # why columns were left out, as a refusal lists them
 _ADVICE = (
     'correct the file, list what stands for a missing cell in "missing_values", or say in "columns" what the column '
     'is ("category", "ignore")'
@@ -37,7 +41,8 @@ _ADVICE = (
 
 @dataclass(slots=True, kw_only=True)
 class _Plan:
-    """What the columns of a table turn out to be. gaps: rows, by column, where a cell is missing."""
+    """What the columns of a table turn out to be. gaps: rows, by column, where a cell is missing; sentinels: numbers,
+    by column, that may stand for one."""
 
     table: Table
     missing: Missing
@@ -45,6 +50,7 @@ class _Plan:
     problems: Problems
     warnings: list[str] = field(default_factory=list)
     gaps: dict[str, IntArray] = field(default_factory=dict)
+    sentinels: dict[str, list[Sentinel]] = field(default_factory=dict)
 
 
 def fit_table(table: Table, wishes: Wishes) -> tuple[Schema, Fitted]:
@@ -68,13 +74,17 @@ def fit_table(table: Table, wishes: Wishes) -> tuple[Schema, Fitted]:
     _check_target(plan, goal)
     guesses = {name: _read_feature(plan, name, choices.get(name)) for name in names}
     _leave_out_identifiers(plan, guesses, {*choices, *(wishes.features or ())})
-    rows = _kept_rows(plan, goal, [name for name in names if guesses[name].kind is not Kind.UNUSED])
+    used = [name for name in names if guesses[name].kind is not Kind.UNUSED]
+    plan.warnings += tell_sentinels({name: plan.sentinels[name] for name in (goal, *used) if name in plan.sentinels})
+    rows = _kept_rows(plan, goal, used)
     kept = table if len(rows) == table.rows else table.take(rows, [goal, *names])
     _check_rows(kept, goal)
     fitted = tuple(_fit_feature(plan, kept.columns[name], name, guesses[name]) for name in names)
     schema = Schema(target=goal, features=fitted, unseen=unseen, missing=missing_values(wishes.missing_values))
     if not schema.used:
-        raise InvalidRequestError(f"no feature is left to learn from; constant, empty or left out: {list_names(names)}")
+        reasons = plan.warnings[len(table.notes) :] or ["all are to be ignored"]
+        more = [f"and {len(reasons) - _REASONS:,} more"] if len(reasons) > _REASONS else []
+        raise InvalidRequestError(f"no feature is left to learn from: {'; '.join(reasons[:_REASONS] + more)}")
     warnings = (*plan.warnings, *find_leaks(kept, schema))
     return schema, Fitted(rows=rows, dropped=table.rows - len(rows), warnings=warnings)
 
@@ -108,14 +118,16 @@ def _check_target(plan: _Plan, target: str) -> None:
     if present == 0:
         raise InvalidRequestError(f"the target {target!r} has no value in any row")
     if len(numbers.bad) and guess_kind(column).kind is not Kind.NUMBER:
-        first = int(numbers.bad[0])
+        first = column.cell(int(numbers.bad[0]))
+        meant = lookalike(str(first).strip(BLANKS))
         raise InvalidRequestError(
-            f"the target {target!r} is text, such as {quote(column.cell(first))}: {numbers.finite:,} of its "
-            f"{present:,} cells are numbers; name a numeric column as target"
+            f"the target {target!r} is text, such as {quote(first)}: {numbers.finite:,} of its {present:,} cells are "
+            f"numbers; name a numeric column as target{'' if meant is None else f', or {INSTEAD[meant]}'}"
         )
     guess = Guess(kind=Kind.NUMBER)
     _note_wrong(plan, target, column, guess)
     plan.gaps[target] = gaps(column, guess)
+    plan.sentinels[target] = find_sentinels(numbers.values)
 
 
 def _note_wrong(plan: _Plan, name: str, column: Column, guess: Guess) -> None:
@@ -141,20 +153,24 @@ def _read_feature(plan: _Plan, name: str, choice: Choice | None) -> Guess:
         plan.warnings.append(f"column {name!r} is {value} in every row and was left out")
         return Guess(kind=Kind.UNUSED)
     plan.gaps[name] = absent
+    if guess.seen is not None:
+        plan.warnings.append(f"column {name!r} {tell_lookalike(guess.seen)}")
+    if guess.kind is Kind.NUMBER:
+        plan.sentinels[name] = find_sentinels(column.numbers.values)
     return Guess(kind=guess.kind, order=guess.order, useless=identifies(column, guess) if choice is None else None)
 
 
 def _leave_out_identifiers(plan: _Plan, guesses: dict[str, Guess], wanted: set[str]) -> None:
-    """Those that nobody asked for, as long as something else is left."""
-    useless = {
-        name: guess.useless for name, guess in guesses.items() if guess.kind is not Kind.UNUSED and guess.useless
-    }
-    left = [name for name, guess in guesses.items() if guess.kind is not Kind.UNUSED and name not in useless]
-    for name, reason in useless.items():
-        if name in wanted or not left:
+    """Those that nobody asked for; numbers in order, which may be times, only if something else is left."""
+    used = {name: guess for name, guess in guesses.items() if guess.kind is not Kind.UNUSED}
+    left = [name for name, guess in used.items() if guess.useless is None]
+    for name, guess in used.items():
+        if guess.useless is None or name in wanted or (guess.kind is Kind.NUMBER and not left):
             continue
         guesses[name] = Guess(kind=Kind.UNUSED)
-        plan.warnings.append(f'column {name!r} {reason} and was left out; to use it, say in "columns" what it is')
+        plan.warnings.append(
+            f'column {name!r} {guess.useless} and was left out; to use it, say in "columns" what it is'
+        )
 
 
 def _kept_rows(plan: _Plan, target: str, used: Sequence[str]) -> IntArray:

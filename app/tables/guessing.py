@@ -9,9 +9,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow.compute as pc
 
-from app.tables.cells import FloatArray, IntArray
+from app.tables.cells import FloatArray, IntArray, quote
 from app.tables.dates import DateOrder, find_order
 from app.tables.features import GAPS, scan
+from app.tables.lookalikes import INSTEAD, Seen, find_lookalike
 from app.tables.problems import plural
 from app.tables.table import Column, Kind
 
@@ -42,11 +43,13 @@ class Choice(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """kind; order: of a date. useless: why the column is better left out, in words that follow its name."""
+    """kind; order: of a date. useless: why the column is better left out, in words that follow its name. seen: what a
+    category looks like that could have been a number."""
 
     kind: Kind
     order: DateOrder | None = None
     useless: str | None = None
+    seen: Seen | None = None
 
 
 def guess_kind(column: Column) -> Guess:
@@ -63,7 +66,21 @@ def guess_kind(column: Column) -> Guess:
         return Guess(kind=Kind.BOOLEAN)
     if meant >= FEWEST_NUMBERS * present and len(names) > MOST_LEVELS:
         return Guess(kind=Kind.NUMBER)
-    return _guess_date(names) or Guess(kind=Kind.CATEGORY)
+    return _guess_date(names) or _guess_text(column, names)
+
+
+def _guess_text(column: Column, names: list[str]) -> Guess:
+    """A category; or the number that it looks like, to be refused cell by cell, where a category would say nothing."""
+    category = Guess(kind=Kind.CATEGORY, seen=find_lookalike(names, NUMERIC_SHARE))
+    if category.seen is not None and (len(names) > MOST_LEVELS or identifies(column, category)):
+        return Guess(kind=Kind.NUMBER)
+    return category
+
+
+def tell_lookalike(seen: Seen) -> str:
+    """Why the texts of a category might be better as numbers, in words that follow the column's name."""
+    what = f"{quote(seen.example)} is {seen.what.value}"
+    return f"was read as a category, though {what}; to learn from its order, {INSTEAD[seen.what]}"
 
 
 def _guess_date(names: list[str]) -> Guess | None:

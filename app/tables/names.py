@@ -4,8 +4,9 @@ import unicodedata
 from collections.abc import Sequence
 
 from app.errors import Fault, InvalidRequestError
-from app.tables.cells import BLANKS
+from app.tables.cells import BLANKS, CellKind, parse_number
 from app.tables.limits import Limits
+from app.tables.problems import list_names
 
 _LONGEST = 256  # characters
 
@@ -36,6 +37,20 @@ def check_names(names: Sequence[str], limits: Limits, line: int | None = None) -
     if faults:
         raise InvalidRequestError(f"every column needs a name of its own; {faults[0].message}", faults)
     return tuple(names)
+
+
+def are_numbers(names: Sequence[str]) -> bool:
+    """Whether what should be names may be a row of data instead: numbers, and no text."""
+    kinds = {parse_number(name)[0] for name in names}
+    return CellKind.NUMBER in kinds and CellKind.TEXT not in kinds
+
+
+def doubt(names: Sequence[str]) -> str:
+    """What to say of names that are numbers."""
+    return (
+        f"the names of the columns are numbers ({list_names(names)}): if the first row is data, put a row of names "
+        "above it"
+    )
 
 
 def encodes(text: str) -> bool:

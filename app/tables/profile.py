@@ -8,9 +8,21 @@ from app.errors import InvalidRequestError
 from app.tables.cells import FloatArray, IntArray, quote
 from app.tables.dates import DateOrder, parse_date
 from app.tables.fitting import fit_table
-from app.tables.guessing import MOST_LEVELS, Guess, gaps, guess_kind, identifies, is_whole, only_value, values, wrong
+from app.tables.guessing import (
+    MOST_LEVELS,
+    Guess,
+    gaps,
+    guess_kind,
+    identifies,
+    is_whole,
+    only_value,
+    tell_lookalike,
+    values,
+    wrong,
+)
 from app.tables.leaks import find_leaks
 from app.tables.problems import plural
+from app.tables.sentinels import describe, find_sentinels
 from app.tables.table import Column, Kind, Table
 from app.tables.wishes import Dates, Missing, Wishes
 
@@ -50,6 +62,10 @@ def describe_column(name: str, column: Column) -> dict[str, Any]:
     elif (reason := identifies(column, guess)) is not None:
         warnings.append(f"{reason}: training leaves it out")
     found = _of_texts(column) if guess.kind is Kind.CATEGORY else _of_numbers(column, guess)
+    if guess.seen is not None:
+        warnings.append(tell_lookalike(guess.seen))
+    if guess.kind is Kind.NUMBER:
+        warnings += map(describe, find_sentinels(column.numbers.values))
     if guess.kind is Kind.CATEGORY and found["distinct"] > MOST_LEVELS:
         warnings.append(
             f"{found['distinct']:,} different values: training groups all but the {MOST_LEVELS} most common"

@@ -147,19 +147,16 @@ class Schema:
     def _encode(self, columns: Mapping[str, Column], rows: int, problems: Problems) -> FloatArray:
         inputs = np.zeros((rows, self.width))
         start = 0
-        only_missing = True
+        only_missing, unseen = True, False
         for feature in self.used:
             out = inputs[:, start : start + feature.width]
             start += feature.width
             column = columns[feature.name].reading(self.missing)
             worse = feature.encode(column, out, problems, far=self.unseen is Unseen.PRIOR)
             only_missing = only_missing and not worse
+            unseen = unseen or (worse and feature.kind is Kind.CATEGORY)
         if problems.total:
-            problems.refuse(
-                "the model was trained without missing cells here, so every row needs a value"
-                if only_missing
-                else "correct it and send the table again"
-            )
+            problems.refuse(_advice(only_missing=only_missing, unseen=unseen))
         return inputs
 
     def _required(self, columns: Mapping[str, T]) -> Mapping[str, T]:
@@ -205,3 +202,12 @@ class Schema:
             elif len(cells) != len(self.features):
                 message = f"expected {len(self.features)} cells ({list_names(self.names)}), got {len(cells)}"
                 raise InvalidRequestError(f"row {row}: {message}", [Fault(row=row, message=message)])
+
+
+def _advice(*, only_missing: bool, unseen: bool) -> str:
+    """What to do about cells that cannot be used. unseen: some are levels that training has not seen."""
+    if only_missing:
+        return "the model was trained without missing cells here, so every row needs a value"
+    if unseen:
+        return 'correct it and send the table again, or train with "unseen": "prior" to have such rows answered too'
+    return "correct it and send the table again"

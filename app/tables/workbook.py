@@ -22,7 +22,7 @@ from openpyxl.utils.exceptions import InvalidFileException
 from app.errors import InvalidRequestError, MalformedError, UnsupportedMediaError
 from app.tables.cells import cell_text
 from app.tables.incoming import Block, Incoming
-from app.tables.names import check_names, clean
+from app.tables.names import are_numbers, check_names, clean, doubt
 from app.tables.source import Source
 
 MAGIC = b"PK\x03\x04"
@@ -52,6 +52,8 @@ def open_workbook(source: Source) -> Incoming:
     width = max(place for place, cell in enumerate(header, start=1) if cell is not None)
     names = check_names([clean(cell_text(_cell(cell)) or "") for cell in header[:width]], source.limits, line=line)
     notes = [] if sheets == 1 else [f"the workbook has {sheets} sheets; only the first, {title!r}, was read"]
+    if are_numbers(names):
+        notes.append(doubt(names))
     return Incoming(
         names=names,
         blocks=_blocks(rows, width),

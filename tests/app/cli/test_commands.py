@@ -29,6 +29,14 @@ REPORT = {
         "most_level": 0.98999,
         "noise_gain": None,
     },
+    "columns": [
+        {"name": "power", "kind": "number", "missing_replaced_by": 93.5},
+        {"name": "built", "kind": "date", "order": "year-first", "cycles": []},
+        {"name": "[maker]", "kind": "category", "levels": ["a", "b"], "others_grouped": True},
+        {"name": "wheels", "kind": "unused"},
+        {"name": "weight", "kind": "number"},
+        {"name": "colour", "kind": "category", "levels": ["blue", "red", "white"]},
+    ],
     "warnings": ["column 'wheels' is 4 in every row and was left out"],
 }
 DONE = job("succeeded", result={"model": "cars", "version": 3, "report": REPORT})
@@ -65,6 +73,23 @@ def test_train_waits_and_reports(table: Path) -> None:
         "error bars calibrated by cross-fitting on 1,090 rows: latent variance x 0.912, noise x 1.05; "
         "intervals up to 98.9%"
     ]
+
+
+READ = [
+    "read as number: power (93.5 where missing), weight",
+    "read as date: built",
+    "read as category: [maker] (2 levels and others), colour (3 levels)",
+    "left out: wheels",
+]
+
+
+def test_train_tells_how_columns_were_read(table: Path) -> None:
+    with stub(dict(TRAINED)) as server:
+        result = pursuit("train", table, url=server.url)
+    lines = result.output.splitlines()
+    start = lines.index(READ[0])
+    assert lines[start : start + len(READ)] == READ
+    assert lines[start + len(READ)].startswith("note: ")
 
 
 def test_train_without_waiting(table: Path) -> None:
@@ -224,3 +249,50 @@ def test_models_and_versions_are_listed() -> None:
         assert words in listed.output
     for words in ("latest, champion", "mpg", "0.125", "1.75"):
         assert words in one.output
+
+
+VERSION = {
+    "model": "cars",
+    "version": 3,
+    "aliases": ["champion", "latest"],
+    "created_at": "2026-01-02",
+    "size_bytes": 12345,
+    "report": REPORT,
+}
+
+
+@pytest.mark.parametrize("reference", ["cars@3", "cars@champion"])
+def test_a_reference_tells_all_about_one_version(reference: str) -> None:
+    answers = {
+        ("GET", "/models/cars"): [Answer(body={"name": "cars", "aliases": {"latest": 4, "champion": 3}})],
+        ("GET", "/models/cars/versions/3"): [Answer(body=VERSION)],
+    }
+    with stub(answers) as server:
+        told = pursuit("models", reference, url=server.url)
+        raw = pursuit("models", reference, "--json", url=server.url)
+    assert told.exit_code == 0, told.output
+    for words in ("cars version 3", "created 2026-01-02, champion, latest; 12,345 bytes", "90.0% +- 6.9%", *READ):
+        assert words in told.output
+    assert json.loads(raw.output) == VERSION
+
+
+def test_an_alias_that_is_not_there() -> None:
+    answers = {("GET", "/models/cars"): [Answer(body={"name": "cars", "aliases": {"latest": 4, "best": 1}})]}
+    with stub(answers) as server:
+        result = pursuit("models", "cars@champion", url=server.url)
+    assert result.exit_code == 1
+    assert result.stderr == "error: model 'cars' has no alias 'champion'; it has best, latest\n"
+
+
+@pytest.mark.parametrize("words", [("models",), ("models", "cars@1"), ("jobs",), ("predict", "cars", __file__)])
+@pytest.mark.parametrize("made", [False, True])
+def test_reading_commands_make_no_data_directory(words: tuple[str, ...], made: bool, tmp_path: Path) -> None:
+    place = tmp_path / "data"
+    if made:
+        place.mkdir()
+    result = pursuit(*words, "--local", "--data-dir", place)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: there is no data in {place} (no pursuit.db): ")
+    assert "pursuit train FILE --local" in result.stderr
+    assert place.exists() == made
+    assert not made or list(place.iterdir()) == []

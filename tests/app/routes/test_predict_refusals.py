@@ -85,5 +85,10 @@ def test_a_csv_predict_request_that_cannot_be_answered(service: Service, name: s
 def test_predict_says_what_it_reads_and_writes(service: Service) -> None:
     answer = service.client.post("/predict", content=b"x", headers={"content-type": "application/xml"})
     refused(answer, 415, "'application/xml'", "application/json", "text/csv")
-    answer = service.client.post("/predict", json={"model": "numbers", "rows": []}, headers={"accept": "image/png"})
-    refused(answer, 415, "text/csv", "'image/png'")
+    wrong = {"accept": "image/png"}
+    answer = service.client.post("/predict", json={"model": "numbers", "rows": []}, headers=wrong)
+    refused(answer, 406, "text/csv", "'image/png'")
+    answer = service.client.post(
+        "/predict?model=numbers", content=b"a,b\n1,2\n", headers=wrong | {"content-type": "text/csv"}
+    )
+    refused(answer, 406, "text/csv", "'image/png'")

@@ -136,6 +136,12 @@ REQUESTS: dict[str, tuple[str, bytes, int, tuple[str, ...]]] = {
         422,
         ("no file", "`file`"),
     ),
+    "form of fields alone": (
+        "application/x-www-form-urlencoded",
+        b"spec=%7B%7D",
+        422,
+        ("no file", "multipart/form-data", "`file`"),
+    ),
     "form with something else": (
         FORM,
         b'--xx\r\nContent-Disposition: form-data; name="data"\r\n\r\n{}\r\n--xx--\r\n',

@@ -169,7 +169,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str, list[Fault]]] = [
         "constant features",
         "a,b\n1,2\n1,4\n",
         {},
-        "no feature is left to learn from; constant, empty or left out: 'a'",
+        "no feature is left to learn from: column 'a' is 1.0 in every row and was left out",
         [],
     ),
     (

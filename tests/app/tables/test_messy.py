@@ -1,16 +1,13 @@
 """The tables that people have, as they are: what is read, dropped, left out and warned of."""
 
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.tables import Kind, fit_schema, read_table
+from tests.app.tables.messy import FOLDER, needs_files
 
-FOLDER = Path(os.environ.get("PURSUIT_BENCHMARK_DATA", Path(__file__).parents[4] / "shared" / "data"))
-
-pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"the data sets are not at {FOLDER}")
+pytestmark = needs_files
 
 CASES: dict[str, tuple[dict[str, Any], int, int, list[str]]] = {
     "messy/auto-mpg.csv": (
@@ -24,10 +21,16 @@ CASES: dict[str, tuple[dict[str, Any], int, int, list[str]]] = {
         {"target": "CO(GT)", "missing": "impute", "missing_values": [-200]},
         7674,
         49,
-        ["2 empty columns", "114 empty rows", "'CO(GT)' 1,683", *["in an indicator column"] * 12],
+        [
+            "2 empty columns",
+            "114 empty rows",
+            "'00.00.00' is a time",
+            "'CO(GT)' 1,683",
+            *["in an indicator column"] * 12,
+        ],
     ),
     "messy/bike_sharing_day.csv": ({}, 731, 14, ["'instant' numbers the rows", "sum of the columns 'casual', 'reg"]),
-    "messy/forestfires.csv": ({}, 517, 29, []),
+    "messy/forestfires.csv": ({}, 517, 29, ["'apr' is the name of a month"]),
     "messy/AmesHousing.csv": (
         {"missing": "impute"},
         2930,

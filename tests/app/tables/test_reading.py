@@ -1,31 +1,13 @@
-"""Files and JSON: the exact reading or the exact refusal."""
+"""Files: the exact reading or the exact refusal."""
 
 import gzip
-import random
-import string
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from app.errors import InvalidRequestError, MalformedError, PursuitError, TooLargeError, UnsupportedMediaError
-from app.tables import Limits, Table, from_columns, from_rows, read_table
-from tests.app.tables.files import zstd
-
-Fault = tuple[int | None, int | None, str | None, str]  # row, line, column, message
-
-
-def texts(table: Table) -> dict[str, list[str | None]]:
-    return {name: table.columns[name].texts.to_pylist() for name in table.names}
-
-
-def faults(error: PursuitError) -> list[Fault]:
-    return [(fault.row, fault.line, fault.column, fault.message) for fault in error.faults]
-
+from app.errors import InvalidRequestError, MalformedError, PursuitError, UnsupportedMediaError
+from app.tables import from_columns, read_table
+from tests.app.tables.faults import Fault, faults, texts
 
 READINGS: list[tuple[str, bytes, dict[str, list[str]]]] = [
     ("comma", b"a,b\n1,2\n3,4\n", {"a": ["1", "3"], "b": ["2", "4"]}),
@@ -278,73 +260,6 @@ def test_how_many_ragged_rows_is_said() -> None:
         read_table(b"a,b\n" + b"1\n" * 1500)
 
 
-@pytest.mark.parametrize(
-    ("limits", "message"),
-    [
-        (Limits(rows=2), "the table has more than 2 rows, the most that are read (max_rows)"),
-        (Limits(columns=2), "the table has 3 columns; at most 2 are read (max_columns)"),
-        (Limits(bytes=20), "the table is larger than 20 bytes after decompression (max_table_bytes)"),
-    ],
-)
-def test_limits_are_named(limits: Limits, message: str) -> None:
-    data = b"a,b,c\n1,2,3\n4,5,6\n7,8,9\n"
-    for source in (data, gzip.compress(data)):
-        with pytest.raises(TooLargeError) as caught:
-            read_table(source, limits=limits)
-        assert caught.value.message == message
-    exact = Limits(rows=3, columns=3, bytes=len(data))
-    assert read_table(data, limits=exact).rows == 3
-
-
-def test_a_gzip_bomb_ends_at_the_limit() -> None:
-    bomb = gzip.compress(b"1,2\n" * 5_000_000, 1)
-    started = time.monotonic()
-    with pytest.raises(TooLargeError):
-        read_table(bomb, limits=Limits(bytes=1_000_000))
-    assert time.monotonic() - started < 1
-
-
-def test_a_zstd_bomb_ends_at_the_limit() -> None:
-    bomb = zstd(b"1,2\n" * 5_000_000)
-    with pytest.raises(TooLargeError):
-        read_table(bomb, limits=Limits(bytes=1_000_000))
-
-
-def test_a_dictionary_that_stands_for_much_ends_at_the_limit() -> None:
-    """A kilobyte of Parquet that would be a gigabyte of text."""
-    words = pa.DictionaryArray.from_arrays(pa.array([0] * 100_000, pa.int32()), pa.array(["x" * 10_000]))
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.table({"a": words, "y": pa.array(range(100_000))}), sink)
-    with pytest.raises(TooLargeError, match="max_table_bytes"):
-        read_table(sink.getvalue().to_pybytes(), limits=Limits(bytes=10_000_000))
-    with pytest.raises(TooLargeError, match="max_cell_chars"):
-        read_table(sink.getvalue().to_pybytes(), limits=Limits(cell=1_000))
-
-
-def letters() -> bytes:
-    return "".join(random.Random(1).choices(string.ascii_letters + ', \n;\t"', k=1_000_000)).encode() * 50
-
-
-GARBAGE: dict[str, Callable[[], bytes]] = {
-    "random bytes": lambda: random.Random(1).randbytes(1_000_000) * 50,
-    "zeros": lambda: bytes(50_000_000),
-    "random letters": letters,
-    "one line": lambda: b"x," * 25_000_000,
-    "blank lines": lambda: b"\n" * 50_000_000,
-    "Latin-1 at the end": lambda: b"a,b\n" + b"1,22222\n" * 6_250_000 + b"\xe9",
-    "open quotation mark": lambda: b'a,b\n1,"' + b"x\n" * 25_000_000,
-}
-
-
-@pytest.mark.parametrize("kind", GARBAGE)
-def test_50_mb_of_garbage_is_refused_within_two_seconds(kind: str) -> None:
-    data = GARBAGE[kind]()
-    started = time.monotonic()
-    with pytest.raises((MalformedError, InvalidRequestError, TooLargeError)):
-        read_table(data)
-    assert time.monotonic() - started < 2
-
-
 def test_lines_of_rows() -> None:
     table = read_table(b'\na,b\n1,2\n\n"x\ny",3\r\n4,5\n')
     assert [table.line(row) for row in range(3)] == [3, 5, 7]
@@ -357,63 +272,6 @@ def test_records_larger_than_a_block_of_lines() -> None:
     table = read_table(("a,b\n" + f'"{cell}",1\n' * 60).encode())
     assert table.rows == 60
     assert set(texts(table)["a"]) == {cell}
-
-
-JSON_REFUSALS: list[tuple[Any, str, list[Fault]]] = [
-    ({}, "there are no columns: expected at least one feature and the target", []),
-    ({"a": [], "b": []}, "the columns are empty: expected at least one row", []),
-    (
-        {"a": [1], "b": [1, 2]},
-        "columns differ in length: 'a' has 1 cell, 'b' has 2",
-        [(None, None, "b", "2 cells, expected 1")],
-    ),
-    (
-        {"a": "xy"},
-        "column 'a': expected a list of cells, got text",
-        [(None, None, "a", "expected a list of cells, got text")],
-    ),
-    (
-        {"a": [1, [2]]},
-        "row 1, column 'a': expected a number or text, got a list",
-        [(1, None, "a", "expected a number or text, got a list")],
-    ),
-    (
-        {"a": [{}]},
-        "row 0, column 'a': expected a number or text, got an object",
-        [(0, None, "a", "expected a number or text, got an object")],
-    ),
-    (
-        {"a": ["\ud800"]},
-        "row 0, column 'a': the text is not valid Unicode",
-        [(0, None, "a", "the text is not valid Unicode")],
-    ),
-    (
-        {"a": [1], " a": [1]},
-        "every column needs a name of its own; columns 1 and 2 are both named 'a'",
-        [(None, None, "a", "columns 1 and 2 are both named 'a'")],
-    ),
-    ([], "rows is empty: expected at least one row", []),
-    (
-        [{"a": 1}, [1]],
-        "row 1: expected an object of cells by column name, got a list",
-        [(1, None, None, "expected an object, got a list")],
-    ),
-]
-
-
-@pytest.mark.parametrize(("body", "message", "places"), JSON_REFUSALS)
-def test_json_that_is_refused(body: Any, message: str, places: list[Fault]) -> None:
-    with pytest.raises(InvalidRequestError) as caught:
-        from_rows(body) if isinstance(body, list) else from_columns(body)
-    assert caught.value.message == message
-    assert faults(caught.value) == places
-
-
-def test_rows_and_columns_give_the_same_table() -> None:
-    rows = from_rows([{"a": 1, "b": "x"}, {"b": None, "c": 2.5}])
-    columns = from_columns({"a": [1, None], "b": ["x", None], "c": [None, 2.5]})
-    assert rows.names == columns.names == ("a", "b", "c")
-    assert texts(rows) == texts(columns) == {"a": ["1", None], "b": ["x", None], "c": [None, "2.5"]}
 
 
 def test_one_column_where_no_target_is_needed() -> None:

@@ -96,7 +96,8 @@ REFUSALS: list[tuple[Any, str, list[tuple[int | None, str | None, str]]]] = [
     (
         [[1, "green", 1, None, "XL"], [1, 3, 1, None, "L"]],
         "3 cells cannot be used, the first at row 0, column 'colour': 'green' was not seen in training; "
-        "known are '1', '2.0', 'blue', 'red'; correct it and send the table again",
+        "known are '1', '2.0', 'blue', 'red'; correct it and send the table again, "
+        'or train with "unseen": "prior" to have such rows answered too',
         [
             (0, "colour", "'green' was not seen in training; known are '1', '2.0', 'blue', 'red'"),
             (0, "size", "'XL' was not seen in training; known are 'L', 'S'"),
