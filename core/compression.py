@@ -27,9 +27,8 @@ from scipy.linalg import blas, eigh, eigvalsh
 from core.calibration import Calibration, stretch
 from core.compact import PRECISIONS, CompactPosterior, Stored, stored_bytes
 from core.errors import InvalidDataError, NotPositiveDefiniteError
-from core.factors import Block, Factors, information
+from core.factors import Block, Factors
 from core.hyperparameters import FloatArray
-from core.linalg import multiply
 from core.posterior import SparsePosterior
 from core.spec import Artefact
 
@@ -136,7 +135,7 @@ def _full(
 ) -> _Full:
     if posterior.mean_only:
         raise InvalidDataError("posterior: expected one with error bars")
-    lam, U = eigh(information(factors))  # ascending, so that the shares descend
+    lam, U = eigh(factors.information)  # ascending, so that the shares descend
     kss, s2 = factors.hyperparameters.prior_variance, factors.hyperparameters.noise_variance
     varying = np.ones(len(factors.rows)) if log_noise is None else np.exp(log_noise)
     reduced = posterior.variance_sign > 0.0
@@ -161,7 +160,7 @@ def _smallest(full: _Full, tolerance: float) -> tuple[int, float]:
     def part(blocks: Iterable[Block]) -> tuple[FloatArray, FloatArray]:
         least, most = np.full(d, -np.inf), np.full(d, np.inf)
         for block in blocks:
-            P = np.square(multiply(full.U.T, block.V))  # (d, m)
+            P = np.square(full.U.T @ block.V)  # (d, m)
             weights = full.shares if full.base == 0.0 else full.shares - 1.0
             latent = np.maximum(full.base + weights @ P, 0.0)
             observed = full.observed(latent, block.rows)

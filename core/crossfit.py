@@ -13,7 +13,7 @@ from core.calibration import LeftOut
 from core.factors import Factors, Rows, over_rows
 from core.hyperparameters import FloatArray, IntArray
 from core.kernel import cross
-from core.linalg import solve_lower, solve_vector
+from core.linalg import Triangle, solve_vector
 from core.loo import leave_one_out
 
 FOLDS = 20
@@ -79,14 +79,15 @@ def predicted(factors: Factors, X: FloatArray, y: FloatArray, *, full_prior: boo
     """New rows X (m, p) with targets y (m,), standardized as the fit's own are. O(m d^2)."""
     theta, groups = factors.hyperparameters, factors.rows.groups
     error, latent = np.empty(len(y)), np.empty(len(y))
+    lower = Triangle(factors.LB)
 
     def part(places: Sequence[slice]) -> None:
         for place in places:
             k = cross(factors.Z, X[place], theta, groups) + theta.bias_variance
             error[place] = y[place] - factors.alpha @ k
-            V = solve_lower(factors.L, k)
+            V = factors.lower.solve(k)
             explained = np.einsum("km,km->m", V, V)
-            W = solve_lower(factors.LB, V)
+            W = lower.solve(V)
             latent[place] = np.einsum("km,km->m", W, W)
             if full_prior:
                 latent[place] += np.maximum(theta.prior_variance - explained, 0.0)

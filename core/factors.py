@@ -11,16 +11,16 @@ Cost O(n d^2); memory O(d^2 + n) and, where it fits KEPT_BYTES, the kernel block
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
-from scipy.linalg import blas
 
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block, gram
-from core.linalg import add_gram, cholesky, jittered_cholesky, mirror_lower, solve_lower, solve_vector
-from core.parallel import Partial, each, in_runs
+from core.kernel import ROW_UNIT, augmented_basis, augmented_rows, column_weights, gaussian_block, gram
+from core.linalg import Triangle, add_gram, cholesky, jittered_cholesky, solve_vector
+from core.parallel import PAYING, Partial, each, in_runs
+from core.scratch import Scratch
 from core.spec import Approximation
 
 BLOCK_NUMBERS = 1 << 19
@@ -65,13 +65,14 @@ def scheme(approximation: Approximation, power: float = 0.7) -> Scheme:
 class Rows:
     """Standardized training rows: X (n, p), y (n,), and the lengthscale group of each column (p,).
 
-    workers: threads that sums over these rows may use.
+    workers: threads that sums over these rows may use. scratch: what these sums write into.
     """
 
     X: FloatArray
     y: FloatArray
     groups: IntArray
     workers: int = 1
+    scratch: Scratch = field(default_factory=Scratch)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -79,18 +80,32 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Block:
-    """Some rows: their place, the kernel without bias K0 (d, m) and V (d, m). Both arrays are read-only by custom."""
+    """Some rows: their place, the kernel without bias K0 (d, m) and V (d, m). Both arrays are read-only by custom.
+
+    Each is the top of an array with rows to spare, so that one matrix product can add outer products too.
+    """
 
     rows: slice
-    K0: FloatArray
-    V: FloatArray
+    K0_and_two: FloatArray
+    V_and_one: FloatArray
+
+    @property
+    def K0(self) -> FloatArray:
+        """(d, m)."""
+        return self.K0_and_two[:-2]
+
+    @property
+    def V(self) -> FloatArray:
+        """(d, m)."""
+        return self.V_and_one[:-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Factors:
     """Everything of one (theta, Z) that prediction, objective and leave-one-out read.
 
-    Z (d, p); L, LB (d, d) lower; jitter as a share of the prior variance; e, D (n,); c = B^-1 V D^-1 y and
+    Z (d, p); among = Kuu without bias and jitter, L, LB lower, information = V D^-1 V' = B - I, all (d, d);
+    lower: L made ready for solves; jitter as a share of the prior variance; e, D (n,); c = B^-1 V D^-1 y and
     alpha = L^-T c, (d,).
     """
 
@@ -98,8 +113,11 @@ class Factors:
     scheme: Scheme
     rows: Rows
     Z: FloatArray
+    among: FloatArray
     L: FloatArray
+    lower: Triangle
     LB: FloatArray
+    information: FloatArray
     jitter: float
     e: FloatArray
     D: FloatArray
@@ -113,13 +131,24 @@ class Factors:
             return each(work, self.kept)
         return over_rows(self.rows, self.Z, lambda places: work(self._blocks(places)))
 
+    def release(self) -> None:
+        """Gives the kept blocks to the rows' scratch: the end of these factors."""
+        for block in (block for run in self.kept for block in run):
+            self.rows.scratch.give(block.K0_and_two)
+            self.rows.scratch.give(block.V_and_one)
+
     def _blocks(self, places: Sequence[slice]) -> Iterator[Block]:
-        return _blocks(self.rows, self.Z, self.hyperparameters, self.L, places)
+        return _blocks(self.rows, self.Z, self.hyperparameters, self.lower, places)
 
 
 def over_rows(rows: Rows, basis: FloatArray, work: Callable[[Sequence[slice]], Partial]) -> list[Partial]:
-    """work(run of slices) on every thread, such that a block of kernel values has about BLOCK_NUMBERS numbers."""
-    step = max(64, BLOCK_NUMBERS // len(basis) // 8 * 8)
+    """work(run of slices) on every thread: even slices, of about BLOCK_NUMBERS kernel values each or fewer, such that
+    every thread has as many where that pays."""
+    step = max(64, BLOCK_NUMBERS // len(basis))
+    count = -(-len(rows) // step)
+    if len(rows) * len(basis) >= PAYING:
+        count = -(-count // rows.workers) * rows.workers
+    step = -(-len(rows) // (count * ROW_UNIT)) * ROW_UNIT
     places = [slice(start, min(start + step, len(rows))) for start in range(0, len(rows), step)]
     return each(work, in_runs(places, rows.workers))
 
@@ -133,38 +162,48 @@ def factorise(
     Raises NotPositiveDefiniteError where the hyperparameters are beyond double precision.
     """
     s2, a, size = hyperparameters.noise_variance, scheme.power, len(Z)
-    Kuu = gram(Z, hyperparameters, rows.groups) + hyperparameters.bias_variance
-    L, jitter = jittered_cholesky(Kuu, "Kuu")
+    among = gram(Z, hyperparameters, rows.groups)
+    L, jitter = jittered_cholesky(among + hyperparameters.bias_variance, "Kuu")
+    lower = Triangle(L)
     e = np.empty(len(rows))
     keep = keep and 16 * size * len(rows) <= KEPT_BYTES
 
     def first_pass(places: Sequence[slice]) -> tuple[FloatArray, FloatArray, tuple[Block, ...]]:
-        B, b, kept = np.zeros((size, size), order="F"), np.zeros(size), []
-        for block in _blocks(rows, Z, hyperparameters, L, places):
+        information, b, kept = np.zeros((size, size)), np.zeros(size), []
+        work = rows.scratch.take(size, size)
+        for block in _blocks(rows, Z, hyperparameters, lower, places, keep=keep):
             explained = np.einsum("km,km->m", block.V, block.V)
             np.subtract(hyperparameters.prior_variance, explained, out=e[block.rows])
             np.maximum(e[block.rows], 0.0, out=e[block.rows])
-            root = 1.0 / np.sqrt(s2 + a * e[block.rows])
-            scaled = block.V * root
-            B = add_gram(B, scaled)
-            b += scaled @ (rows.y[block.rows] * root)
+            D = s2 + a * e[block.rows]
+            if a > 0.0:
+                with rows.scratch.lent(*block.V.shape) as scaled:
+                    add_gram(information, np.multiply(block.V, 1.0 / np.sqrt(D), out=scaled), work)
+            else:
+                add_gram(information, block.V, work)
+            b += block.V @ (rows.y[block.rows] / D)
             if keep:
                 kept.append(block)
-        return B, b, tuple(kept)
+        rows.scratch.give(work)
+        if a == 0.0:
+            information /= s2
+        return information, b, tuple(kept)
 
     parts = over_rows(rows, Z, first_pass)
-    B = np.asfortranarray(sum(part[0] for part in parts))
+    information = np.asarray(sum(part[0] for part in parts))
     b = np.asarray(sum(part[1] for part in parts))
-    B[np.diag_indices(size)] += 1.0
-    LB = cholesky(B, "B = I + V D^-1 V'")
+    LB = cholesky(information + np.eye(size), "B = I + V D^-1 V'")
     c = solve_vector(LB, solve_vector(LB, b), transposed=True)
     return Factors(
         hyperparameters=hyperparameters,
         scheme=scheme,
         rows=rows,
         Z=Z,
+        among=among,
         L=L,
+        lower=lower,
         LB=LB,
+        information=information,
         jitter=jitter / hyperparameters.prior_variance,
         e=e,
         D=s2 + a * e,
@@ -174,19 +213,29 @@ def factorise(
     )
 
 
-def information(factors: Factors) -> FloatArray:
-    """B - I = V D^-1 V', (d, d), both halves."""
-    B = mirror_lower(blas.dtrmm(1.0, factors.LB, factors.LB, side=1, lower=1, trans_a=1))
-    B[np.diag_indices(len(B))] -= 1.0
-    return B
-
-
 def _blocks(
-    rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, L: FloatArray, places: Iterable[slice]
+    rows: Rows,
+    Z: FloatArray,
+    hyperparameters: Hyperparameters,
+    lower: Triangle,
+    places: Iterable[slice],
+    *,
+    keep: bool = False,
 ) -> Iterator[Block]:
+    """lower: of L. keep: each block stays as it is; otherwise only until the next one."""
     weights = column_weights(hyperparameters, rows.groups)
-    v0 = hyperparameters.signal_variance
+    v0, size = hyperparameters.signal_variance, len(Z)
     basis = augmented_basis(Z, weights, v0)
     for place in places:
-        K0 = gaussian_block(basis, augmented_rows(rows.X[place], weights), v0)
-        yield Block(rows=place, K0=K0, V=solve_lower(L, K0 + hyperparameters.bias_variance))
+        count = place.stop - place.start
+        block = Block(
+            rows=place,
+            K0_and_two=rows.scratch.take(size + 2, count),
+            V_and_one=rows.scratch.take(size + 1, count),
+        )
+        gaussian_block(basis, augmented_rows(rows.X[place], weights), v0, block.K0)
+        lower.solve(np.add(block.K0, hyperparameters.bias_variance, out=block.V))
+        yield block
+        if not keep:
+            rows.scratch.give(block.K0_and_two)
+            rows.scratch.give(block.V_and_one)

@@ -13,7 +13,6 @@ same instructions for a row whatever its block is.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import blas
 
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 
@@ -44,15 +43,15 @@ def augmented_basis(basis: FloatArray, weights: FloatArray, signal_variance: flo
     return augmented
 
 
-def gaussian_block(basis: FloatArray, rows: FloatArray, signal_variance: float) -> FloatArray:
-    """v0 exp(-|z - x|_w^2), (d, m) in C order, from an augmented basis (d, q) and augmented rows (m, q). No bias."""
-    ceiling = float(np.log(signal_variance))
-    block = np.empty((len(basis), len(rows)))
-    if not block.size:  # which BLAS does not take
-        return block
-    product = blas.dgemm(1.0, rows, basis, trans_b=1, c=block.T, overwrite_c=1)
-    block = np.asarray(product.T)
-    np.clip(block, LEAST_EXPONENT, ceiling, out=block)
+def gaussian_block(
+    basis: FloatArray, rows: FloatArray, signal_variance: float, out: FloatArray | None = None
+) -> FloatArray:
+    """v0 exp(-|z - x|_w^2), (d, m) in C order, from an augmented basis (d, q) and augmented rows (m, q). No bias.
+
+    out: where to put it.
+    """
+    block = np.matmul(basis, rows.T, out=np.empty((len(basis), len(rows))) if out is None else out)
+    np.clip(block, LEAST_EXPONENT, np.log(signal_variance), out=block)
     return np.exp(block, out=block)
 
 
@@ -88,12 +87,15 @@ class DistanceSums:
     squares: FloatArray
 
     @classmethod
-    def of(cls, weighted: FloatArray, inputs: FloatArray) -> "DistanceSums":
-        """The sums of one block. O(d m p) in one product."""
+    def of(cls, weighted: FloatArray, inputs: FloatArray, scale: FloatArray | None = None) -> "DistanceSums":
+        """The sums of one block P = weighted diag(scale), scale (m,). O(d m p) in one product."""
+        rows, columns = inputs.shape
+        scale = np.ones(rows) if scale is None else scale
+        sums = weighted @ np.column_stack((inputs * scale[:, None], scale))
         return cls(
-            inputs=weighted @ inputs,
-            rows=weighted.sum(axis=1),
-            squares=np.square(inputs).T @ weighted.sum(axis=0),
+            inputs=sums[:, :columns],
+            rows=sums[:, columns],
+            squares=np.square(inputs).T @ (weighted.sum(axis=0) * scale),
         )
 
     def add(self, other: "DistanceSums") -> None:

@@ -11,20 +11,25 @@ Seeger et al. 2003, appendix A.2):
     dphi/ds2  = sum g + dpenalty/ds2
 
 Then every ARD weight costs two products with the kernel values already held, never an (n, d, p) array. With a = 0
-D and t are constants and dphi/dKuf is a single product; cost 2 n d^2 multiply-adds then, 3.5 n d^2 otherwise.
+D and t are constants and dphi/dKuf is a single product; cost 2 n d^2 multiply-adds then. With a > 0 (FITC, power EP)
+
+    2 t = (1 - a s) / D,   s = (q + r^2) / D,   q_i = V_i' B^-1 V_i,   r = y - mu
+    V diag(t) V' = (V D^-1 V' - a V diag(s / D) V') / 2
+
+where V D^-1 V' is there already and the rest is a sum of squares; cost 3 n d^2 then.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import blas
 
 from core.errors import NumericalError
-from core.factors import Block, Factors, Penalty, Rows, Scheme, factorise, information
+from core.factors import Block, Factors, Penalty, Rows, Scheme, factorise
 from core.hyperparameters import FloatArray, Hyperparameters
-from core.kernel import DistanceSums, column_weights, gram
-from core.linalg import add_product, inverse_from_cholesky, multiply, solve_lower
+from core.kernel import DistanceSums, column_weights
+from core.linalg import add_gram, inverse_from_cholesky
+from core.parallel import across
 
 
 @dataclass(slots=True, eq=False)
@@ -85,6 +90,7 @@ def nlml_and_gradients(
     factors = factorise(rows, Z, hyperparameters, scheme)
     second_pass = _second_pass_constant if scheme.power == 0.0 else _second_pass
     sums, dKuu = second_pass(factors)
+    factors.release()
     value = _value(factors, sums.fit)
     by_theta, by_basis = _chain(factors, sums, dKuu)
     if not (np.isfinite(value) and np.isfinite(by_theta).all() and np.isfinite(by_basis).all()):
@@ -121,59 +127,60 @@ def _second_pass_constant(factors: Factors) -> tuple[_Sums, FloatArray]:
     t = float(np.mean(_penalty(factors)[1]))
     n, size = len(rows), len(factors.Z)
     B_inverse = inverse_from_cholesky(factors.LB)
-    inner = np.asfortranarray(B_inverse / s2)
-    inner[np.diag_indices(size)] -= 2.0 * t
-    E = np.asfortranarray(_between_solves(factors.L, inner))
-    from_bias = vb * E.sum(axis=1)
+    E = _between_solves(factors, B_inverse / s2 - 2.0 * t * np.eye(size))
+    matrix = np.column_stack((E, vb * E.sum(axis=1), -factors.alpha))
 
     def part(blocks: Iterable[Block]) -> _Sums:
         sums = _Sums(distances=DistanceSums.of(np.zeros((size, 0)), rows.X[:0]))
         for block in blocks:
             r = rows.y[block.rows] - factors.c @ block.V
             sums.fit += float(r @ r) / s2
-            dKuf = _add_outer(multiply(E, block.K0), from_bias, np.ones_like(r))
-            _collect(factors, sums, block, _add_outer(dKuf, -factors.alpha, r / s2))
+            block.K0_and_two[-2] = 1.0
+            block.K0_and_two[-1] = r / s2
+            with rows.scratch.lent(*block.K0.shape) as work:
+                _collect(factors, sums, block, np.matmul(matrix, block.K0_and_two, out=work), np.ones_like(r))
         return sums
 
     sums = _total(factors.over_blocks(part))
     sums.noise = 0.5 * (n - size + float(np.trace(B_inverse)) - sums.fit) / s2
     sums.unexplained = n * t
-    inner = 0.5 * (B_inverse - np.eye(size)) + t * s2 * information(factors)
-    return sums, _between_solves(factors.L, inner) + 0.5 * np.outer(factors.alpha, factors.alpha)
+    inner = 0.5 * (B_inverse - np.eye(size)) + t * s2 * factors.information
+    return sums, _between_solves(factors, inner) + 0.5 * np.outer(factors.alpha, factors.alpha)
 
 
 def _second_pass(factors: Factors) -> tuple[_Sums, FloatArray]:
-    """D and t differ from row to row."""
-    rows, size = factors.rows, len(factors.Z)
-    by_e = np.broadcast_to(_penalty(factors)[1], len(rows))
+    """D and t differ from row to row: L' dphi/dKuf D = B^-1 V - c r' - V diag(1 - a s)."""
+    rows, size, a = factors.rows, len(factors.Z), factors.scheme.power
+    B_inverse = inverse_from_cholesky(factors.LB)
+    matrix = np.column_stack((B_inverse, -factors.c))
 
     def part(blocks: Iterable[Block]) -> tuple[_Sums, FloatArray]:
         sums = _Sums(distances=DistanceSums.of(np.zeros((size, 0)), rows.X[:0]))
-        H = np.zeros((size, size), order="F")  # V diag(t) V'
+        squares = np.zeros((size, size))  # V diag(s / D) V'
         for block in blocks:
-            D = factors.D[block.rows]
-            r = rows.y[block.rows] - factors.c @ block.V
-            W = solve_lower(factors.LB, block.V.copy())
-            q = np.einsum("km,km->m", W, W)
-            g = 0.5 * ((1.0 - q / D) / D - np.square(r / D))
-            t = factors.scheme.power * g + by_e[block.rows]
+            D, mu = factors.D[block.rows], factors.c @ block.V
+            r = rows.y[block.rows] - mu
+            block.V_and_one[-1] = r
+            with (
+                rows.scratch.lent(*block.V.shape) as inner,
+                rows.scratch.lent(*block.V.shape) as scaled,
+                rows.scratch.lent(size, size) as product,
+            ):
+                np.matmul(matrix, block.V_and_one, out=inner)
+                q = np.einsum("km,km->m", block.V, inner) + mu * r
+                s = np.maximum(q, 0.0) / D + np.square(r) / D
+                add_gram(squares, np.multiply(block.V, np.sqrt(s / D), out=scaled), product)
+                np.subtract(inner, np.multiply(block.V, 1.0 - a * s, out=scaled), out=inner)
+                _collect(factors, sums, block, factors.lower.solve_transposed(inner), 1.0 / D)
             sums.fit += float(r @ (r / D))
-            sums.noise += float(g.sum())
-            sums.unexplained += float(t.sum())
-            weighted = block.V * t
-            H = add_product(H, weighted, block.V)
-            W /= D
-            inner = solve_lower(factors.LB, W, transposed=True)
-            weighted *= 2.0
-            inner -= weighted
-            dKuf = solve_lower(factors.L, inner, transposed=True)
-            _collect(factors, sums, block, _add_outer(dKuf, -factors.alpha, r / D))
-        return sums, H
+            sums.noise += 0.5 * float(((1.0 - s) / D).sum())
+            sums.unexplained += 0.5 * float(((1.0 - a * s) / D).sum())
+        return sums, squares
 
     parts = factors.over_blocks(part)
-    H = sum(part[1] for part in parts)
-    inner = 0.5 * (inverse_from_cholesky(factors.LB) - np.eye(size)) + H
-    dKuu = _between_solves(factors.L, inner) + 0.5 * np.outer(factors.alpha, factors.alpha)
+    squares = sum(part[1] for part in parts)
+    inner = 0.5 * (B_inverse - np.eye(size) + factors.information - a * squares)
+    dKuu = _between_solves(factors, inner) + 0.5 * np.outer(factors.alpha, factors.alpha)
     return _total([part[0] for part in parts]), dKuu
 
 
@@ -184,12 +191,13 @@ def _total(parts: Sequence[_Sums]) -> _Sums:
     return total
 
 
-def _collect(factors: Factors, sums: _Sums, block: Block, dKuf: FloatArray) -> None:
-    """Adds one block of dphi/dKuf, which is spent: it becomes P = dphi/dKuf o K0."""
-    sums.bias += float(dKuf.sum())
+def _collect(factors: Factors, sums: _Sums, block: Block, dKuf: FloatArray, scale: FloatArray) -> None:
+    """Adds one block of dphi/dKuf = dKuf diag(scale), which is spent: it becomes P = dKuf o K0."""
+    sums.bias += float(dKuf.sum(axis=0) @ scale)
     dKuf *= block.K0
-    sums.kernel += float(dKuf.sum())
-    sums.distances.add(DistanceSums.of(dKuf, factors.rows.X[block.rows]))
+    distances = DistanceSums.of(dKuf, factors.rows.X[block.rows], scale)
+    sums.kernel += float(distances.rows.sum())
+    sums.distances.add(distances)
 
 
 def _chain(factors: Factors, sums: _Sums, dKuu: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -199,7 +207,7 @@ def _chain(factors: Factors, sums: _Sums, dKuu: FloatArray) -> tuple[FloatArray,
     """
     hyperparameters, groups, Z = factors.hyperparameters, factors.rows.groups, factors.Z
     v0, vb = hyperparameters.signal_variance, hyperparameters.bias_variance
-    Pu = dKuu * gram(Z, hyperparameters, groups)
+    Pu = dKuu * factors.among
     among = DistanceSums.of(Pu, Z)
     by_prior = sums.unexplained + factors.jitter * float(np.trace(dKuu))
     weights = column_weights(hyperparameters, groups)
@@ -212,13 +220,15 @@ def _chain(factors: Factors, sums: _Sums, dKuu: FloatArray) -> tuple[FloatArray,
     return by_theta, by_basis
 
 
-def _between_solves(L: FloatArray, inner: FloatArray) -> FloatArray:
-    """L^-T inner L^-1 of a symmetric matrix, (d, d)."""
-    half = solve_lower(L, np.ascontiguousarray(inner), transposed=True)
-    whole = solve_lower(L, np.ascontiguousarray(half.T), transposed=True)
+def _between_solves(factors: Factors, inner: FloatArray) -> FloatArray:
+    """L^-T inner L^-1 of a symmetric matrix, (d, d), which is spent."""
+    workers = factors.rows.workers
+    cost = len(inner) ** 3 // 4  # compared with numbers read, which a product's are not
+
+    def solved(matrix: FloatArray) -> FloatArray:
+        across(lambda run: factors.lower.solve_transposed(matrix[:, run]), len(matrix), cost, workers)
+        return matrix
+
+    half = solved(inner)
+    whole = solved(np.ascontiguousarray(half.T))
     return np.asarray(0.5 * (whole + whole.T))
-
-
-def _add_outer(block: FloatArray, left: FloatArray, right: FloatArray) -> FloatArray:
-    """block + left right', in place for a C-ordered block (d, m)."""
-    return np.asarray(blas.dger(1.0, right, left, a=block.T, overwrite_a=1).T)

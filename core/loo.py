@@ -12,7 +12,7 @@ import numpy as np
 
 from core.factors import Block, Factors
 from core.hyperparameters import FloatArray
-from core.linalg import solve_lower
+from core.linalg import Triangle
 
 
 def leave_one_out(factors: Factors, *, full_prior: bool = True) -> tuple[FloatArray, FloatArray]:
@@ -22,11 +22,12 @@ def leave_one_out(factors: Factors, *, full_prior: bool = True) -> tuple[FloatAr
     """
     n = len(factors.rows)
     mean, variance = np.empty(n), np.empty(n)
+    lower = Triangle(factors.LB)
 
     def part(blocks: Iterable[Block]) -> None:
         for block in blocks:
             place, D, y = block.rows, factors.D[block.rows], factors.rows.y[block.rows]
-            W = solve_lower(factors.LB, block.V.copy())
+            W = lower.solve(block.V.copy())
             precision = (1.0 - np.einsum("km,km->m", W, W) / D) / D
             prior = factors.hyperparameters.prior_variance - factors.e[place] + D  # no row left out is less certain
             precision = np.maximum(precision, 1.0 / prior)

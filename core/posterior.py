@@ -18,7 +18,7 @@ from scipy.linalg import eigh, qr
 
 from core.data import Standardization
 from core.errors import InvalidDataError
-from core.factors import Factors, information
+from core.factors import Factors
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray, frozen
 from core.linalg import pack_upper, solve_lower, unpack_upper
 from core.spec import Approximation
@@ -145,7 +145,7 @@ def posterior(
 ) -> SparsePosterior:
     """The posterior of fitted factors; `basis` (d, p) are the same rows as factors.Z in raw units. O(d^3)."""
     hyperparameters = factors.hyperparameters
-    lam, U = eigh(information(factors))
+    lam, U = eigh(factors.information)
     lam = np.maximum(lam, 0.0)
     reduced = approximation is Approximation.SOR
     shares = 1.0 / (lam + 1.0) if reduced else lam / (lam + 1.0)

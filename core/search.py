@@ -62,7 +62,9 @@ class Search:
 
     def found(self) -> Found:
         """Theta and basis, moved if that was asked for."""
-        return self._refine(self._adapt())
+        found = self._refine(self._adapt())
+        self._sample.rows.scratch.clear()
+        return found
 
     def fit(self, sample: Sample, found: Found, stage: int) -> Fit:
         """On any sample: a basis chosen at theta, or the one that has moved, and the factors on it."""

@@ -115,6 +115,7 @@ class _Run:
             if read is None:
                 with self.journal.phase(Phase.CALIBRATING, 0.8):
                     read = calibrated(fit, self.spec, (self.spec.seed, Stage.CALIBRATE), self._tell_of_folds)
+            whole.rows.scratch.clear()
             with self.journal.phase(Phase.EVALUATING, 0.98):
                 stored, note = self._stored(fitted, fit, read)
                 holdout = None if predicted is None else self._holdout_scores(predicted, read)

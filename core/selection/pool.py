@@ -19,7 +19,7 @@ import numpy as np
 from core.factors import Rows, over_rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block, gram
-from core.linalg import add_gram, mirror_lower
+from core.linalg import add_gram
 from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, Selection
 from core.spec import Gain
 
@@ -33,11 +33,11 @@ def pool_products(
     size, basis = len(candidates), augmented_basis(candidates, weights, v0)
 
     def part(places: Sequence[slice]) -> tuple[FloatArray, FloatArray]:
-        G, g = np.zeros((size, size), order="F"), np.zeros(size)
+        G, g, work = np.zeros((size, size)), np.zeros(size), np.empty((size, size))
         for place in places:
             K = gaussian_block(basis, augmented_rows(rows.X[place], weights), v0)
             K += vb
-            G = add_gram(G, K)
+            add_gram(G, K, work)
             g += K @ rows.y[place]
         return G, g
 
@@ -46,7 +46,7 @@ def pool_products(
     for more_G, more_g in parts[1:]:
         G += more_G
         g += more_g
-    return mirror_lower(G), g
+    return G, g
 
 
 class Pool:

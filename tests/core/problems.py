@@ -27,7 +27,7 @@ class Problem:
     workers: int = 1
 
     @property
-    def Z(self) -> FloatArray:  # noqa: N802  # the papers' letter
+    def Z(self) -> FloatArray:  # the papers' letter
         """(d, p)."""
         return np.asarray(self.X[self.indices])
 

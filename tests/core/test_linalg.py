@@ -4,18 +4,19 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.linalg import solve_triangular
 
 from core.errors import CoreError, InvalidDataError, NotPositiveDefiniteError, NumericalError
 from core.hyperparameters import FloatArray
 from core.linalg import (
     JITTERS,
+    SOLVED,
+    Triangle,
     add_gram,
-    add_product,
     cholesky,
     inverse_from_cholesky,
     jittered_cholesky,
     mirror_lower,
-    multiply,
     pack_upper,
     solve_lower,
     solve_vector,
@@ -117,18 +118,49 @@ def test_inverse_of_a_singular_factor_is_refused() -> None:
         inverse_from_cholesky(np.asfortranarray(np.diag([1.0, 0.0])))
 
 
-def test_products() -> None:
+@pytest.mark.parametrize("size", [1, 2, SOLVED - 1, SOLVED, SOLVED + 1, 2 * SOLVED + 7])
+def test_a_triangle_solves_in_runs(size: int) -> None:
+    """Every way to cut the rows: one run, full runs, a last one of a single row."""
+    rng = np.random.default_rng(size)
+    factor = cholesky(positive(size, size), "M")
+    triangle = Triangle(factor)
+    block = rng.normal(size=(size, 5))
+    np.testing.assert_allclose(triangle.solve(block.copy()), np.linalg.solve(factor, block), rtol=1e-8, atol=1e-10)
+    expected = np.linalg.solve(factor.T, block)
+    np.testing.assert_allclose(triangle.solve_transposed(block.copy()), expected, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(triangle.inverse() @ factor, np.eye(size), atol=1e-9)
+
+
+def test_a_triangle_solves_some_columns_of_a_block_in_place() -> None:
+    """As threads do, each its own columns."""
+    factor = cholesky(positive(100), "M")
+    block = np.random.default_rng(2).normal(size=(100, 9))
+    expected = np.concatenate((block[:, :4], np.linalg.solve(factor, block[:, 4:])), axis=1)
+    Triangle(factor).solve(block[:, 4:])
+    np.testing.assert_allclose(block, expected, rtol=1e-8, atol=1e-10)
+
+
+def test_solves_keep_what_jitter_leaves() -> None:
+    """The factor of a kernel matrix that is nearly singular, against substitution: K = L V as exactly, and |v|^2 to
+    less than the jitter, which is as much as a nearly singular matrix says of it."""
+    x = np.linspace(0.0, 1.0, 300)
+    factor, jitter = jittered_cholesky(np.exp(-8.0 * np.square(x[:, None] - x)), "Kuu")
+    assert np.linalg.cond(factor) > 1e4
+    block = np.exp(-8.0 * np.square(x[:, None] - np.linspace(-0.1, 1.1, 50)))
+    solved = Triangle(factor).solve(block.copy())
+    np.testing.assert_allclose(factor @ solved, block, rtol=0.0, atol=1e-12)
+    explained = np.square(solve_triangular(factor, block, lower=True)).sum(axis=0)
+    np.testing.assert_allclose(np.square(solved).sum(axis=0), explained, rtol=0.0, atol=0.1 * jitter)
+
+
+def test_gram_is_added_with_both_halves() -> None:
     rng = np.random.default_rng(3)
-    left, right, matrix = rng.normal(size=(4, 9)), rng.normal(size=(3, 9)), rng.normal(size=(5, 4))
-    total = np.asfortranarray(rng.normal(size=(4, 4)))
-    expected = np.tril(total + left @ left.T)
-    np.testing.assert_allclose(np.tril(add_gram(total, left)), expected, rtol=1e-12)
-    other = np.asfortranarray(rng.normal(size=(4, 3)))
-    expected = other + left @ right.T
-    np.testing.assert_allclose(add_product(other, left, right), expected, rtol=1e-12)
-    product = multiply(np.asfortranarray(matrix), left)
-    np.testing.assert_allclose(product, matrix @ left, rtol=1e-12)
-    assert product.flags.c_contiguous
+    block = rng.normal(size=(4, 9))
+    total = positive(4)
+    expected = total + block @ block.T
+    add_gram(total, block, np.empty((4, 4)))
+    np.testing.assert_allclose(total, expected, rtol=1e-12)
+    np.testing.assert_array_equal(total, total.T)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 7])
