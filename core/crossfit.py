@@ -15,6 +15,7 @@ from core.hyperparameters import FloatArray, IntArray
 from core.kernel import cross
 from core.linalg import Triangle, solve_vector
 from core.loo import leave_one_out
+from core.parallel import in_order
 
 FOLDS = 20
 """Each fit has nearly all rows, as the published one has all."""
@@ -54,20 +55,24 @@ def left_out_by_folds(
 ) -> LeftOut:
     """Up to `folds` folds of the rows, until ENOUGH_ROWS are predicted, each by `fit(number, places of the rest)`.
 
-    tell: hears the share that is done after each. Cost: that of the fits, and O(n d^2 / folds) for each.
+    rows.workers folds at a time, so that `fit` should keep to one thread. tell: hears the share that is done after
+    each. Cost: that of the fits, and O(n d^2 / folds) for each.
     """
     size = min(-(-len(rows) // folds), ENOUGH_ROWS)
     order = random.permutation(len(rows))
+    cuts = range(0, min(len(rows), ENOUGH_ROWS), size)
+
+    def part(number: int) -> LeftOut:
+        fold = order[cuts[number] : cuts[number] + size]
+        factors = fit(number, np.setdiff1d(np.arange(len(rows)), fold))
+        return predicted(factors, rows.X[fold], rows.y[fold], full_prior=full_prior)
+
     parts: list[LeftOut] = []
-    done = 0
-    while done < min(len(rows), ENOUGH_ROWS):
-        fold = order[done : done + size]
-        factors = fit(len(parts), np.setdiff1d(np.arange(len(rows)), fold))
-        parts.append(predicted(factors, rows.X[fold], rows.y[fold], full_prior=full_prior))
-        done += len(fold)
-        tell(min(done / min(len(rows), ENOUGH_ROWS), 1.0))
+    for found in in_order(part, range(len(cuts)), rows.workers):
+        parts.append(found)
+        tell(len(parts) / len(cuts))
     return LeftOut(
-        places=order[:done],
+        places=order[: sum(len(part.places) for part in parts)],
         error=np.concatenate([part.error for part in parts]),
         latent_variance=np.concatenate([part.latent_variance for part in parts]),
         noise_variance=np.concatenate([part.noise_variance for part in parts]),

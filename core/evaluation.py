@@ -65,6 +65,19 @@ class Calibrated:
         others = np.flatnonzero(~np.isin(self.left_out.places, places))
         return replace(self, calibration=calibrate(self.left_out.take(others), self.calibration.intervals))
 
+    def says_nothing(self, targets: FloatArray) -> bool:
+        """Whether the rows left out are predicted no better than by a constant: by the mean in squared error, and by
+        the median in absolute error, each within one standard error (Breiman et al. 1984). False where none were.
+
+        targets (n,): of the rows that `places` count in, standardized.
+        """
+        if self.left_out is None:
+            return False
+        n, error, y = len(targets), self.left_out.error, targets[self.left_out.places]
+        by_mean = np.square((y - targets.mean()) * (n / max(n - 1, 1))) - np.square(error)
+        by_median = np.abs(y - np.median(targets)) - np.abs(error)
+        return all(gain.mean() < gain.std() / np.sqrt(len(gain)) for gain in (by_mean, by_median))
+
     def log_noise(self, dataset: Dataset, places: IntArray) -> FloatArray:
         """Of these rows of the dataset, each learnt without its own error where the row was left out."""
         if self.noise is None:
@@ -158,8 +171,8 @@ class _Folds:
         return FOLDS if cheap else FEW_FOLDS
 
     def fit(self, number: int, rest: IntArray) -> Factors:
-        """On these rows; number: of the fold that is not among them."""
-        rows = replace(self._rows, X=self._rows.X[rest], y=self._rows.y[rest])
+        """On these rows; number: of the fold that is not among them. On one thread: many run at a time."""
+        rows = replace(self._rows, X=self._rows.X[rest], y=self._rows.y[rest], workers=1)
         if self._pool is not None:
             fold = np.setdiff1d(np.arange(len(self._rows)), rest)
             chosen = self._pool.pursue_without(fold, self._spec.most_basis, self._spec.gain)

@@ -141,10 +141,12 @@ class Factors:
         return _blocks(self.rows, self.Z, self.hyperparameters, self.lower, places)
 
 
-def over_rows(rows: Rows, basis: FloatArray, work: Callable[[Sequence[slice]], Partial]) -> list[Partial]:
-    """work(run of slices) on every thread: even slices, of about BLOCK_NUMBERS kernel values each or fewer, such that
-    every thread has as many where that pays."""
-    step = max(64, BLOCK_NUMBERS // len(basis))
+def over_rows(
+    rows: Rows, basis: FloatArray, work: Callable[[Sequence[slice]], Partial], *, least: int = 64
+) -> list[Partial]:
+    """work(run of slices) on every thread: even slices, of about BLOCK_NUMBERS kernel values each, or of `least` rows
+    where these are more; such that every thread has as many where that pays."""
+    step = max(least, BLOCK_NUMBERS // len(basis))
     count = -(-len(rows) // step)
     if len(rows) * len(basis) >= PAYING:
         count = -(-count // rows.workers) * rows.workers

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.linalg import mirror_lower
 
 ROW_UNIT = 8
 LEAST_EXPONENT = -700.0
@@ -60,17 +61,25 @@ def column_weights(hyperparameters: Hyperparameters, groups: IntArray) -> FloatA
     return np.asarray(hyperparameters.weights[groups])
 
 
-def cross(basis: FloatArray, inputs: FloatArray, hyperparameters: Hyperparameters, groups: IntArray) -> FloatArray:
-    """Kernel without its bias between (d, p) and (m, p), both standardized: (d, m). O(d m p)."""
+def cross(
+    basis: FloatArray,
+    inputs: FloatArray,
+    hyperparameters: Hyperparameters,
+    groups: IntArray,
+    out: FloatArray | None = None,
+) -> FloatArray:
+    """Kernel without its bias between (d, p) and (m, p), both standardized: (d, m). O(d m p). out: where to put it."""
     weights = column_weights(hyperparameters, groups)
     v0 = hyperparameters.signal_variance
-    return gaussian_block(augmented_basis(basis, weights, v0), augmented_rows(inputs, weights), v0)
+    return gaussian_block(augmented_basis(basis, weights, v0), augmented_rows(inputs, weights), v0, out)
 
 
-def gram(basis: FloatArray, hyperparameters: Hyperparameters, groups: IntArray) -> FloatArray:
+def gram(
+    basis: FloatArray, hyperparameters: Hyperparameters, groups: IntArray, out: FloatArray | None = None
+) -> FloatArray:
     """Kernel without its bias among (d, p) inputs: (d, d), symmetric, with exactly v0 on its diagonal."""
-    matrix = cross(basis, basis, hyperparameters, groups)
-    matrix = np.asarray(0.5 * (matrix + matrix.T))
+    matrix = cross(basis, basis, hyperparameters, groups, out)
+    mirror_lower(matrix)  # rounding depends on which of two inputs is the row
     np.fill_diagonal(matrix, hyperparameters.signal_variance)
     return matrix
 

@@ -16,6 +16,8 @@ from core.hyperparameters import FloatArray
 
 SOLVED = 64
 """Rows of a triangular solve done by one product: fewer make products too thin, more do work that is not needed."""
+TILE = 256
+"""Rows of a large square matrix that are worked on at a time, to stay in cache."""
 JITTERS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 """The ladder, relative to the mean of the diagonal. The first rung is always added: it bounds the condition number."""
 
@@ -122,10 +124,13 @@ def inverse_from_cholesky(factor: FloatArray) -> FloatArray:
     return np.asarray(inverse.T @ inverse)
 
 
-def mirror_lower(matrix: FloatArray) -> FloatArray:
-    """The symmetric matrix whose lower half is that of `matrix`."""
-    lower = np.tril(matrix)
-    return np.asarray(lower + np.tril(matrix, -1).T)
+def mirror_lower(matrix: FloatArray) -> None:
+    """Makes the upper half of a (d, d) matrix that of its lower one, in place."""
+    for begin in range(0, len(matrix), TILE):
+        rows, end = slice(begin, begin + TILE), begin + TILE
+        matrix[rows, end:] = matrix[end:, rows].T
+        square = matrix[rows, rows]
+        square[:] = np.tril(square) + np.tril(square, -1).T
 
 
 def pack_upper(matrix: FloatArray) -> FloatArray:
@@ -146,3 +151,10 @@ def unpack_upper(packed: FloatArray) -> FloatArray:
 def add_gram(total: FloatArray, block: FloatArray, work: FloatArray) -> None:
     """total += block block', both halves, (d, d), in place; work: as large, spent. O(d^2 m / 2)."""
     total += np.matmul(block, block.T, out=work)
+
+
+def add_gram_lower(total: FloatArray, block: FloatArray, work: FloatArray) -> None:
+    """The same for the lower half of a large matrix, by strips of its rows; work: (TILE, d) at least, spent."""
+    for begin in range(0, len(total), TILE):
+        rows, end = slice(begin, begin + TILE), min(begin + TILE, len(total))
+        total[rows, :end] += np.matmul(block[rows], block[:end].T, out=work[: end - begin, :end])

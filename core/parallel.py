@@ -6,7 +6,7 @@ element-wise work runs in parallel too, and nothing spins where the cores are sh
 run for one number of workers, and to rounding for another.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TypeVar
@@ -39,3 +39,21 @@ def each(work: Callable[[Item], Partial], items: Sequence[Item]) -> list[Partial
         return [work(items[0])]
     with ThreadPoolExecutor(max_workers=len(items)) as threads:
         return list(threads.map(work, items))
+
+
+def in_order(work: Callable[[Item], Partial], items: Sequence[Item], workers: int) -> Iterator[Partial]:
+    """work(item) for every item, as many at a time as there are workers; results in order, each as soon as it is there.
+
+    Where one raises, or the caller stops, those that have not begun never do.
+    """
+    if workers == 1:
+        yield from map(work, items)
+        return
+    with ThreadPoolExecutor(max_workers=workers) as threads:
+        pending = [threads.submit(work, item) for item in items]
+        try:
+            for future in pending:
+                yield future.result()
+        finally:
+            for future in pending:
+                future.cancel()

@@ -66,6 +66,22 @@ class Search:
         self._sample.rows.scratch.clear()
         return found
 
+    @property
+    def spec(self) -> TrainSpec:
+        """What is searched for."""
+        return self._spec
+
+    def flat(self) -> tuple["Search", Found]:
+        """A model that says no more than the target's mean and variance: theta where every row is alike, a single basis
+        vector; and the search whose end it is."""
+        bounds = box(self._sample.rows)
+        theta = bounds.lower.copy()  # the longest lengthscales, the smallest signal
+        theta[-1] = np.log(np.mean(np.square(self._sample.rows.y)))
+        start = hyperparameters_of(bounds.clip(theta))
+        spec = replace(self._spec, start=start, adaptation=None, refinement=None, basis_size=1)
+        search = Search(spec, self._scheme, self._sample, self._journal, None)
+        return search, Found(theta=start, selection=_NOTHING)
+
     def fit(self, sample: Sample, found: Found, stage: int) -> Fit:
         """On any sample: a basis chosen at theta, or the one that has moved, and the factors on it."""
         if found.moved is not None:
@@ -73,6 +89,7 @@ class Search:
         else:
             selection = self._better_selection(sample, found, stage)
             Z = sample.basis(selection)
+            sample.rows.scratch.clear()
         factors = factorise(sample.rows, Z, found.theta, self._scheme)
         return Fit(sample=sample, found=found, selection=selection, factors=factors)
 

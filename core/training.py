@@ -7,7 +7,9 @@
     4. if asked: choose a basis at the last theta, then move theta and the basis vectors together
     5. choose a basis at the last theta unless it has moved, fit, predict the held-out rows
     6. choose and fit with all rows: the model that is published
-    7. calibrate its error bars (`core.evaluation`); score the held-out rows with a calibration that has not seen them
+    7. calibrate its error bars (`core.evaluation`); where the rows left out for that are predicted no better than by
+       the target's mean, 5 and 6 again with a model that says no more; score the held-out rows with a calibration that
+       has not seen them
     8. if asked: a smaller form of it, to store
 
 A run can be cut off anywhere and go on from its last checkpoint with the same numbers: every random draw comes from a
@@ -15,7 +17,7 @@ generator of its own, seeded by the seed and the stage.
 """
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,7 +35,7 @@ from core.prediction import Prediction, Predictor
 from core.predictive import Predictive
 from core.progress import Checkpoint, Journal, Listener, Phase, Progress
 from core.report import ArtefactReport, CalibrationReport, TrainReport, TrainResult
-from core.sample import Fit, Sample
+from core.sample import Fit, Found, Sample
 from core.search import SEARCHED, Search, Stage, random_of
 from core.selection.state import Selection
 from core.spec import Approximation, Artefact, TrainSpec
@@ -47,6 +49,10 @@ LEAST_HELD_OUT = 50
 """Held-out rows, after the report has its half, that can calibrate a basis that moved."""
 EXPLAINS_NOTHING = 0.95
 """A model whose training residuals keep this share of the target's variance has found only noise."""
+SAYS_NOTHING = (
+    "rows that were left out are not predicted better than by the target's mean alone, so the model is the mean, with "
+    "error bars: either the columns say nothing about the target, or the rows are too few to tell"
+)
 
 
 def train(
@@ -66,6 +72,17 @@ def train(
     Raises InvalidSpecError, InvalidDataError, NotPositiveDefiniteError, NumericalError.
     """
     return _Run(dataset, spec, Journal(listen, _stages(spec), resume), resume, workers).result()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Outcome:
+    """What a search has led to: the fit on all rows, its posterior, how it is calibrated, the held-out rows predicted
+    by a fit on the others."""
+
+    fit: Fit
+    fitted: SparsePosterior
+    read: Calibrated
+    predicted: Prediction | None
 
 
 class _Run:
@@ -100,22 +117,11 @@ class _Run:
         with warnings.catch_warnings(record=True) as self.journal.caught:
             warnings.simplefilter("always", RuntimeWarning)
             search = Search(self.spec, self.scheme, self._searched(learning), self.journal, self.resume)
-            found = search.found()
-            predicted, read = None, None
-            if len(self.held_out):
-                with self.journal.phase(Phase.EVALUATING, SEARCHED):
-                    fit = search.fit(learning, found, Stage.EVALUATE)
-                if found.moved is not None:
-                    read = self._calibrate_moved(fit)
-                predicted = Predictor(self._posterior(fit)).predict(self.dataset.inputs[self.held_out])
-                del fit  # and its blocks, before the next one's are made
-            with self.journal.phase(Phase.FITTING, 0.78):
-                fit = search.fit(whole, found, Stage.PUBLISH)
-                fitted = self._posterior(fit)
-            if read is None:
-                with self.journal.phase(Phase.CALIBRATING, 0.8):
-                    read = calibrated(fit, self.spec, (self.spec.seed, Stage.CALIBRATE), self._tell_of_folds)
-            whole.rows.scratch.clear()
+            outcome = self._outcome(search, search.found(), learning, whole)
+            if self.spec.adaptation is not None and outcome.read.says_nothing(whole.rows.y):
+                self.journal.warn(SAYS_NOTHING)
+                outcome = self._outcome(*search.flat(), learning, whole)
+            fit, fitted, read, predicted = outcome.fit, outcome.fitted, outcome.read, outcome.predicted
             with self.journal.phase(Phase.EVALUATING, 0.98):
                 stored, note = self._stored(fitted, fit, read)
                 holdout = None if predicted is None else self._holdout_scores(predicted, read)
@@ -153,12 +159,31 @@ class _Run:
             stored=stored,
             selection=fit.selection,
             report=report,
-            moved=found.moved is not None,
+            moved=fit.found.moved is not None,
         )
+
+    def _outcome(self, search: Search, found: Found, learning: Sample, whole: Sample) -> "_Outcome":
+        """Held-out rows predicted, the model fitted on all rows and calibrated."""
+        predicted, read = None, None
+        if len(self.held_out):
+            with self.journal.phase(Phase.EVALUATING, SEARCHED):
+                fit = search.fit(learning, found, Stage.EVALUATE)
+            if found.moved is not None:
+                read = self._calibrate_moved(fit)
+            predicted = Predictor(self._posterior(fit)).predict(self.dataset.inputs[self.held_out])
+            del fit  # and its blocks, before the next one's are made
+        with self.journal.phase(Phase.FITTING, 0.78):
+            fit = search.fit(whole, found, Stage.PUBLISH)
+            fitted = self._posterior(fit)
+        if read is None:
+            with self.journal.phase(Phase.CALIBRATING, 0.8):
+                read = calibrated(fit, search.spec, (self.spec.seed, Stage.CALIBRATE), self._tell_of_folds)
+        whole.rows.scratch.clear()
+        return _Outcome(fit=fit, fitted=fitted, read=read, predicted=predicted)
 
     def _warn_of_little(self, selection: Selection) -> None:
         asked, found = self.spec.basis_size, len(selection.indices)
-        if asked is not None and found < asked:
+        if asked is not None and found < asked and SAYS_NOTHING not in self.journal.warnings:
             self.journal.warn(f"only {found} of the {asked} basis vectors asked for were chosen: {selection.reason}")
         rows = len(self.dataset.targets)
         if rows < FEW_ROWS * (self.groups + 1):
@@ -221,7 +246,7 @@ class _Run:
         predicted = leave_one_out_predictive(fit, read, self.transform, full_prior=self.full_prior)
         targets = fit.sample.dataset.targets
         unexplained = float(np.mean(np.square(targets - predicted.centre)) / np.var(targets))
-        if unexplained > EXPLAINS_NOTHING:
+        if unexplained > EXPLAINS_NOTHING and SAYS_NOTHING not in self.journal.warnings:
             self.journal.warn(
                 f"the model explains almost nothing of the target (it leaves {unexplained:.1%} of its variance): "
                 "either the columns say nothing about it, or the adaptation found only noise; try another seed"

@@ -15,13 +15,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.factors import Rows, over_rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block, gram
-from core.linalg import add_gram
-from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, Selection
+from core.linalg import TILE, add_gram_lower, mirror_lower
+from core.selection.state import LEAST_SHARE, LEAST_UNEXPLAINED, Selection
 from core.spec import Gain
+
+BoolArray = NDArray[np.bool_]
+
+POOL_BLOCK = 1024
+"""Rows of a block, at least: with fewer, adding a block's P^2 products up costs as much as making them."""
 
 
 def pool_products(
@@ -33,19 +39,24 @@ def pool_products(
     size, basis = len(candidates), augmented_basis(candidates, weights, v0)
 
     def part(places: Sequence[slice]) -> tuple[FloatArray, FloatArray]:
-        G, g, work = np.zeros((size, size)), np.zeros(size), np.empty((size, size))
-        for place in places:
-            K = gaussian_block(basis, augmented_rows(rows.X[place], weights), v0)
-            K += vb
-            add_gram(G, K, work)
-            g += K @ rows.y[place]
+        G, g = rows.scratch.take(size, size), np.zeros(size)
+        G.fill(0.0)
+        with rows.scratch.lent(min(TILE, size), size) as work:
+            for place in places:
+                with rows.scratch.lent(size, place.stop - place.start) as K:
+                    gaussian_block(basis, augmented_rows(rows.X[place], weights), v0, K)
+                    np.add(K, vb, out=K)
+                    add_gram_lower(G, K, work)
+                    g += K @ rows.y[place]
         return G, g
 
-    parts = over_rows(rows, candidates, part)
+    parts = over_rows(rows, candidates, part, least=POOL_BLOCK)
     G, g = parts[0]
     for more_G, more_g in parts[1:]:
         G += more_G
         g += more_g
+        rows.scratch.give(more_G)
+    mirror_lower(G)
     return G, g
 
 
@@ -59,35 +70,51 @@ class Pool:
         self.rows, self.hyperparameters = rows, hyperparameters
         self.indices = distinct(rows.X, indices)
         candidates = rows.X[self.indices]
-        self._K = gram(candidates, hyperparameters, rows.groups) + hyperparameters.bias_variance
+        size = len(candidates)
+        self._K = gram(candidates, hyperparameters, rows.groups, rows.scratch.take(size, size))
+        self._K += hyperparameters.bias_variance
         self._G, self._g = pool_products(rows, candidates, hyperparameters)
 
     def pursue(self, size: int, gain: Gain = Gain.SB) -> Selection:
         """The `size` best candidates by `gain`, or fewer where the rest would add only rounding."""
-        return self._pursued(self.indices, self._K, self._G, self._g, size, gain)
+        with self.rows.scratch.lent(*self._G.shape) as T:
+            T[:] = self._G
+            return self._pursued(T, self._g, np.zeros(len(self.indices), bool), size, gain)
 
     def pursue_without(self, fold: IntArray, size: int, gain: Gain = Gain.SB) -> Selection:
-        """The same as if these rows, and the candidates among them, were not there."""
-        rows = replace(self.rows, X=self.rows.X[fold], y=self.rows.y[fold])
-        G, g = pool_products(rows, self.rows.X[self.indices], self.hyperparameters)
-        stay = np.flatnonzero(~np.isin(self.indices, fold))
-        place = np.ix_(stay, stay)
-        return self._pursued(self.indices[stay], self._K[place], (self._G - G)[place], (self._g - g)[stay], size, gain)
+        """The same as if these rows, and the candidates among them, were not there. Threads may do so at once."""
+        rows = replace(self.rows, X=self.rows.X[fold], y=self.rows.y[fold], workers=1)
+        T, g = pool_products(rows, self.rows.X[self.indices], self.hyperparameters)
+        np.subtract(self._G, T, out=T)
+        selection = self._pursued(T, self._g - g, np.isin(self.indices, fold), size, gain)
+        self.rows.scratch.give(T)
+        return selection
 
-    def _pursued(
-        self, indices: IntArray, K: FloatArray, G: FloatArray, g: FloatArray, size: int, gain: Gain
-    ) -> Selection:
-        most = min(size, len(indices))
-        state = _Pursuit(K, G, g.copy(), self.hyperparameters, most, gain)
+    def release(self) -> None:
+        """Gives the memory to the rows' scratch: the end of this pool."""
+        self.rows.scratch.give(self._K)
+        self.rows.scratch.give(self._G)
+
+    def _pursued(self, T: FloatArray, g: FloatArray, out: BoolArray, size: int, gain: Gain) -> Selection:
+        """T (P, P): G, and then s2 K + G, spent. out (P,): who may not be chosen."""
+        most = min(size, int((~out).sum()))
+        s2 = self.hyperparameters.noise_variance
+        for begin in range(0, len(T), TILE):
+            strip = slice(begin, begin + TILE)
+            T[strip] += s2 * self._K[strip]
+        state = _Pursuit(self._K, T, g.copy(), out, self.hyperparameters, most, gain)
         while state.size < most and state.take_best():
             pass
         reason = "basis_size reached" if state.size == size else "no row of the pool adds more than rounding"
-        return Selection(indices=indices[state.chosen], gains=np.array(state.gains), reason=reason)
+        return Selection(indices=self.indices[state.chosen], gains=np.array(state.gains), reason=reason)
 
 
 def pursue(rows: Rows, pool: IntArray, hyperparameters: Hyperparameters, size: int, gain: Gain = Gain.SB) -> Selection:
     """The `size` best rows of the pool by `gain`, or fewer where the rest would add only rounding."""
-    return Pool(rows, pool, hyperparameters).pursue(size, gain)
+    candidates = Pool(rows, pool, hyperparameters)
+    selection = candidates.pursue(size, gain)
+    candidates.release()
+    return selection
 
 
 class _Pursuit:
@@ -96,29 +123,28 @@ class _Pursuit:
     def __init__(
         self,
         K: FloatArray,
-        G: FloatArray,
+        T: FloatArray,
         g: FloatArray,
+        out: BoolArray,
         hyperparameters: Hyperparameters,
         size: int,
         gain: Gain,
     ) -> None:
         self._s2, self._gain = hyperparameters.noise_variance, gain
-        self._K, self._G = K, G
-        self._T = np.ascontiguousarray(G + self._s2 * K)
+        self._K, self._T = K, T
         self._own = np.diag(self._T).copy()
         self._S, self._h = self._own.copy(), g
-        with_logarithm = gain in (Gain.NLML, Gain.VFE)
-        self._least_S = (LEAST_SHARE_OF_EVIDENCE if with_logarithm else LEAST_SHARE) * self._own
+        self._least_S = LEAST_SHARE * self._own
         self._R = np.empty((size, len(g)))
         self._with_e = gain in (Gain.NLML, Gain.VFE, Gain.VARIANCE)
         self._with_across = gain is Gain.VFE
         self._e = np.diag(K).copy()
         self._least_e = LEAST_UNEXPLAINED * self._e
         self._C = np.empty((size if self._with_e else 0, len(g)))
-        self._across = np.diag(G).copy()
+        self._across = self._own - self._s2 * np.diag(K)
         self._H = np.empty((size if self._with_across else 0, len(g)))
         self._VV = np.empty((size, size) if self._with_across else (0, 0))
-        self._out = np.zeros(len(g), bool)
+        self._out = out
         self.chosen: list[int] = []
         self.gains: list[float] = []
 
@@ -177,7 +203,7 @@ class _Pursuit:
         if not self._with_across:
             return
         H = self._H[size]
-        np.subtract(self._G[best], earlier @ self._H[:size], out=H)
+        np.subtract(self._T[best] - self._s2 * self._K[best], earlier @ self._H[:size], out=H)
         H /= root
         products = (self._H[:size, best] - earlier @ self._VV[:size, :size]) / root
         square = max(float(self._across[best]) / root**2, 0.0)

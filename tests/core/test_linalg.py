@@ -11,8 +11,10 @@ from core.hyperparameters import FloatArray
 from core.linalg import (
     JITTERS,
     SOLVED,
+    TILE,
     Triangle,
     add_gram,
+    add_gram_lower,
     cholesky,
     inverse_from_cholesky,
     jittered_cholesky,
@@ -110,7 +112,18 @@ def test_inverse_and_mirror() -> None:
     inverse = inverse_from_cholesky(cholesky(matrix, "M"))
     np.testing.assert_array_equal(inverse, inverse.T)
     np.testing.assert_allclose(inverse @ matrix, np.eye(6), atol=1e-10)
-    np.testing.assert_array_equal(mirror_lower(np.tril(matrix)), np.tril(matrix) + np.tril(matrix, -1).T)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, TILE, TILE + 1, 2 * TILE + 3])
+def test_large_matrices_by_tiles(size: int) -> None:
+    rng = np.random.default_rng(size)
+    matrix, block = rng.normal(size=(size, size)), rng.normal(size=(size, 5))
+    expected = np.tril(matrix + block @ block.T)
+    add_gram_lower(matrix, block, np.empty((TILE, size)))
+    np.testing.assert_allclose(np.tril(matrix), expected, rtol=1e-10, atol=1e-12)
+    expected = np.tril(matrix) + np.tril(matrix, -1).T
+    mirror_lower(matrix)
+    np.testing.assert_array_equal(matrix, expected)
 
 
 def test_inverse_of_a_singular_factor_is_refused() -> None:

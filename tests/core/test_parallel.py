@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import NotPositiveDefiniteError
-from core.parallel import PAYING, across, each, in_runs
+from core.parallel import PAYING, across, each, in_order, in_runs
 
 
 @given(items=st.lists(st.integers(), min_size=1, max_size=50), workers=st.integers(1, 60))
@@ -81,3 +81,33 @@ def test_an_error_in_a_thread_is_the_callers() -> None:
 
 def test_one_item_runs_in_the_callers_thread() -> None:
     assert each(lambda _: threading.get_ident(), ["only"]) == [threading.get_ident()]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_results_come_in_order_as_soon_as_they_are_there(workers: int) -> None:
+    released = [threading.Event() for _ in range(6)]
+    released[0].set()
+
+    def work(item: int) -> int:
+        assert released[item].wait(timeout=10)
+        return item * item
+
+    for item, result in enumerate(in_order(work, range(6), workers)):
+        assert result == item * item
+        if item < 5:
+            released[item + 1].set()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_after_an_error_no_item_begins(workers: int) -> None:
+    begun = []
+
+    def work(item: int) -> int:
+        begun.append(item)
+        if item == 1:
+            raise NotPositiveDefiniteError("K", 3, 0.0)
+        return item
+
+    with pytest.raises(NotPositiveDefiniteError):
+        list(in_order(work, range(100), workers))
+    assert len(begun) < 50

@@ -160,7 +160,9 @@ def test_pool_after_fifty_steps_is_as_from_nothing(gain: Gain) -> None:
     params = oracle_params(case.hyperparameters, case.groups)
     pool = np.random.default_rng(3).permutation(90)[:70]
     G, g = pool_products(case.rows, case.X[pool], case.hyperparameters)
-    state_of = _Pursuit(kernel(params, case.X[pool], case.X[pool]), G, g, case.hyperparameters, 50, gain)
+    K = kernel(params, case.X[pool], case.X[pool])
+    T = G + case.hyperparameters.noise_variance * K
+    state_of = _Pursuit(K, T, g, np.zeros(70, bool), case.hyperparameters, 50, gain)
     for _ in range(50):
         assert state_of.take_best()
     indices = pool[state_of.chosen].tolist()
@@ -209,6 +211,23 @@ def test_rows_that_are_almost_copies_are_out(gain: Gain) -> None:
     assert sorted((ours.indices % 8).tolist()) == list(range(8))
     assert "adds more" in ours.reason
     assert np.isfinite(ours.gains).all()
+
+
+@pytest.mark.parametrize("seed", range(0, 3000, 100))
+def test_nearly_singular_tables_gain_no_more_than_there_is(seed: int) -> None:
+    """One column, long lengthscales, next to no noise: pi cannot fall below zero, so it can fall by pi in all."""
+    rng = np.random.default_rng(seed)
+    log_noise, log_length = rng.uniform(-25, 0), rng.uniform(-1, 3)
+    x = np.random.default_rng(seed).normal(size=(25, 1))
+    y = np.sin(x[:, 0])
+    theta = Hyperparameters(
+        lengthscales=np.array([np.exp(log_length)]),
+        signal_variance=1.0,
+        bias_variance=0.1,
+        noise_variance=np.exp(log_noise),
+    )
+    ours = pursue(Rows(X=x, y=y, groups=np.array([0])), np.arange(25), theta, 20)
+    assert ours.gains.sum() <= 0.5 * y @ y * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("gain", GAIN_NAMES)

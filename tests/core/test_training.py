@@ -10,6 +10,7 @@ import pytest
 from scipy.special import ndtri
 
 import core.factors
+import core.selection.pool
 import core.training
 from core.compact import CompactPosterior, served, stored_bytes
 from core.data import Dataset
@@ -244,6 +245,7 @@ def test_memory_is_bounded_by_blocks(approximation: Approximation, monkeypatch: 
     """Neither a (P, n) nor a (d, n) array, past the size where blocks are kept: what lets a million rows train."""
     monkeypatch.setattr(core.factors, "KEPT_BYTES", 0)
     monkeypatch.setattr(core.factors, "BLOCK_NUMBERS", 1 << 16)  # half a megabyte
+    monkeypatch.setattr(core.selection.pool, "POOL_BLOCK", 64)
     dataset = table(13, n=40_000)
     spec = TrainSpec(
         approximation=approximation,
