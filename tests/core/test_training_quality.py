@@ -58,7 +58,7 @@ def test_noise_free_data_have_honest_error_bars(seed: int) -> None:
     assert np.mean(np.abs(errors) < 1.96 * np.sqrt(found.target_variance)) > 0.93
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1, 8])
 def test_shorter_lengthscales_of_the_second_round_find_the_finer_structure(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,7 +72,7 @@ def test_shorter_lengthscales_of_the_second_round_find_the_finer_structure(
     monkeypatch.setattr("core.search.SHORTER", 1.0)
     without = train(dataset, spec).report
     assert with_it.objectives[0] == without.objectives[0]  # the first round is the same
-    assert with_it.objectives[1] < without.objectives[1] - 50.0
+    assert with_it.objectives[1] < without.objectives[1] - 100.0
     assert with_it.leave_one_out.nmse is not None
     assert without.leave_one_out.nmse is not None
     assert with_it.leave_one_out.nmse < 0.03
