@@ -158,6 +158,8 @@ class CandidateCache:
 
     def drop(self, places: IntArray) -> None:
         """Fewer candidates, where there are no fresh ones left."""
+        if not len(places):  # and no copy of all the others
+            return
         stay = np.setdiff1d(np.arange(len(self.indices)), places)
         for name in ("indices", "K", "lengths", "h", "S"):
             setattr(self, name, getattr(self, name)[stay])
