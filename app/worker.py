@@ -32,6 +32,13 @@ ORPHAN_SECONDS = 86_400.0
 
 _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
+_MEMORY_VARIABLES = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+}
+"""glibc keeps the memory of large arrays for the next ones: fresh memory costs more than what is written into it."""
+
 
 def run_worker(settings: Settings, stop: threading.Event) -> None:
     """Do jobs until `stop` is set; the one in hand then goes back to the queue. Must run in the main thread."""
@@ -67,7 +74,7 @@ def child_environment(settings: Settings) -> dict[str, str]:
         "PURSUIT_LOG_LEVEL": settings.log_level,
         "PURSUIT_THREADS": str(settings.training_threads),
     }
-    return own | dict.fromkeys(_THREAD_VARIABLES, "1")
+    return own | _MEMORY_VARIABLES | dict.fromkeys(_THREAD_VARIABLES, "1")
 
 
 def child() -> int:

@@ -33,8 +33,8 @@ ROWS, SIZE, COLUMNS, POOL = 10_000, 500, 8, 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Floors:
-    """Seconds: of a multiply-add in a large matrix product, of a kernel value (product of p + 2 columns, clip, exp) into
-    a block that is there, of a byte read by a matrix-vector product over a matrix that fits no cache."""
+    """Seconds: of a multiply-add in a large matrix product; of a kernel value (product of p + 2 columns, clip, exp)
+    into a block that is there; of a byte read by a matrix-vector product over a matrix that fits no cache."""
 
     product: float
     value: float
