@@ -138,22 +138,22 @@ class Calibration:
         if not len(self.probabilities):
             return float(ndtri(probability))
         level = abs(2.0 * probability - 1.0)
-        self._check(level, f"the quantile {probability!r}")
+        self._check(level, quantile=probability)
         if self.intervals is Intervals.ASYMMETRIC:
             return float(np.interp(probability, self.probabilities, self.quantiles))
         return float(np.copysign(np.interp(level, self.probabilities, self.quantiles), probability - 0.5))
 
     def interval(self, level: float) -> tuple[float, float]:
         """Where an interval of this level begins and ends, in standard deviations from the mean."""
-        self._check(level, f"an interval of level {level!r}")
+        self._check(level)
         if self.intervals is Intervals.ASYMMETRIC:
             return self.quantile(0.5 - 0.5 * level), self.quantile(0.5 + 0.5 * level)
         half = self.quantile(0.5 + 0.5 * level)
         return -half, half
 
-    def _check(self, level: float, asked: str) -> None:
+    def _check(self, level: float, quantile: float | None = None) -> None:
         if level > self.most_level * (1.0 + 1e-12):
-            raise UnsupportedLevelError(asked, level, self.most_level, self.rows)
+            raise UnsupportedLevelError(level, self.most_level, self.rows, quantile=quantile)
 
 
 def calibrate(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRIC) -> Calibration:

@@ -30,11 +30,15 @@ class InvalidSpecError(CoreError):
 class UnsupportedLevelError(CoreError):
     """An interval, or a quantile, further out than the scores of the calibration reach."""
 
-    def __init__(self, asked: str, level: float, most: float, rows: int) -> None:
-        super().__init__(
-            f"the error bars were calibrated on {rows} rows, which say nothing of {asked}; "
-            f"the largest level they support is {math.floor(most * 1e6 + 1e-6) / 1e6:.6f}"
-        )
+    def __init__(self, level: float, most: float, rows: int, *, quantile: float | None = None) -> None:
+        """quantile: the one that was asked for, where it was not an interval of this level."""
+        most_said = math.floor(most * 1e6 + 1e-6) / 1e6
+        if quantile is None:
+            asked, limit = f"an interval of level {level!r}", f"the largest level they support is {most_said:.6f}"
+        else:
+            asked = f"the quantile {quantile!r}"
+            limit = f"they support quantiles from {0.5 - 0.5 * most_said:.7f} to {0.5 + 0.5 * most_said:.7f}"
+        super().__init__(f"the error bars were calibrated on {rows} rows, which say nothing of {asked}; {limit}")
         self.level = level
         self.most = most
 

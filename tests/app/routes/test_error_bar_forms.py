@@ -111,7 +111,10 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "include of a text": ({"include": "median"}, ("include: expected a list, got a text",)),
     "include of a number": ({"include": [3]}, ("include[0]: expected a text",)),
     "levels beyond the rows": ({"interval": [0.5, 0.9999]}, ("calibrated on 120 rows", "0.9999", "0.9917")),
-    "quantiles beyond the rows": ({"quantiles": [0.5, 1e-5]}, ("calibrated on 120 rows", "0.9917")),
+    "quantiles beyond the rows": (
+        {"quantiles": [0.5, 1e-5]},
+        ("calibrated on 120 rows", "quantiles from 0.0041", "to 0.9958"),
+    ),
     "another name": ({"intervals": 0.5}, ("unknown field `intervals`",)),
 }
 

@@ -229,7 +229,7 @@ def test_a_level_beyond_the_rows_is_refused(trained: Service, model: str, more: 
         422,
         f"calibrated on {rows} rows",
         f"nothing of {asked};",
-        f"largest level they support is {most:.4f}"[:-1],
+        f"quantiles from {0.5 - most / 2:.5f}"[:-1] if "quantile" in asked else f"support is {most:.4f}"[:-1],
     )
     assert trained.ask(model, [[1.0]], interval=most, quantiles=[0.5 - most / 2, 0.5 + most / 2])
 
