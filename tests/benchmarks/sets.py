@@ -24,6 +24,7 @@ TRAINING_ROWS = {
     "cal_housing": 10_000,
     "house_8L": 10_000,
     "house_16H": 10_000,
+    "flights_delay_2m": 2_000_000,
 }
 CLASSICAL = frozenset({"kin40k", "pumadyn32nm"})
 """Sets whose first rows are the training rows; of the others they are drawn at random."""
