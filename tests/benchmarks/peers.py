@@ -94,8 +94,8 @@ def _row(peer: str, figures: Figures, ours: dict[str, Figures]) -> str:
     if "failed" in figures:
         return f"| {label} | – | – | – | – | – | – | – | – | {figures['failed'].replace('|', '/')} |"
     return (
-        f"| {label} | {figures['seconds']:.1f} | {figures['nmse']:.4f} | {figures['nlpd']:.3f} "
-        f"| {figures['coverage']:.3f} | {figures['single_us']:.0f} | {figures['batch_us']:.1f} "
+        f"| {' '.join((label, figures['version'])).strip()} | {figures['seconds']:.1f} | {figures['nmse']:.4f} "
+        f"| {figures['nlpd']:.3f} | {figures['coverage']:.3f} | {figures['single_us']:.0f} | {figures['batch_us']:.1f} "
         f"| {figures['peak_mib']:.0f} | {'' if peer in OURS else _ratio(figures, ours)} | {figures['note']} |"
     )
 
