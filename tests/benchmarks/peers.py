@@ -3,7 +3,7 @@
     python -m tests.benchmarks.peers [SET ..] [--peer NAME ..] [--seconds N]
 
 Each runs alone in a process of its own, on two threads: Pursuit by the Python that runs this, the others by the one
-that PURSUIT_BENCHMARK_PEERS names (`pip install -e '.[peers]'` makes one; only numpy, scipy and the peers are needed).
+that PURSUIT_BENCHMARK_PEERS names, in whose environment `pip install --group peers` has put them and nothing else.
 One that is not installed, fails, or takes longer than --seconds is a row that says so. Seconds are those of training,
 from the table to a model that can predict; the last column is how many times as long as the fastest of Pursuit's
 profiles with a better NMSE and a better NLPD a peer takes.
