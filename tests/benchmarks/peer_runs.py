@@ -1,0 +1,344 @@
+"""One peer in a process of its own: trains on what `tests.benchmarks.peers` wrote, prints its figures as a JSON line.
+
+    python -m tests.benchmarks.peer_runs NAME FILE.npz
+
+All see the same inputs and targets, standardized by the training rows, and begin where a user's first try would: the
+Gaussian kernel with a lengthscale for each column, lengthscales of sqrt(columns), signal variance 1, noise .1, and
+the same random rows as first inducing points. What a peer imports is imported before its clock starts.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+Predict = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+"""Inputs (m, p) to mean (m,) and variance (m,) of a new target, noise included."""
+
+BASIS_SIZE, QUICK_BASIS_SIZE = 500, 600
+THREADS = 2
+NORMAL_95 = 1.959964
+SIGNAL, NOISE = 1.0, 0.1
+TEST_BLOCK, BATCH = 1_000, 10_000
+LOOKS, LOOK_SECONDS = 200, 1.5
+"""A prediction is timed so often, or for so long."""
+SUBSET, SUBSET_SECONDS = 2_000, 60.0
+WIDE, WIDE_ITERATIONS = 16, 36
+"""With more columns than this GPBoost gets so many iterations: its 1,000 are not over in 400 s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trained:
+    """What a peer leaves behind. deviations: half of its 95% interval, in standard deviations; note: for the table."""
+
+    predict: Predict
+    deviations: float = NORMAL_95
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """A row of the table, the modules that must be there (the last one has the version), and how it trains."""
+
+    label: str
+    modules: tuple[str, ...]
+    train: Callable[[FloatArray, FloatArray], Trained]
+
+
+def pursuit(X: FloatArray, y: FloatArray, *, basis_size: int = BASIS_SIZE, **asked: Any) -> Trained:
+    """Ours: the published model, calibrated, all rows of training seen."""
+    from core.data import Dataset
+    from core.model import ModelPredictor
+    from core.spec import TrainSpec
+    from core.training import train
+
+    spec = TrainSpec(basis_size=basis_size, **asked)
+    result = train(Dataset(inputs=X, targets=y), spec, workers=THREADS)
+    predictor = ModelPredictor(result.model)
+
+    def predict(Xs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        target = predictor.predict(Xs).target
+        return target.centre, target.variance
+
+    phases = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in result.report.seconds.items())
+    return Trained(predict=predict, deviations=result.model.calibration.quantile(0.975), note=phases)
+
+
+def pursuit_quick(X: FloatArray, y: FloatArray) -> Trained:
+    """No rounds: the start's hyperparameters choose the rows, then both move together for a few steps.
+
+    A fifth more basis vectors reach in 18 steps what 500 reach in 40, and so in fewer seconds.
+    """
+    from core.spec import Refinement
+
+    return pursuit(X, y, basis_size=QUICK_BASIS_SIZE, power=0.6, adaptation=None, refinement=Refinement(steps=18))
+
+
+def pursuit_refined(X: FloatArray, y: FloatArray) -> Trained:
+    """All rounds, then as many steps as the basis vectors gain from."""
+    from core.spec import Refinement
+
+    return pursuit(X, y, power=0.6, refinement=Refinement(steps=100))
+
+
+def gpflow_sgpr(X: FloatArray, y: FloatArray) -> Trained:
+    """SGPR, inducing points trained, L-BFGS of 100 iterations; predictions compiled."""
+    import gpflow
+    import tensorflow as tf
+
+    kernel = gpflow.kernels.SquaredExponential(variance=SIGNAL, lengthscales=_lengthscales(X))
+    model = gpflow.models.SGPR((X, y[:, None]), kernel, inducing_variable=_random_rows(X, BASIS_SIZE))
+    model.likelihood.variance.assign(NOISE)
+    options = {"maxiter": 100}
+    end = gpflow.optimizers.Scipy().minimize(model.training_loss, model.trainable_variables, options=options)
+    posterior = model.posterior()
+    noise = float(model.likelihood.variance.numpy())
+    compiled = tf.function(
+        posterior.predict_f, input_signature=[tf.TensorSpec(shape=[None, X.shape[1]], dtype=tf.float64)]
+    )
+
+    def predict(Xs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean, variance = compiled(Xs)
+        return mean.numpy()[:, 0], variance.numpy()[:, 0] + noise
+
+    return Trained(predict=predict, note=f"{end.nit} iterations")
+
+
+def gpytorch_sgpr(X: FloatArray, y: FloatArray) -> Trained:
+    """SGPR in float32, Adam of 100 iterations at a rate of .1."""
+    import gpytorch
+    import torch
+
+    inputs, targets = _tensors(X, y)
+    likelihood = gpytorch.likelihoods.GaussianLikelihood()
+
+    class Model(gpytorch.models.ExactGP):  # type: ignore[misc]  # the peers are not there when types are checked
+        def __init__(self) -> None:
+            super().__init__(inputs, targets, likelihood)
+            self.mean_module = gpytorch.means.ConstantMean()
+            self.covar_module = gpytorch.kernels.InducingPointKernel(
+                _torch_kernel(X), torch.tensor(_random_rows(X, BASIS_SIZE), dtype=torch.float32), likelihood
+            )
+
+        def forward(self, x: Any) -> Any:
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    likelihood.noise = NOISE
+    model = Model()
+    loss_of = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    for _ in range(100):
+        optimizer.zero_grad()
+        loss = -loss_of(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+    return Trained(predict=_torch_predict(model, likelihood), note="float32, 100 iterations")
+
+
+def gpytorch_svgp(X: FloatArray, y: FloatArray) -> Trained:
+    """SVGP in float32, Adam of 20 epochs at a rate of .05 (better than .01 on kin40k), batches of 1,024."""
+    import gpytorch
+    import torch
+
+    inputs, targets = _tensors(X, y)
+
+    class Model(gpytorch.models.ApproximateGP):  # type: ignore[misc]  # as above
+        def __init__(self) -> None:
+            start = torch.tensor(_random_rows(X, BASIS_SIZE), dtype=torch.float32)
+            distribution = gpytorch.variational.CholeskyVariationalDistribution(BASIS_SIZE)
+            super().__init__(
+                gpytorch.variational.VariationalStrategy(self, start, distribution, learn_inducing_locations=True)
+            )
+            self.mean_module = gpytorch.means.ConstantMean()
+            self.covar_module = _torch_kernel(X)
+
+        def forward(self, x: Any) -> Any:
+            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+
+    likelihood = gpytorch.likelihoods.GaussianLikelihood()
+    likelihood.noise = NOISE
+    model = Model()
+    loss_of = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(y))
+    optimizer = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=0.05)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        for batch in torch.randperm(len(y), generator=generator).split(1024):
+            optimizer.zero_grad()
+            loss = -loss_of(model(inputs[batch]), targets[batch])
+            loss.backward()
+            optimizer.step()
+    return Trained(predict=_torch_predict(model, likelihood), note="float32, 20 epochs")
+
+
+def sklearn_subset(X: FloatArray, y: FloatArray) -> Trained:
+    """A full GP on random rows; its own L-BFGS-B, which ends after a minute with the best it has."""
+    from scipy.optimize import minimize
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+    begin = time.perf_counter()
+    stopped = False
+
+    def optimizer(objective: Any, theta: Any, bounds: Any) -> tuple[FloatArray, float]:
+        def look(_: FloatArray) -> None:
+            nonlocal stopped
+            if time.perf_counter() - begin > SUBSET_SECONDS:
+                stopped = True
+                raise StopIteration
+
+        callback: Any = look  # scipy calls it by place, its types by name
+        end = minimize(objective, theta, jac=True, method="L-BFGS-B", bounds=bounds, callback=callback)
+        return end.x, float(end.fun)
+
+    some = np.random.default_rng(0).permutation(len(X))[:SUBSET]
+    kernel = ConstantKernel(SIGNAL) * RBF(_lengthscales(X)) + WhiteKernel(NOISE)
+    model = GaussianProcessRegressor(kernel, optimizer=optimizer).fit(X[some], y[some])
+
+    def predict(Xs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        mean, deviation = model.predict(Xs, return_std=True)
+        return mean, np.square(deviation)
+
+    cut = f", stopped at {SUBSET_SECONDS:.0f} s" if stopped else ""
+    return Trained(predict=predict, note=f"{len(some):,} rows{cut}")
+
+
+def gpboost_vecchia(X: FloatArray, y: FloatArray) -> Trained:
+    """Vecchia's approximation with its defaults."""
+    import gpboost
+
+    model = gpboost.GPModel(gp_coords=X, cov_function="gaussian_ard", gp_approx="vecchia")
+    wide = X.shape[1] > WIDE
+    model.fit(y=y, params={"maxit": WIDE_ITERATIONS} if wide else {})
+
+    def predict(Xs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        found = model.predict(gp_coords_pred=Xs, predict_var=True, predict_response=True)
+        return found["mu"], found["var"]
+
+    return Trained(predict=predict, note=f"{WIDE_ITERATIONS} iterations, for it does not end" if wide else "")
+
+
+PEERS = {
+    "pursuit-quick": Peer(label="Pursuit, quick, d = 600", modules=("core.training",), train=pursuit_quick),
+    "pursuit": Peer(label="Pursuit, defaults", modules=("core.training",), train=pursuit),
+    "pursuit-refined": Peer(label="Pursuit, refined", modules=("core.training",), train=pursuit_refined),
+    "gpflow": Peer(label="GPflow SGPR", modules=("tensorflow", "gpflow"), train=gpflow_sgpr),
+    "gpytorch-sgpr": Peer(label="GPyTorch SGPR", modules=("torch", "gpytorch"), train=gpytorch_sgpr),
+    "gpytorch-svgp": Peer(label="GPyTorch SVGP", modules=("torch", "gpytorch"), train=gpytorch_svgp),
+    "sklearn": Peer(label="scikit-learn GPR", modules=("sklearn.gaussian_process", "sklearn"), train=sklearn_subset),
+    "gpboost": Peer(label="GPBoost Vecchia", modules=("gpboost",), train=gpboost_vecchia),
+}
+
+
+def main(name: str, file: Path) -> None:
+    """Prints the figures, or which module is missing, as the last line."""
+    peer = PEERS[name]
+    try:
+        loaded = {module: import_module(module) for module in peer.modules}
+    except ModuleNotFoundError as error:
+        print(json.dumps({"missing": error.name}))
+        return
+    _hold_threads(loaded)
+    with np.load(file, allow_pickle=False) as data:
+        X, y, Xs, ys = (np.ascontiguousarray(data[key]) for key in ("X", "y", "Xs", "ys"))
+    begin = time.perf_counter()
+    trained = peer.train(X, y)
+    seconds = time.perf_counter() - begin
+    version = getattr(loaded[peer.modules[-1]], "__version__", "")
+    figures = {"version": version, "seconds": seconds, "note": trained.note, **_scores(trained, Xs, ys)}
+    figures["single_us"] = _microseconds(trained.predict, Xs[:1])
+    figures["batch_us"] = _microseconds(trained.predict, np.resize(Xs, (BATCH, Xs.shape[1])))
+    figures["peak_mib"] = _peak_mib()
+    print(json.dumps(figures))
+
+
+def _scores(trained: Trained, Xs: FloatArray, ys: FloatArray) -> dict[str, float]:
+    """NMSE, NLPD of the normal distribution and coverage, block by block as memory asks."""
+    blocks = [trained.predict(Xs[first : first + TEST_BLOCK]) for first in range(0, len(Xs), TEST_BLOCK)]
+    mean, variance = (np.concatenate(parts).astype(np.float64) for parts in zip(*blocks, strict=True))
+    squares = np.square(ys - mean)
+    return {
+        "nmse": float(squares.mean() / np.var(ys)),
+        "nlpd": float(0.5 * np.mean(squares / variance + np.log(2.0 * np.pi * variance))),
+        "coverage": float(np.mean(squares <= trained.deviations**2 * variance)),
+    }
+
+
+def _microseconds(predict: Predict, rows: FloatArray) -> float:
+    """A row, the median of several calls after a first one."""
+    predict(rows)
+    spent: list[float] = []
+    while not spent or (len(spent) < LOOKS and sum(spent) < LOOK_SECONDS):
+        begin = time.perf_counter()
+        predict(rows)
+        spent.append(time.perf_counter() - begin)
+    return float(np.median(spent)) / len(rows) * 1e6
+
+
+def _peak_mib() -> float:
+    """Of this process since it began, its imports included. The kernel's other count takes in who started it."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text(encoding="utf-8").splitlines():
+            if line.startswith("VmHWM"):
+                return int(line.split()[1]) / 1024
+    return float("nan")
+
+
+def _hold_threads(loaded: dict[str, Any]) -> None:
+    """What the environment's limits on threads do not reach."""
+    if "tensorflow" in loaded:
+        loaded["tensorflow"].config.threading.set_intra_op_parallelism_threads(THREADS)
+        loaded["tensorflow"].config.threading.set_inter_op_parallelism_threads(THREADS)
+    if "torch" in loaded:
+        loaded["torch"].set_num_threads(THREADS)
+        loaded["torch"].manual_seed(0)
+
+
+def _lengthscales(X: FloatArray) -> FloatArray:
+    return np.full(X.shape[1], np.sqrt(X.shape[1]))
+
+
+def _random_rows(X: FloatArray, count: int) -> FloatArray:
+    return X[np.random.default_rng(0).permutation(len(X))[:count]].copy()
+
+
+def _tensors(X: FloatArray, y: FloatArray) -> tuple[Any, Any]:
+    import torch
+
+    return torch.tensor(X, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
+
+
+def _torch_kernel(X: FloatArray) -> Any:
+    import gpytorch
+    import torch
+
+    kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=X.shape[1]))
+    kernel.base_kernel.lengthscale = torch.tensor(_lengthscales(X), dtype=torch.float32)
+    kernel.outputscale = SIGNAL
+    return kernel
+
+
+def _torch_predict(model: Any, likelihood: Any) -> Predict:
+    import torch
+
+    model.eval()
+    likelihood.eval()
+
+    def predict(Xs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        with torch.no_grad():
+            found = likelihood(model(torch.tensor(Xs, dtype=torch.float32)))
+            return found.mean.double().numpy(), found.variance.double().numpy()
+
+    return predict
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))
