@@ -6,8 +6,10 @@ element-wise work runs in parallel too, and nothing spins where the cores are sh
 run for one number of workers, and to rounding for another.
 """
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
@@ -34,11 +36,31 @@ def across(work: Callable[[slice], Partial], count: int, cost: int, workers: int
 
 
 def each(work: Callable[[Item], Partial], items: Sequence[Item]) -> list[Partial]:
-    """work(item) for every item, one thread each, results in order. The first exception is raised."""
-    if len(items) == 1:
-        return [work(items[0])]
-    with ThreadPoolExecutor(max_workers=len(items)) as threads:
-        return list(threads.map(work, items))
+    """work(item) for every item, one thread each, results in order. The first exception is raised.
+
+    The threads wait for the next call: to start new ones costs as much as the work of a small one. Inside such a
+    thread there are no more, and items go one after another.
+    """
+    if len(items) == 1 or getattr(_here, "is_worker", False):
+        return [work(item) for item in items]
+    futures = [_threads(len(items) - 1).submit(work, item) for item in items[1:]]
+    try:
+        first = work(items[0])
+    finally:
+        wait(futures)
+    return [first, *(future.result() for future in futures)]
+
+
+@lru_cache(maxsize=1)
+def _threads(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=count, thread_name_prefix="rows", initializer=_mark)
+
+
+def _mark() -> None:
+    _here.is_worker = True
+
+
+_here = threading.local()
 
 
 def in_order(work: Callable[[Item], Partial], items: Sequence[Item], workers: int) -> Iterator[Partial]:

@@ -21,6 +21,8 @@ from core.kernel import augmented_basis, augmented_rows, column_weights, gaussia
 from core.parallel import across, each, in_runs
 from core.selection.state import GrowingFit, Step
 
+WORTH_KEEPING = 50
+"""With fewer columns in the table a kernel value is made as quickly as it is copied."""
 _BLOCK_ROWS = 2048
 """Rows of a kernel block: with 59 candidates it is 1 MB."""
 
@@ -47,10 +49,12 @@ class KernelColumns:
         blocks = [(place, augmented_rows(rows.X[place], self._weights)) for place in places]
         self._runs = in_runs(blocks, rows.workers)
         self._kept: OrderedDict[int, FloatArray] = OrderedDict()
-        self._most = KEPT_BYTES // (8 * len(rows))
+        self._most = KEPT_BYTES // (8 * len(rows)) if rows.X.shape[1] >= WORTH_KEEPING else 0
 
     def of(self, indices: IntArray) -> FloatArray:
         """(c, n), C order. O(n p) for each column that is not kept."""
+        if not self._most:
+            return self._made(indices)
         missing = np.array([index not in self._kept for index in indices.tolist()], bool)
         fresh = self._made(indices[missing])
         columns = fresh if missing.all() else np.empty((len(indices), len(self._rows)))
@@ -126,9 +130,16 @@ class CandidateCache:
             return
         fit, s2 = self.fit, self.fit.hyperparameters.noise_variance
         K = self.columns.of(indices)
-        self.indices[places], self.K[places] = indices, K
-        self.lengths[places] = np.einsum("cn,cn->c", K, K)
-        self.h[places] = K @ fit.residuals - s2 * fit.mu[indices]
+        residuals = fit.residuals
+
+        def put(run: slice) -> tuple[FloatArray, FloatArray]:
+            self.K[places, run] = K[:, run]
+            return np.einsum("cn,cn->c", K[:, run], K[:, run]), K[:, run] @ residuals[run]
+
+        parts = across(put, len(fit.rows), 4 * K.size, fit.rows.workers)
+        self.indices[places] = indices
+        self.lengths[places] = sum(lengths for lengths, _ in parts)
+        self.h[places] = sum(h for _, h in parts) - s2 * fit.mu[indices]
         if self.needs.schur:
             W = fit.W[: fit.size]
             Z = s2 * W[:, indices] + W @ K.T

@@ -1,6 +1,7 @@
 """core/parallel.py: runs that lose nothing, results in order, errors that come through."""
 
 import threading
+import time
 
 import pytest
 from hypothesis import given
@@ -40,7 +41,7 @@ def test_threads_begin_where_each_has_enough_to_read(cost: int, threads: int) ->
 
     found = across(work, 100, cost, 2)
     assert [length for length, _ in found] == [100 // threads] * threads
-    assert (threading.get_ident() in {who for _, who in found}) == (threads == 1)
+    assert len({who for _, who in found}) == threads
 
 
 def test_no_items_are_one_empty_slice() -> None:
@@ -67,6 +68,45 @@ def test_results_are_in_order_whichever_ends_first() -> None:
         return 10 * item
 
     assert each(work, [0, 1, 2, 3]) == [0, 10, 20, 30]
+
+
+def test_the_caller_is_one_of_the_threads_and_the_others_are_there_the_next_time() -> None:
+    def who(_: int) -> int:
+        met.wait(timeout=10)
+        return threading.get_ident()
+
+    met = threading.Barrier(3)
+    first, again = each(who, range(3)), each(who, range(3))
+    assert first[0] == again[0] == threading.get_ident()
+    assert set(first) == set(again)
+
+
+def test_threads_of_threads_are_none() -> None:
+    """A call inside a thread does not wait for a thread, which may all be waiting like itself."""
+
+    def inner(_: int) -> int:
+        return threading.get_ident()
+
+    def outer(_: int) -> set[int]:
+        return set(each(inner, range(3)))
+
+    found = each(outer, range(3))
+    assert [len(threads) for threads in found[1:]] == [1, 1]
+
+
+@pytest.mark.parametrize("fails", [0, 2])
+def test_nothing_runs_any_more_after_an_error(fails: int) -> None:
+    ended = []
+
+    def work(item: int) -> None:
+        if item == fails:
+            raise NotPositiveDefiniteError("B", 3, 0.0)
+        time.sleep(0.1)
+        ended.append(item)
+
+    with pytest.raises(NotPositiveDefiniteError):
+        each(work, range(3))
+    assert sorted(ended) == sorted({0, 1, 2} - {fails})
 
 
 def test_an_error_in_a_thread_is_the_callers() -> None:
