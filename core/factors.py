@@ -131,6 +131,16 @@ class Factors:
             return each(work, self.kept)
         return over_rows(self.rows, self.Z, lambda places: work(self._blocks(places)))
 
+    def left_out(self, block: Block, q: FloatArray, r: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Error y_i - f_-i and variance, noise included, of a block's rows each given all the others (`core.loo`).
+
+        q_i = V_i' B^-1 V_i and r = y - mu, (m,) each. The variance of the full prior outside the basis is in it.
+        """
+        D, e = self.D[block.rows], self.e[block.rows]
+        prior = self.hyperparameters.prior_variance - e + D  # no row left out is less certain
+        precision = np.maximum((1.0 - q / D) / D, 1.0 / prior)
+        return r / D / precision, 1.0 / precision + (1.0 - self.scheme.power) * e
+
     def release(self) -> None:
         """Gives the kept blocks to the rows' scratch: the end of these factors."""
         for block in (block for run in self.kept for block in run):

@@ -48,6 +48,8 @@ class _Sums:
     """sum g"""
     unexplained: float = 0.0
     """sum t"""
+    left_out: float = 0.0
+    """negative log predictive density of every row given all the others"""
 
     def add(self, other: "_Sums") -> None:
         """Another thread's part."""
@@ -57,6 +59,7 @@ class _Sums:
         self.fit += other.fit
         self.noise += other.noise
         self.unexplained += other.unexplained
+        self.left_out += other.left_out
 
 
 def nlml(factors: Factors) -> float:
@@ -79,14 +82,23 @@ def nlml_and_gradient(
 
     phi is in nats for all n rows. Raises NotPositiveDefiniteError or NumericalError for an impossible theta.
     """
-    value, by_theta, _ = nlml_and_gradients(rows, Z, hyperparameters, scheme)
-    return value, by_theta
+    found = nlml_and_gradients(rows, Z, hyperparameters, scheme)
+    return found.value, found.by_theta
 
 
-def nlml_and_gradients(
-    rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, scheme: Scheme
-) -> tuple[float, FloatArray, FloatArray]:
-    """As `nlml_and_gradient`, and dphi/dZ (d, p), which costs next to nothing more."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Evaluation:
+    """phi, dphi/dtheta (g + 3,), dphi/dZ (d, p), and the mean leave-one-out NLPD; that is None where D is constant,
+    since the gradient then does not need what it is made of."""
+
+    value: float
+    by_theta: FloatArray
+    by_basis: FloatArray
+    left_out_loss: float | None
+
+
+def nlml_and_gradients(rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, scheme: Scheme) -> Evaluation:
+    """As `nlml_and_gradient`, and what costs next to nothing more."""
     factors = factorise(rows, Z, hyperparameters, scheme)
     second_pass = _second_pass_constant if scheme.power == 0.0 else _second_pass
     sums, dKuu = second_pass(factors)
@@ -95,7 +107,8 @@ def nlml_and_gradients(
     by_theta, by_basis = _chain(factors, sums, dKuu)
     if not (np.isfinite(value) and np.isfinite(by_theta).all() and np.isfinite(by_basis).all()):
         raise NumericalError("the objective or its gradient is not a finite number")
-    return value, by_theta, by_basis
+    loss = sums.left_out / len(rows) if scheme.power > 0.0 else None
+    return Evaluation(value=value, by_theta=by_theta, by_basis=by_basis, left_out_loss=loss)
 
 
 def _value(factors: Factors, fit: float) -> float:
@@ -167,12 +180,14 @@ def _second_pass(factors: Factors) -> tuple[_Sums, FloatArray]:
                 rows.scratch.lent(size, size) as product,
             ):
                 np.matmul(matrix, block.V_and_one, out=inner)
-                q = np.einsum("km,km->m", block.V, inner) + mu * r
-                s = np.maximum(q, 0.0) / D + np.square(r) / D
+                q = np.maximum(np.einsum("km,km->m", block.V, inner) + mu * r, 0.0)
+                s = (q + np.square(r)) / D
                 add_gram(squares, np.multiply(block.V, np.sqrt(s / D), out=scaled), product)
                 np.subtract(inner, np.multiply(block.V, 1.0 - a * s, out=scaled), out=inner)
                 _collect(factors, sums, block, factors.lower.solve_transposed(inner), 1.0 / D)
             sums.fit += float(r @ (r / D))
+            error, variance = factors.left_out(block, q, r)
+            sums.left_out += 0.5 * float((np.square(error) / variance + np.log(2.0 * np.pi * variance)).sum())
             sums.noise += 0.5 * float(((1.0 - s) / D).sum())
             sums.unexplained += 0.5 * float(((1.0 - a * s) / D).sum())
         return sums, squares

@@ -26,15 +26,12 @@ def leave_one_out(factors: Factors, *, full_prior: bool = True) -> tuple[FloatAr
 
     def part(blocks: Iterable[Block]) -> None:
         for block in blocks:
-            place, D, y = block.rows, factors.D[block.rows], factors.rows.y[block.rows]
+            place, y = block.rows, factors.rows.y[block.rows]
             W = lower.solve(block.V.copy())
-            precision = (1.0 - np.einsum("km,km->m", W, W) / D) / D
-            prior = factors.hyperparameters.prior_variance - factors.e[place] + D  # no row left out is less certain
-            precision = np.maximum(precision, 1.0 / prior)
-            mean[place] = y - (y - factors.c @ block.V) / D / precision
-            variance[place] = 1.0 / precision
-            if full_prior:
-                variance[place] += (1.0 - factors.scheme.power) * factors.e[place]
+            error, variance[place] = factors.left_out(block, np.einsum("km,km->m", W, W), y - factors.c @ block.V)
+            mean[place] = y - error
+            if not full_prior:
+                variance[place] -= (1.0 - factors.scheme.power) * factors.e[place]
 
     factors.over_blocks(part)
     return mean, variance
