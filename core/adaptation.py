@@ -83,12 +83,32 @@ def heuristic(rows: Rows, *, reach: float = 1.0, noise_share: float = 0.1) -> Hy
     )
 
 
-def descend(objective: Objective, start: Hyperparameters, box: Box, steps: int) -> tuple[Hyperparameters, float]:
+def descend(
+    objective: Objective,
+    start: Hyperparameters,
+    box: Box,
+    steps: int,
+    *,
+    settled: float = 0.0,
+    first_step: float = FIRST_STEP,
+) -> tuple[Hyperparameters, float]:
     """The best hyperparameters seen in about `steps` evaluations, and their objective; never worse than the start.
 
+    settled: two accepted steps in a row that lower the objective by less are the last ones.
     Raises NumericalError where not even the start can be evaluated.
     """
-    theta, value = minimise(lambda theta: objective(hyperparameters_of(theta)), theta_of(start), box, steps)
+    lowest, idle = np.inf, 0
+
+    def rest(_: FloatArray, value: float) -> None:
+        nonlocal lowest, idle
+        idle = idle + 1 if value > lowest - settled else 0
+        lowest = min(lowest, value)
+        if idle == 2:
+            raise StopIteration
+
+    theta, value = minimise(
+        lambda theta: objective(hyperparameters_of(theta)), theta_of(start), box, steps, rest, first_step
+    )
     return hyperparameters_of(theta), value
 
 
@@ -97,17 +117,19 @@ def minimise(
     start: FloatArray,
     box: Box,
     steps: int,
-    visit: Callable[[FloatArray], None] | None = None,
+    visit: Callable[[FloatArray, float], None] = lambda _point, _value: None,
+    first_step: float = FIRST_STEP,
 ) -> tuple[FloatArray, float]:
     """The best point of L-BFGS-B in about `steps` evaluations of value and gradient, and its value.
 
-    visit: sees each accepted point, and may raise StopIteration. Raises NumericalError where not even the start can be
+    visit: sees each accepted point and its value, and may raise StopIteration. first_step: how long the first step is,
+    in the coordinate that moves most. Raises NumericalError where not even the start can be
     evaluated; a point that cannot be is one the line search comes back from.
     """
     start = box.clip(start)
     best_point, (best_value, gradient) = start, function(start)
     at_start: tuple[float, FloatArray] | None = (best_value, gradient)
-    scale = max(float(np.abs(gradient).max()), 1e-12) / FIRST_STEP
+    scale = max(float(np.abs(gradient).max()), 1e-12) / first_step
 
     def scaled(point: FloatArray) -> tuple[float, FloatArray]:
         nonlocal best_value, best_point, at_start
@@ -127,7 +149,7 @@ def minimise(
             jac=True,
             method="L-BFGS-B",
             bounds=list(zip(box.lower, box.upper, strict=True)),
-            callback=None if visit is None else lambda intermediate_result: visit(intermediate_result.x),
+            callback=lambda intermediate_result: visit(intermediate_result.x, scale * intermediate_result.fun),
             options={"maxfun": steps, "maxcor": 20},
         )
     return best_point, best_value

@@ -67,7 +67,7 @@ def refine(
     best_point, best_loss = start, loss(start)
     visits = looks_without = 0
 
-    def look(point: FloatArray) -> None:
+    def look(point: FloatArray, _: float) -> None:
         nonlocal best_point, best_loss, visits, looks_without
         visits += 1
         if visits % LOOK_EVERY:

@@ -180,3 +180,20 @@ def test_constant_columns_do_not_spoil_the_box() -> None:
     spread = np.sqrt(np.mean(X[:, 1] ** 2))
     np.testing.assert_allclose(start.lengthscales[1], np.sqrt(3) * spread, rtol=1e-12)
     np.testing.assert_allclose(start.lengthscales[2], np.sqrt(3), rtol=1e-12)
+
+
+def test_a_descent_ends_where_two_steps_gain_less_than_is_asked() -> None:
+    start = hyperparameters_of(np.array([-1.2, 1.0, -1.2, 1.0]))
+    whole, part = Valley(), Valley()
+    _, least = descend(whole, start, WIDE, 500)
+    _, value = descend(part, start, WIDE, 500, settled=1e-2)
+    assert part.calls < 0.9 * whole.calls
+    assert least <= value < least + 1.0  # two steps of a hundredth say little of a valley that goes on
+
+
+@pytest.mark.parametrize("step", [0.5, 0.1, 0.01])
+def test_the_first_step_is_as_long_as_is_asked(step: float) -> None:
+    """Far from the minimum, where nothing but its length holds it back."""
+    bowl = Bowl([1.5] * 4)
+    descend(bowl, START, WIDE, 3, first_step=step)
+    assert np.abs(bowl.seen[1] - bowl.seen[0]).max() == pytest.approx(step, rel=1e-6)
