@@ -31,7 +31,7 @@ SETTLED, MISSES = 1e-3, 2
 """Rounds end when so many in a row lower the objective by less than this, nats a row."""
 START_SETTLED = 1e-4
 """A descent of the start ends when its last two steps each lowered the objective by less than this, nats a row. Those
-of the rounds do not: what follows a plateau counts (bank8FM, three seeds: NMSE .035 to .036; .037 to .038 if they did)."""
+of the rounds do not: what follows a plateau counts (bank8FM, three seeds: NMSE .035; .038 if they did)."""
 NEXT_STEP = 0.1
 """First step of a descent in later rounds, which begin near where the last one ended."""
 SHORTER_ROUND, SHORTER = 1, 0.5
