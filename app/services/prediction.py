@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,7 +66,7 @@ class Served:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What a prediction is to hold: intervals of these levels (None: nobody asked, INTERVAL will do), quantiles of
-    these probabilities, extra arrays.
+    these probabilities, extra arrays; or the mean alone, which is had for a tenth of the time or less.
 
     Raises InvalidRequestError naming the field.
     """
@@ -73,8 +74,11 @@ class Wanted:
     levels: tuple[float, ...] | None = None
     quantiles: tuple[float, ...] = ()
     include: frozenset[str] = frozenset()
+    mean_alone: bool = False
 
     def __post_init__(self) -> None:
+        if self.mean_alone and (self.levels is not None or self.quantiles or self.include):
+            raise InvalidRequestError("interval: false asks for the mean alone; leave out `quantiles` and `include`")
         for name, values in (("interval", self.levels or ()), ("quantiles", self.quantiles)):
             if len(values) > MOST_LEVELS:
                 raise InvalidRequestError(f"{name}: at most {MOST_LEVELS} at once, got {len(values)}")
@@ -99,6 +103,40 @@ class Answers:
     intervals: tuple[tuple[NDArray[np.float64], NDArray[np.float64]], ...] = ()
     quantiles: tuple[NDArray[np.float64], ...] = ()
     extra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    def rows(self, start: int, stop: int) -> "Answers":
+        """Those of some of the rows."""
+        return Answers(
+            mean=self.mean[start:stop],
+            std=None if self.std is None else self.std[start:stop],
+            levels=self.levels,
+            intervals=tuple((lower[start:stop], upper[start:stop]) for lower, upper in self.intervals),
+            quantiles=tuple(values[start:stop] for values in self.quantiles),
+            extra={name: values[start:stop] for name, values in self.extra.items()} if self.extra else self.extra,
+        )
+
+
+def joined(parts: Sequence[Answers]) -> Answers:
+    """The answers of parts of a table, at least one, as those of the table."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    return Answers(
+        mean=np.concatenate([part.mean for part in parts]),
+        std=None if first.std is None else np.concatenate([part.std for part in parts if part.std is not None]),
+        levels=first.levels,
+        intervals=tuple(
+            (
+                np.concatenate([part.intervals[place][0] for part in parts]),
+                np.concatenate([part.intervals[place][1] for part in parts]),
+            )
+            for place in range(len(first.intervals))
+        ),
+        quantiles=tuple(
+            np.concatenate([part.quantiles[place] for part in parts]) for place in range(len(first.quantiles))
+        ),
+        extra={name: np.concatenate([part.extra[name] for part in parts]) for name in first.extra},
+    )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -165,7 +203,7 @@ class Predictions:
         """A file of any format to the model's inputs (m, p)."""
         schema = served.model.schema
         if body.startswith(NPY):
-            return schema.encode_rows(read_npy(body).tolist())
+            return matrix(schema, read_npy(body))
         return schema.encode_table(read_table(body, limits=self._limits, known=schema.names, least_columns=1))
 
 
@@ -188,19 +226,20 @@ def load_model(data: bytes) -> LoadedModel:
     return LoadedModel(schema=schema, predictor=predictor, rows=RowReader(schema), size=size)
 
 
-def predict(model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted) -> Answers:
+def predict(model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted, first: int = 0) -> Answers:
     """Mean, intervals and what else is wanted for each row; the mean alone where the model keeps no more.
 
+    first: the number of the first row, for refusals.
     Raises InvalidRequestError for rows so extreme that the result is not a finite number, and for what this model
     cannot say; MeanOnlyError for error bars that it does not have; UnsupportedLevelError for levels beyond its
     calibration.
     """
     posterior = model.predictor.model.posterior
     with np.errstate(over="ignore", invalid="ignore"):  # looked for below
-        if posterior.mean_only:
-            if wanted.levels is not None or wanted.quantiles or wanted.include:
-                raise MeanOnlyError
-            answers = Answers(mean=model.predictor.predictor.mean(inputs))
+        if posterior.mean_only and (wanted.levels is not None or wanted.quantiles or wanted.include):
+            raise MeanOnlyError
+        if posterior.mean_only or wanted.mean_alone:
+            answers = Answers(mean=model.predictor.mean(inputs))
         else:
             answers = _answers(model.predictor, inputs, wanted)
     ends = [end for interval in answers.intervals for end in interval]
@@ -209,7 +248,7 @@ def predict(model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted) -> 
     if answers.std is not None:
         finite &= np.isfinite(answers.std)
     if not finite.all():
-        row = int(np.flatnonzero(~finite)[0])
+        row = first + int(np.flatnonzero(~finite)[0])
         raise InvalidRequestError(f"row {row}: its numbers are so large that the prediction is not a finite number")
     return answers
 
@@ -235,6 +274,13 @@ def _answers(predictor: ModelPredictor, inputs: NDArray[np.float64], wanted: Wan
         quantiles=tuple(found.target.quantile(probability) for probability in wanted.quantiles),
         extra=extra,
     )
+
+
+def matrix(schema: Schema, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows of numbers (m, columns), in the order of the features, to inputs (m, p): themselves, where they are fit."""
+    if schema.plain and rows.shape[1] == schema.width and np.isfinite(rows).all():
+        return rows
+    return schema.encode_rows(rows.tolist())
 
 
 class _ModelCache:
