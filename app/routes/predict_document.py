@@ -39,8 +39,8 @@ _MODEL = {
 
 _ARRAY = (
     "NumPy's own file of an array of doubles: a row for each row, with the columns that CSV has, in this order: mean, "
-    "std, lower, upper (or lower_0.5, upper_0.5, lower_0.9, .. for several intervals), quantile_0.1, .., and what `include` "
-    "names. Of the mean alone: one column."
+    "std, lower, upper (or lower_0.5, upper_0.5, lower_0.9, .. for several intervals), quantile_0.1, .., and what "
+    "`include` names. Of the mean alone: one column."
 )
 
 SCHEMAS: dict[str, Any] = {

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import uvloop
 
@@ -43,8 +43,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's own class
         self._send()
 
     def data_received(self, data: bytes) -> None:
@@ -71,7 +70,7 @@ class Connection(asyncio.Protocol):
             else:
                 self._send()
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- asyncio's signature
         """The end."""
         if not self.ended.done():
             self.ended.set_result(None)

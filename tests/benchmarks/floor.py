@@ -1,0 +1,48 @@
+"""The predictor alone: rows per processor second, by rows of a call.
+
+python -m tests.benchmarks.floor ARTEFACT CORE, with OPENBLAS_NUM_THREADS=1; prints one JSON object by rows, and "mean".
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from app.storage import artefact
+from core.prediction import Predictor
+
+ROUNDS = 5
+
+
+def rate(call: Callable[[], object], rows: int, seconds: float = 0.3) -> float:
+    """Rows per processor second of a call, the best of ROUNDS: what else runs on the machine only takes away."""
+    best = 0.0
+    for _ in range(ROUNDS):
+        calls, began = 0, time.process_time()
+        while time.process_time() < began + seconds / ROUNDS or not calls:
+            call()
+            calls += 1
+        best = max(best, rows * calls / (time.process_time() - began))
+    return best
+
+
+def main(path: str, core: str) -> None:
+    """As the module says."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {int(core)})
+    predictor = Predictor(artefact.load(Path(path).read_bytes()).model().posterior)
+    chance = np.random.default_rng(1)
+    found: dict[str, float] = {}
+    for rows in (1, 100, 10_000):
+        inputs = chance.uniform(-1.0, 1.0, (rows, predictor.columns))
+        found[str(rows)] = rate(lambda inputs=inputs: predictor.predict(inputs), rows, 0.3 if rows < 10_000 else 1.5)
+    found["mean"] = rate(lambda: predictor.mean(inputs), len(inputs), 0.5)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
