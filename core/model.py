@@ -12,6 +12,7 @@ from core.hyperparameters import FloatArray
 from core.posterior import SparsePosterior
 from core.prediction import Predictor
 from core.predictive import Predictive
+from core.scratch import Scratch
 from core.transforms import TargetTransform, Transform
 
 
@@ -57,12 +58,12 @@ class Forecast:
 
 
 class ModelPredictor:
-    """A model made ready: no state that prediction changes, safe to share between threads."""
+    """A model made ready: no state that prediction changes, safe to share between threads. scratch: `Predictor`'s."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, scratch: Scratch | None = None) -> None:
         self.model = model
-        self.predictor = Predictor(model.posterior)
-        self._noise = None if model.noise is None else Predictor(model.noise.posterior)
+        self.predictor = Predictor(model.posterior, scratch)
+        self._noise = None if model.noise is None else Predictor(model.noise.posterior, scratch)
 
     @property
     def columns(self) -> int:

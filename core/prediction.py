@@ -17,6 +17,7 @@ from core.errors import InvalidDataError, MeanOnlyError
 from core.hyperparameters import FloatArray
 from core.kernel import ROW_UNIT, augmented_basis, augmented_rows, column_weights, gaussian_block
 from core.posterior import SparsePosterior
+from core.scratch import Scratch
 
 BLOCK_ROWS = 512
 FARTHEST = 1e100
@@ -35,10 +36,14 @@ class Prediction:
 
 
 class Predictor:
-    """A posterior made ready: O(d^2) memory, no state that prediction changes, safe to share between threads."""
+    """A posterior made ready: O(d^2) memory, no state that prediction changes, safe to share between threads.
 
-    def __init__(self, posterior: SparsePosterior) -> None:
+    scratch: where blocks of kernel values lie, O(d BLOCK_ROWS) for each thread that predicts; predictors may share one.
+    """
+
+    def __init__(self, posterior: SparsePosterior, scratch: Scratch | None = None) -> None:
         self.posterior = posterior
+        self._scratch = scratch or Scratch()
         self._standardization = posterior.standardization
         hyperparameters = posterior.hyperparameters
         self._weights = column_weights(hyperparameters, posterior.groups.astype(np.int64))
@@ -67,6 +72,7 @@ class Predictor:
             rows = place.stop - place.start
             mean[place] = self._mean(k)[:rows]
             latent[place] = self._latent(k)[:rows]
+            self._scratch.give(k)
         unit = self.posterior.target_scale**2
         return Prediction(
             mean=self._raw(mean),
@@ -80,7 +86,9 @@ class Predictor:
         inputs = self._checked(inputs)
         mean = np.empty(len(inputs))
         for place in _blocks(len(inputs)):
-            mean[place] = self._mean(self._kernel(inputs[place]))[: place.stop - place.start]
+            k = self._kernel(inputs[place])
+            mean[place] = self._mean(k)[: place.stop - place.start]
+            self._scratch.give(k)
         return self._raw(mean)
 
     def _latent(self, k: FloatArray) -> FloatArray:
@@ -106,7 +114,9 @@ class Predictor:
         padded = np.zeros((-(-rows // ROW_UNIT) * ROW_UNIT, self.columns))
         with np.errstate(over="ignore"):
             np.clip(self._standardization.inputs(inputs), -FARTHEST, FARTHEST, out=padded[:rows])
-        k = gaussian_block(self._basis, augmented_rows(padded, self._weights), self.posterior.signal_variance)
+        augmented = augmented_rows(padded, self._weights)
+        room = self._scratch.take(len(self._basis), len(padded))
+        k = gaussian_block(self._basis, augmented, self.posterior.signal_variance, out=room)
         k += self.posterior.bias_variance
         return k
 

@@ -47,7 +47,7 @@ def shaped(served: Served, found: Answers, wanted: Wanted, alone: bool, form: st
     if form == CSV:
         return Response(_csv(arrays), media_type=CSV, headers=headers)
     headers["X-Columns"] = ",".join(arrays)
-    return Response(write_npy(np.column_stack(list(arrays.values()))), media_type=NPY, headers=headers)
+    return Bytes(write_npy(np.stack(list(arrays.values()), axis=1)), NPY, headers)
 
 
 def _json(served: Served, found: Answers, wanted: Wanted, alone: bool) -> bytes:

@@ -26,6 +26,7 @@ from app.storage.blobs import BlobStore
 from app.tables import Limits, Schema, read_table
 from core.errors import CoreError, MeanOnlyError
 from core.model import ModelPredictor
+from core.scratch import Scratch
 
 log = logging.getLogger(__name__)
 
@@ -154,6 +155,7 @@ class Predictions:
         self._database = database
         self._blobs = blobs
         self._limits = limits
+        self._scratch = Scratch()
         self._cache = _ModelCache(most_models, most_bytes)
         self._known: dict[str, _Known] = {}
         self._looking: dict[str, asyncio.Task[Served]] = {}
@@ -194,7 +196,7 @@ class Predictions:
             self._known.clear()
         model = self._cache.get(version.artefact)
         if model is None:
-            model = load_model(self._blobs.read(version.artefact))
+            model = load_model(self._blobs.read(version.artefact), self._scratch)
             self._cache.put(version.artefact, model)
         self._known[reference] = _Known(version=version, until=asked + FRESH_SECONDS)
         return Served(name=version.model, version=version.version, model=model)
@@ -203,12 +205,12 @@ class Predictions:
         """A file of any format to the model's inputs (m, p)."""
         schema = served.model.schema
         if body.startswith(NPY):
-            return matrix(schema, read_npy(body))
+            return served.model.rows.matrix(read_npy(body))
         return schema.encode_table(read_table(body, limits=self._limits, known=schema.names, least_columns=1))
 
 
-def load_model(data: bytes) -> LoadedModel:
-    """An artefact's bytes made ready to predict. Raises BrokenArtefactError."""
+def load_model(data: bytes, scratch: Scratch | None = None) -> LoadedModel:
+    """An artefact's bytes made ready to predict, in memory that models may share. Raises BrokenArtefactError."""
     stored = artefact.load(data)
     try:
         schema = Schema.from_json(stored.schema)
@@ -218,7 +220,7 @@ def load_model(data: bytes) -> LoadedModel:
     if schema.width != inputs:
         raise BrokenArtefactError(f"the artefact's columns make {schema.width} inputs, its model has {inputs}")
     try:
-        predictor = ModelPredictor(stored.model())
+        predictor = ModelPredictor(stored.model(), scratch)
     except CoreError as error:
         raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error}") from error
     posterior = predictor.model.posterior
@@ -274,13 +276,6 @@ def _answers(predictor: ModelPredictor, inputs: NDArray[np.float64], wanted: Wan
         quantiles=tuple(found.target.quantile(probability) for probability in wanted.quantiles),
         extra=extra,
     )
-
-
-def matrix(schema: Schema, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows of numbers (m, columns), in the order of the features, to inputs (m, p): themselves, where they are fit."""
-    if schema.plain and rows.shape[1] == schema.width and np.isfinite(rows).all():
-        return rows
-    return schema.encode_rows(rows.tolist())
 
 
 class _ModelCache:

@@ -23,6 +23,7 @@ PIECE_BYTES = 1 << 17
 """Rows are decoded so many bytes at a time, a millisecond or two: other threads wait for no more than a piece."""
 
 _WHITE = b" \t\r\n"
+_NEXT_LIST, _NEXT_OBJECT = re.compile(rb"\]\s*,"), re.compile(rb"\}\s*,")
 _UNSPEAKABLE = re.compile(r'["\\\x00-\x1f]')  # what msgspec does not take in the name of a field
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _Level = str | int | float | bool | None
@@ -33,6 +34,7 @@ class RowReader:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
+        self._plain = schema.plain
         self._kinds = [_cell_type(feature) for feature in schema.features]
         self._lists = msgspec.json.Decoder(_list_of(types.GenericAlias(tuple, tuple(self._kinds))))
         self._objects: msgspec.json.Decoder[list[Any]] | None = None
@@ -47,11 +49,23 @@ class RowReader:
         objects = bytes(data[:64]).lstrip(_WHITE)[1:].lstrip(_WHITE).startswith(b"{")
         try:
             if len(data) > PIECE_BYTES:
-                return self._in_pieces(bytes(data), objects)
+                return self._in_pieces(data, objects)
             return self._decoded(data, objects)
         except _REFUSALS:
             pass  # said better by the slow reading
         return self._rows_slowly(bytes(data))
+
+    def numbers(self, rows: list[list[float]]) -> NDArray[np.float64] | None:
+        """Rows of finite numbers to (m, p), where they are the design matrix; None where it takes more to say."""
+        if not (self._plain and rows and set(map(len, rows)) == {len(self._kinds)}):
+            return None
+        return self._matrix(rows)
+
+    def matrix(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rows of numbers (m, features) in the order of the features to (m, p): themselves, where they are fit."""
+        if self._plain and rows.shape[1] == len(self._kinds) and np.isfinite(rows).all():
+            return rows
+        return self._schema.encode_rows(rows.tolist())
 
     def columns(self, raw: msgspec.Raw | bytes) -> NDArray[np.float64]:
         """`{"a": [1, ..], "b": [2, ..]}` to (m, p)."""
@@ -64,12 +78,12 @@ class RowReader:
             pass  # as above
         return self._columns_slowly(bytes(data))
 
-    def _in_pieces(self, data: bytes, objects: bool) -> NDArray[np.float64]:
-        pieces = _pieces(data, b"}," if objects else b"],")
+    def _in_pieces(self, data: memoryview, objects: bool) -> NDArray[np.float64]:
+        pieces = _pieces(data, _NEXT_OBJECT if objects else _NEXT_LIST)
         try:
             return np.concatenate([self._decoded(piece, objects) for piece in pieces])
         except InvalidRequestError:
-            return self._rows_slowly(data)  # which counts rows from the first
+            return self._rows_slowly(bytes(data))  # which counts rows from the first
 
     def _decoded(self, data: memoryview | bytes, objects: bool) -> NDArray[np.float64]:
         if not objects:
@@ -79,7 +93,7 @@ class RowReader:
         return self._matrix([msgspec.structs.astuple(row) for row in self._objects.decode(data)])
 
     def _matrix(self, rows: list[Any]) -> NDArray[np.float64]:
-        if not (self._schema.plain and rows):
+        if not (self._plain and rows):
             return self._schema.encode_rows(rows)
         flat = np.fromiter(chain.from_iterable(rows), np.float64, count=len(rows) * len(self._kinds))
         return flat.reshape(len(rows), len(self._kinds))
@@ -101,16 +115,16 @@ class RowReader:
         return self._schema.encode_columns(found)
 
 
-def _pieces(data: bytes, between: bytes) -> Iterator[bytes]:
+def _pieces(data: memoryview, between: re.Pattern[bytes]) -> Iterator[bytes]:
     """A list of rows as shorter lists of the same rows, cut where one row ends and another begins.
 
     A cut inside of a row or a text leaves two pieces that are no JSON, which the decoder refuses.
     """
-    start = data.index(b"[") + 1
-    while (cut := data.find(between, start + PIECE_BYTES)) >= 0:
-        yield b"[" + data[start : cut + 1] + b"]"
-        start = cut + 2
-    rest = b"[" + data[start:]
+    start = bytes(data[:PIECE_BYTES]).index(b"[") + 1
+    while (cut := between.search(data, start + PIECE_BYTES)) is not None:
+        yield b"".join((b"[", data[start : cut.end() - 1], b"]"))
+        start = cut.end()
+    rest = b"[" + bytes(data[start:])
     if rest.translate(None, _WHITE) == b"[]" and start > PIECE_BYTES:
         raise msgspec.DecodeError("a comma without a row after it")
     yield rest

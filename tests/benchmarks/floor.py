@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -39,8 +40,8 @@ def main(path: str, core: str) -> None:
     found: dict[str, float] = {}
     for rows in (1, 100, 10_000):
         inputs = chance.uniform(-1.0, 1.0, (rows, predictor.columns))
-        found[str(rows)] = rate(lambda inputs=inputs: predictor.predict(inputs), rows, 0.3 if rows < 10_000 else 1.5)
-    found["mean"] = rate(lambda: predictor.mean(inputs), len(inputs), 0.5)
+        found[str(rows)] = rate(partial(predictor.predict, inputs), rows, 0.3 if rows < 10_000 else 1.5)
+    found["mean"] = rate(partial(predictor.mean, inputs), len(inputs), 0.5)
     print(json.dumps(found))
 
 

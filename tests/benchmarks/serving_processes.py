@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from app.database import Database
-from app.services.specification import SpecBody
 from app.storage import artefact, catalog
 from app.storage.artefact import ModelArtefact
 from app.storage.blobs import LocalBlobStore
@@ -120,12 +119,12 @@ def trained() -> bytes:
     """The artefact of a model of BASIS basis vectors."""
     spec = TrainSpec(adaptation=None, basis_size=BASIS, method=Method.RAND, holdout=0.0)
     result = train(surface(2_000), spec)
-    feature = {"kind": "number", "levels": [], "fill": None, "indicator": False}
+    feature: dict[str, Any] = {"kind": "number", "levels": [], "fill": None, "indicator": False}
     return artefact.save(
         ModelArtefact(
             posterior=result.stored,
             schema={"target": "y", "unseen": "error", "features": [{"name": name, **feature} for name in NAMES]},
-            spec=SpecBody().model_dump(mode="json"),
+            spec={},
             hyperparameters={},
             basis_columns=NAMES,
             basis_rows=(),
