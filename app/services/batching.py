@@ -10,7 +10,7 @@ blocks the event loop has the interpreter, between turns the other large request
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
@@ -51,8 +51,7 @@ class Batcher:
         """As `app.services.prediction.predict` for inputs (m, p), to the same bits, with the same refusals."""
         if len(inputs) <= FEW_ROWS and len(inputs) <= _capacity(model):
             return await self._together(model, inputs, wanted)
-        parts = [inputs[start : start + TURN_ROWS] for start in range(0, len(inputs), TURN_ROWS)]
-        return joined([await self.run(predict, model, part, wanted, TURN_ROWS * n) for n, part in enumerate(parts)])
+        return await asyncio.wrap_future(self._in_turns(model, inputs, wanted))
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What belongs to a large request and computes for long, in the same thread."""
@@ -61,6 +60,28 @@ class Batcher:
     def close(self) -> None:
         """Let the thread end; what it has begun it finishes."""
         self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _in_turns(self, model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted) -> "Future[Answers]":
+        """Predict a part and go to the end of the thread's queue, until there are no more parts."""
+        whole: Future[Answers] = Future()
+        parts: list[Answers] = []
+
+        def turn() -> None:
+            if whole.cancelled():
+                return
+            try:
+                start = TURN_ROWS * len(parts)
+                parts.append(predict(model, inputs[start : start + TURN_ROWS], wanted, start))
+                if start + TURN_ROWS < len(inputs):
+                    self._thread.submit(turn)
+                elif whole.set_running_or_notify_cancel():
+                    whole.set_result(joined(parts))
+            except Exception as error:  # noqa: BLE001 -- whatever it is, the one who waits is to hear of it
+                if whole.set_running_or_notify_cancel():
+                    whole.set_exception(error)
+
+        self._thread.submit(turn)
+        return whole
 
     def _together(self, model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted) -> "asyncio.Future[Answers]":
         loop = asyncio.get_running_loop()
