@@ -22,7 +22,19 @@ from starlette.responses import Response
 
 from app.database import Database
 from app.errors import UnavailableError
-from app.routes import datasets, errors, front, health, jobs, models, predict, predict_document, train
+from app.routes import (
+    datasets,
+    errors,
+    front,
+    health,
+    inference,
+    inference_document,
+    jobs,
+    models,
+    predict,
+    predict_document,
+    train,
+)
 from app.routes.answers import ProblemBody, problems
 from app.routes.middleware import RequestContext, Shortcut
 from app.routes.state import Services
@@ -56,7 +68,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.database = database
     app.state.services = _services(settings, database)
-    app.router.routes[:0] = [predict.route, front.route]
+    app.router.routes[:0] = [predict.route, front.route, *inference.routes]
     for module in (train, jobs, models, datasets, health):
         app.include_router(module.router)
     errors.install(app)
@@ -68,7 +80,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
 def _hot(method: str, path: str) -> Callable[[Request], Awaitable[Response]] | None:
     """The routes that are asked thousands of times a second."""
-    return predict.answer if path == "/predict" and method == "POST" else None
+    if method != "POST":
+        return None
+    if path == "/predict":
+        return predict.answer
+    return inference.infer if inference.is_infer(path) else None
 
 
 def _services(settings: Settings, database: Database) -> Services:
@@ -170,7 +186,8 @@ def _describe(app: FastAPI) -> None:
             for operation in (operation for path in document["paths"].values() for operation in path.values()):
                 if "422" in operation["responses"]:
                     operation["responses"]["422"] = problems(422)[422]
-            document["paths"] = {**predict_document.PATHS, **document["paths"]}
+            schemas.update(inference_document.SCHEMAS)
+            document["paths"] = {**predict_document.PATHS, **inference_document.PATHS, **document["paths"]}
             app.openapi_schema = document
         return app.openapi_schema
 

@@ -23,6 +23,7 @@ PIECE_BYTES = 1 << 17
 """Rows are decoded so many bytes at a time, a millisecond or two: other threads wait for no more than a piece."""
 
 _WHITE = b" \t\r\n"
+_NEXT_NUMBER = re.compile(rb",")
 _NEXT_LIST, _NEXT_OBJECT = re.compile(rb"\]\s*,"), re.compile(rb"\}\s*,")
 _UNSPEAKABLE = re.compile(r'["\\\x00-\x1f]')  # what msgspec does not take in the name of a field
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -66,6 +67,10 @@ class RowReader:
         if self._plain and rows.shape[1] == len(self._kinds) and np.isfinite(rows).all():
             return rows
         return self._schema.encode_rows(rows.tolist())
+
+    def cells(self, rows: list[list[Any]]) -> NDArray[np.float64]:
+        """Rows of JSON cells, in the order of the features, to (m, p)."""
+        return self._schema.encode_rows(rows)
 
     def columns(self, raw: msgspec.Raw | bytes) -> NDArray[np.float64]:
         """`{"a": [1, ..], "b": [2, ..]}` to (m, p)."""
@@ -113,6 +118,18 @@ class RowReader:
             if not isinstance(found.get(name, []), list):
                 raise InvalidRequestError(f"columns.{name}: expected a list of cells")
         return self._schema.encode_columns(found)
+
+
+def pieces_of_numbers(data: memoryview) -> Iterator[memoryview | bytes]:
+    """A list of numbers as shorter lists of the same numbers; something else as pieces that are no lists of numbers."""
+    if len(data) <= PIECE_BYTES:
+        yield data
+    else:
+        start = bytes(data[:PIECE_BYTES]).find(b"[") + 1
+        while (cut := _NEXT_NUMBER.search(data, start + PIECE_BYTES)) is not None:
+            yield b"".join((b"[", data[start : cut.start()], b"]"))
+            start = cut.end()
+        yield b"[" + bytes(data[start:])
 
 
 def _pieces(data: memoryview, between: re.Pattern[bytes]) -> Iterator[bytes]:
