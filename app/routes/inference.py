@@ -121,7 +121,7 @@ def _read(served: Served, body: bytes, length: int) -> tuple[InferRequest, NDArr
 def _names(asked: InferRequest, served: Served) -> tuple[str, ...]:
     """The outputs, in the order asked for."""
     if not asked.outputs:
-        return OUTPUTS[:1] if served.model.predictor.model.posterior.mean_only else OUTPUTS
+        return OUTPUTS[:1] if served.model.predictor.mean_only else OUTPUTS
     names = tuple(output.name for output in asked.outputs)
     for name in names:
         if name not in OUTPUTS and name not in EXTRAS:
@@ -201,7 +201,6 @@ async def model(request: Request) -> Response:
     served = await serving.predictions.find(_reference(request.scope["path"]))
     _, versions, _ = await in_thread(serving.models.get, served.name, limit=500, cursor=None)
     schema = served.model.schema
-    posterior = served.model.predictor.model.posterior
     inputs: list[dict[str, object]]
     if schema.plain:
         inputs = [
@@ -216,7 +215,7 @@ async def model(request: Request) -> Response:
         inputs = [
             {"name": feature.name, "datatype": _DATATYPES[feature.kind], "shape": [-1]} for feature in schema.used
         ]
-    names = ("mean",) if posterior.mean_only else OUTPUTS + EXTRAS
+    names = ("mean",) if served.model.predictor.mean_only else OUTPUTS + EXTRAS
     content = {
         "name": served.name,
         "versions": [str(version.version) for version in versions],

@@ -42,6 +42,9 @@ EXTRAS = ("latent_std", "median", "support")
 MOST_LEVELS = 100
 """Levels or quantiles of one request."""
 
+OWN_BYTES = 100_000
+"""What a loaded model holds beside its arrays, about: its columns and what reads them."""
+
 _MOST_REFERENCES = 10_000
 
 
@@ -223,8 +226,7 @@ def load_model(data: bytes, scratch: Scratch | None = None) -> LoadedModel:
         predictor = ModelPredictor(stored.model(), scratch)
     except CoreError as error:
         raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error}") from error
-    posterior = predictor.model.posterior
-    size = len(data) + 3 * sum(array.nbytes for array in (posterior.basis, posterior.alpha, posterior.R))
+    size = predictor.nbytes + OWN_BYTES
     return LoadedModel(schema=schema, predictor=predictor, rows=RowReader(schema), size=size)
 
 
@@ -236,11 +238,11 @@ def predict(model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted, fir
     cannot say; MeanOnlyError for error bars that it does not have; UnsupportedLevelError for levels beyond its
     calibration.
     """
-    posterior = model.predictor.model.posterior
+    mean_only = model.predictor.mean_only
     with np.errstate(over="ignore", invalid="ignore"):  # looked for below
-        if posterior.mean_only and (wanted.levels is not None or wanted.quantiles or wanted.include):
+        if mean_only and (wanted.levels is not None or wanted.quantiles or wanted.include):
             raise MeanOnlyError
-        if posterior.mean_only or wanted.mean_alone:
+        if mean_only or wanted.mean_alone:
             answers = Answers(mean=model.predictor.mean(inputs))
         else:
             answers = _answers(model.predictor, inputs, wanted)
@@ -256,7 +258,7 @@ def predict(model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted, fir
 
 
 def _answers(predictor: ModelPredictor, inputs: NDArray[np.float64], wanted: Wanted) -> Answers:
-    if "support" in wanted.include and predictor.model.posterior.variance_sign > 0.0:
+    if "support" in wanted.include and predictor.predictor.reduced:
         raise InvalidRequestError("include: a model of `sor` knows no support: its prior ends where its basis does")
     found = predictor.predict(inputs)
     mean, variance = found.target.moments()
