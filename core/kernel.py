@@ -10,20 +10,17 @@ Rows run along the leading dimension of the product, and are padded to a multipl
 same instructions for a row whatever its block is.
 """
 
-import math
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 
-Real = TypeVar("Real", bound=np.floating[Any])
-
 ROW_UNIT = 8
-LEAST_EXPONENT = {8: -700.0, 4: -87.0}
-"""By bytes of a number. exp(-700) is 1e-304 (in single precision exp(-87), 1e-38): nothing, and a normal number."""
+LEAST_EXPONENT = -700.0
+"""exp(-700) is 1e-304: nothing, and still a normal number."""
+LEAST_SINGLE_EXPONENT = -87.0
+"""The same in single precision: exp(-87) is 1e-38."""
 
 
 def augmented_rows(inputs: FloatArray, weights: FloatArray) -> FloatArray:
@@ -49,14 +46,18 @@ def augmented_basis(basis: FloatArray, weights: FloatArray, signal_variance: flo
 
 
 def gaussian_block(
-    basis: NDArray[Real], rows: NDArray[Real], signal_variance: float, out: NDArray[Real] | None = None
-) -> NDArray[Real]:
+    basis: FloatArray,
+    rows: FloatArray,
+    signal_variance: float,
+    out: FloatArray | None = None,
+    least: float = LEAST_EXPONENT,
+) -> FloatArray:
     """v0 exp(-|z - x|_w^2), (d, m) in C order, from an augmented basis (d, q) and augmented rows (m, q). No bias.
 
-    out: where to put it. All float64, or all float32.
+    out: where to put it. least: exponents below are taken for it.
     """
-    block = np.matmul(basis, rows.T, out=np.empty((len(basis), len(rows)), basis.dtype) if out is None else out)
-    np.clip(block, LEAST_EXPONENT[block.itemsize], math.log(signal_variance), out=block)
+    block = np.matmul(basis, rows.T, out=np.empty((len(basis), len(rows))) if out is None else out)
+    np.clip(block, least, np.log(signal_variance), out=block)
     return np.exp(block, out=block)
 
 

@@ -1,7 +1,7 @@
 """Whether a model may predict in single precision.
 
-Rounding k, R and alpha to 24 bits changes the mean by about |alpha| 6e-8 and the variance by about 1e-5 of the prior's:
-nothing where the noise is a few percent, everything where it is small. How much is measured on every training row.
+Rounding k and R to 24 bits changes a latent variance by some 1e-6 of the prior's: nothing where the noise is a share of
+it, everything where it is tiny. How much is measured on every training row.
 """
 
 from dataclasses import replace

@@ -6,29 +6,36 @@ A block of rows costs one product for the kernel, one triangular product for the
 multiple of a unit, so that a row's numbers are the same whatever block it sits in: to the last bit where BLAS has
 one thread (as the service sets it), to 1e-12 where its own threads split a product by its size.
 
-In float32 the kernel, R and alpha are rounded to single precision, and nothing else: about half the time and memory,
-for models of which `core.precision` has found that it changes nothing that matters.
+In float32 the triangular product, which is most of the work, is done in single precision, for models of which
+`core.precision` has found that it changes nothing that matters. The mean stays what it is: alpha is large and changes
+sign, and a mean in single precision is some hundred times as far off as a variance.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg import blas
 
 from core.errors import InvalidDataError, MeanOnlyError
 from core.hyperparameters import FloatArray
-from core.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block
+from core.kernel import (
+    LEAST_EXPONENT,
+    LEAST_SINGLE_EXPONENT,
+    ROW_UNIT,
+    augmented_basis,
+    augmented_rows,
+    column_weights,
+    gaussian_block,
+)
 from core.posterior import SparsePosterior
 from core.scratch import Scratch
 from core.spec import Precision
-from core.triangle import Reals, Triangle, unit
+from core.triangle import Triangle
 
 BLOCK_ROWS = 512
-FARTHEST = {Precision.FLOAT64: 1e100, Precision.FLOAT32: 1e15}
-"""Standardized inputs, in lengthscales where those are shorter than the unit, are held within this, so that no square
-overflows; the kernel is zero long before."""
+FARTHEST = 1e100
+"""Standardized inputs are held within this, so that no square overflows; the kernel is zero long before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,15 +59,15 @@ class Predictor:
     def __init__(
         self, posterior: SparsePosterior, scratch: Scratch | None = None, precision: Precision = Precision.FLOAT64
     ) -> None:
-        self._dtype: np.dtype[np.floating[Any]] = np.dtype(precision.value)
         self._scratch = scratch or Scratch()
         self._standardization = posterior.standardization
         self._weights = column_weights(posterior.hyperparameters, posterior.groups.astype(np.int64))
-        self._most = FARTHEST[precision] / max(1.0, float(np.sqrt(self._weights.max(initial=0.0))))
-        basis = augmented_basis(self._standardization.inputs(posterior.basis), self._weights, posterior.signal_variance)
-        self._basis = basis.astype(self._dtype, order="F", copy=False)
-        self._alpha = posterior.alpha.astype(self._dtype)
-        self._R = None if posterior.mean_only else Triangle(posterior.R, self._dtype)
+        self._basis = augmented_basis(
+            self._standardization.inputs(posterior.basis), self._weights, posterior.signal_variance
+        )
+        self._alpha = posterior.alpha
+        self._R = None if posterior.mean_only else Triangle(posterior.R, np.dtype(precision.value))
+        self._least = LEAST_EXPONENT if precision is Precision.FLOAT64 else LEAST_SINGLE_EXPONENT
         self._signal_variance, self._bias_variance = posterior.signal_variance, posterior.bias_variance
         self._variance_base, self._variance_sign = posterior.variance_base, posterior.variance_sign
         self.noise_variance = posterior.noise_variance * posterior.target_scale**2
@@ -124,9 +131,9 @@ class Predictor:
             self._scratch.give(k)
         return self._raw(mean)
 
-    def _latent(self, R: Triangle, k: Reals) -> FloatArray:
+    def _latent(self, R: Triangle, k: FloatArray) -> FloatArray:
         """Latent variance (m,), standardized, of a block of kernel values (d, m), which is spent."""
-        latent = R.squared_norms(k).astype(np.float64, copy=False)
+        latent = R.squared_norms(k, self._scratch)
         latent *= self._variance_sign
         latent += self._variance_base
         return np.asarray(np.maximum(latent, 0.0, out=latent))
@@ -140,22 +147,20 @@ class Predictor:
             raise InvalidDataError(f"row {row}, input column {column}: not a finite number")
         return inputs
 
-    def _kernel(self, inputs: FloatArray) -> Reals:
+    def _kernel(self, inputs: FloatArray) -> FloatArray:
         """K(Z, x) with bias, (d, rows), rows padded to a multiple of the unit."""
-        rows, padding = len(inputs), unit(self._dtype)
-        padded = np.zeros((-(-rows // padding) * padding, self.columns))
+        rows, unit = len(inputs), ROW_UNIT if self._R is None else self._R.unit
+        padded = np.zeros((-(-rows // unit) * unit, self.columns))
         with np.errstate(over="ignore"):
-            np.clip(self._standardization.inputs(inputs), -self._most, self._most, out=padded[:rows])
-            augmented = augmented_rows(padded, self._weights).astype(self._dtype, order="F", copy=False)
-        doubles = len(padded) * self._dtype.itemsize // 8
-        room = self._scratch.take(self.basis_size, doubles).view(self._dtype)
-        k = gaussian_block(self._basis, augmented, self._signal_variance, out=room)
+            np.clip(self._standardization.inputs(inputs), -FARTHEST, FARTHEST, out=padded[:rows])
+        augmented = augmented_rows(padded, self._weights)
+        room = self._scratch.take(self.basis_size, len(padded))
+        k = gaussian_block(self._basis, augmented, self._signal_variance, out=room, least=self._least)
         k += self._bias_variance
         return k
 
-    def _mean(self, k: Reals) -> Reals:
-        gemv = blas.sgemv if self._dtype == np.float32 else blas.dgemv
-        return np.asarray(gemv(1.0, k.T, self._alpha))
+    def _mean(self, k: FloatArray) -> FloatArray:
+        return np.asarray(blas.dgemv(1.0, k.T, self._alpha))
 
     def _raw(self, mean: FloatArray) -> FloatArray:
         return np.asarray(mean * self._standardization.target_scale + self._standardization.target_shift)
