@@ -19,7 +19,7 @@ from app.storage import artefact, catalog
 from app.storage.artefact import ModelArtefact
 from app.storage.blobs import LocalBlobStore
 from core.data import Dataset
-from core.spec import Method, TrainSpec
+from core.spec import Method, Precision, TrainSpec
 from core.training import train
 from tests.app.cli.processes import eventually
 
@@ -134,9 +134,14 @@ def trained() -> bytes:
     )
 
 
+def in_single_precision(data: bytes) -> bytes:
+    """The artefact of the same model, which predicts in float32."""
+    return artefact.save(replace(artefact.load(data), precision=Precision.FLOAT32))
+
+
 def publish(directory: Path, data: bytes, names: Sequence[str]) -> None:
     """Put a model into a data directory under these names, each a file of its own, before there is a server."""
-    (directory / "blobs").mkdir(parents=True)
+    (directory / "blobs").mkdir(parents=True, exist_ok=True)
     blobs = LocalBlobStore(directory / "blobs")
     with Database(f"sqlite:///{directory}/pursuit.db") as database:
         database.migrate()
