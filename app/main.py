@@ -7,7 +7,7 @@ to training.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -17,13 +17,28 @@ from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
 
 from app.database import Database
 from app.errors import UnavailableError
-from app.routes import datasets, errors, front, health, jobs, models, predict, train
+from app.routes import (
+    datasets,
+    errors,
+    front,
+    health,
+    inference,
+    inference_document,
+    jobs,
+    models,
+    predict,
+    predict_document,
+    train,
+)
 from app.routes.answers import ProblemBody, problems
-from app.routes.middleware import RequestContext
+from app.routes.middleware import RequestContext, Shortcut
 from app.routes.state import Services
+from app.services.batching import Batcher
 from app.services.datasets import Datasets
 from app.services.jobs import Jobs
 from app.services.models import Models
@@ -53,13 +68,23 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.database = database
     app.state.services = _services(settings, database)
-    app.router.routes[:0] = [predict.route, front.route]
+    app.router.routes[:0] = [predict.route, front.route, *inference.routes]
     for module in (train, jobs, models, datasets, health):
         app.include_router(module.router)
     errors.install(app)
+    app.add_middleware(Shortcut, hot=_hot)
     app.add_middleware(RequestContext)
     _describe(app)
     return app
+
+
+def _hot(method: str, path: str) -> Callable[[Request], Awaitable[Response]] | None:
+    """The routes that are asked thousands of times a second."""
+    if method != "POST":
+        return None
+    if path == "/predict":
+        return predict.answer
+    return inference.infer if inference.is_infer(path) else None
 
 
 def _services(settings: Settings, database: Database) -> Services:
@@ -94,6 +119,7 @@ def _services(settings: Settings, database: Database) -> Services:
         jobs=Jobs(database),
         models=Models(database, blobs, changed=predictions.forget),
         predictions=predictions,
+        batcher=Batcher(),
         readiness=Readiness(database, blobs),
         heavy=CapacityLimiter(max(2, available_cores())),
     )
@@ -115,6 +141,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         for task in running:
             task.cancel()
         await asyncio.wait(running)
+        await to_thread.run_sync(app.state.services.batcher.close)
         await to_thread.run_sync(database.close)
 
 
@@ -153,13 +180,14 @@ def _describe(app: FastAPI) -> None:
                 described = body.model_json_schema(ref_template="#/components/schemas/{model}")
                 schemas.update(described.pop("$defs", {}))
                 schemas[body.__name__] = described
-            schemas.update(predict.SCHEMAS)
+            schemas.update(predict_document.SCHEMAS)
             for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own form, which is never sent here
                 schemas.pop(name, None)
             for operation in (operation for path in document["paths"].values() for operation in path.values()):
                 if "422" in operation["responses"]:
                     operation["responses"]["422"] = problems(422)[422]
-            document["paths"] = {**predict.PATHS, **document["paths"]}
+            schemas.update(inference_document.SCHEMAS)
+            document["paths"] = {**predict_document.PATHS, **inference_document.PATHS, **document["paths"]}
             app.openapi_schema = document
         return app.openapi_schema
 

@@ -20,6 +20,8 @@ from core.linalg import mirror_lower
 ROW_UNIT = 8
 LEAST_EXPONENT = -700.0
 """exp(-700) is 1e-304: nothing, and still a normal number."""
+LEAST_SINGLE_EXPONENT = -87.0
+"""The same in single precision: exp(-87) is 1e-38."""
 
 
 def augmented_rows(inputs: FloatArray, weights: FloatArray) -> FloatArray:
@@ -45,14 +47,18 @@ def augmented_basis(basis: FloatArray, weights: FloatArray, signal_variance: flo
 
 
 def gaussian_block(
-    basis: FloatArray, rows: FloatArray, signal_variance: float, out: FloatArray | None = None
+    basis: FloatArray,
+    rows: FloatArray,
+    signal_variance: float,
+    out: FloatArray | None = None,
+    least: float = LEAST_EXPONENT,
 ) -> FloatArray:
     """v0 exp(-|z - x|_w^2), (d, m) in C order, from an augmented basis (d, q) and augmented rows (m, q). No bias.
 
-    out: where to put it.
+    out: where to put it. least: exponents below are taken for it.
     """
     block = np.matmul(basis, rows.T, out=np.empty((len(basis), len(rows))) if out is None else out)
-    np.clip(block, LEAST_EXPONENT, np.log(signal_variance), out=block)
+    np.clip(block, least, np.log(signal_variance), out=block)
     return np.exp(block, out=block)
 
 

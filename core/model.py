@@ -12,7 +12,9 @@ from core.hyperparameters import FloatArray
 from core.posterior import SparsePosterior
 from core.prediction import Predictor
 from core.predictive import Predictive
-from core.transforms import Transform
+from core.scratch import Scratch
+from core.spec import Precision
+from core.transforms import TargetTransform, Transform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -30,19 +32,16 @@ class VaryingNoise:
         if not -np.inf < self.lowest <= self.highest < np.inf:
             raise InvalidDataError(f"noise: expected a range, got {self.lowest!r} to {self.highest!r}")
 
-    def logarithm(self, predictor: Predictor, inputs: FloatArray) -> FloatArray:
-        """At inputs (m, p) in raw units, (m,). predictor: of `posterior`."""
-        return np.clip(predictor.mean(inputs), self.lowest, self.highest)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
-    """posterior: of the learnt target. noise: None where it is the same everywhere."""
+    """posterior: of the learnt target. noise: None where it is the same everywhere. precision: to predict in."""
 
     posterior: SparsePosterior
     noise: VaryingNoise | None = None
     calibration: Calibration = field(default_factory=Calibration)
     transform: Transform = field(default_factory=Transform)
+    precision: Precision = Precision.FLOAT64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -56,39 +55,67 @@ class Forecast:
     support: FloatArray
 
 
-class ModelPredictor:
-    """A model made ready: no state that prediction changes, safe to share between threads."""
+class _Noise:
+    """A VaryingNoise made ready."""
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
-        self.predictor = Predictor(model.posterior)
-        self._noise = None if model.noise is None else Predictor(model.noise.posterior)
+    def __init__(self, noise: VaryingNoise, scratch: Scratch | None, precision: Precision) -> None:
+        self.predictor = Predictor(noise.posterior, scratch, precision)
+        self._range = (noise.lowest, noise.highest)
+
+    def logarithm(self, inputs: FloatArray) -> FloatArray:
+        return np.clip(self.predictor.mean(inputs), *self._range)
+
+
+class ModelPredictor:
+    """A model made ready, of which it keeps no array: no state that prediction changes, safe to share between threads.
+    scratch: `Predictor`'s."""
+
+    def __init__(self, model: Model, scratch: Scratch | None = None) -> None:
+        self.predictor = Predictor(model.posterior, scratch, model.precision)
+        self.calibration, self.transform = model.calibration, model.transform
+        self._noise = None if model.noise is None else _Noise(model.noise, scratch, model.precision)
 
     @property
     def columns(self) -> int:
         """p, the number of input columns."""
         return self.predictor.columns
 
+    @property
+    def mean_only(self) -> bool:
+        """Whether there is a mean and no error bar."""
+        return self.predictor.mean_only
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays."""
+        return self.predictor.nbytes + (0 if self._noise is None else self._noise.predictor.nbytes)
+
     def predict(self, inputs: FloatArray) -> Forecast:
         """For inputs (m, p) in raw units. O(m d^2 / 2). Raises InvalidDataError as `Predictor.predict` does."""
-        found, model = self.predictor.predict(inputs), self.model
-        unit = model.posterior.target_scale**2
-        noise: FloatArray | float = model.posterior.noise_variance * unit
-        if model.noise is not None and self._noise is not None:
-            noise = noise * np.exp(model.noise.logarithm(self._noise, inputs))
-        latent = model.calibration.latent(found.latent_variance, found.farthest)
+        found, calibration = self.predictor.predict(inputs), self.calibration
+        noise: FloatArray | float = self.predictor.noise_variance
+        if self._noise is not None:
+            noise = noise * np.exp(self._noise.logarithm(inputs))
+        latent = calibration.latent(found.latent_variance, found.farthest)
         return Forecast(
             target=Predictive(
                 centre=found.mean,
-                variance=latent + model.calibration.noise_scale * noise,
-                calibration=model.calibration,
-                transform=model.transform,
+                variance=latent + calibration.noise_scale * noise,
+                calibration=calibration,
+                transform=self.transform,
             ),
-            latent=Predictive(centre=found.mean, variance=latent, transform=model.transform),
+            latent=Predictive(centre=found.mean, variance=latent, transform=self.transform),
             support=np.clip(found.latent_variance / found.farthest, 0.0, 1.0),
         )
 
+    def mean(self, inputs: FloatArray) -> FloatArray:
+        """The mean (m,) of the target alone, to the bits of `predict`: O(m d p), or as much as all the rest where it is
+        a moment of a transformed target. Raises InvalidDataError as `predict` does."""
+        if self.transform.kind is TargetTransform.NONE or self.mean_only:
+            return self.predictor.mean(inputs)
+        return self.predict(inputs).target.moments()[0]
+
 
 def log_noise(noise: VaryingNoise, inputs: FloatArray) -> FloatArray:
-    """`noise.logarithm` at inputs (m, p), for once."""
-    return noise.logarithm(Predictor(noise.posterior), inputs)
+    """log of the noise variance over the constant one at inputs (m, p) in raw units, (m,), for once."""
+    return _Noise(noise, None, Precision.FLOAT64).logarithm(inputs)

@@ -8,6 +8,7 @@ from core.hyperparameters import Hyperparameters
 from core.metrics import Scores
 from core.model import Model
 from core.selection.state import Selection
+from core.spec import Precision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,7 @@ class CalibrationReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtefactReport:
-    """What is kept of the model. kind: full, compact or mean; bytes: of its arrays.
+    """What is kept of the model. kind: full, compact or mean; bytes: of its arrays; precision: it predicts in.
 
     Of a compact one: directions, how many; bits of their numbers; tolerance, as asked; largest_std_error, the largest
     relative change of a training row's standard deviation (noise included) against the full one; bound, the same for
@@ -50,6 +51,7 @@ class ArtefactReport:
 
     kind: str
     bytes: int
+    precision: Precision = Precision.FLOAT64
     directions: int | None = None
     bits: int | None = None
     tolerance: float | None = None
@@ -57,14 +59,15 @@ class ArtefactReport:
     bound: float | None = None
 
     @classmethod
-    def of(cls, stored: Stored) -> "ArtefactReport":
+    def of(cls, stored: Stored, precision: Precision) -> "ArtefactReport":
         """Of what is stored."""
         size = stored_bytes(stored)
         if not isinstance(stored, CompactPosterior):
-            return cls(kind="mean" if stored.mean_only else "full", bytes=size)
+            return cls(kind="mean" if stored.mean_only else "full", bytes=size, precision=precision)
         return cls(
             kind="compact",
             bytes=size,
+            precision=precision,
             directions=stored.directions.shape[1],
             bits=8 * stored.directions.itemsize,
             tolerance=stored.tolerance,

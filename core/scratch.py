@@ -8,8 +8,10 @@ import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.hyperparameters import FloatArray
 
@@ -33,8 +35,8 @@ class Scratch:
                     return self._free.pop(place)[:count].reshape(shape)
         return np.empty(count).reshape(shape)
 
-    def give(self, array: FloatArray) -> None:
-        """Takes back what `take` gave; nobody may read or write it any more."""
+    def give(self, array: NDArray[Any]) -> None:
+        """Takes back what `take` gave, or a view of it; nobody may read or write it any more."""
         memory = array.base
         assert isinstance(memory, np.ndarray)
         with self._lock:

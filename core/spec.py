@@ -78,6 +78,14 @@ class Artefact(StrEnum):
     """No error bars: O(d p)."""
 
 
+class Precision(StrEnum):
+    """In what numbers a model predicts."""
+
+    FLOAT64 = "float64"
+    FLOAT32 = "float32"
+    """Twice the rows a second; only where it changes mean and standard deviation by nothing that matters."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptation:
     """Budget of the hyperparameter adaptation.
@@ -120,6 +128,7 @@ class TrainSpec:
     `batch`, default max(4 d, 1000). holdout: share of rows that the report's scores are measured on.
     calibrate: None leaves the error bars as the Gaussian process gives them.
     tolerance: only read by artefact `compact`, largest relative change of a training row's standard deviation.
+    precision: of predictions; float32 is kept where `core.precision` finds it good enough.
     """
 
     method: Method = Method.BATCH
@@ -145,6 +154,7 @@ class TrainSpec:
     seed: int = 0
     artefact: Artefact = Artefact.FULL
     tolerance: float = 0.01
+    precision: Precision = Precision.FLOAT64
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "method", _member(Method, "method", self.method))
@@ -157,6 +167,7 @@ class TrainSpec:
         if self.calibrate is not None:
             object.__setattr__(self, "calibrate", _member(Calibrate, "calibrate", self.calibrate))
         object.__setattr__(self, "artefact", _member(Artefact, "artefact", self.artefact))
+        object.__setattr__(self, "precision", _member(Precision, "precision", self.precision))
         if not 0.0 < self.tolerance < 1.0:
             raise InvalidSpecError("tolerance", f"expected a number between 0 and 1, got {self.tolerance!r}")
         _at_least("max_basis_size", self.max_basis_size, 1)

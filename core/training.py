@@ -10,7 +10,7 @@
     7. calibrate its error bars (`core.evaluation`); where the rows left out for that are predicted no better than by
        the target's mean, 5 and 6 again with a model that says no more; score the held-out rows with a calibration that
        has not seen them
-    8. if asked: a smaller form of it, to store
+    8. if asked: a smaller form of it, to store, and a look whether float32 is enough to predict with it
 
 A run can be cut off anywhere and go on from its last checkpoint with the same numbers: every random draw comes from a
 generator of its own, seeded by the seed and the stage.
@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from core.compact import Stored
+from core.compact import Stored, served
 from core.compression import kept
 from core.data import Dataset
 from core.errors import InvalidSpecError
@@ -31,6 +31,7 @@ from core.hyperparameters import IntArray
 from core.metrics import Scores, scores
 from core.model import Model, log_noise
 from core.posterior import SparsePosterior, posterior
+from core.precision import kept_precision
 from core.prediction import Prediction, Predictor
 from core.predictive import Predictive
 from core.progress import Checkpoint, Journal, Listener, Phase, Progress
@@ -124,13 +125,15 @@ class _Run:
             fit, fitted, read, predicted = outcome.fit, outcome.fitted, outcome.read, outcome.predicted
             with self.journal.phase(Phase.EVALUATING, 0.98):
                 stored, note = self._stored(fitted, fit, read)
+                model, doubt = self._model(fitted, stored, read, fit)
                 holdout = None if predicted is None else self._holdout_scores(predicted, read)
                 left_out = self._leave_one_out_scores(fit, read)
                 bounds = None if self.spec.bounds is None else bounds_report(fit, self.spec.bounds.rows)
         self.journal.hear()
         self._warn_of_little(fit.selection)
-        if note is not None:
-            self.journal.warn(note)
+        for warning in (note, doubt):
+            if warning is not None:
+                self.journal.warn(warning)
         self.journal.tell(1.0)
         report = TrainReport(
             rows=len(everything),
@@ -150,12 +153,12 @@ class _Run:
             stop_reason=fit.selection.reason,
             measures=tuple(fit.selection.measures.tolist()),
             bounds=bounds,
-            artefact=ArtefactReport.of(stored),
+            artefact=ArtefactReport.of(stored, model.precision),
             seconds=dict(self.journal.seconds),
             warnings=tuple(self.journal.warnings),
         )
         return TrainResult(
-            model=self._model(fitted, read),
+            model=model,
             stored=stored,
             selection=fit.selection,
             report=report,
@@ -256,13 +259,17 @@ class _Run:
     def _tell_of_folds(self, share: float) -> None:
         self.journal.tell(0.8 + 0.15 * share)
 
-    def _model(self, fitted: SparsePosterior, read: Calibrated) -> Model:
-        return Model(
+    def _model(self, fitted: SparsePosterior, stored: Stored, read: Calibrated, fit: Fit) -> tuple[Model, str | None]:
+        """What was found, and a warning where it will not predict in the precision that was asked."""
+        model = Model(
             posterior=fitted,
             noise=None if read.noise is None else read.noise.noise,
             calibration=read.calibration,
             transform=self.transform,
         )
+        seen = model if self.spec.artefact is not Artefact.COMPACT else replace(model, posterior=served(stored))
+        precision, doubt = kept_precision(seen, fit.sample.dataset.inputs, self.spec.precision)
+        return replace(model, precision=precision), doubt
 
     def _stored(self, fitted: SparsePosterior, fit: Fit, read: Calibrated) -> tuple[Stored, str | None]:
         """What is kept of the posterior, and a warning where it is not what was asked."""

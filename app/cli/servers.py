@@ -5,6 +5,7 @@ again when it dies. A worker started so ends when its standard input does: it ca
 """
 
 import contextlib
+import gc
 import logging
 import os
 import signal
@@ -50,6 +51,8 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
         async def startup(self, sockets: list[Any] | None = None) -> None:
             await super().startup(sockets=sockets)
             if self.started:
+                gc.collect()
+                gc.freeze()  # what was imported stays: rows in flight must not have all of it looked through
                 print(f"Pursuit listens on {url}", flush=True)
 
     config = uvicorn.Config(

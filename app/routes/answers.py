@@ -1,5 +1,6 @@
 """What routes answer with: JSON by orjson, times as RFC 3339, problems in the OpenAPI document."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,12 +36,27 @@ class ProblemBody(BaseModel):
 _MEANING = {
     400: "The bytes are not what they claim to be",
     404: "There is no such thing",
+    406: "No form of the answer that Accept takes is written here",
     409: "The state of the thing forbids it",
     413: "A limit is passed",
     415: "A content type that is not read here",
     422: "Understood, but a field, a column or a cell is wrong",
     503: "The database or the store does not answer; try again",
 }
+
+
+class Bytes(Response):
+    """A finished body: what Starlette's own answer does, for a quarter of the time."""
+
+    def __init__(self, body: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> None:
+        self.status_code = 200
+        self.background = None
+        self.body = body
+        self.raw_headers = [
+            (b"content-length", str(len(body)).encode("latin-1")),
+            (b"content-type", media_type.encode("latin-1")),
+            *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in (headers or {}).items()),
+        ]
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:

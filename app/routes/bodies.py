@@ -2,13 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import lru_cache
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from app.errors import TooLargeError, UnsupportedMediaError
 
 JSON = "application/json"
 CSV = "text/csv"
+NPY = "application/x-npy"
 MULTIPART = "multipart/form-data"
 TABLES = (
     CSV,
@@ -19,15 +21,28 @@ TABLES = (
     "application/vnd.apache.arrow.stream",
     "application/vnd.apache.arrow.file",
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-    "application/x-npy",
+    NPY,
     "application/octet-stream",
 )
 """Content types of tables; what the bytes are they say themselves."""
 
 
+def header(request: Request, name: bytes, default: str = "") -> str:
+    """The first header of this name (in small letters); Starlette's `headers` decodes all of them for one."""
+    for key, value in request.scope["headers"]:
+        if key == name:
+            return str(value, "latin-1")
+    return default
+
+
 def media_type(request: Request) -> str:
     """The content type without its parameters, in small letters; empty if none is given."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return _essence(header(request, b"content-type"))
+
+
+@lru_cache(maxsize=256)
+def _essence(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
 
 
 def expect_media_type(request: Request, *known: str) -> str:
@@ -39,8 +54,7 @@ def expect_media_type(request: Request, *known: str) -> str:
     if given not in known:
         said = f"content type {given!r} is not read here" if given else "there is no Content-Type header"
         raise UnsupportedMediaError(f"{said}; send {' or '.join(known)}")
-    encoding = request.headers.get("content-encoding", "identity")
-    if given == JSON and encoding != "identity":
+    if given == JSON and (encoding := header(request, b"content-encoding", "identity")) != "identity":
         raise UnsupportedMediaError(f"content encoding {encoding!r} is not read for JSON; send it plain")
     return given
 
@@ -51,9 +65,7 @@ async def stream_body(
     """The body in pieces. Raises TooLargeError as soon as more than `limit` bytes are announced or have come, or when
     it takes longer than so many seconds.
     """
-    announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > limit:
-        raise TooLargeError(_too_large(int(announced), limit, setting))
+    _check_announced(request, limit, setting)
     received = 0
     end = None if seconds is None else asyncio.get_running_loop().time() + seconds
     pieces = aiter(request.stream())
@@ -72,8 +84,27 @@ async def stream_body(
 
 
 async def read_body(request: Request, limit: int, setting: str = "PURSUIT_MAX_BODY_BYTES") -> bytes:
-    """The whole body in memory."""
-    return b"".join([piece async for piece in stream_body(request, limit, setting)])
+    """The whole body in memory. Raises TooLargeError as `stream_body` does; a small body costs next to nothing."""
+    _check_announced(request, limit, setting)
+    pieces: list[bytes] = []
+    received = 0
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        piece: bytes = message.get("body", b"")
+        received += len(piece)
+        if received > limit:
+            raise TooLargeError(_too_large(received, limit, setting))
+        pieces.append(piece)
+        if not message.get("more_body", False):
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _check_announced(request: Request, limit: int, setting: str) -> None:
+    announced = header(request, b"content-length")
+    if announced.isdigit() and int(announced) > limit:
+        raise TooLargeError(_too_large(int(announced), limit, setting))
 
 
 def _too_large(got: int, limit: int, setting: str) -> str:

@@ -3,6 +3,8 @@
 {"type": "/problems/invalid-request", "title": "Invalid request", "status": 422, "detail": "...",
  "instance": "/train", "errors": [{"row": 17, "line": 19, "column": "x", "value": "?", "message": "..."}],
  "error_count": 1}
+
+Under `/v2` the Open Inference Protocol has another: {"error": "..."}.
 """
 
 import logging
@@ -83,7 +85,12 @@ def problem(
     total: int = 0,
     headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """A problem+json answer; `errors` are the places and `total` how many there are in all."""
+    """A problem+json answer; `errors` are the places and `total` how many there are in all.
+
+    Under `/v2` it is the Open Inference Protocol's, which has one field.
+    """
+    if f"{request.url.path}/".startswith("/v2/"):
+        return Response(orjson.dumps({"error": detail}), status, headers, "application/json")
     body: dict[str, object] = {
         "type": "/problems/" + title.lower().replace(" ", "-"),
         "title": title,

@@ -1,33 +1,36 @@
 """`POST /predict`, the hot path: raw body in, bytes out, no model of the rows in between.
 
-It is a plain Starlette route (FastAPI's costs 35 us more a request), so its part of the OpenAPI document is written
-here by hand. Small requests are answered in the event loop: a thread would cost more than they do.
+It is a plain Starlette route (FastAPI's costs 35 us more a request) with its part of the OpenAPI document written by
+hand. Few rows are read and predicted in the event loop, many in the thread of `app.services.batching`, files of tables
+are read in threads of their own.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from contextlib import suppress
+from functools import lru_cache
 
 import msgspec
 import numpy as np
-import orjson
-import pyarrow as pa
-import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.errors import InvalidRequestError, NotAcceptableError
-from app.routes.answers import problems
-from app.routes.bodies import CSV, JSON, TABLES, expect_media_type, read_body
+from app.errors import InvalidRequestError
+from app.routes.bodies import JSON, NPY, TABLES, expect_media_type, header, read_body
+from app.routes.forms import accepted, shaped
 from app.routes.state import in_heavy_thread, services
+from app.services.batching import FEW_ROWS
 from app.services.decoding import decode
-from app.services.prediction import EXTRAS, INTERVAL, Answers, Served, Wanted, predict
+from app.services.npy import NPY as NPY_MAGIC
+from app.services.npy import read_npy
+from app.services.prediction import Served, Wanted
 
-SMALL_BYTES = 16 << 10
-"""Bodies up to this size (about 100 rows) are answered in the event loop ..."""
-SMALL_BASIS = 1_000
-"""... if the model is not huge."""
+SMALL_BYTES = 64 << 10
+"""Bodies up to this size are read in the event loop."""
+ONE_PASS_BYTES = 2 << 20
+"""Bodies up to this size are read in one go where they are numbers, in 5 ms; larger ones piece by piece."""
 
 
 class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -36,9 +39,18 @@ class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
     model: str
     rows: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     columns: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    interval: float | list[float] | msgspec.UnsetType = msgspec.UNSET
+    interval: float | list[float] | bool | msgspec.UnsetType = msgspec.UNSET
     quantiles: list[float] = []  # msgspec copies it
     include: list[str] = []
+
+
+class _NumbersRequest(PredictRequest):
+    """The commonest of them, which is read in one pass: rows that are lists of numbers."""
+
+    rows: list[list[float]]  # type: ignore[assignment]  # mypy: in place of Raw
+
+
+_numbers_request = msgspec.json.Decoder(_NumbersRequest)
 
 
 async def answer(request: Request) -> Response:
@@ -47,42 +59,99 @@ async def answer(request: Request) -> Response:
         return await _answer_file(request)
     if request.scope["query_string"]:
         raise InvalidRequestError("a JSON request has no query parameters: put model, interval and include in the body")
-    body = await read_body(request, services(request).settings.max_body_bytes)
-    asked = decode(body, PredictRequest)
-    served = await services(request).predictions.find(asked.model)
-    as_csv = _wants_csv(request)
-    if len(body) <= SMALL_BYTES and len(served.model.predictor.model.posterior.basis) <= SMALL_BASIS:
-        return _predict_json(served, asked, as_csv)
-    return await in_heavy_thread(request, _predict_json, served, asked, as_csv)
+    serving = services(request)
+    body = await read_body(request, serving.settings.max_body_bytes)
+    batcher = serving.batcher
+    small = len(body) <= SMALL_BYTES
+    asked = _read(body) if small else await batcher.run(_read, body)
+    served = await serving.predictions.find(asked.model)
+    form = accepted(header(request, b"accept", "*/*"))
+    inputs = _inputs(served, asked, body) if small else await batcher.run(_inputs, served, asked, body)
+    wanted, alone = _wanted(asked)
+    found = await batcher.predict(served.model, inputs, wanted)
+    if len(inputs) <= FEW_ROWS:
+        return shaped(served, found, wanted, alone, form)
+    return await batcher.run(shaped, served, found, wanted, alone, form)
+
+
+def _read(body: bytes) -> PredictRequest:
+    if len(body) <= ONE_PASS_BYTES:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return _numbers_request.decode(body)
+    return decode(body, PredictRequest)
+
+
+def _inputs(served: Served, asked: PredictRequest, body: bytes) -> NDArray[np.float64]:
+    """The rows of a JSON body as (m, p)."""
+    if isinstance(asked, _NumbersRequest):
+        inputs = None if asked.columns is not msgspec.UNSET else served.model.rows.numbers(asked.rows)
+        if inputs is not None:
+            return inputs
+        asked = decode(body, PredictRequest)
+    if isinstance(asked.rows, msgspec.Raw) and isinstance(asked.columns, msgspec.UnsetType):
+        return served.model.rows.rows(asked.rows)
+    if isinstance(asked.columns, msgspec.Raw) and isinstance(asked.rows, msgspec.UnsetType):
+        return served.model.rows.columns(asked.columns)
+    raise InvalidRequestError("expected the rows as one of `rows` and `columns`, not both and not neither")
+
+
+def _wanted(asked: PredictRequest) -> tuple[Wanted, bool]:
+    """What is wanted, and whether the interval is one number."""
+    levels = None
+    alone = True
+    if isinstance(asked.interval, list):
+        levels, alone = tuple(asked.interval), False
+    elif asked.interval is True:
+        raise InvalidRequestError("interval: expected a number, a list of numbers or false, got true")
+    elif asked.interval is not False and not isinstance(asked.interval, msgspec.UnsetType):
+        levels = (asked.interval,)
+    return wish(levels, tuple(asked.quantiles), frozenset(asked.include), asked.interval is False), alone
+
+
+@lru_cache(maxsize=1024)
+def wish(
+    levels: tuple[float, ...] | None, quantiles: tuple[float, ...], include: frozenset[str], mean_alone: bool
+) -> Wanted:
+    """A Wanted, checked the first time."""
+    return Wanted(levels=levels, quantiles=quantiles, include=include, mean_alone=mean_alone)
 
 
 async def _answer_file(request: Request) -> Response:
-    query = request.query_params
+    name, wanted, alone = _asked_in(request.scope["query_string"])
+    serving = services(request)
+    batcher = serving.batcher
+    body = await read_body(request, serving.settings.max_body_bytes)
+    served = await serving.predictions.find(name)
+    form = accepted(header(request, b"accept", "*/*"))
+    if not body.startswith(NPY_MAGIC):
+        inputs = await in_heavy_thread(request, serving.predictions.read_table, served, body)
+    elif len(body) <= SMALL_BYTES:
+        inputs = served.model.rows.matrix(read_npy(body))
+    else:
+        inputs = await batcher.run(served.model.rows.matrix, read_npy(body))
+    found = await batcher.predict(served.model, inputs, wanted)
+    if len(inputs) <= FEW_ROWS or form == NPY:
+        return shaped(served, found, wanted, alone, form)
+    return await batcher.run(shaped, served, found, wanted, alone, form)
+
+
+@lru_cache(maxsize=1024)
+def _asked_in(query_string: bytes) -> tuple[str, Wanted, bool]:
+    """The model, what is wanted, and whether the interval is one number. Clients repeat their queries."""
+    query = QueryParams(query_string)
     known = ("model", "interval", "quantiles", "include")
     unknown = sorted(set(query) - set(known))
     if unknown:
         raise InvalidRequestError(f"unknown query parameter {unknown[0]!r}; known are {', '.join(known)}")
     if not query.get("model"):
         raise InvalidRequestError("there is no model: name it in the query, as in /predict?model=cars")
-    levels = _numbers("interval", query.getlist("interval"))
-    if "interval" in query and not levels:
+    mean_alone = _words(query.getlist("interval")) == ["false"]
+    levels = () if mean_alone else _numbers("interval", query.getlist("interval"))
+    if "interval" in query and not levels and not mean_alone:
         raise InvalidRequestError("interval: expected a number, got nothing")
-    wanted = Wanted(
-        levels=levels if "interval" in query else None,
-        quantiles=_numbers("quantiles", query.getlist("quantiles")),
-        include=frozenset(_words(query.getlist("include"))),
-    )
-    alone = len(levels) <= 1
-    serving = services(request)
-    body = await read_body(request, serving.settings.max_body_bytes)
-    served = await serving.predictions.find(query["model"])
-    as_csv = _wants_csv(request)
-
-    def work() -> Response:
-        inputs = serving.predictions.read_table(served, body)
-        return _shape(served, inputs, wanted, alone, as_csv)
-
-    return await in_heavy_thread(request, work)
+    quantiles = _numbers("quantiles", query.getlist("quantiles"))
+    wanted = wish(levels or None, quantiles, frozenset(_words(query.getlist("include"))), mean_alone)
+    return query["model"], wanted, len(levels) <= 1
 
 
 def _words(values: Iterable[str]) -> list[str]:
@@ -100,188 +169,4 @@ def _numbers(name: str, values: Iterable[str]) -> tuple[float, ...]:
     return tuple(numbers)
 
 
-def _predict_json(served: Served, asked: PredictRequest, as_csv: bool) -> Response:
-    if isinstance(asked.rows, msgspec.Raw) and isinstance(asked.columns, msgspec.UnsetType):
-        inputs = served.model.rows.rows(asked.rows)
-    elif isinstance(asked.columns, msgspec.Raw) and isinstance(asked.rows, msgspec.UnsetType):
-        inputs = served.model.rows.columns(asked.columns)
-    else:
-        raise InvalidRequestError("expected the rows as one of `rows` and `columns`, not both and not neither")
-    levels = None
-    if isinstance(asked.interval, list):
-        levels = tuple(asked.interval)
-    elif isinstance(asked.interval, float | int):
-        levels = (asked.interval,)
-    wanted = Wanted(levels=levels, quantiles=tuple(asked.quantiles), include=frozenset(asked.include))
-    return _shape(served, inputs, wanted, not isinstance(asked.interval, list), as_csv)
-
-
-def _shape(served: Served, inputs: NDArray[np.float64], wanted: Wanted, alone: bool, as_csv: bool) -> Response:
-    """alone: the interval is one number, and answered as one pair of lists."""
-    found = predict(served.model, inputs, wanted)
-    if as_csv:
-        body = _csv(_columns(found, wanted, alone))
-        return Response(body, media_type=CSV, headers={"X-Model": f"{served.name}@{served.version}"})
-    content: dict[str, object] = {"model": served.name, "version": served.version, "mean": found.mean}
-    if found.std is not None:
-        lower, upper = [ends[0] for ends in found.intervals], [ends[1] for ends in found.intervals]
-        content |= {
-            "std": found.std,
-            "lower": lower[0] if alone else lower,
-            "upper": upper[0] if alone else upper,
-            **found.extra,
-            "interval": found.levels[0] if alone else found.levels,
-        }
-    if wanted.quantiles:
-        content |= {"quantiles": wanted.quantiles, "quantile_values": found.quantiles}
-    return Response(orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY), media_type=JSON)
-
-
-def _columns(found: Answers, wanted: Wanted, alone: bool) -> dict[str, NDArray[np.float64]]:
-    """A column for every array: lower and upper carry their level where there may be several, as in lower_0.9."""
-    columns = {"mean": found.mean}
-    if found.std is not None:
-        columns["std"] = found.std
-    for level, (lower, upper) in zip(found.levels, found.intervals, strict=True):
-        mark = "" if alone else f"_{level!r}"
-        columns |= {f"lower{mark}": lower, f"upper{mark}": upper}
-    for probability, values in zip(wanted.quantiles, found.quantiles, strict=True):
-        columns[f"quantile_{probability!r}"] = values
-    return columns | found.extra
-
-
-def _csv(arrays: dict[str, NDArray[np.float64]]) -> bytes:
-    sink = pa.BufferOutputStream()
-    sink.write(",".join(arrays).encode() + b"\n")  # Arrow would put the names in quotation marks
-    pa_csv.write_csv(pa.table(arrays), sink, pa_csv.WriteOptions(include_header=False))
-    return sink.getvalue().to_pybytes()
-
-
-def _wants_csv(request: Request) -> bool:
-    """Whether `Accept` names CSV before JSON; NotAcceptableError if it takes neither."""
-    accept = request.headers.get("accept", "*/*")
-    if accept == "*/*":
-        return False
-    for part in accept.lower().split(","):
-        kind = part.partition(";")[0].strip()
-        if kind in (CSV, "text/*"):
-            return True
-        if kind in (JSON, "application/*", "*/*"):
-            return False
-    raise NotAcceptableError(f"the answer can be {JSON} or {CSV}; the Accept header has {accept!r}")
-
-
 route = Route("/predict", answer, methods=["POST"])
-
-_NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}}
-_LISTS: dict[str, Any] = {"type": "array", "items": _NUMBERS}
-_ENDS = {"anyOf": [_NUMBERS, _LISTS], "description": "A number for each row; several intervals: a list for each."}
-_CELL = {"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}, {"type": "null"}]}
-_LEVEL = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
-_INTERVAL = {
-    "anyOf": [_LEVEL, {"type": "array", "items": _LEVEL, "maxItems": 100}],
-    "default": INTERVAL,
-    "description": "Probability that a new observation lies between `lower` and `upper`; or several, and then both are "
-    "lists of lists, one for each. Not for a model that keeps its mean alone.",
-}
-_QUANTILES = {
-    "type": "array",
-    "items": _LEVEL,
-    "maxItems": 100,
-    "default": [],
-    "description": "Probabilities whose quantiles to add, as `quantile_values`.",
-}
-_INCLUDE = {
-    "type": "array",
-    "items": {"enum": list(EXTRAS)},
-    "default": [],
-    "description": "More to add: `latent_std`, the error bar of the mean itself; `median`; `support`, the share of the "
-    "prior's variance that is left: 0 at the data, 1 far from all of them.",
-}
-_MODEL = {
-    "type": "string",
-    "description": "`name`, `name@3` or `name@alias`; a plain name is `champion`, else `latest`.",
-}
-
-SCHEMAS: dict[str, Any] = {
-    "PredictRequest": {
-        "type": "object",
-        "required": ["model"],
-        "additionalProperties": False,
-        "properties": {
-            "model": _MODEL,
-            "rows": {
-                "description": "Rows by column name, or as lists in the order of the model's features.",
-                "anyOf": [
-                    {"type": "array", "items": {"type": "object", "additionalProperties": _CELL}},
-                    {"type": "array", "items": {"type": "array", "items": _CELL}},
-                ],
-            },
-            "columns": {"type": "object", "additionalProperties": {"type": "array", "items": _CELL}},
-            "interval": _INTERVAL,
-            "quantiles": _QUANTILES,
-            "include": _INCLUDE,
-        },
-        "oneOf": [{"required": ["rows"]}, {"required": ["columns"]}],
-    },
-    "PredictAnswer": {
-        "type": "object",
-        "required": ["model", "version", "mean"],
-        "description": "Without `std`, `lower`, `upper` and `interval` where the model keeps its mean alone.",
-        "properties": {
-            "model": {"type": "string"},
-            "version": {"type": "integer"},
-            "mean": _NUMBERS,
-            "std": _NUMBERS | {"description": "Of a new observation, noise included, in the target's unit."},
-            "lower": _ENDS,
-            "upper": _ENDS,
-            "latent_std": _NUMBERS | {"description": "Of the mean itself; only if it was asked for."},
-            "median": _NUMBERS | {"description": "Only if it was asked for."},
-            "support": _NUMBERS | {"description": "0 at the data, 1 far from all; only if it was asked for."},
-            "interval": {"anyOf": [{"type": "number"}, _NUMBERS]},
-            "quantiles": _NUMBERS | {"description": "The probabilities asked for."},
-            "quantile_values": _LISTS | {"description": "A list for each of them."},
-        },
-    },
-}
-"""Components of the OpenAPI document."""
-
-PATHS: dict[str, Any] = {
-    "/predict": {
-        "post": {
-            "tags": ["prediction"],
-            "summary": "Predict",
-            "description": "Predictive mean and interval for every row. Columns are matched by name; extra columns "
-            "and the target are ignored. A row's answer never depends on the other rows. JSON or CSV, by `Accept`.",
-            "operationId": "predict",
-            "parameters": [
-                {"name": "model", "in": "query", "schema": _MODEL, "description": "For a file."},
-                {"name": "interval", "in": "query", "schema": _INTERVAL, "description": "For a file."},
-                {"name": "quantiles", "in": "query", "schema": _QUANTILES, "description": "For a file."},
-                {"name": "include", "in": "query", "schema": _INCLUDE, "description": "For a file."},
-            ],
-            "requestBody": {
-                "required": True,
-                "content": {
-                    JSON: {
-                        "schema": {"$ref": "#/components/schemas/PredictRequest"},
-                        "example": {"model": "sine", "rows": [{"x": 0.25}, {"x": 0.75}], "interval": 0.9},
-                    },
-                    CSV: {"schema": {"type": "string"}, "example": "x\n0.25\n0.75\n"},
-                    **{kind: {"schema": {"type": "string", "format": "binary"}} for kind in TABLES[1:]},
-                },
-            },
-            "responses": {
-                "200": {
-                    "description": "One number for each row in each list",
-                    "content": {
-                        JSON: {"schema": {"$ref": "#/components/schemas/PredictAnswer"}},
-                        CSV: {"schema": {"type": "string"}},
-                    },
-                },
-                **{str(status): value for status, value in problems(400, 404, 413, 415, 422, 503).items()},
-            },
-        }
-    }
-}
-"""Paths of the OpenAPI document."""

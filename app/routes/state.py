@@ -7,6 +7,7 @@ from typing import ParamSpec, TypeVar
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 
+from app.services.batching import Batcher
 from app.services.datasets import Datasets
 from app.services.jobs import Jobs
 from app.services.models import Models
@@ -21,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """One of each for an application; `heavy` bounds the threads that read tables or predict many rows."""
+    """One of each for an application; `heavy` bounds the threads that read tables."""
 
     settings: Settings
     training: Training
@@ -29,6 +30,7 @@ class Services:
     jobs: Jobs
     models: Models
     predictions: Predictions
+    batcher: Batcher
     readiness: Readiness
     heavy: CapacityLimiter
 

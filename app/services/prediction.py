@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,6 +26,7 @@ from app.storage.blobs import BlobStore
 from app.tables import Limits, Schema, read_table
 from core.errors import CoreError, MeanOnlyError
 from core.model import ModelPredictor
+from core.scratch import Scratch
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +41,9 @@ EXTRAS = ("latent_std", "median", "support")
 
 MOST_LEVELS = 100
 """Levels or quantiles of one request."""
+
+OWN_BYTES = 100_000
+"""What a loaded model holds beside its arrays, about: its columns and what reads them."""
 
 _MOST_REFERENCES = 10_000
 
@@ -65,7 +70,7 @@ class Served:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """What a prediction is to hold: intervals of these levels (None: nobody asked, INTERVAL will do), quantiles of
-    these probabilities, extra arrays.
+    these probabilities, extra arrays; or the mean alone, which is had for a tenth of the time or less.
 
     Raises InvalidRequestError naming the field.
     """
@@ -73,8 +78,11 @@ class Wanted:
     levels: tuple[float, ...] | None = None
     quantiles: tuple[float, ...] = ()
     include: frozenset[str] = frozenset()
+    mean_alone: bool = False
 
     def __post_init__(self) -> None:
+        if self.mean_alone and (self.levels is not None or self.quantiles or self.include):
+            raise InvalidRequestError("interval: false asks for the mean alone; leave out `quantiles` and `include`")
         for name, values in (("interval", self.levels or ()), ("quantiles", self.quantiles)):
             if len(values) > MOST_LEVELS:
                 raise InvalidRequestError(f"{name}: at most {MOST_LEVELS} at once, got {len(values)}")
@@ -100,6 +108,40 @@ class Answers:
     quantiles: tuple[NDArray[np.float64], ...] = ()
     extra: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
+    def rows(self, start: int, stop: int) -> "Answers":
+        """Those of some of the rows."""
+        return Answers(
+            mean=self.mean[start:stop],
+            std=None if self.std is None else self.std[start:stop],
+            levels=self.levels,
+            intervals=tuple((lower[start:stop], upper[start:stop]) for lower, upper in self.intervals),
+            quantiles=tuple(values[start:stop] for values in self.quantiles),
+            extra={name: values[start:stop] for name, values in self.extra.items()} if self.extra else self.extra,
+        )
+
+
+def joined(parts: Sequence[Answers]) -> Answers:
+    """The answers of parts of a table, at least one, as those of the table."""
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    return Answers(
+        mean=np.concatenate([part.mean for part in parts]),
+        std=None if first.std is None else np.concatenate([part.std for part in parts if part.std is not None]),
+        levels=first.levels,
+        intervals=tuple(
+            (
+                np.concatenate([part.intervals[place][0] for part in parts]),
+                np.concatenate([part.intervals[place][1] for part in parts]),
+            )
+            for place in range(len(first.intervals))
+        ),
+        quantiles=tuple(
+            np.concatenate([part.quantiles[place] for part in parts]) for place in range(len(first.quantiles))
+        ),
+        extra={name: np.concatenate([part.extra[name] for part in parts]) for name in first.extra},
+    )
+
 
 @dataclass(slots=True, kw_only=True)
 class _Known:
@@ -116,6 +158,7 @@ class Predictions:
         self._database = database
         self._blobs = blobs
         self._limits = limits
+        self._scratch = Scratch()
         self._cache = _ModelCache(most_models, most_bytes)
         self._known: dict[str, _Known] = {}
         self._looking: dict[str, asyncio.Task[Served]] = {}
@@ -156,7 +199,7 @@ class Predictions:
             self._known.clear()
         model = self._cache.get(version.artefact)
         if model is None:
-            model = load_model(self._blobs.read(version.artefact))
+            model = load_model(self._blobs.read(version.artefact), self._scratch)
             self._cache.put(version.artefact, model)
         self._known[reference] = _Known(version=version, until=asked + FRESH_SECONDS)
         return Served(name=version.model, version=version.version, model=model)
@@ -165,12 +208,12 @@ class Predictions:
         """A file of any format to the model's inputs (m, p)."""
         schema = served.model.schema
         if body.startswith(NPY):
-            return schema.encode_rows(read_npy(body).tolist())
+            return served.model.rows.matrix(read_npy(body))
         return schema.encode_table(read_table(body, limits=self._limits, known=schema.names, least_columns=1))
 
 
-def load_model(data: bytes) -> LoadedModel:
-    """An artefact's bytes made ready to predict. Raises BrokenArtefactError."""
+def load_model(data: bytes, scratch: Scratch | None = None) -> LoadedModel:
+    """An artefact's bytes made ready to predict, in memory that models may share. Raises BrokenArtefactError."""
     stored = artefact.load(data)
     try:
         schema = Schema.from_json(stored.schema)
@@ -180,27 +223,27 @@ def load_model(data: bytes) -> LoadedModel:
     if schema.width != inputs:
         raise BrokenArtefactError(f"the artefact's columns make {schema.width} inputs, its model has {inputs}")
     try:
-        predictor = ModelPredictor(stored.model())
+        predictor = ModelPredictor(stored.model(), scratch)
     except CoreError as error:
         raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error}") from error
-    posterior = predictor.model.posterior
-    size = len(data) + 3 * sum(array.nbytes for array in (posterior.basis, posterior.alpha, posterior.R))
+    size = predictor.nbytes + OWN_BYTES
     return LoadedModel(schema=schema, predictor=predictor, rows=RowReader(schema), size=size)
 
 
-def predict(model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted) -> Answers:
+def predict(model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted, first: int = 0) -> Answers:
     """Mean, intervals and what else is wanted for each row; the mean alone where the model keeps no more.
 
+    first: the number of the first row, for refusals.
     Raises InvalidRequestError for rows so extreme that the result is not a finite number, and for what this model
     cannot say; MeanOnlyError for error bars that it does not have; UnsupportedLevelError for levels beyond its
     calibration.
     """
-    posterior = model.predictor.model.posterior
+    mean_only = model.predictor.mean_only
     with np.errstate(over="ignore", invalid="ignore"):  # looked for below
-        if posterior.mean_only:
-            if wanted.levels is not None or wanted.quantiles or wanted.include:
-                raise MeanOnlyError
-            answers = Answers(mean=model.predictor.predictor.mean(inputs))
+        if mean_only and (wanted.levels is not None or wanted.quantiles or wanted.include):
+            raise MeanOnlyError
+        if mean_only or wanted.mean_alone:
+            answers = Answers(mean=model.predictor.mean(inputs))
         else:
             answers = _answers(model.predictor, inputs, wanted)
     ends = [end for interval in answers.intervals for end in interval]
@@ -209,13 +252,13 @@ def predict(model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted) -> 
     if answers.std is not None:
         finite &= np.isfinite(answers.std)
     if not finite.all():
-        row = int(np.flatnonzero(~finite)[0])
+        row = first + int(np.flatnonzero(~finite)[0])
         raise InvalidRequestError(f"row {row}: its numbers are so large that the prediction is not a finite number")
     return answers
 
 
 def _answers(predictor: ModelPredictor, inputs: NDArray[np.float64], wanted: Wanted) -> Answers:
-    if "support" in wanted.include and predictor.model.posterior.variance_sign > 0.0:
+    if "support" in wanted.include and predictor.predictor.reduced:
         raise InvalidRequestError("include: a model of `sor` knows no support: its prior ends where its basis does")
     found = predictor.predict(inputs)
     mean, variance = found.target.moments()

@@ -7,6 +7,7 @@ schema, whose refusal names rows, columns and values.
 
 import re
 import types
+from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
@@ -18,7 +19,12 @@ from app.errors import InvalidRequestError
 from app.services.decoding import decode_any
 from app.tables import Feature, Kind, Schema
 
+PIECE_BYTES = 1 << 17
+"""Rows are decoded so many bytes at a time, a millisecond or two: other threads wait for no more than a piece."""
+
 _WHITE = b" \t\r\n"
+_NEXT_NUMBER = re.compile(rb",")
+_NEXT_LIST, _NEXT_OBJECT = re.compile(rb"\]\s*,"), re.compile(rb"\}\s*,")
 _UNSPEAKABLE = re.compile(r'["\\\x00-\x1f]')  # what msgspec does not take in the name of a field
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _Level = str | int | float | bool | None
@@ -29,6 +35,7 @@ class RowReader:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
+        self._plain = schema.plain
         self._kinds = [_cell_type(feature) for feature in schema.features]
         self._lists = msgspec.json.Decoder(_list_of(types.GenericAlias(tuple, tuple(self._kinds))))
         self._objects: msgspec.json.Decoder[list[Any]] | None = None
@@ -42,13 +49,28 @@ class RowReader:
         data = memoryview(raw)
         objects = bytes(data[:64]).lstrip(_WHITE)[1:].lstrip(_WHITE).startswith(b"{")
         try:
-            if not objects:
-                return self._matrix(self._lists.decode(data))
-            if self._objects is not None:
-                return self._matrix([msgspec.structs.astuple(row) for row in self._objects.decode(data)])
+            if len(data) > PIECE_BYTES:
+                return self._in_pieces(data, objects)
+            return self._decoded(data, objects)
         except _REFUSALS:
             pass  # said better by the slow reading
         return self._rows_slowly(bytes(data))
+
+    def numbers(self, rows: list[list[float]]) -> NDArray[np.float64] | None:
+        """Rows of finite numbers to (m, p), where they are the design matrix; None where it takes more to say."""
+        if not (self._plain and rows and set(map(len, rows)) == {len(self._kinds)}):
+            return None
+        return self._matrix(rows)
+
+    def matrix(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rows of numbers (m, features) in the order of the features to (m, p): themselves, where they are fit."""
+        if self._plain and rows.shape[1] == len(self._kinds) and np.isfinite(rows).all():
+            return rows
+        return self._schema.encode_rows(rows.tolist())
+
+    def cells(self, rows: list[list[Any]]) -> NDArray[np.float64]:
+        """Rows of JSON cells, in the order of the features, to (m, p)."""
+        return self._schema.encode_rows(rows)
 
     def columns(self, raw: msgspec.Raw | bytes) -> NDArray[np.float64]:
         """`{"a": [1, ..], "b": [2, ..]}` to (m, p)."""
@@ -61,8 +83,22 @@ class RowReader:
             pass  # as above
         return self._columns_slowly(bytes(data))
 
+    def _in_pieces(self, data: memoryview, objects: bool) -> NDArray[np.float64]:
+        pieces = _pieces(data, _NEXT_OBJECT if objects else _NEXT_LIST)
+        try:
+            return np.concatenate([self._decoded(piece, objects) for piece in pieces])
+        except InvalidRequestError:
+            return self._rows_slowly(bytes(data))  # which counts rows from the first
+
+    def _decoded(self, data: memoryview | bytes, objects: bool) -> NDArray[np.float64]:
+        if not objects:
+            return self._matrix(self._lists.decode(data))
+        if self._objects is None:
+            raise msgspec.DecodeError("a name that msgspec does not take")
+        return self._matrix([msgspec.structs.astuple(row) for row in self._objects.decode(data)])
+
     def _matrix(self, rows: list[Any]) -> NDArray[np.float64]:
-        if not (self._schema.plain and rows):
+        if not (self._plain and rows):
             return self._schema.encode_rows(rows)
         flat = np.fromiter(chain.from_iterable(rows), np.float64, count=len(rows) * len(self._kinds))
         return flat.reshape(len(rows), len(self._kinds))
@@ -82,6 +118,33 @@ class RowReader:
             if not isinstance(found.get(name, []), list):
                 raise InvalidRequestError(f"columns.{name}: expected a list of cells")
         return self._schema.encode_columns(found)
+
+
+def pieces_of_numbers(data: memoryview) -> Iterator[memoryview | bytes]:
+    """A list of numbers as shorter lists of the same numbers; something else as pieces that are no lists of numbers."""
+    if len(data) <= PIECE_BYTES:
+        yield data
+    else:
+        start = bytes(data[:PIECE_BYTES]).find(b"[") + 1
+        while (cut := _NEXT_NUMBER.search(data, start + PIECE_BYTES)) is not None:
+            yield b"".join((b"[", data[start : cut.start()], b"]"))
+            start = cut.end()
+        yield b"[" + bytes(data[start:])
+
+
+def _pieces(data: memoryview, between: re.Pattern[bytes]) -> Iterator[bytes]:
+    """A list of rows as shorter lists of the same rows, cut where one row ends and another begins.
+
+    A cut inside of a row or a text leaves two pieces that are no JSON, which the decoder refuses.
+    """
+    start = bytes(data[:PIECE_BYTES]).index(b"[") + 1
+    while (cut := between.search(data, start + PIECE_BYTES)) is not None:
+        yield b"".join((b"[", data[start : cut.end() - 1], b"]"))
+        start = cut.end()
+    rest = b"[" + bytes(data[start:])
+    if rest.translate(None, _WHITE) == b"[]" and start > PIECE_BYTES:
+        raise msgspec.DecodeError("a comma without a row after it")
+    yield rest
 
 
 def _cell_type(feature: Feature) -> Any:

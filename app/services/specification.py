@@ -23,6 +23,7 @@ from core.spec import (
     Gain,
     Method,
     Noise,
+    Precision,
     Refinement,
     TrainSpec,
 )
@@ -183,6 +184,12 @@ class SpecBody(_Body):
     tolerance: Annotated[Number, Field(gt=0, lt=1)] = Field(
         0.01, description="`compact`: largest relative change of an error bar on the training rows."
     )
+    precision: Precision = Field(
+        Precision.FLOAT64,
+        description="`float32`: twice the predictions a second, where that changes the mean and the error bar of no "
+        "training row by more than a thousandth of the error bar; else `float64` with a warning. Beside other rows a "
+        "row's answer may then differ in the last digits of single precision.",
+    )
     seed: Annotated[Whole, Field(ge=0, lt=2**63)] = Field(0, description="Everything random follows from it.")
     priority: Annotated[Whole, Field(ge=-1000, le=1000)] = Field(0, description="Higher runs first.")
 
@@ -233,6 +240,7 @@ def core_spec(body: SpecBody, groups: Sequence[str], rows: NDArray[np.int64]) ->
         seed=body.seed,
         artefact=body.artefact,
         tolerance=body.tolerance,
+        precision=body.precision,
     )
 
 

@@ -148,6 +148,7 @@ def training_handler(blobs: BlobStore, *, threads: int) -> Handler:
             noise=result.model.noise,
             calibration=result.model.calibration,
             transform=result.model.transform,
+            precision=result.model.precision,
             schema=schema.to_json(),
             spec=body.model_dump(mode="json"),
             hyperparameters=report["hyperparameters"],

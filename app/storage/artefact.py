@@ -2,9 +2,10 @@
 
 The tensors are the posterior's arrays (float64, but for the directions of a compact one), and those of the second one
 where the noise varies, under `noise.`. The metadata has one entry, `pursuit`: a JSON document with the format version,
-the kind (full, compact or mean), the posteriors' scalars, the calibration, the target's transform and all that is told
-about the model (schema of the columns, specification, hyperparameters by column, report, row numbers of the basis).
-Numbers in it are shortest-repr and round-trip, so saving and loading changes no bit of a prediction.
+the kind (full, compact or mean), the posteriors' scalars, the calibration, the target's transform, the precision to
+predict in (float64 where it is not said; the tensors are float64 whatever it is) and all that is told about the model
+(schema of the columns, specification, hyperparameters by column, report, row numbers of the basis). Numbers in it are
+shortest-repr and round-trip, so saving and loading changes no bit of a prediction.
 
 Format 1 had no kind, all were full, and R as a square; since format 2 the tensor R is its upper triangle by rows, and
 there are calibration, transform and noise that varies.
@@ -31,7 +32,7 @@ from core.compact import PRECISIONS, CompactPosterior, Stored, served
 from core.errors import CoreError
 from core.model import Model, VaryingNoise
 from core.posterior import SparsePosterior
-from core.spec import Artefact
+from core.spec import Artefact, Precision
 from core.transforms import Transform
 
 FORMAT_VERSION = 2
@@ -53,7 +54,7 @@ class ModelArtefact:
     posterior: what predicts, or what expands to it. schema: how columns become inputs, as JSON. spec: what was asked,
     as JSON. hyperparameters: by column, as JSON. basis_columns: (p,) names of the inputs. basis_rows: (d,) 0-based row
     numbers of the upload, in the order chosen. gains: (d,) what the criterion said of each, None for a method without.
-    report: as the job showed it. noise, calibration, transform: see core.model.
+    report: as the job showed it. noise, calibration, transform, precision: see core.model.
     """
 
     posterior: Stored
@@ -67,11 +68,16 @@ class ModelArtefact:
     noise: VaryingNoise | None = None
     calibration: Calibration = field(default_factory=Calibration)
     transform: Transform = field(default_factory=Transform)
+    precision: Precision = Precision.FLOAT64
 
     def model(self) -> Model:
         """Ready to predict with. O(1), or O(d^3) for a compact one; CoreError where the numbers are not a model's."""
         return Model(
-            posterior=served(self.posterior), noise=self.noise, calibration=self.calibration, transform=self.transform
+            posterior=served(self.posterior),
+            noise=self.noise,
+            calibration=self.calibration,
+            transform=self.transform,
+            precision=self.precision,
         )
 
     @property
@@ -96,6 +102,7 @@ def save(artefact: ModelArtefact) -> bytes:
         "noise_scalars": None if artefact.noise is None else _noise_scalars(artefact.noise),
         "calibration": artefact.calibration.to_json(),
         "transform": asdict(artefact.transform),
+        "precision": artefact.precision.value,
         **{name: getattr(artefact, name) for name in _PARTS},
     }
     text = orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode()
@@ -118,6 +125,7 @@ def load(data: bytes) -> ModelArtefact:
         noise = _noise(arrays, document["noise_scalars"])
         calibration = Calibration.from_json(document["calibration"])
         transform = Transform.from_json(document["transform"])
+        precision = Precision(document.get("precision", Precision.FLOAT64))
     except (CoreError, KeyError, TypeError, ValueError) as error:
         raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error!r}") from error
     model = ModelArtefact(
@@ -125,6 +133,7 @@ def load(data: bytes) -> ModelArtefact:
         noise=noise,
         calibration=calibration,
         transform=transform,
+        precision=precision,
         schema=document["schema"],
         spec=document["spec"],
         hyperparameters=document["hyperparameters"],

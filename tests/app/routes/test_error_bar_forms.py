@@ -97,7 +97,7 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "text among intervals": ({"interval": [0.5, "x"]}, ("interval[1]: expected a number, got a text",)),
     "list among intervals": ({"interval": [[0.5]]}, ("interval[0]: expected a number, got a list",)),
     "null interval": ({"interval": None}, ("interval", "got null")),
-    "true": ({"interval": True}, ("interval", "got true or false")),
+    "true": ({"interval": True}, ("interval: expected a number, a list of numbers or false, got true",)),
     "too many intervals": ({"interval": [0.5] * 101}, ("interval: at most 100 at once, got 101",)),
     "quantile of zero": ({"quantiles": [0]}, ("quantiles: expected a probability above 0 and below 1, got 0",)),
     "quantile of one": ({"quantiles": [0.5, 1]}, ("quantiles: expected a probability", "got 1")),

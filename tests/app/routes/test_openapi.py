@@ -40,7 +40,8 @@ def test_the_raw_routes_describe_their_bodies(document: dict[str, Any]) -> None:
     assert "202" in train["responses"]
     predict = document["paths"]["/predict"]["post"]
     assert set(predict["requestBody"]["content"]) == {"application/json", *TABLES}
-    assert set(predict["responses"]["200"]["content"]) == {"application/json", "text/csv"}
+    assert set(predict["responses"]["200"]["content"]) == {"application/json", "text/csv", "application/x-npy"}
+    assert "406" in predict["responses"]
     for route in (train, predict):
         for status in ("400", "413", "415", "422", "503"):
             assert list(route["responses"][status]["content"]) == ["application/problem+json"]

@@ -19,7 +19,7 @@ from core.calibration import Intervals
 from core.data import Dataset
 from core.hyperparameters import Hyperparameters
 from core.model import ModelPredictor
-from core.spec import Artefact, Method, TrainSpec
+from core.spec import Artefact, Method, Precision, TrainSpec
 from core.training import train
 from core.transforms import TargetTransform
 from tests.app.routes.service import Service, running
@@ -221,3 +221,20 @@ def test_a_mean_alone_keeps_its_parts_too() -> None:
     assert after.kind is Artefact.MEAN
     assert after.noise is not None
     assert after.calibration.rows == model.calibration.rows
+
+
+# Precision
+
+
+def test_the_precision_is_kept_and_float64_where_it_is_not_said() -> None:
+    before = replace(rich(Artefact.FULL), precision=Precision.FLOAT32)
+    data = save(before)
+    assert load(data).precision is load(data).model().precision is Precision.FLOAT32
+    (length,) = struct.unpack_from("<Q", data)
+    document = orjson.loads(orjson.loads(data[8 : 8 + length])["__metadata__"]["pursuit"])
+    assert document.pop("precision") == "float32"
+    older = save_tensors(load_tensors(data), metadata={"pursuit": orjson.dumps(document).decode()})
+    assert load(older).precision is Precision.FLOAT64
+    wrong = save_tensors(load_tensors(data), metadata={"pursuit": orjson.dumps(document | {"precision": 16}).decode()})
+    with pytest.raises(BrokenArtefactError, match="16"):
+        load(wrong)

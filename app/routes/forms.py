@@ -1,0 +1,99 @@
+"""The forms of an answer to `POST /predict`: JSON, CSV or npy, as `Accept` asks."""
+
+from functools import lru_cache
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+from numpy.typing import NDArray
+from starlette.responses import Response
+
+from app.errors import NotAcceptableError
+from app.routes.answers import Bytes
+from app.routes.bodies import CSV, JSON, NPY
+from app.services.npy import write_npy
+from app.services.prediction import Answers, Served, Wanted
+
+PIECE_ROWS = 1 << 14
+"""Lists are written as JSON so many numbers at a time, so that other threads wait for no more."""
+
+_KINDS = {
+    CSV: CSV,
+    "text/*": CSV,
+    NPY: NPY,
+    JSON: JSON,
+    "application/*": JSON,
+    "*/*": JSON,
+}
+
+
+@lru_cache(maxsize=256)
+def accepted(accept: str) -> str:
+    """The content type of the answer: the first that `Accept` names and that is written here; NotAcceptableError."""
+    for part in accept.lower().split(","):
+        kind = _KINDS.get(part.partition(";")[0].strip())
+        if kind is not None:
+            return kind
+    raise NotAcceptableError(f"the answer can be {JSON}, {CSV} or {NPY}; the Accept header has {accept!r}")
+
+
+def shaped(served: Served, found: Answers, wanted: Wanted, alone: bool, form: str) -> Response:
+    """The answer in a form of `accepted`. alone: the interval is one number, and answered as one pair of lists."""
+    if form == JSON:
+        return Bytes(_json(served, found, wanted, alone), JSON)
+    arrays = _columns(found, wanted, alone)
+    headers = {"X-Model": f"{served.name}@{served.version}"}
+    if form == CSV:
+        return Response(_csv(arrays), media_type=CSV, headers=headers)
+    headers["X-Columns"] = ",".join(arrays)
+    return Bytes(write_npy(np.stack(list(arrays.values()), axis=1)), NPY, headers)
+
+
+def _json(served: Served, found: Answers, wanted: Wanted, alone: bool) -> bytes:
+    content: dict[str, object] = {"model": served.name, "version": served.version, "mean": found.mean}
+    if found.std is not None:
+        lower, upper = [ends[0] for ends in found.intervals], [ends[1] for ends in found.intervals]
+        content["std"] = found.std
+        content["lower"] = lower[0] if alone else lower
+        content["upper"] = upper[0] if alone else upper
+        content |= found.extra
+        content["interval"] = found.levels[0] if alone else found.levels
+    if wanted.quantiles:
+        content |= {"quantiles": wanted.quantiles, "quantile_values": found.quantiles}
+    if len(found.mean) > PIECE_ROWS:
+        content = {name: _in_pieces(value) for name, value in content.items()}
+    return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _in_pieces(value: object) -> object:
+    """Long arrays written already."""
+    if isinstance(value, list | tuple):
+        return [_in_pieces(one) for one in value]
+    if not isinstance(value, np.ndarray):
+        return value
+    parts = (
+        orjson.dumps(value[start : start + PIECE_ROWS], option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
+        for start in range(0, len(value), PIECE_ROWS)
+    )
+    return orjson.Fragment(b"[" + b",".join(parts) + b"]")
+
+
+def _columns(found: Answers, wanted: Wanted, alone: bool) -> dict[str, NDArray[np.float64]]:
+    """A column for every array: lower and upper carry their level where there may be several, as in lower_0.9."""
+    columns = {"mean": found.mean}
+    if found.std is not None:
+        columns["std"] = found.std
+    for level, (lower, upper) in zip(found.levels, found.intervals, strict=True):
+        mark = "" if alone else f"_{level!r}"
+        columns |= {f"lower{mark}": lower, f"upper{mark}": upper}
+    for probability, values in zip(wanted.quantiles, found.quantiles, strict=True):
+        columns[f"quantile_{probability!r}"] = values
+    return columns | found.extra
+
+
+def _csv(arrays: dict[str, NDArray[np.float64]]) -> bytes:
+    sink = pa.BufferOutputStream()
+    sink.write(",".join(arrays).encode() + b"\n")  # Arrow would put the names in quotation marks
+    pa_csv.write_csv(pa.table(arrays), sink, pa_csv.WriteOptions(include_header=False))
+    return sink.getvalue().to_pybytes()

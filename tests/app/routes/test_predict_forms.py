@@ -1,0 +1,105 @@
+"""npy both ways, the mean alone, and rows that come in pieces."""
+
+import io
+import json
+
+import httpx
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from app.services.rows import PIECE_BYTES
+from tests.app.routes.refused import refused
+from tests.app.routes.service import QUICK, Service, curve, even
+
+NPY = "application/x-npy"
+ROWS = np.random.default_rng(5).uniform(-1.0, 1.0, (20, 2))
+
+
+def post(service: Service, array: NDArray[np.generic], query: str = "", accept: str = NPY) -> httpx.Response:
+    file = io.BytesIO()
+    np.save(file, array)
+    headers = {"content-type": NPY, "accept": accept}
+    return service.client.post(f"/predict?model=numbers{query}", content=file.getvalue(), headers=headers)
+
+
+def read(answer: httpx.Response) -> NDArray[np.float64]:
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == NPY
+    found: NDArray[np.float64] = np.load(io.BytesIO(answer.content), allow_pickle=False)
+    return found
+
+
+def test_npy_in_and_out(service: Service) -> None:
+    expected = service.ask("numbers", ROWS.tolist())
+    answer = post(service, ROWS)
+    assert answer.headers["x-columns"] == "mean,std,lower,upper"
+    assert answer.headers["x-model"] == "numbers@1"
+    assert read(answer).T.tolist() == [expected[name] for name in ("mean", "std", "lower", "upper")]
+    for other in (np.asfortranarray(ROWS), ROWS.astype(">f8")):
+        assert post(service, other).content == answer.content
+    assert post(service, ROWS, accept="application/json").json() == expected
+    rounded = ROWS.astype(np.float32)
+    assert read(post(service, rounded))[:, 0].tolist() == service.ask("numbers", rounded.tolist())["mean"]
+
+
+def test_json_can_be_answered_as_npy(service: Service) -> None:
+    body = {
+        "model": "numbers",
+        "rows": ROWS.tolist(),
+        "interval": [0.5, 0.9],
+        "quantiles": [0.1],
+        "include": ["median"],
+    }
+    answer = service.client.post("/predict", json=body, headers={"accept": f"{NPY}, application/json;q=0.5"})
+    assert answer.headers["x-columns"] == "mean,std,lower_0.5,upper_0.5,lower_0.9,upper_0.9,quantile_0.1,median"
+    assert read(answer).shape == (20, 8)
+
+
+def test_many_rows_as_npy(service: Service) -> None:
+    rows = np.random.default_rng(6).uniform(-1.0, 1.0, (5_000, 2))
+    found = read(post(service, rows))
+    assert found[[0, 2048, 4999]].tolist() == read(post(service, rows[[0, 2048, 4999]])).tolist()
+
+
+def test_an_npy_file_that_cannot_be_answered(service: Service) -> None:
+    refused(post(service, np.array([[0.0, 1.0], [np.nan, 1.0]]), accept="*/*"), 422, "row 1", "'a'")
+    refused(post(service, np.zeros((2, 3)), accept="*/*"), 422, "row 0", "expected 2 cells", "got 3")
+    refused(post(service, np.zeros(3), accept="*/*"), 422, "shape (3,)")
+    refused(post(service, np.array([["x"]]), accept="*/*"), 422, "rows of numbers")
+    headers = {"content-type": NPY}
+    for body in (b"\x93NUMPY", b"\x93NUMPY\x01\x00", b"\x93NUMPY\x01\x00\xff\xff{}", b"\x93NUMPY\x01\x00\x02\x00{}"):
+        refused(service.client.post("/predict?model=numbers", content=body, headers=headers), 400, "npy")
+
+
+def test_the_mean_alone(service: Service) -> None:
+    expected = service.ask("numbers", ROWS.tolist())
+    found = service.ask("numbers", ROWS.tolist(), interval=False)
+    assert found == {"model": "numbers", "version": 1, "mean": expected["mean"]}
+    assert read(post(service, ROWS, "&interval=false"))[:, 0].tolist() == expected["mean"]
+    body = {"model": "numbers", "rows": [[0, 0]], "interval": False, "include": ["median"]}
+    refused(service.client.post("/predict", json=body), 422, "the mean alone", "`include`")
+    body = {"model": "numbers", "rows": [[0, 0]], "interval": True}
+    refused(service.client.post("/predict", json=body), 422, "interval", "got true")
+
+
+@pytest.mark.parametrize("transform", ["log", "yeo-johnson"])
+def test_the_mean_alone_of_a_transformed_target(empty: Service, transform: str) -> None:
+    table = curve(60, even, bend=lambda y: 2.0 + y)
+    empty.train(table, model="m", target_transform=transform, **QUICK)
+    rows = [[0.5], [3.0], [40.0]]
+    assert empty.ask("m", rows, interval=False)["mean"] == empty.ask("m", rows)["mean"]
+
+
+def test_rows_in_pieces(service: Service) -> None:
+    rows = np.random.default_rng(7).uniform(-1.0, 1.0, (4 * PIECE_BYTES // 40, 2)).tolist()
+    expected = service.ask("numbers", rows)
+    objects = [{"b": b, "a": a, "note": "]},{["} for a, b in rows]
+    assert len(json.dumps(objects)) > 4 * PIECE_BYTES
+    assert service.ask("numbers", objects) == expected
+    spaced = json.dumps({"model": "numbers", "rows": [[a, b] for a, b in rows]}, indent=1)
+    answer = service.client.post("/predict", content=spaced, headers={"content-type": "application/json"})
+    assert answer.json() == expected
+    objects[-1]["a"] = "x"
+    answer = service.client.post("/predict", json={"model": "numbers", "rows": objects})
+    refused(answer, 422, f"row {len(rows) - 1:,}", "'a'", "'x'")

@@ -1,0 +1,106 @@
+"""What a loaded model holds in memory, against the bytes of its artefact."""
+
+import gc
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.services.prediction import LoadedModel, Wanted, load_model, predict
+from app.storage import artefact
+from app.storage.artefact import ModelArtefact
+from core.hyperparameters import FloatArray
+from core.model import VaryingNoise
+from core.posterior import SparsePosterior
+from core.scratch import Scratch
+from core.spec import Precision
+
+
+def posterior(size: int, columns: int) -> SparsePosterior:
+    """Numbers of the right shapes."""
+    chance = np.random.default_rng(size + columns)
+    return SparsePosterior(
+        basis=chance.normal(size=(size, columns)),
+        lengthscales=np.ones(columns),
+        groups=np.arange(columns, dtype=np.float64),
+        alpha=chance.normal(size=size),
+        R=np.triu(chance.normal(size=(size, size))) / size,
+        input_shift=np.zeros(columns),
+        input_scale=np.ones(columns),
+        target_shift=0.0,
+        target_scale=1.0,
+        signal_variance=1.0,
+        bias_variance=0.1,
+        noise_variance=0.1,
+        variance_base=1.1,
+        variance_sign=-1.0,
+        farthest=1.1,
+    )
+
+
+def stored(size: int, columns: int, *, varies: bool = False, precision: Precision = Precision.FLOAT64) -> bytes:
+    noise = VaryingNoise(posterior=posterior(size, columns).without_variance(), lowest=-1.0, highest=1.0)
+    feature: dict[str, Any] = {"kind": "number", "levels": [], "fill": None, "indicator": False}
+    names = tuple(f"x{place}" for place in range(columns))
+    return artefact.save(
+        ModelArtefact(
+            posterior=posterior(size, columns),
+            noise=noise if varies else None,
+            precision=precision,
+            schema={"target": "y", "unseen": "error", "features": [{"name": name, **feature} for name in names]},
+            spec={},
+            hyperparameters={},
+            basis_columns=names,
+            basis_rows=tuple(range(size)),
+            gains=(None,) * size,
+            report={},
+        )
+    )
+
+
+def held(data: bytes, scratch: Scratch) -> tuple[int, LoadedModel]:
+    """Bytes that are allocated by loading and not given back."""
+    gc.collect()
+    tracemalloc.start()
+    model = load_model(data, scratch)
+    gc.collect()
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return size, model
+
+
+@pytest.mark.parametrize(("size", "columns"), [(500, 8), (500, 100), (300, 300), (900, 2)])
+@pytest.mark.parametrize("varies", [False, True])
+def test_a_loaded_model_is_at_most_half_larger_than_its_artefact(size: int, columns: int, varies: bool) -> None:
+    data = stored(size, columns, varies=varies)
+    found, model = held(data, Scratch())
+    assert found < 1.5 * len(data)
+    assert found - 300_000 < model.size < found + 300_000
+
+
+def test_in_single_precision_it_is_smaller_than_its_artefact() -> None:
+    data = stored(500, 8, precision=Precision.FLOAT32)
+    found, _ = held(data, Scratch())
+    assert found < 0.9 * len(data)
+
+
+def test_predicting_again_and_again_holds_nothing() -> None:
+    scratch = Scratch()
+    model = load_model(stored(100, 3), scratch)
+    chance = np.random.default_rng(0)
+
+    def ask() -> FloatArray:
+        rows = int(chance.integers(1, 700))
+        return predict(model, chance.normal(size=(rows, 3)), Wanted()).mean
+
+    for _ in range(100):  # the sizes that there are
+        ask()
+    gc.collect()
+    tracemalloc.start()
+    for _ in range(200):
+        ask()
+    gc.collect()
+    grown, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert grown < 4 * 512 * 100 * 8
