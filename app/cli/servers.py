@@ -42,6 +42,7 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import uvicorn  # noqa: PLC0415 -- clients of the command line must not pay for the server's imports
 
+    from app.cli.protocol import OneWriteProtocol  # noqa: PLC0415
     from app.log import set_up  # noqa: PLC0415
     from app.main import create_app  # noqa: PLC0415
 
@@ -57,6 +58,7 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
 
     config = uvicorn.Config(
         create_app(settings),
+        http=OneWriteProtocol,
         host=settings.host,
         port=settings.port,
         log_config=None,

@@ -139,7 +139,7 @@ async def apologise(request: Request, error: Exception) -> Response:
     name = request.scope.get("state", {}).get("request_id", "")
     detail = f"the server failed at this; its log has the reason under request id {name}"
     log.error("unhandled %s", type(error).__name__)
-    return problem(request, 500, "Internal error", detail, headers={"X-Request-ID": name})
+    return problem(request, 500, "Internal error", detail)
 
 
 def install(app: FastAPI) -> None:

@@ -3,18 +3,18 @@ shorter way to the routes that are asked most.
 """
 
 import logging
+import random
 import re
 import time
 from collections.abc import Awaitable, Callable
-from secrets import token_hex
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import PursuitError
 from app.log import request_id
-from app.routes.errors import refuse
+from app.routes.errors import apologise, refuse
 from core.errors import CoreError
 
 log = logging.getLogger("app.access")
@@ -30,13 +30,14 @@ class RequestContext:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
+        self._chance = random.Random()  # names need not be secret, and the system's generator costs a call of it
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         given = next((value for header, value in scope["headers"] if header == b"x-request-id"), b"")
-        chosen = given if _ACCEPTABLE.fullmatch(given) else token_hex(16).encode()
+        chosen = given if _ACCEPTABLE.fullmatch(given) else b"%032x" % self._chance.getrandbits(128)
         name = chosen.decode()
         scope.setdefault("state", {})["request_id"] = name
         token = request_id.set(name)
@@ -64,7 +65,7 @@ class RequestContext:
 class Shortcut:
     """Leads straight to the routes that `hot` knows by method and path, past Starlette's and FastAPI's layers.
 
-    Refusals are answered as everywhere; any other error is left to the layer above.
+    Refusals and bugs are answered as everywhere, and the latter left to the server to log.
     """
 
     def __init__(
@@ -83,4 +84,9 @@ class Shortcut:
             response = await answer(request)
         except (PursuitError, CoreError) as error:
             response = await refuse(request, error)
+        except ClientDisconnect:
+            return  # nobody is left to answer
+        except Exception as error:
+            await (await apologise(request, error))(scope, receive, send)
+            raise
         await response(scope, receive, send)

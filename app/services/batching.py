@@ -87,9 +87,13 @@ class Batcher:
         loop = asyncio.get_running_loop()
         answers: asyncio.Future[Answers] = loop.create_future()
         if not self._queues:
-            loop.call_soon(self._flush, loop)
+            loop.call_soon(self._flush_next, loop)
         self._queues.setdefault((model, wanted), []).append(_Waiting(inputs, answers))
         return answers
+
+    def _flush_next(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Once more round the loop, which takes what lies in the sockets already: nothing is waited for."""
+        loop.call_soon(self._flush, loop)
 
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
         """Predict the first queue, or as much of it as fits; the rest when everything else has had its turn."""

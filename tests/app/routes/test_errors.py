@@ -3,16 +3,24 @@
 import asyncio
 import logging
 
+import httpx
 import pytest
+from fastapi import FastAPI
 from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Message
 
 import app.errors
 import core.errors
 from app.errors import Fault, InvalidRequestError
 from app.main import create_app
-from app.routes.errors import STATUS, apologise, refuse, status_of
+from app.routes.bodies import read_body
+from app.routes.errors import STATUS, apologise, install, refuse, status_of
+from app.routes.middleware import RequestContext, Shortcut
 from app.settings import Settings
 from tests.app.cli.processes import eventually
+from tests.app.routes.refused import refused
 from tests.app.routes.service import Service
 
 
@@ -42,7 +50,48 @@ def test_a_bug_is_told_by_its_request_id_only() -> None:
     assert answer.status_code == 500
     assert b"secret" not in answer.body
     assert b"abc" in answer.body
-    assert answer.headers["x-request-id"] == "abc"
+
+
+@pytest.mark.parametrize("path", ["/predict", "/slow"])
+def test_a_bug_is_answered_where_it_is_and_raised_for_the_log(path: str) -> None:
+    """On the short way to the busiest routes as on the long one."""
+
+    async def broken(_: Request) -> Response:
+        raise ValueError("the secret")
+
+    api = FastAPI()
+    api.router.routes.append(Route("/slow", broken))
+    install(api)
+    hot = {"/predict": broken}
+    stack = RequestContext(Shortcut(api.build_middleware_stack(), hot=lambda _, path: hot.get(path)))
+
+    def ask(*, raising: bool) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            transport = httpx.ASGITransport(stack, raise_app_exceptions=raising)
+            async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+                return await client.get(path, headers={"x-request-id": "abc"})
+
+        return asyncio.run(ask())
+
+    answer = ask(raising=False)
+    refused(answer, 500, "abc")
+    assert answer.headers.get_list("x-request-id") == ["abc"]
+    assert "secret" not in answer.text
+    with pytest.raises(ValueError, match="the secret"):
+        ask(raising=True)
+
+
+def test_who_leaves_while_a_body_comes_is_no_bug() -> None:
+    async def reading(request: Request) -> Response:
+        return Response(await read_body(request, 10))
+
+    async def gone() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        raise AssertionError(message)
+
+    asyncio.run(Shortcut(FastAPI(), hot=lambda *_: reading)(dict(request().scope), gone, send))
 
 
 def test_faults_leave_out_what_is_not_known() -> None:

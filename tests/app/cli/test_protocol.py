@@ -1,0 +1,143 @@
+"""app/cli/protocol.py: an answer is written once, and every kind of answer comes whole and in its order."""
+
+import asyncio
+import re
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from app.cli.protocol import OneWriteProtocol, OneWriteTransport
+
+HEAD_ALIKE = b"HTTP/1.1 is text here\r\n\r\n"
+LARGE = bytes(range(256)) * 40_000
+seen = threading.Event()
+"""The client has the head of a stream."""
+
+
+async def small(_: Request) -> Response:
+    return Response(b"hello")
+
+
+async def large(_: Request) -> Response:
+    return Response(LARGE)
+
+
+async def empty(_: Request) -> Response:
+    return Response(status_code=204)
+
+
+async def late(_: Request) -> Response:
+    async def pieces() -> AsyncIterator[bytes]:
+        while not seen.is_set():
+            await asyncio.sleep(0.001)
+        yield HEAD_ALIKE
+        await asyncio.sleep(0.01)
+        yield b"end"
+
+    return StreamingResponse(pieces())
+
+
+@pytest.fixture(scope="module", params=["asyncio", "uvloop"])
+def port(request: pytest.FixtureRequest) -> Iterator[int]:
+    routes = [Route(f"/{endpoint.__name__}", endpoint) for endpoint in (small, large, empty, late)]
+    config = uvicorn.Config(
+        Starlette(routes=routes), port=0, log_config=None, http=OneWriteProtocol, lifespan="off", loop=request.param
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        thread.join(0.005)
+    yield server.servers[0].sockets[0].getsockname()[1]
+    server.should_exit = True
+    thread.join()
+
+
+def ask(port: int, *requests: tuple[str, str], end: bool = True) -> bytes:
+    """Everything that comes back for these methods and paths, sent at once over one connection."""
+    lines = [f"{method} {path} HTTP/1.1\r\nHost: x\r\n" for method, path in requests]
+    with socket.create_connection(("127.0.0.1", port), timeout=10.0) as connection:
+        connection.sendall(("\r\n".join(lines) + ("Connection: close\r\n" if end else "") + "\r\n").encode())
+        pieces = []
+        while piece := connection.recv(1 << 16):
+            pieces.append(piece)
+            if b"transfer-encoding" in piece:
+                seen.set()
+        return b"".join(pieces)
+
+
+def test_a_small_answer(port: int) -> None:
+    head, _, body = ask(port, ("GET", "/small")).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    assert body == b"hello"
+
+
+def test_a_large_answer(port: int) -> None:
+    assert ask(port, ("GET", "/large")).partition(b"\r\n\r\n")[2] == LARGE
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/empty", b"204"), ("HEAD", "/small", b"200")])
+def test_an_answer_without_a_body(port: int, method: str, path: str, status: bytes) -> None:
+    found = ask(port, (method, path))
+    assert found.split()[1] == status
+    assert found.endswith(b"\r\n\r\n")
+
+
+def test_answers_come_in_the_order_of_the_requests(port: int) -> None:
+    found = ask(port, ("GET", "/small"), ("GET", "/empty"), ("GET", "/large"), ("GET", "/small"))
+    assert re.findall(rb"HTTP/1\.1 (\d+)", found) == [b"200", b"204", b"200", b"200"]
+    assert LARGE in found
+    assert found.endswith(b"hello")
+
+
+def test_the_head_of_a_stream_does_not_wait_for_its_body(port: int) -> None:
+    seen.clear()
+    found = ask(port, ("GET", "/late"))
+    assert found.endswith(b"%x\r\n%b\r\n3\r\nend\r\n0\r\n\r\n" % (len(HEAD_ALIKE), HEAD_ALIKE))
+
+
+class Recorded(asyncio.Transport):
+    """What was written, by call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        assert not self.closed
+        self.calls.append(bytes(data))
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_head_and_body_are_one_write() -> None:
+    async def write() -> list[bytes]:
+        below = Recorded()
+        transport = OneWriteTransport(below, asyncio.get_running_loop())
+        for data in (b"HTTP/1.1 200 OK\r\n\r\n", b"one", b"HTTP/1.1 204 No Content\r\n\r\n"):
+            transport.write(data)
+        await asyncio.sleep(0)
+        transport.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        transport.close()
+        transport.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await asyncio.sleep(0)
+        return below.calls
+
+    assert asyncio.run(write()) == [
+        b"HTTP/1.1 200 OK\r\n\r\none",
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n",
+    ]
