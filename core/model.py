@@ -73,6 +73,7 @@ class ModelPredictor:
     def __init__(self, model: Model, scratch: Scratch | None = None) -> None:
         self.predictor = Predictor(model.posterior, scratch, model.precision)
         self.calibration, self.transform = model.calibration, model.transform
+        self._uncalibrated = Calibration()
         self._noise = None if model.noise is None else _Noise(model.noise, scratch, model.precision)
 
     @property
@@ -104,7 +105,9 @@ class ModelPredictor:
                 calibration=calibration,
                 transform=self.transform,
             ),
-            latent=Predictive(centre=found.mean, variance=latent, transform=self.transform),
+            latent=Predictive(
+                centre=found.mean, variance=latent, calibration=self._uncalibrated, transform=self.transform
+            ),
             support=np.clip(found.latent_variance / found.farthest, 0.0, 1.0),
         )
 

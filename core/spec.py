@@ -83,7 +83,7 @@ class Precision(StrEnum):
 
     FLOAT64 = "float64"
     FLOAT32 = "float32"
-    """Twice the rows a second; only where it changes mean and standard deviation by nothing that matters."""
+    """Error bars in single precision, up to twice the rows a second; only where it changes nothing that matters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,8 +76,9 @@ class VersionDetailBody(VersionBody):
     basis_rows: list[int] = Field(description="(d,): 0-based row numbers of the upload, in the order chosen.")
     moved: bool = Field(description="The basis vectors moved on (`refine`): each only started from its row.")
     artefact: dict[str, Any] | None = Field(
-        description="What is kept of the model: kind, bytes; of a compact one its size, the largest error of an error "
-        "bar on the training rows and its certified bound. Null for a version of an older release."
+        description="What is kept of the model: kind, bytes, the precision it predicts in; of a compact one its size, "
+        "the largest error of an error bar on the training rows and its certified bound. Null for one of an older "
+        "release."
     )
     gains: list[float | None] = Field(description="(d,): what the criterion said of each; null for a method without.")
     calibration: dict[str, Any] = Field(

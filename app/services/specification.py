@@ -186,9 +186,9 @@ class SpecBody(_Body):
     )
     precision: Precision = Field(
         Precision.FLOAT64,
-        description="`float32`: twice the predictions a second, where that changes the mean and the error bar of no "
-        "training row by more than a thousandth of the error bar; else `float64` with a warning. Beside other rows a "
-        "row's answer may then differ in the last digits of single precision.",
+        description="`float32`: error bars in single precision, up to twice the predictions a second, where that "
+        "changes no training row's by more than a thousandth; else `float64`, and a warning. The mean is the same. An "
+        "error bar may then depend on the rows beside it in the last digits of single precision.",
     )
     seed: Annotated[Whole, Field(ge=0, lt=2**63)] = Field(0, description="Everything random follows from it.")
     priority: Annotated[Whole, Field(ge=-1000, le=1000)] = Field(0, description="Higher runs first.")
