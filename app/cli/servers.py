@@ -54,6 +54,7 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
             if self.started:
                 gc.collect()
                 gc.freeze()  # what was imported stays: rows in flight must not have all of it looked through
+                gc.set_threshold(10_000)  # nor themselves again and again: a request of 10,000 rows is as many lists
                 print(f"Pursuit listens on {url}", flush=True)
 
     config = uvicorn.Config(

@@ -167,20 +167,25 @@ def beside(server: Server) -> None:
         print(f"| {name} | {' | '.join(waits)} |", flush=True)
 
 
-def memory(server: Server, artefact_bytes: int) -> None:
-    """What a loaded model adds, and what a million predictions leave."""
-    before = server.resident_bytes()
+def loaded_models(server: Server, artefact_bytes: int) -> None:
+    """What a loaded model adds, in a process that has no memory to spare yet."""
     with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", trust_env=False) as client:
-        for name in model_names()[1:]:
+        sizes = []
+        for name in model_names():
             client.post("/predict", json={"model": name, "rows": rows_of(1).tolist()}).raise_for_status()
-    each = (server.resident_bytes() - before) / (MODELS - 1)
+            sizes.append(server.resident_bytes())
+    each = (sizes[-1] - sizes[0]) / (MODELS - 1)
     print(f"\nA loaded model: {each / MIB:.2f} MiB, {each / artefact_bytes:.2f} times its artefact.", flush=True)
+
+
+def memory(server: Server) -> None:
+    """What a million predictions leave."""
     server.load(1.0, warm=npy_rows(10_000, 2))
     before, done = server.resident_bytes(), 0
     while done < PREDICTIONS:
         done += 10_000 * server.load(1.0, only=npy_rows(10_000, 2))["only"]["count"]
     grown = (server.resident_bytes() - before) / MIB
-    print(f"Resident memory after {done:,} predictions more: {grown:+.1f} MiB.", flush=True)
+    print(f"\nResident memory after {done:,} predictions more: {grown:+.1f} MiB.", flush=True)
 
 
 def crowd(server: Server, directory: Path) -> None:
@@ -248,12 +253,13 @@ def main() -> None:
                 for rows, connections, seconds in SIZES:
                     rivals[rows] = measured(rival, floor, v2_json(rows, connections), rows, seconds)
         with api(directory) as server:
+            loaded_models(server, len(data))
             server.load(0.5, warm=json_rows(1))
             table(server, floor, rivals)
             mean_alone(server, floor)
             single_precision(server, floor)
             beside(server)
-            memory(server, len(data))
+            memory(server)
             crowd(server, directory)
 
 
