@@ -340,3 +340,26 @@ def test_skewed_targets_are_learnt_and_covered_in_their_own_unit(kind: TargetTra
     assert abs(np.mean(targets[500:] - target.moments()[0])) < 0.05 * targets.std()
     assert (target.interval(0.95)[0] > 0.0).all()
     assert isinstance(result.model.calibration, Calibration)
+
+
+def filled_in(random: np.random.Generator, rows: int) -> Dataset:
+    """A tenth of either column's cells are zero and marked: noise of two sizes."""
+    x = random.normal(size=(rows, 2))
+    targets = np.sin(2.0 * x[:, 0]) + x[:, 1] + 0.1 * random.normal(size=rows)
+    gone = random.random((rows, 2)) < 0.1
+    x[gone] = 0.0
+    inputs = np.column_stack((x[:, 0], gone[:, 0], x[:, 1], gone[:, 1])).astype(np.float64)
+    return Dataset(inputs=inputs, targets=targets, indicator=np.array([False, True, False, True]))
+
+
+def test_folds_unlike_the_fit_do_not_make_it_too_sure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folds with latent variances far above the fit's once shrank the fit's own."""
+    spec = TrainSpec(basis_size=15, seed=1, calibrate=Calibrate.CROSS_FIT)
+    dataset, fresh = filled_in(np.random.default_rng(0), 600), filled_in(np.random.default_rng(1), 5000)
+    found = train(dataset, spec)
+    assert found.report.calibration.by == "leave-one-out"
+    assert coverage(found, fresh.inputs, fresh.targets, 0.95) > 0.92
+    monkeypatch.setattr(core.evaluation, "CHECKED_LEVELS", ())
+    misled = train(dataset, spec)
+    assert misled.report.calibration.by == "cross-fitting"
+    assert coverage(misled, fresh.inputs, fresh.targets, 0.95) < 0.9
