@@ -11,7 +11,7 @@ blocks the event loop has the interpreter, between turns the other large request
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
 import numpy as np
@@ -40,6 +40,34 @@ class _Waiting:
     answers: "asyncio.Future[Answers]"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Turns:
+    """A large request on its way through the thread. No closure that knows itself: that would be a cycle, and hold the
+    rows until the next collection of garbage."""
+
+    thread: ThreadPoolExecutor
+    model: LoadedModel
+    inputs: NDArray[np.float64]
+    wanted: Wanted
+    whole: "Future[Answers]" = field(default_factory=Future)
+    parts: list[Answers] = field(default_factory=list)
+
+    def take(self) -> None:
+        """Predict the next part, and stand in line for the one after it."""
+        if self.whole.cancelled():
+            return
+        try:
+            start = TURN_ROWS * len(self.parts)
+            self.parts.append(predict(self.model, self.inputs[start : start + TURN_ROWS], self.wanted, start))
+            if start + TURN_ROWS < len(self.inputs):
+                self.thread.submit(self.take)
+            elif self.whole.set_running_or_notify_cancel():
+                self.whole.set_result(joined(self.parts))
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the one who waits is to hear of it
+            if self.whole.set_running_or_notify_cancel():
+                self.whole.set_exception(error)
+
+
 class Batcher:
     """Predicts for the requests of one event loop. `close` it when no more come."""
 
@@ -63,25 +91,9 @@ class Batcher:
 
     def _in_turns(self, model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted) -> "Future[Answers]":
         """Predict a part and go to the end of the thread's queue, until there are no more parts."""
-        whole: Future[Answers] = Future()
-        parts: list[Answers] = []
-
-        def turn() -> None:
-            if whole.cancelled():
-                return
-            try:
-                start = TURN_ROWS * len(parts)
-                parts.append(predict(model, inputs[start : start + TURN_ROWS], wanted, start))
-                if start + TURN_ROWS < len(inputs):
-                    self._thread.submit(turn)
-                elif whole.set_running_or_notify_cancel():
-                    whole.set_result(joined(parts))
-            except Exception as error:  # noqa: BLE001 -- whatever it is, the one who waits is to hear of it
-                if whole.set_running_or_notify_cancel():
-                    whole.set_exception(error)
-
-        self._thread.submit(turn)
-        return whole
+        turns = _Turns(self._thread, model, inputs, wanted)
+        self._thread.submit(turns.take)
+        return turns.whole
 
     def _together(self, model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted) -> "asyncio.Future[Answers]":
         loop = asyncio.get_running_loop()

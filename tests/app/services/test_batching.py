@@ -1,6 +1,8 @@
 """Who is predicted with whom changes no bit of an answer, and nobody hears of another's faults."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -11,6 +13,7 @@ from app.errors import InvalidRequestError
 from app.services import batching
 from app.services.batching import FEW_ROWS, TURN_ROWS, Batcher
 from app.services.prediction import Answers, LoadedModel, Wanted, load_model, predict
+from tests.app.cli.processes import eventually
 from tests.app.services.test_prediction import stored
 
 Inputs = NDArray[np.float64]
@@ -80,6 +83,20 @@ def test_each_hears_of_its_own_rows(batcher: Batcher) -> None:
     assert isinstance(found[0], Answers)
     assert "row 1" in str(found[1])
     assert isinstance(found[2], Answers)
+
+
+@pytest.mark.parametrize("rows", [1, FEW_ROWS + 1, 3 * TURN_ROWS])
+def test_nothing_is_held_of_what_was_answered(batcher: Batcher, rows: int) -> None:
+    """Without a collection of garbage: rows in a cycle would lie there until the next."""
+    inputs = np.zeros((rows, 1))
+    left = weakref.ref(inputs)
+    gc.disable()
+    try:
+        ask_all(batcher, [(load_model(stored(0)), inputs, Wanted())])
+        del inputs
+        eventually(lambda: left() is None)
+    finally:
+        gc.enable()
 
 
 def test_the_mean_alone_wants_nothing_else() -> None:
