@@ -220,6 +220,7 @@ def request_cancel(connection: Connection, job_id: str) -> Job:
                 c.finished_at: case((free, now()), else_=c.finished_at),
                 c.lease_until: case((free, null()), else_=c.lease_until),
                 c.worker: case((free, null()), else_=c.worker),
+                c.checkpoint: case((free, null()), else_=c.checkpoint),
                 c.cancel_requested: true(),
                 **_touched(),
             }
@@ -333,6 +334,7 @@ def release(connection: Connection, job: Job) -> Job:
         | {
             c.state: back,
             c.finished_at: case((c.cancel_requested, now()), else_=null()),
+            c.checkpoint: case((c.cancel_requested, null()), else_=c.checkpoint),
             c.attempts: case((c.attempts > 0, c.attempts - 1), else_=0),
             c.claims: c.claims - 1,
         },

@@ -248,6 +248,27 @@ def test_cancel_when_the_worker_is_gone(database: Database) -> None:
     assert read(database, early).state == JobState.CANCELLED
 
 
+@pytest.mark.parametrize("way", ["queued", "expired", "released"])
+def test_a_cancelled_job_keeps_no_checkpoint(database: Database, way: str) -> None:
+    """Whichever way it ends, as after every other end."""
+    job = held(database)
+    with database.write() as connection:
+        queue.save_checkpoint(connection, job, {"number": 1})
+    if way == "queued":
+        with database.write() as connection:
+            queue.release(connection, job)
+    if way == "expired":
+        expire(database)
+    with database.write() as connection:
+        queue.request_cancel(connection, job.id)
+    if way == "released":
+        with database.write() as connection:
+            queue.release(connection, job)
+    ended = read(database, job)
+    assert ended.state == JobState.CANCELLED
+    assert ended.checkpoint is None
+
+
 def test_cancel_comes_too_late(database: Database) -> None:
     job = held(database)
     with database.write() as connection:
