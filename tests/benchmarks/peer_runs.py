@@ -11,7 +11,9 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,8 +33,18 @@ TEST_BLOCK, BATCH = 1_000, 10_000
 LOOKS, LOOK_SECONDS = 200, 1.5
 """A prediction is timed so often, or for so long."""
 SUBSET, SUBSET_SECONDS = 2_000, 60.0
+ITERATIONS, EPOCHS, ON_THE_WAY = 100, 20, (0.125, 0.25, 0.5)
+"""What iterates is looked at after these shares of its iterations or epochs as well."""
 WIDE, WIDE_ITERATIONS = 16, 36
 """With more columns than this GPBoost gets so many iterations: its 1,000 are not over in 400 s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """A peer on its way: what it could predict after so many seconds. Made afterwards, off its clock."""
+
+    seconds: float
+    predict: Callable[[], Predict]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +54,7 @@ class Trained:
     predict: Predict
     deviations: float = NORMAL_95
     note: str = ""
+    stops: tuple[Stop, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,22 +107,40 @@ def gpflow_sgpr(X: FloatArray, y: FloatArray) -> Trained:
     import gpflow
     import tensorflow as tf
 
+    begin = time.perf_counter()
     kernel = gpflow.kernels.SquaredExponential(variance=SIGNAL, lengthscales=_lengthscales(X))
     model = gpflow.models.SGPR((X, y[:, None]), kernel, inducing_variable=_random_rows(X, BASIS_SIZE))
     model.likelihood.variance.assign(NOISE)
-    options = {"maxiter": 100}
-    end = gpflow.optimizers.Scipy().minimize(model.training_loss, model.trainable_variables, options=options)
-    posterior = model.posterior()
-    noise = float(model.likelihood.variance.numpy())
-    compiled = tf.function(
-        posterior.predict_f, input_signature=[tf.TensorSpec(shape=[None, X.shape[1]], dtype=tf.float64)]
+    looks, seen = _looks(ITERATIONS), []
+
+    def look(step: int, variables: Any, values: Any) -> None:
+        if step + 1 in looks:
+            seen.append((time.perf_counter() - begin, [np.array(value) for value in values], variables))
+
+    end = gpflow.optimizers.Scipy().minimize(
+        model.training_loss, model.trainable_variables, options={"maxiter": ITERATIONS}, step_callback=look
     )
 
-    def predict(Xs: FloatArray) -> tuple[FloatArray, FloatArray]:
-        mean, variance = compiled(Xs)
-        return mean.numpy()[:, 0], variance.numpy()[:, 0] + noise
+    def published() -> Predict:
+        posterior = model.posterior()
+        noise = float(model.likelihood.variance.numpy())
+        compiled = tf.function(
+            posterior.predict_f, input_signature=[tf.TensorSpec(shape=[None, X.shape[1]], dtype=tf.float64)]
+        )
 
-    return Trained(predict=predict, note=f"{end.nit} iterations")
+        def predict(Xs: FloatArray) -> tuple[FloatArray, FloatArray]:
+            mean, variance = compiled(Xs)
+            return mean.numpy()[:, 0], variance.numpy()[:, 0] + noise
+
+        return predict
+
+    def earlier(variables: Any, values: list[FloatArray]) -> Predict:
+        for variable, value in zip(variables, values, strict=True):
+            variable.assign(value)
+        return published()
+
+    stops = tuple(Stop(seconds=at, predict=partial(earlier, variables, values)) for at, values, variables in seen)
+    return Trained(predict=published(), note=f"{end.nit} iterations", stops=stops)
 
 
 def gpytorch_sgpr(X: FloatArray, y: FloatArray) -> Trained:
@@ -117,6 +148,7 @@ def gpytorch_sgpr(X: FloatArray, y: FloatArray) -> Trained:
     import gpytorch
     import torch
 
+    begin = time.perf_counter()
     inputs, targets = _tensors(X, y)
     likelihood = gpytorch.likelihoods.GaussianLikelihood()
 
@@ -135,12 +167,16 @@ def gpytorch_sgpr(X: FloatArray, y: FloatArray) -> Trained:
     model = Model()
     loss_of = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
-    for _ in range(100):
+    looks, stops = _looks(ITERATIONS), []
+    for step in range(ITERATIONS):
         optimizer.zero_grad()
         loss = -loss_of(model(inputs), targets)
         loss.backward()
         optimizer.step()
-    return Trained(predict=_torch_predict(model, likelihood), note="float32, 100 iterations")
+        if step + 1 in looks:
+            stops.append(_torch_stop(begin, model, likelihood))
+    predict = _torch_predict(model, likelihood)
+    return Trained(predict=predict, note=f"float32, {ITERATIONS} iterations", stops=tuple(stops))
 
 
 def gpytorch_svgp(X: FloatArray, y: FloatArray) -> Trained:
@@ -148,6 +184,7 @@ def gpytorch_svgp(X: FloatArray, y: FloatArray) -> Trained:
     import gpytorch
     import torch
 
+    begin = time.perf_counter()
     inputs, targets = _tensors(X, y)
 
     class Model(gpytorch.models.ApproximateGP):  # type: ignore[misc]  # as above
@@ -169,13 +206,16 @@ def gpytorch_svgp(X: FloatArray, y: FloatArray) -> Trained:
     loss_of = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(y))
     optimizer = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=0.05)
     generator = torch.Generator().manual_seed(0)
-    for _ in range(20):
+    looks, stops = _looks(EPOCHS), []
+    for epoch in range(EPOCHS):
         for batch in torch.randperm(len(y), generator=generator).split(1024):
             optimizer.zero_grad()
             loss = -loss_of(model(inputs[batch]), targets[batch])
             loss.backward()
             optimizer.step()
-    return Trained(predict=_torch_predict(model, likelihood), note="float32, 20 epochs")
+        if epoch + 1 in looks:
+            stops.append(_torch_stop(begin, model, likelihood))
+    return Trained(predict=_torch_predict(model, likelihood), note=f"float32, {EPOCHS} epochs", stops=tuple(stops))
 
 
 def sklearn_subset(X: FloatArray, y: FloatArray) -> Trained:
@@ -256,6 +296,9 @@ def main(name: str, file: Path) -> None:
     figures["single_us"] = _microseconds(trained.predict, Xs[:1])
     figures["batch_us"] = _microseconds(trained.predict, np.resize(Xs, (BATCH, Xs.shape[1])))
     figures["peak_mib"] = _peak_mib()
+    figures["on_the_way"] = [
+        {"seconds": stop.seconds, **_scores(replace(trained, predict=stop.predict()), Xs, ys)} for stop in trained.stops
+    ]
     print(json.dumps(figures))
 
 
@@ -306,6 +349,10 @@ def _lengthscales(X: FloatArray) -> FloatArray:
     return np.full(X.shape[1], np.sqrt(X.shape[1]))
 
 
+def _looks(most: int) -> frozenset[int]:
+    return frozenset(round(share * most) for share in ON_THE_WAY)
+
+
 def _random_rows(X: FloatArray, count: int) -> FloatArray:
     return X[np.random.default_rng(0).permutation(len(X))[:count]].copy()
 
@@ -324,6 +371,20 @@ def _torch_kernel(X: FloatArray) -> Any:
     kernel.base_kernel.lengthscale = torch.tensor(_lengthscales(X), dtype=torch.float32)
     kernel.outputscale = SIGNAL
     return kernel
+
+
+def _torch_stop(begin: float, model: Any, likelihood: Any) -> Stop:
+    """A copy of what there is: an exact model's likelihood is part of it, another's is not."""
+    seconds = time.perf_counter() - begin
+    kept = deepcopy((model.state_dict(), likelihood.state_dict()))
+
+    def earlier() -> Predict:
+        model.train()  # forgets what it has computed for predictions
+        model.load_state_dict(kept[0])
+        likelihood.load_state_dict(kept[1])
+        return _torch_predict(model, likelihood)
+
+    return Stop(seconds=seconds, predict=earlier)
 
 
 def _torch_predict(model: Any, likelihood: Any) -> Predict:

@@ -6,7 +6,8 @@ Each runs alone in a process of its own, on two threads: Pursuit by the Python t
 that PURSUIT_BENCHMARK_PEERS names, in whose environment `pip install --group peers` has put them and nothing else.
 One that is not installed, fails, or takes longer than --seconds is a row that says so. Seconds are those of training,
 from the table to a model that can predict; the last column is how many times as long as the fastest of Pursuit's
-profiles with a better NMSE and a better NLPD a peer takes.
+profiles with a better NMSE and a better NLPD a peer takes. A peer that iterates is also scored at an eighth, a quarter
+and a half of its iterations, in a table below: so it is seen which scores it has reached after how many seconds.
 """
 
 import argparse
@@ -33,6 +34,8 @@ HEAD = (
     "| its seconds over ours | note |\n|---|---|---|---|---|---|---|---|---|---|"
 )
 
+WAY = "| on the way | seconds | NMSE | NLPD, unit variance | its seconds over ours |\n|---|---|---|---|---|"
+
 Figures = dict[str, Any]
 """What one child printed, or why it did not: `seconds`, `nmse`, `nlpd`, .. or `failed`."""
 
@@ -50,11 +53,15 @@ def main(names: tuple[str, ...], peers: tuple[str, ...], seconds: float) -> None
             print(f"\n{name}: {rows:,} rows, {columns - 1} columns, {len(split.test):,} test rows")
             print(f"\n{HEAD}", flush=True)
             ours: dict[str, Figures] = {}
+            way: list[str] = []
             for peer in chosen:
                 figures = _run(peer, file, seconds)
                 if peer in OURS and "failed" not in figures:
                     ours[peer] = figures
                 print(_row(peer, figures, ours), flush=True)
+                way += [_stop(peer, stop, ours) for stop in figures.get("on_the_way", ())]
+            if way:
+                print("\n".join(("", WAY, *way)), flush=True)
 
 
 def _write(split: Split, file: Path) -> None:
@@ -82,6 +89,8 @@ def _run(peer: str, file: Path, seconds: float) -> Figures:
         )
     except subprocess.TimeoutExpired:
         return {"failed": f"stopped at {seconds:.0f} s"}
+    except OSError as error:
+        return {"failed": f"{python} does not start: {error.strerror}"}
     if child.returncode != 0:
         said = child.stderr.strip().splitlines() or [f"ended with {child.returncode}"]
         return {"failed": f"failed: {said[-1]}"}
@@ -97,6 +106,13 @@ def _row(peer: str, figures: Figures, ours: dict[str, Figures]) -> str:
         f"| {' '.join((label, figures['version'])).strip()} | {figures['seconds']:.1f} | {figures['nmse']:.4f} "
         f"| {figures['nlpd']:.3f} | {figures['coverage']:.3f} | {figures['single_us']:.0f} | {figures['batch_us']:.1f} "
         f"| {figures['peak_mib']:.0f} | {'' if peer in OURS else _ratio(figures, ours)} | {figures['note']} |"
+    )
+
+
+def _stop(peer: str, figures: Figures, ours: dict[str, Figures]) -> str:
+    return (
+        f"| {PEERS[peer].label} | {figures['seconds']:.1f} | {figures['nmse']:.4f} | {figures['nlpd']:.3f} "
+        f"| {_ratio(figures, ours)} |"
     )
 
 
