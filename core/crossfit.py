@@ -13,7 +13,7 @@ from core.calibration import LeftOut
 from core.factors import Factors, Rows, over_rows
 from core.hyperparameters import FloatArray, IntArray
 from core.kernel import cross
-from core.linalg import Triangle, solve_vector
+from core.linalg import LowerSolver, solve_vector
 from core.loo import leave_one_out
 from core.parallel import in_order
 
@@ -84,7 +84,7 @@ def predicted(factors: Factors, X: FloatArray, y: FloatArray, *, full_prior: boo
     """New rows X (m, p) with targets y (m,), standardized as the fit's own are. O(m d^2)."""
     theta, groups = factors.hyperparameters, factors.rows.groups
     error, latent = np.empty(len(y)), np.empty(len(y))
-    lower = Triangle(factors.LB)
+    lower = LowerSolver(factors.LB)
 
     def part(places: Sequence[slice]) -> None:
         for place in places:

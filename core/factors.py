@@ -18,7 +18,7 @@ import numpy as np
 
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.kernel import ROW_UNIT, augmented_basis, augmented_rows, column_weights, gaussian_block, gram
-from core.linalg import Triangle, add_gram, cholesky, jittered_cholesky, solve_vector
+from core.linalg import LowerSolver, add_gram, cholesky, jittered_cholesky, solve_vector
 from core.parallel import PAYING, Partial, each, in_runs
 from core.scratch import Scratch
 from core.spec import Approximation
@@ -115,7 +115,7 @@ class Factors:
     Z: FloatArray
     among: FloatArray
     L: FloatArray
-    lower: Triangle
+    lower: LowerSolver
     LB: FloatArray
     information: FloatArray
     jitter: float
@@ -176,7 +176,7 @@ def factorise(
     s2, a, size = hyperparameters.noise_variance, scheme.power, len(Z)
     among = gram(Z, hyperparameters, rows.groups)
     L, jitter = jittered_cholesky(among + hyperparameters.bias_variance, "Kuu")
-    lower = Triangle(L)
+    lower = LowerSolver(L)
     e = np.empty(len(rows))
     keep = keep and 16 * size * len(rows) <= KEPT_BYTES
 
@@ -229,7 +229,7 @@ def _blocks(
     rows: Rows,
     Z: FloatArray,
     hyperparameters: Hyperparameters,
-    lower: Triangle,
+    lower: LowerSolver,
     places: Iterable[slice],
     *,
     keep: bool = False,
@@ -238,16 +238,13 @@ def _blocks(
     weights = column_weights(hyperparameters, rows.groups)
     v0, size = hyperparameters.signal_variance, len(Z)
     basis = augmented_basis(Z, weights, v0)
+    scratch = rows.scratch if keep else Scratch()  # of its own, and gone with the last block
     for place in places:
         count = place.stop - place.start
-        block = Block(
-            rows=place,
-            K0_and_two=rows.scratch.take(size + 2, count),
-            V_and_one=rows.scratch.take(size + 1, count),
-        )
+        block = Block(rows=place, K0_and_two=scratch.take(size + 2, count), V_and_one=scratch.take(size + 1, count))
         gaussian_block(basis, augmented_rows(rows.X[place], weights), v0, block.K0)
         lower.solve(np.add(block.K0, hyperparameters.bias_variance, out=block.V))
         yield block
         if not keep:
-            rows.scratch.give(block.K0_and_two)
-            rows.scratch.give(block.V_and_one)
+            scratch.give(block.K0_and_two)
+            scratch.give(block.V_and_one)

@@ -61,7 +61,7 @@ def jittered_cholesky(matrix: FloatArray, name: str) -> tuple[FloatArray, float]
     raise NotPositiveDefiniteError(name, len(matrix), JITTERS[-1])
 
 
-class Triangle:
+class LowerSolver:
     """A lower factor L (d, d) made ready for solves against many columns.
 
     The rows are cut into runs of SOLVED. With X the inverse of a run's diagonal block, the run of L^-1 K follows from
@@ -109,8 +109,8 @@ class Triangle:
 
 def solve_lower(factor: FloatArray, block: FloatArray, *, transposed: bool = False) -> FloatArray:
     """L^-1 block, or L^-T block, in place for a C-ordered block (d, m), for once. O(d^2 m / 2) multiply-adds."""
-    triangle = Triangle(factor)
-    return triangle.solve_transposed(block) if transposed else triangle.solve(block)
+    solver = LowerSolver(factor)
+    return solver.solve_transposed(block) if transposed else solver.solve(block)
 
 
 def solve_vector(factor: FloatArray, vector: FloatArray, *, transposed: bool = False) -> FloatArray:
@@ -120,7 +120,7 @@ def solve_vector(factor: FloatArray, vector: FloatArray, *, transposed: bool = F
 
 def inverse_from_cholesky(factor: FloatArray) -> FloatArray:
     """(L L')^-1, both halves, (d, d); for gradients, where the inverse itself is the answer. O(5 d^3 / 6)."""
-    inverse = Triangle(factor).inverse()
+    inverse = LowerSolver(factor).inverse()
     return np.asarray(inverse.T @ inverse)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from core.factors import Block, Factors
 from core.hyperparameters import FloatArray
-from core.linalg import Triangle
+from core.linalg import LowerSolver
 
 
 def leave_one_out(factors: Factors, *, full_prior: bool = True) -> tuple[FloatArray, FloatArray]:
@@ -22,7 +22,7 @@ def leave_one_out(factors: Factors, *, full_prior: bool = True) -> tuple[FloatAr
     """
     n = len(factors.rows)
     mean, variance = np.empty(n), np.empty(n)
-    lower = Triangle(factors.LB)
+    lower = LowerSolver(factors.LB)
 
     def part(blocks: Iterable[Block]) -> None:
         for block in blocks:

@@ -108,6 +108,7 @@ class _Run:
         self.scheme: Scheme = scheme(spec.approximation, spec.power)
         self.full_prior = spec.approximation is not Approximation.SOR
         self.held_out = self._held_out()
+        self.flat = False
         self.transform = transform_of(spec.target_transform, dataset.targets)
         self.dataset = replace(dataset, targets=self.transform.forward(dataset.targets))
 
@@ -120,6 +121,7 @@ class _Run:
             search = Search(self.spec, self.scheme, self._searched(learning), self.journal, self.resume)
             outcome = self._outcome(search, search.found(), learning, whole)
             if self.spec.adaptation is not None and outcome.read.says_nothing(whole.rows.y):
+                self.flat = True
                 self.journal.warn(SAYS_NOTHING)
                 outcome = self._outcome(*search.flat(), learning, whole)
             fit, fitted, read, predicted = outcome.fit, outcome.fitted, outcome.read, outcome.predicted
@@ -186,7 +188,7 @@ class _Run:
 
     def _warn_of_little(self, selection: Selection) -> None:
         asked, found = self.spec.basis_size, len(selection.indices)
-        if asked is not None and found < asked and SAYS_NOTHING not in self.journal.warnings:
+        if asked is not None and found < asked and not self.flat:
             self.journal.warn(f"only {found} of the {asked} basis vectors asked for were chosen: {selection.reason}")
         rows = len(self.dataset.targets)
         if rows < FEW_ROWS * (self.groups + 1):
@@ -249,7 +251,7 @@ class _Run:
         predicted = leave_one_out_predictive(fit, read, self.transform, full_prior=self.full_prior)
         targets = fit.sample.dataset.targets
         unexplained = float(np.mean(np.square(targets - predicted.centre)) / np.var(targets))
-        if unexplained > EXPLAINS_NOTHING and SAYS_NOTHING not in self.journal.warnings:
+        if unexplained > EXPLAINS_NOTHING and not self.flat:
             self.journal.warn(
                 f"the model explains almost nothing of the target (it leaves {unexplained:.1%} of its variance): "
                 "either the columns say nothing about it, or the adaptation found only noise; try another seed"

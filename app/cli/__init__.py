@@ -11,6 +11,6 @@ def main() -> None:
     """Entry point of the `pursuit` command."""
     # What a command started is ended on SIGTERM too; the servers put handlers of their own in its place.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    from app.cli.commands import cli  # noqa: PLC0415 -- importing app.cli.client must not cost typer and rich
+    from app.cli.commands import cli
 
     cli(prog_name="pursuit")

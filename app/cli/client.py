@@ -120,6 +120,8 @@ class Client:
     def version(self, reference: str) -> Json:
         """All about the version that `name@3` or `name@alias` means."""
         name, _, which = reference.partition("@")
+        if not (name and which):
+            raise ClientError(f"{reference!r} names no version: expected name@3 or name@alias")
         number = which if which.isascii() and which.isdigit() else self._aliased(name, which)
         return self._json("GET", f"/models/{quote(name, safe='')}/versions/{number}")
 

@@ -1,6 +1,7 @@
 """`pursuit`: servers, and clients of one. Exit code 1 is a refusal or failure, 2 a wrong command line."""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -48,7 +49,7 @@ def serve(
     while_stdin: WhileStdin = False,
 ) -> None:
     """Serve the API and work on jobs: API and worker processes in one."""
-    from app.cli import servers  # noqa: PLC0415 -- clients must not pay for the server's imports
+    from app.cli import servers
 
     settings = _settings(host=host, port=port, data_dir=data_dir, workers=workers)
     servers.serve(settings, unix_socket=socket, while_stdin=while_stdin)
@@ -57,7 +58,7 @@ def serve(
 @cli.command()
 def api(host: Host = None, port: Port = None, data_dir: DataDir = None) -> None:
     """Serve the API only; start workers with `pursuit worker`."""
-    from app.cli import servers  # noqa: PLC0415
+    from app.cli import servers
 
     servers.run_api(_settings(host=host, port=port, data_dir=data_dir))
 
@@ -65,7 +66,7 @@ def api(host: Host = None, port: Port = None, data_dir: DataDir = None) -> None:
 @cli.command()
 def worker(data_dir: DataDir = None, while_stdin: WhileStdin = False) -> None:
     """Work on jobs, one at a time."""
-    from app.cli import servers  # noqa: PLC0415
+    from app.cli import servers
 
     servers.run_worker(_settings(data_dir=data_dir), while_stdin=while_stdin)
 
@@ -73,7 +74,7 @@ def worker(data_dir: DataDir = None, while_stdin: WhileStdin = False) -> None:
 @cli.command()
 def migrate(data_dir: DataDir = None) -> None:
     """Bring the database's schema to the newest version."""
-    from app.cli import servers  # noqa: PLC0415
+    from app.cli import servers
 
     settings = _settings(data_dir=data_dir)
     servers.migrate(settings)
@@ -101,7 +102,7 @@ def train(
 ) -> None:
     """Train a model on a table."""
     fields = _object(spec)
-    size = int(basis_size) if basis_size is not None and basis_size.isdecimal() else basis_size
+    size = int(basis_size) if basis_size is not None and re.fullmatch("-?[0-9]+", basis_size) else basis_size
     given = {"target": target, "model": model, "method": method, "basis_size": size, "missing": missing}
     fields |= {name: value for name, value in given.items() if value is not None}
     if local and not wait:
@@ -245,7 +246,7 @@ def demo(
 ) -> None:
     """Train on a real table, predict rows held back, show how good it was."""
     fields = _object(spec)
-    from app.demo.run import run  # noqa: PLC0415 -- the picture's library is slow to import
+    from app.demo.run import run
 
     try:
         run(Console(), file=file, target=target, spec=fields, picture=picture, keep=keep, port=port)
@@ -279,9 +280,9 @@ def _client(url: str, *, local: bool, data_dir: Path | None, workers: int) -> It
 
 def _settings(**given: Any) -> "Settings":
     """The settings of the environment under those of the command line."""
-    from pydantic import ValidationError  # noqa: PLC0415 -- see serve
+    from pydantic import ValidationError
 
-    from app.settings import Settings  # noqa: PLC0415
+    from app.settings import Settings
 
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})

@@ -40,11 +40,11 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
     """Serve the API on a bound socket until a signal, or until standard input ends."""
     # BLAS reads this at import: requests are small, and the cores belong to the worker's training.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    import uvicorn  # noqa: PLC0415 -- clients of the command line must not pay for the server's imports
+    import uvicorn
 
-    from app.cli.protocol import OneWriteProtocol  # noqa: PLC0415
-    from app.log import set_up  # noqa: PLC0415
-    from app.main import create_app  # noqa: PLC0415
+    from app.cli.protocol import OneWriteProtocol
+    from app.log import set_up
+    from app.main import create_app
 
     set_up(style=settings.log_format, level=settings.log_level)
 
@@ -85,8 +85,8 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
 def run_worker(settings: Settings, *, while_stdin: bool = False) -> None:
     """Work on jobs until a signal (or until standard input ends): the job in hand goes back to the queue."""
     _prepare(settings, settings.artefacts)
-    from app.log import set_up  # noqa: PLC0415
-    from app.worker import run_worker as work  # noqa: PLC0415
+    from app.log import set_up
+    from app.worker import run_worker as work
 
     set_up(style=settings.log_format, level=settings.log_level)
     stop = threading.Event()
@@ -115,10 +115,10 @@ def _prepare(settings: Settings, *folders: Path, wait: bool = True) -> None:
 
     A database server that does not answer may come yet: unless told not to `wait`, that is left to the caller.
     """
-    from sqlalchemy.exc import SQLAlchemyError  # noqa: PLC0415
+    from sqlalchemy.exc import SQLAlchemyError
 
-    from app.database import Database  # noqa: PLC0415
-    from app.errors import UnavailableError  # noqa: PLC0415
+    from app.database import Database
+    from app.errors import UnavailableError
 
     try:
         database = Database(settings.database)

@@ -32,6 +32,7 @@ from app.errors import (
     UnavailableError,
     UnsupportedMediaError,
 )
+from app.services.specification import in_our_words
 from core.errors import (
     CoreError,
     InvalidDataError,
@@ -126,10 +127,12 @@ async def refuse_http(request: Request, error: Exception) -> Response:
 async def refuse_parameters(request: Request, error: Exception) -> Response:
     """A path or query parameter that FastAPI could not read."""
     assert isinstance(error, RequestValidationError)  # registered for this class only
-    errors: list[dict[str, object]] = [
-        {"column": ".".join(str(part) for part in fault["loc"][1:]), "message": fault["msg"]}
-        for fault in error.errors()
-    ]
+    errors: list[dict[str, object]] = []
+    for fault in error.errors():
+        message = fault["msg"]
+        if message.startswith("Input should be"):
+            message = f"expected {in_our_words(message)}; got {fault['input']!r}"
+        errors.append({"column": ".".join(str(part) for part in fault["loc"][1:]), "message": message})
     detail = "; ".join(f"{fault['column']}: {fault['message']}" for fault in errors)
     return problem(request, 422, "Invalid request", detail, errors=errors[:20], total=len(errors))
 

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.errors import InvalidRequestError
-from app.routes.bodies import JSON, NPY, TABLES, expect_media_type, header, read_body
+from app.routes.bodies import JSON, NPY, TABLES, expect_media_type, header, media_type, read_body
 from app.routes.forms import accepted, shaped
 from app.routes.state import in_heavy_thread, services
 from app.services.batching import FEW_ROWS
@@ -123,7 +123,7 @@ async def _answer_file(request: Request) -> Response:
     body = await read_body(request, serving.settings.max_body_bytes)
     served = await serving.predictions.find(name)
     form = accepted(header(request, b"accept", "*/*"))
-    if not body.startswith(NPY_MAGIC):
+    if media_type(request) != NPY and not body.startswith(NPY_MAGIC):
         inputs = await in_heavy_thread(request, serving.predictions.read_table, served, body)
     elif len(body) <= SMALL_BYTES:
         inputs = served.model.rows.matrix(read_npy(body))

@@ -1,6 +1,7 @@
 """A matrix as NumPy's own file: rows of numbers in the order of the model's features, or of an answer's columns."""
 
 import io
+import math
 import struct
 from functools import lru_cache
 
@@ -11,25 +12,45 @@ from app.errors import InvalidRequestError, MalformedError
 
 NPY = b"\x93NUMPY"
 
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _V1_PREFIX = 10  # magic, version, two bytes of the header's length
 
 
 def read_npy(body: bytes) -> NDArray[np.float64]:
-    """Rows (m, p) of float64; nothing in the file can run. Raises MalformedError, InvalidRequestError."""
+    """Rows (m, p) of float64; nothing in the file can run, and no more memory is taken than the file has.
+
+    Raises MalformedError for bytes that are no npy file or not as long as it says, InvalidRequestError for one that
+    holds no matrix of numbers.
+    """
     found = _quickly(body)
-    if found is None:
-        try:
-            found = np.lib.format.read_array(io.BytesIO(body), allow_pickle=False)
-        except (ValueError, EOFError, OSError, MemoryError, OverflowError) as error:
-            raise MalformedError(f"the npy file is damaged or holds objects: {error}") from error
-    if found.ndim != 2 or found.dtype.kind not in "iuf":
-        raise InvalidRequestError(f"expected rows of numbers, got {found.dtype} of shape {found.shape}")
-    return np.ascontiguousarray(found, dtype=np.float64)
+    return _checked(body) if found is None else found
 
 
 def write_npy(array: NDArray[np.float64]) -> bytes:
     """An array (m, k) in C order as a file."""
     return _header(array.shape) + array.astype("<f8", copy=False).tobytes()
+
+
+def _checked(body: bytes) -> NDArray[np.float64]:
+    """Any numbers in any order, or what is wrong with them."""
+    file = io.BytesIO(body)
+    try:
+        read_header = _HEADERS[np.lib.format.read_magic(file)]
+        shape, fortran, dtype = read_header(file)
+    except (KeyError, ValueError, EOFError, OverflowError, RecursionError):
+        raise MalformedError("this is no npy file, or its header is damaged") from None
+    if dtype.hasobject:
+        raise MalformedError("the npy file holds objects, which are never read: save numbers")
+    if len(shape) != 2 or dtype.kind not in "iuf":
+        raise InvalidRequestError(f"expected rows of numbers, of shape (rows, columns); got {dtype} of shape {shape}")
+    start, expected = file.tell(), math.prod(shape) * dtype.itemsize
+    there = len(body) - start
+    if there != expected:
+        raise MalformedError(
+            f"the npy file is damaged: {dtype} of shape {shape} takes {expected:,} bytes, there are {there:,}"
+        )
+    found = np.frombuffer(body, dtype, offset=start).reshape(shape, order="F" if fortran else "C")
+    return np.ascontiguousarray(found, dtype=np.float64)
 
 
 def _quickly(body: bytes) -> NDArray[np.float64] | None:

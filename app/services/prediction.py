@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from app.database import Database
 from app.errors import BrokenArtefactError, InvalidRequestError, MalformedError, UnavailableError
-from app.services.npy import NPY, read_npy
 from app.services.rows import RowReader
 from app.storage import artefact, catalog
 from app.storage.blobs import BlobStore
@@ -207,8 +206,6 @@ class Predictions:
     def read_table(self, served: Served, body: bytes) -> NDArray[np.float64]:
         """A file of any format to the model's inputs (m, p)."""
         schema = served.model.schema
-        if body.startswith(NPY):
-            return served.model.rows.matrix(read_npy(body))
         return schema.encode_table(read_table(body, limits=self._limits, known=schema.names, least_columns=1))
 
 

@@ -64,6 +64,8 @@ class RowReader:
 
     def matrix(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Rows of numbers (m, features) in the order of the features to (m, p): themselves, where they are fit."""
+        if not len(rows) and rows.shape[1] != len(self._kinds):  # no row is there to be refused
+            raise InvalidRequestError(f"expected {len(self._kinds)} columns, got an array of shape {rows.shape}")
         if self._plain and rows.shape[1] == len(self._kinds) and np.isfinite(rows).all():
             return rows
         return self._schema.encode_rows(rows.tolist())

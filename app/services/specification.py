@@ -37,6 +37,7 @@ NAME_RULE = "a letter or digit, then up to 63 letters, digits, dots, dashes or u
 _SUFFIXES = re.compile(r"(\.(csv|tsv|txt|json|jsonl|ndjson|parquet|pq|arrow|feather|xlsx|gz|zst))+$", re.IGNORECASE)
 
 _WORDS = (
+    (", unable to parse.*", ""),
     (r"^integer", "a whole number"),
     (r"^(number|list|string|dictionary|boolean)", r"a \1"),
     ("greater than or equal to", "at least"),
@@ -280,6 +281,14 @@ def _start(body: HyperparametersBody, groups: Sequence[str]) -> Hyperparameters:
     )
 
 
+def in_our_words(message: str) -> str:
+    """What pydantic expected: "at least 1", "a whole number"."""
+    what = message.removeprefix("Input should be ").removeprefix("a valid ")
+    for theirs, ours in _WORDS:
+        what = re.sub(theirs, ours, what)
+    return what
+
+
 def _fault(detail: ErrorDetails) -> Fault:
     path = ".".join(str(part) for part in detail["loc"])
     value: Any = detail["input"]
@@ -302,9 +311,7 @@ def _fault(detail: ErrorDetails) -> Fault:
         return Fault(message=f"spec.{path}: expected {NAME_RULE}; got {_short(value)}", column=path)
     if detail["type"] == "missing":
         return Fault(message=f"spec.{path}: missing", column=path)
-    what = detail["msg"].removeprefix("Input should be ").removeprefix("a valid ")
-    for theirs, ours in _WORDS:
-        what = re.sub(theirs, ours, what)
+    what = in_our_words(detail["msg"])
     if path == "basis_size" and detail["type"].startswith("int"):
         what += ' or "auto"'
     return Fault(message=f"spec.{path}: expected {what}; got {_short(value)}", column=path)

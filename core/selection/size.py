@@ -20,7 +20,7 @@ import numpy as np
 from core.bounds import DualGreedy, posterior_bounds
 from core.factors import Block, Penalty, Rows, Scheme, factorise
 from core.hyperparameters import FloatArray, Hyperparameters
-from core.linalg import Triangle
+from core.linalg import LowerSolver
 from core.selection.criteria import left_out_moments
 from core.selection.state import GrowingFit, Selection
 from core.spec import Method, TrainSpec
@@ -96,7 +96,7 @@ def prefix_measures(rows: Rows, hyperparameters: Hyperparameters, found: Selecti
     s2 = hyperparameters.noise_variance
     factors = factorise(rows, rows.X[found.indices], hyperparameters, Scheme(power=0.0, penalty=Penalty.NONE))
     coefficients = factors.LB.T @ factors.c  # W y / sqrt(s2)
-    lower = Triangle(factors.LB)
+    lower = LowerSolver(factors.LB)
 
     def part(blocks: Iterable[Block]) -> FloatArray:
         total = np.zeros(len(found.indices) + 1)

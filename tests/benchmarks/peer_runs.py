@@ -12,26 +12,21 @@ import sys
 import time
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-Predict = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
-"""Inputs (m, p) to mean (m,) and variance (m,) of a new target, noise included."""
+from tests.benchmarks.peer_measures import FloatArray, Predict, microseconds, peak_mib, scores
 
 BASIS_SIZE, QUICK_BASIS_SIZE = 500, 600
 THREADS = 2
 NORMAL_95 = 1.959964
 SIGNAL, NOISE = 1.0, 0.1
-TEST_BLOCK, BATCH = 1_000, 10_000
-LOOKS, LOOK_SECONDS = 200, 1.5
-"""A prediction is timed so often, or for so long."""
+BATCH = 10_000
 SUBSET, SUBSET_SECONDS = 2_000, 60.0
 ITERATIONS, EPOCHS, ON_THE_WAY = 100, 20, (0.125, 0.25, 0.5)
 """What iterates is looked at after these shares of its iterations or epochs as well."""
@@ -292,47 +287,19 @@ def main(name: str, file: Path) -> None:
     trained = peer.train(X, y)
     seconds = time.perf_counter() - begin
     version = getattr(loaded[peer.modules[-1]], "__version__", "")
-    figures = {"version": version, "seconds": seconds, "note": trained.note, **_scores(trained, Xs, ys)}
-    figures["single_us"] = _microseconds(trained.predict, Xs[:1])
-    figures["batch_us"] = _microseconds(trained.predict, np.resize(Xs, (BATCH, Xs.shape[1])))
-    figures["peak_mib"] = _peak_mib()
+    figures = {
+        "version": version,
+        "seconds": seconds,
+        "note": trained.note,
+        **scores(trained.predict, trained.deviations, Xs, ys),
+    }
+    figures["single_us"] = microseconds(trained.predict, Xs[:1])
+    figures["batch_us"] = microseconds(trained.predict, np.resize(Xs, (BATCH, Xs.shape[1])))
+    figures["peak_mib"] = peak_mib()
     figures["on_the_way"] = [
-        {"seconds": stop.seconds, **_scores(replace(trained, predict=stop.predict()), Xs, ys)} for stop in trained.stops
+        {"seconds": stop.seconds, **scores(stop.predict(), trained.deviations, Xs, ys)} for stop in trained.stops
     ]
     print(json.dumps(figures))
-
-
-def _scores(trained: Trained, Xs: FloatArray, ys: FloatArray) -> dict[str, float]:
-    """NMSE, NLPD of the normal distribution and coverage, block by block as memory asks."""
-    blocks = [trained.predict(Xs[first : first + TEST_BLOCK]) for first in range(0, len(Xs), TEST_BLOCK)]
-    mean, variance = (np.concatenate(parts).astype(np.float64) for parts in zip(*blocks, strict=True))
-    squares = np.square(ys - mean)
-    return {
-        "nmse": float(squares.mean() / np.var(ys)),
-        "nlpd": float(0.5 * np.mean(squares / variance + np.log(2.0 * np.pi * variance))),
-        "coverage": float(np.mean(squares <= trained.deviations**2 * variance)),
-    }
-
-
-def _microseconds(predict: Predict, rows: FloatArray) -> float:
-    """A row, the median of several calls after a first one."""
-    predict(rows)
-    spent: list[float] = []
-    while not spent or (len(spent) < LOOKS and sum(spent) < LOOK_SECONDS):
-        begin = time.perf_counter()
-        predict(rows)
-        spent.append(time.perf_counter() - begin)
-    return float(np.median(spent)) / len(rows) * 1e6
-
-
-def _peak_mib() -> float:
-    """Of this process since it began, its imports included. The kernel's other count takes in who started it."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        for line in status.read_text(encoding="utf-8").splitlines():
-            if line.startswith("VmHWM"):
-                return int(line.split()[1]) / 1024
-    return float("nan")
 
 
 def _hold_threads(loaded: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ from core.linalg import (
     JITTERS,
     SOLVED,
     TILE,
-    Triangle,
+    LowerSolver,
     add_gram,
     add_gram_lower,
     cholesky,
@@ -136,7 +136,7 @@ def test_a_triangle_solves_in_runs(size: int) -> None:
     """Every way to cut the rows: one run, full runs, a last one of a single row."""
     rng = np.random.default_rng(size)
     factor = cholesky(positive(size, size), "M")
-    triangle = Triangle(factor)
+    triangle = LowerSolver(factor)
     block = rng.normal(size=(size, 5))
     np.testing.assert_allclose(triangle.solve(block.copy()), np.linalg.solve(factor, block), rtol=1e-8, atol=1e-10)
     expected = np.linalg.solve(factor.T, block)
@@ -149,7 +149,7 @@ def test_a_triangle_solves_some_columns_of_a_block_in_place() -> None:
     factor = cholesky(positive(100), "M")
     block = np.random.default_rng(2).normal(size=(100, 9))
     expected = np.concatenate((block[:, :4], np.linalg.solve(factor, block[:, 4:])), axis=1)
-    Triangle(factor).solve(block[:, 4:])
+    LowerSolver(factor).solve(block[:, 4:])
     np.testing.assert_allclose(block, expected, rtol=1e-8, atol=1e-10)
 
 
@@ -160,7 +160,7 @@ def test_solves_keep_what_jitter_leaves() -> None:
     factor, jitter = jittered_cholesky(np.exp(-8.0 * np.square(x[:, None] - x)), "Kuu")
     assert np.linalg.cond(factor) > 1e4
     block = np.exp(-8.0 * np.square(x[:, None] - np.linspace(-0.1, 1.1, 50)))
-    solved = Triangle(factor).solve(block.copy())
+    solved = LowerSolver(factor).solve(block.copy())
     np.testing.assert_allclose(factor @ solved, block, rtol=0.0, atol=1e-12)
     explained = np.square(solve_triangular(factor, block, lower=True)).sum(axis=0)
     np.testing.assert_allclose(np.square(solved).sum(axis=0), explained, rtol=0.0, atol=0.1 * jitter)

@@ -41,7 +41,7 @@ def quantile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def test_no_error_and_health_all_along(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_error_and_quick_health(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with system(tmp_path) as made, made.start_api() as client:
         made.start_worker()
         assert follow(client, submit(client, surface(1000), basis_size=200, adapt=False))[-1]["state"] == "succeeded"
@@ -70,12 +70,13 @@ def test_no_error_and_health_all_along(tmp_path: Path, capsys: pytest.CaptureFix
         assert len({body for _, _, body in asked}) == 1
         assert min(map(len, predictions)) > 0
         assert min(map(len, health)) > 1
-        slow = quantile([seconds for _, seconds, _ in probed], 0.99)  # how fast: tests.benchmarks.serving
+        slow = quantile([seconds for _, seconds, _ in probed], 0.99)
         with capsys.disabled():
             waits = [seconds for _, seconds, _ in asked]
             print(
                 f"\n{len(asked) / SECONDS:.0f} predictions/s, p50 {1e3 * quantile(waits, 0.5):.0f} ms, "
                 f"p99 {1e3 * quantile(waits, 0.99):.0f} ms; health p99 {1e3 * slow:.0f} ms"
             )
+        assert slow < 1.0
         assert job_of(client, busy)["state"] == "running"
         client.delete(f"/jobs/{busy}")

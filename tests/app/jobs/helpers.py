@@ -38,6 +38,14 @@ def claim(database: Database, worker: str = "w", lease_seconds: float = 60.0) ->
         return queue.claim(connection, worker=worker, lease_seconds=lease_seconds)
 
 
+def held(database: Database) -> Job:
+    """A submitted job, claimed."""
+    submit_echo(database)
+    job = claim(database)
+    assert job is not None
+    return job
+
+
 def expire(database: Database) -> None:
     """End all leases now, as if their workers had said nothing for long enough."""
     c = queue.jobs.c

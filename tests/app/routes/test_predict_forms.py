@@ -16,11 +16,15 @@ NPY = "application/x-npy"
 ROWS = np.random.default_rng(5).uniform(-1.0, 1.0, (20, 2))
 
 
-def post(service: Service, array: NDArray[np.generic], query: str = "", accept: str = NPY) -> httpx.Response:
+def saved(array: NDArray[np.generic], *, objects: bool = False) -> bytes:
     file = io.BytesIO()
-    np.save(file, array)
+    np.save(file, array, allow_pickle=objects)
+    return file.getvalue()
+
+
+def post(service: Service, array: NDArray[np.generic], query: str = "", accept: str = NPY) -> httpx.Response:
     headers = {"content-type": NPY, "accept": accept}
-    return service.client.post(f"/predict?model=numbers{query}", content=file.getvalue(), headers=headers)
+    return service.client.post(f"/predict?model=numbers{query}", content=saved(array), headers=headers)
 
 
 def read(answer: httpx.Response) -> NDArray[np.float64]:
@@ -70,6 +74,27 @@ def test_an_npy_file_that_cannot_be_answered(service: Service) -> None:
     headers = {"content-type": NPY}
     for body in (b"\x93NUMPY", b"\x93NUMPY\x01\x00", b"\x93NUMPY\x01\x00\xff\xff{}", b"\x93NUMPY\x01\x00\x02\x00{}"):
         refused(service.client.post("/predict?model=numbers", content=body, headers=headers), 400, "npy")
+
+
+def test_bytes_that_are_not_the_npy_file_they_are_called(service: Service) -> None:
+    """What the content type says is not read as a table; what a header claims is neither believed nor allocated."""
+    good, headers = saved(np.ones((2, 2))), {"content-type": NPY}
+    bad = {
+        b"": "no npy file",
+        b"a,b\n1,2\n": "no npy file",
+        good + b"more": "takes 32 bytes, there are 36",
+        good[:-1]: "takes 32 bytes, there are 31",
+        good.replace(b"(2, 2)", b"(9, 9)"): "takes 648 bytes, there are 32",
+        good.replace(b"'<f8'", b"1+1  "): "header is damaged",
+        saved(np.array([[1, None]], dtype=object), objects=True): "holds objects",
+    }
+    for body, words in bad.items():
+        answer = service.client.post("/predict?model=numbers", content=body, headers=headers)
+        refused(answer, 400, words)
+        assert "0x" not in answer.text
+    for shape in ((0, 0), (0, 3)):
+        refused(post(service, np.empty(shape), accept="*/*"), 422, "expected 2 columns", str(shape))
+    assert read(post(service, np.empty((0, 2)))).shape == (0, 4)
 
 
 def test_the_mean_alone(service: Service) -> None:
