@@ -24,7 +24,6 @@ TRAINING_ROWS = {
     "cal_housing": 10_000,
     "house_8L": 10_000,
     "house_16H": 10_000,
-    "flights_delay_2m": 2_000_000,
 }
 CLASSICAL = frozenset({"kin40k", "pumadyn32nm"})
 """Sets whose first rows are the training rows; of the others they are drawn at random."""
@@ -42,13 +41,14 @@ class Split:
 
 
 def load(name: str, *, seed: int = 0) -> Split:
-    """A set, split. Raises FileNotFoundError where the folder does not have it."""
+    """A set, split; one that is not in TRAINING_ROWS is shuffled and all for training. Raises FileNotFoundError where the
+    folder does not have it."""
     with gzip.open(FOLDER / f"{name}.csv.gz", "rt", encoding="utf-8") as file:
         names = tuple(file.readline().strip().replace('"', "").split(","))
         table = np.loadtxt(file, delimiter=",")
     if name not in CLASSICAL:
         table = table[np.random.default_rng(seed).permutation(len(table))]
-    rows = TRAINING_ROWS[name]
+    rows = TRAINING_ROWS.get(name, len(table))
     return Split(names=names, train=table[:rows], test=table[rows:])
 
 
