@@ -18,7 +18,7 @@ import numpy as np
 
 from core.hyperparameters import BoolArray, FloatArray, IntArray
 from core.selection.candidates import CandidateCache, Candidates, Needs
-from core.selection.state import LEAST_SHARE, LEAST_UNEXPLAINED, GrowingFit
+from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, GrowingFit
 from core.spec import Method
 
 _RUN = 32
@@ -68,7 +68,7 @@ def pre_backfitting(_: GrowingFit, cache: CandidateCache) -> FloatArray:
 def evidence(fit: GrowingFit, cache: CandidateCache) -> FloatArray:
     """The decrease of the DTC objective. O(1) each."""
     s2 = fit.hyperparameters.noise_variance
-    S, out = _schur(cache)
+    S, out = _schur(cache, LEAST_SHARE_OF_EVIDENCE)
     e, unheard = _unexplained(fit, cache)
     gain = np.square(cache.h) / (2.0 * s2 * S) - 0.5 * np.log(S / (s2 * e))
     return np.where(out | unheard, -np.inf, gain)
@@ -146,10 +146,10 @@ def _left_out(fit: GrowingFit, cache: CandidateCache) -> Iterator[tuple[slice, F
         yield run, error, variance
 
 
-def _schur(cache: CandidateCache) -> tuple[FloatArray, BoolArray]:
+def _schur(cache: CandidateCache, share: float = LEAST_SHARE) -> tuple[FloatArray, BoolArray]:
     """S held above its rounding, and where it is not above."""
     s2, prior = cache.fit.hyperparameters.noise_variance, cache.fit.hyperparameters.prior_variance
-    least = LEAST_SHARE * (s2 * prior + cache.lengths)
+    least = share * (s2 * prior + cache.lengths)
     return np.maximum(cache.S, least), least >= cache.S
 
 

@@ -21,11 +21,13 @@ from core.factors import Rows, over_rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block, gram
 from core.linalg import TILE, add_gram_lower, mirror_lower
-from core.selection.state import LEAST_SHARE, LEAST_UNEXPLAINED, Selection
+from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, Selection
 from core.spec import Gain
 
 BoolArray = NDArray[np.bool_]
 
+ROUNDING = 1e-9
+"""Of y'y: what gains may be wrong by."""
 POOL_BLOCK = 1024
 """Rows of a block, at least: with fewer, adding a block's P^2 products up costs as much as making them."""
 
@@ -79,14 +81,16 @@ class Pool:
         """The `size` best candidates by `gain`, or fewer where the rest would add only rounding."""
         with self.rows.scratch.lent(*self._G.shape) as T:
             T[:] = self._G
-            return self._pursued(T, self._g, np.zeros(len(self.indices), bool), size, gain)
+            power = float(self.rows.y @ self.rows.y)
+            return self._pursued(T, self._g, power, np.zeros(len(self.indices), bool), size, gain)
 
     def pursue_without(self, fold: IntArray, size: int, gain: Gain = Gain.SB) -> Selection:
         """The same as if these rows, and the candidates among them, were not there. Threads may do so at once."""
         rows = replace(self.rows, X=self.rows.X[fold], y=self.rows.y[fold], workers=1)
         T, g = pool_products(rows, self.rows.X[self.indices], self.hyperparameters)
         np.subtract(self._G, T, out=T)
-        selection = self._pursued(T, self._g - g, np.isin(self.indices, fold), size, gain)
+        power = float(self.rows.y @ self.rows.y - rows.y @ rows.y)
+        selection = self._pursued(T, self._g - g, power, np.isin(self.indices, fold), size, gain)
         self.rows.scratch.give(T)
         return selection
 
@@ -95,14 +99,14 @@ class Pool:
         self.rows.scratch.give(self._K)
         self.rows.scratch.give(self._G)
 
-    def _pursued(self, T: FloatArray, g: FloatArray, out: BoolArray, size: int, gain: Gain) -> Selection:
-        """T (P, P): G, and then s2 K + G, spent. out (P,): who may not be chosen."""
+    def _pursued(self, T: FloatArray, g: FloatArray, power: float, out: BoolArray, size: int, gain: Gain) -> Selection:
+        """T (P, P): G, and then s2 K + G, spent. power: y'y. out (P,): who may not be chosen."""
         most = min(size, int((~out).sum()))
         s2 = self.hyperparameters.noise_variance
         for begin in range(0, len(T), TILE):
             strip = slice(begin, begin + TILE)
             T[strip] += s2 * self._K[strip]
-        state = _Pursuit(self._K, T, g.copy(), out, self.hyperparameters, most, gain)
+        state = _Pursuit(self._K, T, g.copy(), power, out, self.hyperparameters, most, gain)
         while state.size < most and state.take_best():
             pass
         reason = "basis_size reached" if state.size == size else "no row of the pool adds more than rounding"
@@ -125,6 +129,7 @@ class _Pursuit:
         K: FloatArray,
         T: FloatArray,
         g: FloatArray,
+        power: float,
         out: BoolArray,
         hyperparameters: Hyperparameters,
         size: int,
@@ -134,7 +139,9 @@ class _Pursuit:
         self._K, self._T = K, T
         self._own = np.diag(self._T).copy()
         self._S, self._h = self._own.copy(), g
-        self._least_S = LEAST_SHARE * self._own
+        self._left, self._rounding = 0.5 * power, ROUNDING * power
+        with_logarithm = gain in (Gain.NLML, Gain.VFE)
+        self._least_S = (LEAST_SHARE_OF_EVIDENCE if with_logarithm else LEAST_SHARE) * self._own
         self._R = np.empty((size, len(g)))
         self._with_e = gain in (Gain.NLML, Gain.VFE, Gain.VARIANCE)
         self._with_across = gain is Gain.VFE
@@ -155,10 +162,13 @@ class _Pursuit:
 
     def take_best(self) -> bool:
         """Chooses one more; False where every candidate left would add only rounding."""
+        scores = self._scores()
         self._out |= self._least_S >= self._S
         if self._with_e:
             self._out |= self._e <= self._least_e
-        scores = np.where(self._out, -np.inf, self._scores())
+        if self._gain is Gain.SB:  # pi cannot fall below zero: who promises that has lost its digits
+            self._out |= scores > self._left + self._rounding
+        scores = np.where(self._out, -np.inf, scores)
         best = int(np.argmax(scores))
         if np.isneginf(scores[best]):
             return False
@@ -189,6 +199,7 @@ class _Pursuit:
         row, root = self._R[self.size], np.sqrt(self._S[best])
         np.subtract(self._T[best], self._R[: self.size, best] @ self._R[: self.size], out=row)
         row /= root
+        self._left -= 0.5 * float(self._h[best]) ** 2 / float(self._S[best])
         self._h -= (self._h[best] / root) * row
         self._S -= np.square(row)
 

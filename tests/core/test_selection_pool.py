@@ -162,7 +162,7 @@ def test_pool_after_fifty_steps_is_as_from_nothing(gain: Gain) -> None:
     G, g = pool_products(case.rows, case.X[pool], case.hyperparameters)
     K = kernel(params, case.X[pool], case.X[pool])
     T = G + case.hyperparameters.noise_variance * K
-    state_of = _Pursuit(K, T, g, np.zeros(70, bool), case.hyperparameters, 50, gain)
+    state_of = _Pursuit(K, T, g, float(case.y @ case.y), np.zeros(70, bool), case.hyperparameters, 50, gain)
     for _ in range(50):
         assert state_of.take_best()
     indices = pool[state_of.chosen].tolist()

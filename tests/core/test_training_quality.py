@@ -58,7 +58,7 @@ def test_noise_free_data_have_honest_error_bars(seed: int) -> None:
     assert np.mean(np.abs(errors) < 1.96 * np.sqrt(found.target_variance)) > 0.93
 
 
-@pytest.mark.parametrize("seed", [0, 1, 8])
+@pytest.mark.parametrize("seed", [0, 1, 3])
 def test_shorter_lengthscales_of_the_second_round_find_the_finer_structure(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
