@@ -20,7 +20,6 @@ from core.data import Dataset
 from core.factors import Factors, Rows, Scheme, factorise
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.likelihood import nlml, nlml_and_gradient
-from core.loo import leave_one_out
 from core.model import log_noise
 from core.noise import LearntNoise, varying_noise
 from core.predictive import Predictive
@@ -107,7 +106,8 @@ def calibrated(fit: Fit, spec: TrainSpec, seed: Seed, tell: Callable[[float], No
     full_prior, moved = spec.approximation is not Approximation.SOR, fit.found.moved is not None
     if asked is Calibrate.LOO or moved:
         basis = np.empty(0, np.int64) if moved else fit.sample.places(fit.selection)
-        left_out = left_out_in_closed_form(fit.factors, basis, full_prior=full_prior)
+        moments = fit.leave_one_out(full_prior=full_prior)
+        left_out = left_out_in_closed_form(fit.factors, moments, basis, full_prior=full_prior)
         return _read(fit.sample.dataset, left_out, spec, seed, "leave-one-out", fit.sample.rows.workers)
     folds = _Folds(fit, spec, seed)
     left_out = left_out_by_folds(
@@ -225,7 +225,7 @@ def _best_of_draws(
 
 def leave_one_out_predictive(fit: Fit, read: Calibrated, transform: Transform, *, full_prior: bool) -> Predictive:
     """Of each training row given all the others, in the target's unit, (n,)."""
-    mean, variance = leave_one_out(fit.factors, full_prior=full_prior)
+    mean, variance = fit.leave_one_out(full_prior=full_prior)
     unit, calibration = fit.sample.standardization, read.calibration
     s2 = fit.factors.hyperparameters.noise_variance
     noise = np.full(len(mean), s2)

@@ -1,6 +1,6 @@
 """Some rows of the dataset in their own units, and what a run has found so far."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -8,7 +8,11 @@ import numpy as np
 from core.data import Dataset, Standardization, standardization
 from core.factors import Factors, Rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.loo import leave_one_out
 from core.selection.state import Selection
+
+Moments = tuple[FloatArray, FloatArray]
+"""Means and variances, (n,) each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,3 +58,10 @@ class Fit:
     found: Found
     selection: Selection
     factors: Factors
+    _moments: dict[bool, Moments] = field(default_factory=dict, repr=False)
+
+    def leave_one_out(self, *, full_prior: bool) -> Moments:
+        """Of each row of the sample given all the others (`core.loo`), standardized. O(n d^2), once."""
+        if full_prior not in self._moments:
+            self._moments[full_prior] = leave_one_out(self.factors, full_prior=full_prior)
+        return self._moments[full_prior]

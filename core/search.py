@@ -13,7 +13,7 @@ import numpy as np
 
 from core.adaptation import FIRST_STEP, Box, box, descend, heuristic, hyperparameters_of, theta_of
 from core.exact import exact_nlml_and_gradient
-from core.factors import Rows, Scheme, factorise
+from core.factors import Factors, Rows, Scheme, factorise
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.likelihood import nlml, nlml_and_gradient
 from core.parallel import each
@@ -91,12 +91,9 @@ class Search:
     def fit(self, sample: Sample, found: Found, stage: int) -> Fit:
         """On any sample: a basis chosen at theta, or the one that has moved, and the factors on it."""
         if found.moved is not None:
-            Z, selection = sample.standardization.inputs(found.moved), found.selection
-        else:
-            selection = self._better_selection(sample, found, stage)
-            Z = sample.basis(selection)
-            sample.rows.scratch.clear()
-        factors = factorise(sample.rows, Z, found.theta, self._scheme)
+            factors = factorise(sample.rows, sample.standardization.inputs(found.moved), found.theta, self._scheme)
+            return Fit(sample=sample, found=found, selection=found.selection, factors=factors)
+        selection, factors = self._better_basis(sample, found, stage)
         return Fit(sample=sample, found=found, selection=selection, factors=factors)
 
     def _adapt(self) -> Found:
@@ -172,7 +169,8 @@ class Search:
         sample = self._sample
         begin, share, steps = STARTED + self._adapting, SEARCHED - STARTED - self._adapting, self._spec.refinement.steps
         with self._journal.phase(Phase.SELECTING, begin):
-            selection = self._better_selection(sample, found, Stage.REFINE)
+            selection, factors = self._better_basis(sample, found, Stage.REFINE)
+            factors.release()
         with self._journal.phase(Phase.REFINING, begin + 0.1 * share):
             Z = sample.basis(selection)
             count = self._counter(begin + 0.1 * share, 0.9 * share, steps)
@@ -215,18 +213,28 @@ class Search:
         self._journal.basis_size = len(selection.indices)
         return replace(selection, indices=sample.numbers[selection.indices])
 
-    def _better_selection(self, sample: Sample, found: Found, stage: int) -> Selection:
-        """The same, or the last basis where the objective says that it is the better one."""
-        selection = self._select(sample, found, stage)
-        last = found.selection
-        if len(last.indices) and self._value(sample, found.theta, last) < self._value(sample, found.theta, selection):
-            self._journal.basis_size = len(last.indices)
-            return replace(last, reason="the basis of the best round is better than a new one", measures=np.empty(0))
-        return selection
+    def _better_basis(self, sample: Sample, found: Found, stage: int) -> tuple[Selection, Factors]:
+        """A basis chosen at theta, or the last one where the objective says that it is the better; and its factors."""
+        selection, last = self._select(sample, found, stage), found.selection
+        sample.rows.scratch.clear()
+        if not len(last.indices):
+            return selection, self._factors(sample, found.theta, selection)
+        before = self._factors(sample, found.theta, last)
+        value, to_be_made_again = nlml(before), bool(before.kept)
+        before.release()  # its blocks are the next one's: no more memory than for one
+        factors = self._factors(sample, found.theta, selection)
+        if nlml(factors) <= value:
+            return selection, factors
+        if to_be_made_again:
+            factors.release()
+            before = self._factors(sample, found.theta, last)
+        self._journal.basis_size = len(last.indices)
+        return replace(
+            last, reason="the basis of the best round is better than a new one", measures=np.empty(0)
+        ), before
 
-    def _value(self, sample: Sample, theta: Hyperparameters, selection: Selection) -> float:
-        Z = sample.basis(selection)
-        return nlml(factorise(sample.rows, Z, theta, self._scheme))
+    def _factors(self, sample: Sample, theta: Hyperparameters, selection: Selection) -> Factors:
+        return factorise(sample.rows, sample.basis(selection), theta, self._scheme)
 
     def _save(self, found: Found) -> Found:
         """A checkpoint; and what a run that goes on from it would have, to the last bit."""

@@ -14,7 +14,7 @@ from core.factors import Rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.selection.candidates import CandidateCache, Candidates, Everyone, KernelColumns
 from core.selection.criteria import CRITERIA, CacheCriterion
-from core.selection.pool import distinct, pursue
+from core.selection.pool import SUMMED_ROWS, distinct, pursue
 from core.selection.size import Measure, cut
 from core.selection.state import GrowingFit, Selection
 from core.spec import Method, TrainSpec
@@ -37,8 +37,8 @@ def select(
     """Chooses basis rows at fixed hyperparameters: spec.basis_size of them, or as many as pay (`core.selection.size`).
 
     previous: the basis of an earlier round; its rows are candidates from the start (Keerthi & Chu 2005, sec. 4).
-    No two chosen rows are equal. Cost in multiply-adds: `rand` none, `batch` n P^2 / 2, `info` and `variance` n d^2,
-    `kappa` and `dmax` n d (d + c), the others n d^2 kappa / 2.
+    No two chosen rows are equal. Cost in multiply-adds: `rand` none, `batch` n P^2 / 2 (n at most SUMMED_ROWS),
+    `info` and `variance` n d^2, `kappa` and `dmax` n d (d + c), the others n d^2 kappa / 2.
     """
     order = random.permutation(len(rows))
     size = spec.most_basis
@@ -46,8 +46,9 @@ def select(
         case Method.RAND:
             found = _random(rows, order, size)
         case Method.BATCH:
-            pool = _seeded(order, previous)[: pool_size(spec, size)]
-            found = pursue(rows, pool, hyperparameters, size, spec.gain)
+            pool, others = np.split(_seeded(order, previous), [pool_size(spec, size)])
+            among = np.sort(others[:SUMMED_ROWS]) if len(others) > SUMMED_ROWS else None
+            found = pursue(rows, pool, hyperparameters, size, spec.gain, among)
         case _:
             supply = _Supply(_seeded(order, previous), random)
             found = _greedy(rows, hyperparameters, spec, size, supply)

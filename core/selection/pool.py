@@ -9,6 +9,9 @@ on the negative log posterior pi of Keerthi & Chu 2005, eq. 4):
 a pivoted Cholesky factorisation of T whose pivot is the candidate of the largest gain. Gains that read e, the prior
 variance left, run the same recursion on K_JJ (rows C, C_m = L^-1 K_IJ); and the VFE gain reads |k_j - V'V[:, j]|^2 from
 the numbers H = V K_.J and V V' that G gives. One pass over the rows, O(n P^2 / 2); then O(P d^2 / 2), or 3/2 with VFE.
+
+G and g are sums over rows, and a choice needs no more than a good estimate of them: of many rows SUMMED_ROWS at random
+stand for all.
 """
 
 from collections.abc import Sequence
@@ -28,6 +31,8 @@ BoolArray = NDArray[np.bool_]
 
 ROUNDING = 1e-9
 """Of y'y: what gains may be wrong by."""
+SUMMED_ROWS = 200_000
+"""Rows whose sums choose among candidates, where there are more: @@FIG@@."""
 POOL_BLOCK = 1024
 """Rows of a block, at least: with fewer, adding a block's P^2 products up costs as much as making them."""
 
@@ -65,31 +70,42 @@ def pool_products(
 class Pool:
     """Candidates, and what a pursuit among them reads: their kernel with bias K (P, P), G and g.
 
-    Folds share one: what a fold of the rows adds to G and g is taken off again, O(n P^2 / 2) for all folds together.
+    among: rows, none of them a candidate, whose sums stand for those of all, each counted n / len(among) times; None:
+    all are summed. Folds share such a pool: what a fold of the rows adds to G and g is taken off again, O(n P^2 / 2)
+    for all folds together.
     """
 
-    def __init__(self, rows: Rows, indices: IntArray, hyperparameters: Hyperparameters) -> None:
+    def __init__(
+        self, rows: Rows, indices: IntArray, hyperparameters: Hyperparameters, among: IntArray | None = None
+    ) -> None:
         self.rows, self.hyperparameters = rows, hyperparameters
         self.indices = distinct(rows.X, indices)
         candidates = rows.X[self.indices]
         size = len(candidates)
         self._K = gram(candidates, hyperparameters, rows.groups, rows.scratch.take(size, size))
         self._K += hyperparameters.bias_variance
-        self._G, self._g = pool_products(rows, candidates, hyperparameters)
+        summed = rows if among is None else replace(rows, X=rows.X[among], y=rows.y[among])
+        self._G, self._g = pool_products(summed, candidates, hyperparameters)
+        self._power = float(summed.y @ summed.y)
+        if among is not None:
+            each_counts = len(rows) / len(summed)
+            self._G *= each_counts
+            self._g *= each_counts
+            self._power *= each_counts
 
     def pursue(self, size: int, gain: Gain = Gain.SB) -> Selection:
         """The `size` best candidates by `gain`, or fewer where the rest would add only rounding."""
         with self.rows.scratch.lent(*self._G.shape) as T:
             T[:] = self._G
-            power = float(self.rows.y @ self.rows.y)
-            return self._pursued(T, self._g, power, np.zeros(len(self.indices), bool), size, gain)
+            return self._pursued(T, self._g, self._power, np.zeros(len(self.indices), bool), size, gain)
 
     def pursue_without(self, fold: IntArray, size: int, gain: Gain = Gain.SB) -> Selection:
-        """The same as if these rows, and the candidates among them, were not there. Threads may do so at once."""
+        """The same as if these rows, and the candidates among them, were not there; of a pool that sums all rows.
+        Threads may do so at once."""
         rows = replace(self.rows, X=self.rows.X[fold], y=self.rows.y[fold], workers=1)
         T, g = pool_products(rows, self.rows.X[self.indices], self.hyperparameters)
         np.subtract(self._G, T, out=T)
-        power = float(self.rows.y @ self.rows.y - rows.y @ rows.y)
+        power = self._power - float(rows.y @ rows.y)
         selection = self._pursued(T, self._g - g, power, np.isin(self.indices, fold), size, gain)
         self.rows.scratch.give(T)
         return selection
@@ -113,9 +129,16 @@ class Pool:
         return Selection(indices=self.indices[state.chosen], gains=np.array(state.gains), reason=reason)
 
 
-def pursue(rows: Rows, pool: IntArray, hyperparameters: Hyperparameters, size: int, gain: Gain = Gain.SB) -> Selection:
-    """The `size` best rows of the pool by `gain`, or fewer where the rest would add only rounding."""
-    candidates = Pool(rows, pool, hyperparameters)
+def pursue(
+    rows: Rows,
+    pool: IntArray,
+    hyperparameters: Hyperparameters,
+    size: int,
+    gain: Gain = Gain.SB,
+    among: IntArray | None = None,
+) -> Selection:
+    """The `size` best rows of the pool by `gain`, or fewer where the rest would add only rounding. among: see Pool."""
+    candidates = Pool(rows, pool, hyperparameters, among)
     selection = candidates.pursue(size, gain)
     candidates.release()
     return selection

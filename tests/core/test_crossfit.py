@@ -19,6 +19,7 @@ from core.crossfit import (
 )
 from core.factors import Factors, Rows, factorise, scheme
 from core.hyperparameters import IntArray
+from core.loo import leave_one_out
 from core.spec import Approximation
 from tests.core.problems import POWER, THETAS, Problem, problem
 from tests.core.selections import small_problems
@@ -184,7 +185,8 @@ def test_closed_form_is_n_deletions(approximation: Approximation) -> None:
     """Few rows: those of the basis are among them."""
     case = problem(0, n=25)
     factors = case.factors(approximation)
-    found = left_out_in_closed_form(factors, case.indices, full_prior=full(approximation))
+    moments = leave_one_out(factors, full_prior=full(approximation))
+    found = left_out_in_closed_form(factors, moments, case.indices, full_prior=full(approximation))
     mean, variance = deletions(case.sparse(approximation, factors.jitter))
     s2 = case.hyperparameters.noise_variance
     np.testing.assert_array_equal(found.places, np.arange(25))
@@ -199,7 +201,7 @@ def test_rows_of_the_basis_are_left_out_where_enough_others_are() -> None:
     count = LEAST_OTHERS + 7
     case = problem(1, n=count)
     factors = case.factors(Approximation.FITC)
-    found = left_out_in_closed_form(factors, case.indices)
+    found = left_out_in_closed_form(factors, leave_one_out(factors), case.indices)
     others = np.array([row for row in range(count) if row not in set(case.indices.tolist())])
     assert len(others) == LEAST_OTHERS
     np.testing.assert_array_equal(found.places, others)
@@ -207,7 +209,8 @@ def test_rows_of_the_basis_are_left_out_where_enough_others_are() -> None:
     np.testing.assert_allclose(found.error, (case.y - mean)[others], rtol=1e-6, atol=1e-8)
     latent = variance - case.hyperparameters.noise_variance
     np.testing.assert_allclose(found.latent_variance, latent[others], rtol=1e-6, atol=1e-9)
-    one_less = left_out_in_closed_form(problem(1, n=count - 1).factors(Approximation.FITC), case.indices % (count - 1))
+    fewer = problem(1, n=count - 1).factors(Approximation.FITC)
+    one_less = left_out_in_closed_form(fewer, leave_one_out(fewer), case.indices % (count - 1))
     assert len(one_less.places) == count - 1
-    moved = left_out_in_closed_form(factors, np.empty(0, np.int64))
+    moved = left_out_in_closed_form(factors, leave_one_out(factors), np.empty(0, np.int64))
     np.testing.assert_array_equal(moved.places, np.arange(count))

@@ -1,16 +1,21 @@
 """core/selection/pool.py: batch pursuit picks, gains and numbers as a search from nothing over the same pool."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import core.factors
+import core.selection.greedy
 import core.selection.pool
-from core.factors import Rows
+from core.factors import Rows, factorise, scheme
 from core.hyperparameters import FloatArray, Hyperparameters
+from core.likelihood import nlml
+from core.selection.greedy import select
 from core.selection.pool import Pool, _Pursuit, distinct, pool_products, pursue
-from core.spec import Gain, Method
+from core.spec import Approximation, Gain, Method, TrainSpec
 from tests.core.problems import Problem, hyperparameters, oracle_params, problem
 from tests.core.selections import REACHED, chosen, small_problems
 from tests.dense.kernel import kernel
@@ -151,6 +156,43 @@ def test_a_pursuit_without_a_fold_is_one_on_the_other_rows(gain: Gain) -> None:
         np.testing.assert_array_equal(ours.indices, rest[expected.indices])
         np.testing.assert_allclose(ours.gains, expected.gains, rtol=1e-6)
     np.testing.assert_array_equal(shared.pursue(12, gain).indices, whole)  # nothing was used up
+
+
+@pytest.mark.parametrize("gain", GAIN_NAMES)
+def test_rows_that_stand_for_all_count_as_often_as_there_are_more_rows(gain: Gain) -> None:
+    """40 of 120 rows, each three times, are another table of 120."""
+    case = problem(7, n=120)
+    some, pool = np.arange(40), np.random.default_rng(2).permutation(40)[:25]
+    thrice = case.changed(X=np.tile(case.X[some], (3, 1)), y=np.tile(case.y[some], 3))
+    ours = pursue(case.rows, pool, case.hyperparameters, 10, gain, some)
+    expected = pursue(thrice.rows, pool, thrice.hyperparameters, 10, gain)
+    np.testing.assert_array_equal(ours.indices, expected.indices)
+    np.testing.assert_allclose(ours.gains, expected.gains, rtol=1e-8)
+
+
+def test_of_many_rows_some_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gains are as large as those of all rows, and the basis nearly as good; no candidate is summed."""
+    case = problem(8, n=4_000)
+    spec = TrainSpec(basis_size=20, pool_size=100)
+    by_all = select(case.rows, case.hyperparameters, spec, np.random.default_rng(0))
+    summed: list[FloatArray] = []
+
+    def remembered(rows: Rows, *rest: Any) -> Any:
+        summed.append(rows.X)
+        return pool_products(rows, *rest)
+
+    monkeypatch.setattr(core.selection.greedy, "SUMMED_ROWS", 1_000)
+    monkeypatch.setattr(core.selection.pool, "pool_products", remembered)
+    by_some = select(case.rows, case.hyperparameters, spec, np.random.default_rng(0))
+    (X,) = summed
+    assert len(X) == 1_000
+    assert not {row.tobytes() for row in X} & {case.X[i].tobytes() for i in by_some.indices}
+    assert by_some.gains.sum() == pytest.approx(by_all.gains.sum(), rel=0.1)
+    explained = [
+        nlml(factorise(case.rows, case.X[found.indices], case.hyperparameters, scheme(Approximation.DTC)))
+        for found in (by_all, by_some)
+    ]
+    assert explained[1] < explained[0] + 0.02 * abs(explained[0])
 
 
 @pytest.mark.parametrize("gain", GAIN_NAMES)
