@@ -32,7 +32,7 @@ BoolArray = NDArray[np.bool_]
 ROUNDING = 1e-9
 """Of y'y: what gains may be wrong by."""
 SUMMED_ROWS = 200_000
-"""Rows whose sums choose among candidates, where there are more: @@FIG@@."""
+"""Rows whose sums choose among candidates, where there are more."""
 POOL_BLOCK = 1024
 """Rows of a block, at least: with fewer, adding a block's P^2 products up costs as much as making them."""
 

@@ -10,12 +10,15 @@ import pytest
 from scipy.special import ndtri
 
 import core.factors
+import core.search
+import core.selection.greedy
 import core.selection.pool
 import core.training
 from core.compact import CompactPosterior, served, stored_bytes
 from core.data import Dataset
 from core.errors import InvalidSpecError
 from core.hyperparameters import FloatArray
+from core.likelihood import nlml
 from core.linalg import JITTERS
 from core.metrics import LEVELS
 from core.model import ModelPredictor
@@ -274,6 +277,27 @@ def test_theta_is_found_on_some_rows_and_the_model_fitted_on_all(monkeypatch: py
     assert some.report.leave_one_out.nmse == pytest.approx(whole.report.leave_one_out.nmse, rel=0.3)
     assert max(some.selection.indices) > 400  # candidates come from all rows
     same_bits(train(dataset, spec), some)
+
+
+def test_a_large_table_is_fitted_on_all_rows_whatever_some_of_them_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = table(16, n=900)
+    spec = TrainSpec(basis_size=20, pool_size=60, calibrate=None, adaptation=Adaptation(rounds=2, steps=5))
+    whole = train(dataset, spec)
+    compared: list[int] = []
+
+    def remembered(factors: core.factors.Factors) -> float:
+        compared.append(len(factors.rows))
+        return nlml(factors)
+
+    monkeypatch.setattr(core.training, "SEARCH_ROWS", 200)
+    monkeypatch.setattr(core.selection.greedy, "SUMMED_ROWS", 300)
+    monkeypatch.setattr(core.search, "COMPARED_ROWS", 250)
+    monkeypatch.setattr(core.search, "nlml", remembered)
+    some = train(dataset, spec)
+    assert set(compared) == {250}
+    assert some.report.leave_one_out.rows == 900
+    assert some.report.leave_one_out.nmse == pytest.approx(whole.report.leave_one_out.nmse, rel=0.3)
+    same_bits(train(dataset, spec, workers=1), some)
 
 
 def test_rows_that_theta_is_found_on_need_targets_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
