@@ -32,7 +32,8 @@ BoolArray = NDArray[np.bool_]
 ROUNDING = 1e-9
 """Of y'y: what gains may be wrong by."""
 SUMMED_ROWS = 200_000
-"""Rows whose sums choose among candidates, where there are more."""
+"""Rows whose sums choose among candidates, where there are more: of 400,000 rows of a smooth function, d = 300, three
+seeds, all leave an error of .0063, 200,000 as much, 50,000 leave .0069."""
 POOL_BLOCK = 1024
 """Rows of a block, at least: with fewer, adding a block's P^2 products up costs as much as making them."""
 
