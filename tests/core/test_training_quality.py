@@ -79,6 +79,22 @@ def test_shorter_lengthscales_of_the_second_round_find_the_finer_structure(
     assert without.leave_one_out.nmse > 0.1
 
 
+def test_shorter_lengthscales_that_are_half_way_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same wave, with so few steps a round that the second descent ends just behind the first."""
+    random = np.random.default_rng(5)
+    x = random.uniform(-2.0, 2.0, 400)
+    dataset = Dataset(inputs=x[:, None], targets=np.sin(x) + 0.5 * np.sin(9.0 * x) + 0.1 * random.normal(size=400))
+    start = Hyperparameters(lengthscales=np.array([1.0]), signal_variance=1.0, bias_variance=0.1, noise_variance=0.3)
+    spec = TrainSpec(basis_size=40, start=start, adaptation=Adaptation(rounds=3, steps=12), calibrate=None, seed=5)
+    going_on = train(dataset, spec).report
+    monkeypatch.setattr("core.search.CLOSE", 0.0)
+    stopped = train(dataset, spec).report
+    assert going_on.objectives[1] < stopped.objectives[1] - 10.0
+    assert going_on.objectives[-1] < stopped.objectives[-1] - 100.0
+    assert going_on.leave_one_out.nmse is not None
+    assert going_on.leave_one_out.nmse < 0.03
+
+
 @pytest.mark.parametrize("approximation", [a for a in Approximation if a is not Approximation.SOR])
 def test_far_from_all_data_error_bars_are_the_priors(approximation: Approximation) -> None:
     """A prior far too rough and too large for these data: the calibration takes half of the latent variance off, which
