@@ -43,6 +43,11 @@ class Settings(BaseSettings):
         description="Where the sums over very many rows (262,144 or more) are made: `local`, on this machine's "
         "threads, or dask://host:8786 (dask+tls://..), a Dask scheduler's workers. The same numbers.",
     )
+    compute_patience_seconds: Seconds = Field(
+        default=60.0,
+        description="How long a training waits for a cluster that is away before its job goes back to the queue, to be "
+        "tried again later.",
+    )
     shard_dir: Path | None = Field(
         default=None,
         description="Folder that this machine and all of Dask's workers see under the same path, for shards of the "

@@ -79,6 +79,7 @@ def child_environment(settings: Settings) -> dict[str, str]:
         "PURSUIT_THREADS": str(settings.training_threads),
         "PURSUIT_COMPUTE": settings.compute,
         "PURSUIT_SHARD_DIR": str(settings.shards),
+        "PURSUIT_COMPUTE_PATIENCE_SECONDS": str(settings.compute_patience_seconds),
     }
     return own | _MEMORY_VARIABLES | dict.fromkeys(_THREAD_VARIABLES, "1")
 
@@ -101,7 +102,8 @@ def _compute(settings: Settings) -> Iterator[Compute | None]:
         return
     from app.compute.cluster import Cluster, dask_address  # noqa: PLC0415  an optional library, a second to load
 
-    cluster = Cluster(dask_address(settings.compute), settings.shards)
+    patience = settings.compute_patience_seconds
+    cluster = Cluster(dask_address(settings.compute), settings.shards, patience=patience)
     try:
         yield cluster
     finally:

@@ -37,8 +37,12 @@ def pool_products(
     """G = K_J. K_.J (P, P) and g = K_J. y (P,) for candidate inputs (P, p), summed over blocks of rows."""
     made = partial(_products, candidates=candidates, hyperparameters=hyperparameters)
     total = rows.total(made, len(candidates), POOL_BLOCK, lambda part: rows.scratch.give(part.G))
-    mirror_lower(total.G)
-    return total.G, total.g
+    G = total.G
+    if rows.spread is not None:  # it came from elsewhere, and may be read-only; who spends it gives it to the scratch
+        G = rows.scratch.take(*total.G.shape)
+        G[:] = total.G
+    mirror_lower(G)
+    return G, total.g
 
 
 @dataclass(slots=True, eq=False)
