@@ -9,6 +9,7 @@ PursuitError
 ├── NotFoundError               no such job, model, version, alias
 ├── ConflictError               the state of the thing forbids it
 ├── UnavailableError            the database or the store does not answer; try again
+│   └── ComputeAwayError        the machines that should compute do not answer; the job waits
 ├── LeaseLostError              a worker writes for a job that is no longer its own
 └── BrokenArtefactError         a stored model cannot be read back
 """
@@ -73,6 +74,10 @@ class ConflictError(PursuitError):
 
 class UnavailableError(PursuitError):
     """The database or the store does not answer; trying again may help."""
+
+
+class ComputeAwayError(UnavailableError):
+    """The machines that should compute do not answer: a job goes back to the queue and is tried again."""
 
 
 def unwritable(error: OSError) -> UnavailableError:

@@ -4,6 +4,7 @@ The defaults are the embedded service: SQLite and files in one data directory, o
 """
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import unquote, urlsplit
@@ -36,6 +37,21 @@ class Settings(BaseSettings):
     workers: int = Field(default=1, ge=0, description="Worker processes that `pursuit serve` starts.")
     threads: Positive | None = Field(
         default=None, description="Threads of one training; by default the cores divided by the workers."
+    )
+    compute: str = Field(
+        default="local",
+        description="Where the sums over very many rows (262,144 or more) are made: `local`, on this machine's "
+        "threads, or dask://host:8786 (dask+tls://..), a Dask scheduler's workers. The same numbers.",
+    )
+    compute_patience_seconds: Seconds = Field(
+        default=60.0,
+        description="How long a training waits for a cluster that is away before its job goes back to the queue, to be "
+        "tried again later.",
+    )
+    shard_dir: Path | None = Field(
+        default=None,
+        description="Folder that this machine and all of Dask's workers see under the same path, for shards of the "
+        "rows; by default shards in the data directory.",
     )
     max_upload_bytes: Positive = Field(default=1024 * MIB, description="Largest table that may be sent.")
     max_body_bytes: Positive = Field(default=64 * MIB, description="Largest body of any other request, and of JSON.")
@@ -80,6 +96,18 @@ class Settings(BaseSettings):
             raise ValueError("only file:// URLs and paths are supported")
         return value
 
+    @field_validator("compute")
+    @classmethod
+    def _known_compute(cls, value: str) -> str:
+        if value == "local":
+            return value
+        place = urlsplit(value)
+        if place.scheme not in {"dask", "dask+tls"} or not place.hostname or place.port is None or place.path:
+            raise ValueError("expected local, dask://host:port or dask+tls://host:port")
+        if find_spec("distributed") is None:
+            raise ValueError("a Dask cluster needs Dask here too: pip install 'pursuit-gp[dask]'")
+        return value
+
     @property
     def database(self) -> str:
         """The URL of the database."""
@@ -100,6 +128,11 @@ class Settings(BaseSettings):
     def uploads(self) -> Path:
         """Where a table lies while it is being received."""
         return self.data_dir.resolve() / "uploads"
+
+    @property
+    def shards(self) -> Path:
+        """The folder of shards."""
+        return (self.shard_dir or self.data_dir / "shards").resolve()
 
     @property
     def training_threads(self) -> int:

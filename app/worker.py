@@ -9,8 +9,10 @@ import secrets
 import socket
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
+from app.compute.folder import ShardFolder
 from app.database import Database
 from app.errors import UnavailableError
 from app.jobs import queue
@@ -23,6 +25,7 @@ from app.settings import Settings
 from app.storage import catalog, datasets
 from app.storage.blobs import BlobStore, LocalBlobStore, sweep
 from core.errors import CoreError
+from core.sharding import Compute
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +58,8 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
         lease_seconds=settings.lease_seconds,
         poll_seconds=settings.poll_seconds,
     )
-    broom = threading.Thread(target=_sweep_now_and_then, args=(database, blobs, stop), name="sweep", daemon=True)
+    swept = (database, blobs, ShardFolder(settings.shards), stop)
+    broom = threading.Thread(target=_sweep_now_and_then, args=swept, name="sweep", daemon=True)
     broom.start()
     log.info("worker %s is ready, with %d threads for each training", name, settings.training_threads)
     supervisor.run(stop)
@@ -73,6 +77,9 @@ def child_environment(settings: Settings) -> dict[str, str]:
         "PURSUIT_LOG_FORMAT": settings.log_format,
         "PURSUIT_LOG_LEVEL": settings.log_level,
         "PURSUIT_THREADS": str(settings.training_threads),
+        "PURSUIT_COMPUTE": settings.compute,
+        "PURSUIT_SHARD_DIR": str(settings.shards),
+        "PURSUIT_COMPUTE_PATIENCE_SECONDS": str(settings.compute_patience_seconds),
     }
     return own | _MEMORY_VARIABLES | dict.fromkeys(_THREAD_VARIABLES, "1")
 
@@ -81,8 +88,26 @@ def child() -> int:
     """Do the one job on standard input; see `app.jobs.child`."""
     settings = Settings()
     set_up(style=settings.log_format, level=settings.log_level)
-    handlers = {KIND: training_handler(LocalBlobStore(settings.artefacts), threads=settings.training_threads)}
-    return serve(handlers, refusals=(CoreError,))
+    with _compute(settings) as compute:
+        store, threads = LocalBlobStore(settings.artefacts), settings.training_threads
+        handlers = {KIND: training_handler(store, threads=threads, compute=compute)}
+        return serve(handlers, refusals=(CoreError,))
+
+
+@contextmanager
+def _compute(settings: Settings) -> Iterator[Compute | None]:
+    """The cluster that the settings name; it is not asked for before a job needs it."""
+    if settings.compute == "local":
+        yield None
+        return
+    from app.compute.cluster import Cluster, dask_address  # noqa: PLC0415  an optional library, a second to load
+
+    patience = settings.compute_patience_seconds
+    cluster = Cluster(dask_address(settings.compute), settings.shards, patience=patience)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
 
 
 def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORPHAN_SECONDS) -> list[str]:
@@ -117,11 +142,11 @@ def _migrate(database: Database, stop: threading.Event) -> None:
             stop.wait(2.0)
 
 
-def _sweep_now_and_then(database: Database, blobs: BlobStore, stop: threading.Event) -> None:
+def _sweep_now_and_then(database: Database, blobs: BlobStore, shards: ShardFolder, stop: threading.Event) -> None:
     while not stop.wait(SWEEP_SECONDS):
         try:
             gone = sweep_store(database, blobs)
-            log.info("swept %d blobs that nothing refers to", len(gone))
+            log.info("swept %d blobs that nothing refers to, %d old shards", len(gone), shards.sweep())
         except UnavailableError as error:
             log.warning("not swept: %s", error)
 

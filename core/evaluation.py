@@ -196,7 +196,7 @@ class _Folds:
 
     def fit(self, number: int, rest: IntArray) -> Factors:
         """On these rows; number: of the fold that is not among them. On one thread: many run at a time."""
-        rows = replace(self._rows, X=self._rows.X[rest], y=self._rows.y[rest], workers=1)
+        rows = self._rows.take(rest)
         if self._pool is not None:
             fold = np.setdiff1d(np.arange(len(self._rows)), rest)
             chosen = self._pool.pursue_without(fold, self._spec.most_basis, self._spec.gain)

@@ -8,11 +8,16 @@ Chu 2005, eq. 6; Seeger et al. 2003) and VFE (Titsias 2009), 1 for FITC (Snelson
 power EP (Bui et al. 2017). A second one, the penalty, enters the objective only. With a = 0, M of MATH is s2 B.
 
 Cost O(n d^2); memory O(d^2 + n) and, where it fits KEPT_BYTES, the kernel blocks for the gradient's second pass.
+
+A pass over all rows is a function of a module, (rows, blocks of them) -> sums or (factors, blocks) -> sums, so that
+other processes can do it for the shards they hold (`core.sharding`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,6 +26,7 @@ from core.kernel import ROW_UNIT, augmented_basis, augmented_rows, column_weight
 from core.linalg import LowerSolver, add_gram, cholesky, jittered_cholesky, solve_vector
 from core.parallel import PAYING, Partial, each, in_runs
 from core.scratch import Scratch
+from core.sharding import Part, Spread, tree_total
 from core.spec import Approximation
 
 BLOCK_NUMBERS = 1 << 19
@@ -65,7 +71,8 @@ def scheme(approximation: Approximation, power: float = 0.7) -> Scheme:
 class Rows:
     """Standardized training rows: X (n, p), y (n,), and the lengthscale group of each column (p,).
 
-    workers: threads that sums over these rows may use. scratch: what these sums write into.
+    workers: threads that sums over these rows may use. scratch: what these sums write into. cuts: where shards begin
+    and end, () where the rows are few. spread: the same shards where other processes read them, which then do the sums.
     """
 
     X: FloatArray
@@ -73,9 +80,31 @@ class Rows:
     groups: IntArray
     workers: int = 1
     scratch: Scratch = field(default_factory=Scratch)
+    cuts: tuple[int, ...] = ()
+    spread: Spread | None = None
 
     def __len__(self) -> int:
         return len(self.y)
+
+    def take(self, places: IntArray, *, workers: int = 1) -> "Rows":
+        """Some of the rows, summed here."""
+        X, y = self.X[places], self.y[places]
+        return Rows(X=X, y=y, groups=self.groups, workers=workers, scratch=self.scratch)
+
+    def total(
+        self,
+        work: "Callable[[Rows, Sequence[slice]], Part]",
+        size: int,
+        least: int = 64,
+        spent: Callable[[Part], None] = lambda _: None,
+    ) -> Part:
+        """The sum of work(rows, blocks of them) over all rows, by `spread` where there is one, else on threads.
+
+        Blocks are as in `over_rows` for a basis of this size. spent: see `core.sharding.tree_total`.
+        """
+        if self.spread is not None:
+            return self.spread.total(work, size, least)
+        return tree_total(lambda places: work(self, places), _runs(self, size, least), self.workers, spent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -128,8 +157,20 @@ class Factors:
     def over_blocks(self, work: Callable[[Iterable[Block]], Partial]) -> list[Partial]:
         """work(run of blocks) on every thread, results in the order of the rows; blocks are kept or made again."""
         if self.kept:
-            return each(work, self.kept)
+            runs = [[block for run in runs for block in run] for runs in in_runs(self.kept, self.rows.workers)]
+            return each(work, runs)
         return over_rows(self.rows, self.Z, lambda places: work(self._blocks(places)))
+
+    def total(self, work: "Callable[[Factors, Iterable[Block]], Part]") -> Part:
+        """The sum of work(factors, blocks) over all rows; `factors` has the rows, e and D that the blocks' places count
+        in, those of a block from when it comes. Where rows are spread, `work` must be a function of a module, or a
+        functools.partial of one."""
+        rows = self.rows
+        if rows.spread is not None:
+            return rows.total(partial(_filling, self._sent(), work), len(self.Z))
+        if self.kept:
+            return tree_total(lambda run: work(self, run), self.kept, rows.workers)
+        return rows.total(lambda _, places: work(self, self._blocks(places)), len(self.Z))
 
     def left_out(self, block: Block, q: FloatArray, r: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Error y_i - f_-i and variance, noise included, of a block's rows each given all the others (`core.loo`).
@@ -147,6 +188,11 @@ class Factors:
             self.rows.scratch.give(block.K0_and_two)
             self.rows.scratch.give(block.V_and_one)
 
+    def _sent(self) -> "Factors":
+        """Without rows and what no pass reads, for every process that adds up."""
+        rows, square, vector = self.rows.take(np.empty(0, np.int64)), np.empty((0, 0)), np.empty(0)
+        return replace(self, rows=rows, among=square, L=square, information=square, e=vector, D=vector, kept=())
+
     def _blocks(self, places: Sequence[slice]) -> Iterator[Block]:
         return _blocks(self.rows, self.Z, self.hyperparameters, self.lower, places)
 
@@ -156,13 +202,28 @@ def over_rows(
 ) -> list[Partial]:
     """work(run of slices) on every thread: even slices, of about BLOCK_NUMBERS kernel values each, or of `least` rows
     where these are more; such that every thread has as many where that pays."""
-    step = max(least, BLOCK_NUMBERS // len(basis))
-    count = -(-len(rows) // step)
-    if len(rows) * len(basis) >= PAYING:
-        count = -(-count // rows.workers) * rows.workers
-    step = -(-len(rows) // (count * ROW_UNIT)) * ROW_UNIT
-    places = [slice(start, min(start + step, len(rows))) for start in range(0, len(rows), step)]
-    return each(work, in_runs(places, rows.workers))
+    return each(work, in_runs(_even(len(rows), len(basis), least, rows.workers), rows.workers))
+
+
+def on_shard(rows: Rows, work: Callable[[Rows, Sequence[slice]], Part], size: int, least: int) -> Part:
+    """What one shard adds to `Rows.total`, computed where its rows are."""
+    return work(rows, _even(len(rows), size, least))
+
+
+def _runs(rows: Rows, size: int, least: int) -> list[Sequence[slice]]:
+    """Blocks of each shard, or where there are none a run of blocks for each thread."""
+    if not rows.cuts:
+        return in_runs(_even(len(rows), size, least, rows.workers), rows.workers)
+    return [_even(end - begin, size, least, begin=begin) for begin, end in pairwise(rows.cuts) if end > begin]
+
+
+def _even(rows: int, size: int, least: int, workers: int = 1, begin: int = 0) -> list[slice]:
+    step = max(least, BLOCK_NUMBERS // size)
+    count = -(-rows // step)
+    if rows * size >= PAYING:
+        count = -(-count // workers) * workers
+    step = -(-rows // (count * ROW_UNIT)) * ROW_UNIT
+    return [slice(begin + start, begin + min(start + step, rows)) for start in range(0, rows, step)]
 
 
 def factorise(
@@ -177,35 +238,12 @@ def factorise(
     among = gram(Z, hyperparameters, rows.groups)
     L, jitter = jittered_cholesky(among + hyperparameters.bias_variance, "Kuu")
     lower = LowerSolver(L)
-    e = np.empty(len(rows))
-    keep = keep and 16 * size * len(rows) <= KEPT_BYTES
-
-    def first_pass(places: Sequence[slice]) -> tuple[FloatArray, FloatArray, tuple[Block, ...]]:
-        information, b, kept = np.zeros((size, size)), np.zeros(size), []
-        work = rows.scratch.take(size, size)
-        for block in _blocks(rows, Z, hyperparameters, lower, places, keep=keep):
-            explained = np.einsum("km,km->m", block.V, block.V)
-            np.subtract(hyperparameters.prior_variance, explained, out=e[block.rows])
-            np.maximum(e[block.rows], 0.0, out=e[block.rows])
-            D = s2 + a * e[block.rows]
-            if a > 0.0:
-                with rows.scratch.lent(*block.V.shape) as scaled:
-                    add_gram(information, np.multiply(block.V, 1.0 / np.sqrt(D), out=scaled), work)
-            else:
-                add_gram(information, block.V, work)
-            b += block.V @ (rows.y[block.rows] / D)
-            if keep:
-                kept.append(block)
-        rows.scratch.give(work)
-        if a == 0.0:
-            information /= s2
-        return information, b, tuple(kept)
-
-    parts = over_rows(rows, Z, first_pass)
-    information = np.asarray(sum(part[0] for part in parts))
-    b = np.asarray(sum(part[1] for part in parts))
+    keep = keep and rows.spread is None and 16 * size * len(rows) <= KEPT_BYTES
+    first = partial(_first_pass, Z=Z, hyperparameters=hyperparameters, scheme=scheme, lower=lower, keep=keep)
+    sums = rows.total(first, size)
+    information, e = sums.information, np.concatenate(sums.e)
     LB = cholesky(information + np.eye(size), "B = I + V D^-1 V'")
-    c = solve_vector(LB, solve_vector(LB, b), transposed=True)
+    c = solve_vector(LB, solve_vector(LB, sums.b), transposed=True)
     return Factors(
         hyperparameters=hyperparameters,
         scheme=scheme,
@@ -221,8 +259,78 @@ def factorise(
         D=s2 + a * e,
         c=c,
         alpha=solve_vector(L, c, transposed=True),
-        kept=tuple(part[2] for part in parts) if keep else (),
+        kept=tuple(sums.kept),
     )
+
+
+@dataclass(slots=True, eq=False)
+class _FirstSums:
+    """V D^-1 V', V D^-1 y, e of each block, and the blocks of each run where they are kept."""
+
+    information: FloatArray
+    b: FloatArray
+    e: list[FloatArray]
+    kept: list[tuple[Block, ...]]
+
+    def add(self, other: "_FirstSums") -> None:
+        """The rows that come next."""
+        self.information += other.information
+        self.b += other.b
+        self.e += other.e
+        self.kept += other.kept
+
+
+def _first_pass(
+    rows: Rows,
+    places: Sequence[slice],
+    *,
+    Z: FloatArray,
+    hyperparameters: Hyperparameters,
+    scheme: Scheme,
+    lower: LowerSolver,
+    keep: bool,
+) -> _FirstSums:
+    s2, a, size = hyperparameters.noise_variance, scheme.power, len(Z)
+    information, b, e, kept = np.zeros((size, size)), np.zeros(size), [], []
+    work = rows.scratch.take(size, size)
+    for block in _blocks(rows, Z, hyperparameters, lower, places, keep=keep):
+        unexplained = _unexplained(block, hyperparameters)
+        D = s2 + a * unexplained
+        if a > 0.0:
+            with rows.scratch.lent(*block.V.shape) as scaled:
+                add_gram(information, np.multiply(block.V, 1.0 / np.sqrt(D), out=scaled), work)
+        else:
+            add_gram(information, block.V, work)
+        b += block.V @ (rows.y[block.rows] / D)
+        e.append(unexplained)
+        if keep:
+            kept.append(block)
+    rows.scratch.give(work)
+    if a == 0.0:
+        information /= s2
+    return _FirstSums(information=information, b=b, e=e, kept=[tuple(kept)] if keep else [])
+
+
+def _unexplained(block: Block, hyperparameters: Hyperparameters) -> FloatArray:
+    """e of a block's rows, (m,), never below zero."""
+    explained = np.einsum("km,km->m", block.V, block.V)
+    np.subtract(hyperparameters.prior_variance, explained, out=explained)
+    return np.asarray(np.maximum(explained, 0.0, out=explained))
+
+
+def _filling(
+    sent: Factors, work: Callable[[Factors, Iterable[Block]], Part], rows: Rows, places: Sequence[slice]
+) -> Part:
+    """`work` on a shard: its e and D are made again with each block, which costs next to nothing."""
+    factors = replace(sent, rows=rows, e=np.empty(len(rows)), D=np.empty(len(rows)))
+
+    def blocks() -> Iterator[Block]:
+        for block in _blocks(rows, factors.Z, factors.hyperparameters, factors.lower, places):
+            e = factors.e[block.rows] = _unexplained(block, factors.hyperparameters)
+            factors.D[block.rows] = factors.hyperparameters.noise_variance + factors.scheme.power * e
+            yield block
+
+    return work(factors, blocks())
 
 
 def _blocks(

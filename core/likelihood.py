@@ -19,8 +19,9 @@ D and t are constants and dphi/dKuf is a single product; cost 2 n d^2 multiply-a
 where V D^-1 V' is there already and the rest is a sum of squares; cost 3 n d^2 then.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -50,9 +51,11 @@ class _Sums:
     """sum t"""
     left_out: float = 0.0
     """negative log predictive density of every row given all the others"""
+    squares: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    """V diag(s / D) V', where D differs from row to row"""
 
     def add(self, other: "_Sums") -> None:
-        """Another thread's part."""
+        """The rows that come next."""
         self.distances.add(other.distances)
         self.kernel += other.kernel
         self.bias += other.bias
@@ -60,16 +63,29 @@ class _Sums:
         self.noise += other.noise
         self.unexplained += other.unexplained
         self.left_out += other.left_out
+        self.squares += other.squares
+
+
+@dataclass(slots=True, eq=False)
+class _Fit:
+    """sum r^2 / D"""
+
+    value: float
+
+    def add(self, other: "_Fit") -> None:
+        """The rows that come next."""
+        self.value += other.value
+
+
+def _fit(factors: Factors, blocks: Iterable[Block]) -> _Fit:
+    residuals = ((factors.rows.y[block.rows] - factors.c @ block.V, factors.D[block.rows]) for block in blocks)
+    return _Fit(sum(float(r @ (r / D)) for r, D in residuals))
 
 
 def nlml(factors: Factors) -> float:
     """phi alone, of factors that are there already. O(n d) where their blocks are kept."""
 
-    def part(blocks: Iterable[Block]) -> float:
-        residuals = ((factors.rows.y[block.rows] - factors.c @ block.V, factors.D[block.rows]) for block in blocks)
-        return sum(float(r @ (r / D)) for r, D in residuals)
-
-    value = _value(factors, sum(factors.over_blocks(part)))
+    value = _value(factors, factors.total(_fit).value)
     if not np.isfinite(value):
         raise NumericalError("the objective is not a finite number")
     return value
@@ -142,68 +158,61 @@ def _second_pass_constant(factors: Factors) -> tuple[_Sums, FloatArray]:
     B_inverse = inverse_from_cholesky(factors.LB)
     E = _between_solves(factors, B_inverse / s2 - 2.0 * t * np.eye(size))
     matrix = np.column_stack((E, vb * E.sum(axis=1), -factors.alpha))
-
-    def part(blocks: Iterable[Block]) -> _Sums:
-        sums = _Sums(distances=DistanceSums.of(np.zeros((size, 0)), rows.X[:0]))
-        for block in blocks:
-            r = rows.y[block.rows] - factors.c @ block.V
-            sums.fit += float(r @ r) / s2
-            block.K0_and_two[-2] = 1.0
-            block.K0_and_two[-1] = r / s2
-            with rows.scratch.lent(*block.K0.shape) as work:
-                _collect(factors, sums, block, np.matmul(matrix, block.K0_and_two, out=work), np.ones_like(r))
-        return sums
-
-    sums = _total(factors.over_blocks(part))
+    sums = factors.total(partial(_constant_part, matrix=matrix))
     sums.noise = 0.5 * (n - size + float(np.trace(B_inverse)) - sums.fit) / s2
     sums.unexplained = n * t
     inner = 0.5 * (B_inverse - np.eye(size)) + t * s2 * factors.information
     return sums, _between_solves(factors, inner) + 0.5 * np.outer(factors.alpha, factors.alpha)
 
 
+def _constant_part(factors: Factors, blocks: Iterable[Block], *, matrix: FloatArray) -> _Sums:
+    """matrix: E, vb E 1, -alpha, (d, d + 2)."""
+    rows, s2 = factors.rows, factors.hyperparameters.noise_variance
+    sums = _Sums(distances=DistanceSums.of(np.zeros((len(factors.Z), 0)), rows.X[:0]))
+    for block in blocks:
+        r = rows.y[block.rows] - factors.c @ block.V
+        sums.fit += float(r @ r) / s2
+        block.K0_and_two[-2] = 1.0
+        block.K0_and_two[-1] = r / s2
+        with rows.scratch.lent(*block.K0.shape) as work:
+            _collect(factors, sums, block, np.matmul(matrix, block.K0_and_two, out=work), np.ones_like(r))
+    return sums
+
+
 def _second_pass(factors: Factors) -> tuple[_Sums, FloatArray]:
     """D and t differ from row to row: L' dphi/dKuf D = B^-1 V - c r' - V diag(1 - a s)."""
-    rows, size, a = factors.rows, len(factors.Z), factors.scheme.power
+    size, a = len(factors.Z), factors.scheme.power
     B_inverse = inverse_from_cholesky(factors.LB)
-    matrix = np.column_stack((B_inverse, -factors.c))
-
-    def part(blocks: Iterable[Block]) -> tuple[_Sums, FloatArray]:
-        sums = _Sums(distances=DistanceSums.of(np.zeros((size, 0)), rows.X[:0]))
-        squares = np.zeros((size, size))  # V diag(s / D) V'
-        for block in blocks:
-            D, mu = factors.D[block.rows], factors.c @ block.V
-            r = rows.y[block.rows] - mu
-            block.V_and_one[-1] = r
-            with (
-                rows.scratch.lent(*block.V.shape) as inner,
-                rows.scratch.lent(*block.V.shape) as scaled,
-                rows.scratch.lent(size, size) as product,
-            ):
-                np.matmul(matrix, block.V_and_one, out=inner)
-                q = np.maximum(np.einsum("km,km->m", block.V, inner) + mu * r, 0.0)
-                s = (q + np.square(r)) / D
-                add_gram(squares, np.multiply(block.V, np.sqrt(s / D), out=scaled), product)
-                np.subtract(inner, np.multiply(block.V, 1.0 - a * s, out=scaled), out=inner)
-                _collect(factors, sums, block, factors.lower.solve_transposed(inner), 1.0 / D)
-            sums.fit += float(r @ (r / D))
-            error, variance = factors.left_out(block, q, r)
-            sums.left_out += 0.5 * float((np.square(error) / variance + np.log(2.0 * np.pi * variance)).sum())
-            sums.noise += 0.5 * float(((1.0 - s) / D).sum())
-            sums.unexplained += 0.5 * float(((1.0 - a * s) / D).sum())
-        return sums, squares
-
-    parts = factors.over_blocks(part)
-    squares = sum(part[1] for part in parts)
-    inner = 0.5 * (B_inverse - np.eye(size) + factors.information - a * squares)
-    dKuu = _between_solves(factors, inner) + 0.5 * np.outer(factors.alpha, factors.alpha)
-    return _total([part[0] for part in parts]), dKuu
+    sums = factors.total(partial(_varying_part, matrix=np.column_stack((B_inverse, -factors.c))))
+    inner = 0.5 * (B_inverse - np.eye(size) + factors.information - a * sums.squares)
+    return sums, _between_solves(factors, inner) + 0.5 * np.outer(factors.alpha, factors.alpha)
 
 
-def _total(parts: Sequence[_Sums]) -> _Sums:
-    total = parts[0]
-    for part in parts[1:]:
-        total.add(part)
-    return total
+def _varying_part(factors: Factors, blocks: Iterable[Block], *, matrix: FloatArray) -> _Sums:
+    """matrix: B^-1, -c, (d, d + 1)."""
+    rows, size, a = factors.rows, len(factors.Z), factors.scheme.power
+    sums = _Sums(distances=DistanceSums.of(np.zeros((size, 0)), rows.X[:0]), squares=np.zeros((size, size)))
+    for block in blocks:
+        D, mu = factors.D[block.rows], factors.c @ block.V
+        r = rows.y[block.rows] - mu
+        block.V_and_one[-1] = r
+        with (
+            rows.scratch.lent(*block.V.shape) as inner,
+            rows.scratch.lent(*block.V.shape) as scaled,
+            rows.scratch.lent(size, size) as product,
+        ):
+            np.matmul(matrix, block.V_and_one, out=inner)
+            q = np.maximum(np.einsum("km,km->m", block.V, inner) + mu * r, 0.0)
+            s = (q + np.square(r)) / D
+            add_gram(sums.squares, np.multiply(block.V, np.sqrt(s / D), out=scaled), product)
+            np.subtract(inner, np.multiply(block.V, 1.0 - a * s, out=scaled), out=inner)
+            _collect(factors, sums, block, factors.lower.solve_transposed(inner), 1.0 / D)
+        sums.fit += float(r @ (r / D))
+        error, variance = factors.left_out(block, q, r)
+        sums.left_out += 0.5 * float((np.square(error) / variance + np.log(2.0 * np.pi * variance)).sum())
+        sums.noise += 0.5 * float(((1.0 - s) / D).sum())
+        sums.unexplained += 0.5 * float(((1.0 - a * s) / D).sum())
+    return sums
 
 
 def _collect(factors: Factors, sums: _Sums, block: Block, dKuf: FloatArray, scale: FloatArray) -> None:

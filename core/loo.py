@@ -7,6 +7,8 @@ V'V + D; for DTC (a = 0, D = s2) it is r_i / (1 - q) and s2 / (1 - q) + K_ii - p
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -20,21 +22,35 @@ def leave_one_out(factors: Factors, *, full_prior: bool = True) -> tuple[FloatAr
 
     full_prior: False for SoR, whose prior has no variance outside the span of the basis.
     """
-    n = len(factors.rows)
-    mean, variance = np.empty(n), np.empty(n)
-    lower = LowerSolver(factors.LB)
+    found = factors.total(partial(_moments, lower=LowerSolver(factors.LB), full_prior=full_prior))
+    return np.concatenate(found.means), np.concatenate(found.variances)
 
-    def part(blocks: Iterable[Block]) -> None:
-        for block in blocks:
-            place, y = block.rows, factors.rows.y[block.rows]
-            W = lower.solve(block.V.copy())
-            error, variance[place] = factors.left_out(block, np.einsum("km,km->m", W, W), y - factors.c @ block.V)
-            mean[place] = y - error
-            if not full_prior:
-                variance[place] -= (1.0 - factors.scheme.power) * factors.e[place]
 
-    factors.over_blocks(part)
-    return mean, variance
+@dataclass(slots=True, eq=False)
+class _Moments:
+    """Of each block's rows, in order."""
+
+    means: list[FloatArray]
+    variances: list[FloatArray]
+
+    def add(self, other: "_Moments") -> None:
+        """The rows that come next."""
+        self.means += other.means
+        self.variances += other.variances
+
+
+def _moments(factors: Factors, blocks: Iterable[Block], *, lower: LowerSolver, full_prior: bool) -> _Moments:
+    """lower: of LB."""
+    found = _Moments(means=[], variances=[])
+    for block in blocks:
+        y = factors.rows.y[block.rows]
+        W = lower.solve(block.V.copy())
+        error, variance = factors.left_out(block, np.einsum("km,km->m", W, W), y - factors.c @ block.V)
+        if not full_prior:
+            variance -= (1.0 - factors.scheme.power) * factors.e[block.rows]
+        found.means.append(y - error)
+        found.variances.append(variance)
+    return found
 
 
 def leave_one_out_loss(factors: Factors, *, full_prior: bool = True) -> float:

@@ -10,6 +10,7 @@ from core.factors import Factors, Rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.loo import leave_one_out
 from core.selection.state import Selection
+from core.sharding import Compute, sample_cuts
 
 Moments = tuple[FloatArray, FloatArray]
 """Means and variances, (n,) each."""
@@ -25,11 +26,21 @@ class Sample:
     standardization: Standardization
 
     @classmethod
-    def of(cls, dataset: Dataset, numbers: IntArray, *, standardize: bool, workers: int) -> Self:
-        """These rows of the dataset. O(n p)."""
+    def of(
+        cls, dataset: Dataset, numbers: IntArray, *, standardize: bool, workers: int, compute: Compute | None = None
+    ) -> Self:
+        """These rows of the dataset. O(n p). compute: what adds up where they are many enough for shards."""
         some = dataset.take(numbers)
         unit = standardization(some, enabled=standardize)
-        rows = Rows(X=unit.inputs(some.inputs), y=unit.targets(some.targets), groups=some.groups, workers=workers)
+        cuts = sample_cuts(len(dataset.targets), numbers)
+        rows = Rows(
+            X=unit.inputs(some.inputs),
+            y=unit.targets(some.targets),
+            groups=some.groups,
+            workers=workers,
+            cuts=cuts,
+            spread=compute.spread(dataset, numbers, unit) if compute is not None and cuts else None,
+        )
         return cls(numbers=numbers, dataset=some, rows=rows, standardization=unit)
 
     def places(self, selection: Selection) -> IntArray:

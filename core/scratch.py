@@ -26,6 +26,10 @@ class Scratch:
         self._free: list[FloatArray] = []
         self._lock = threading.Lock()
 
+    def __reduce__(self) -> tuple[type["Scratch"], tuple[()]]:
+        """A copy in another process begins with nothing."""
+        return Scratch, ()
+
     def take(self, *shape: int) -> FloatArray:
         """An array of this shape in C order, with anything in it: the caller's own until given back, or for good."""
         count = math.prod(shape)

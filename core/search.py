@@ -232,7 +232,7 @@ class Search:
         rows = sample.rows
         if len(rows) > COMPARED_ROWS:
             some = np.sort(random_of(self._spec, stage).permutation(len(rows))[-COMPARED_ROWS:])
-            rows = replace(rows, X=rows.X[some], y=rows.y[some])
+            rows = rows.take(some, workers=rows.workers)
         before, now = (
             nlml(factorise(rows, sample.basis(each), found.theta, self._scheme)) for each in (last, selection)
         )

@@ -39,6 +39,7 @@ from core.report import ArtefactReport, CalibrationReport, TrainReport, TrainRes
 from core.sample import Fit, Found, Sample
 from core.search import SEARCHED, Search, Stage, random_of
 from core.selection.state import Selection
+from core.sharding import Compute
 from core.spec import Approximation, Artefact, TrainSpec
 from core.transforms import transform_of
 
@@ -63,16 +64,18 @@ def train(
     listen: Listener | None = None,
     resume: Checkpoint | None = None,
     workers: int = 1,
+    compute: Compute | None = None,
 ) -> TrainResult:
     """Trains on `dataset` as `spec` says; tells `listen` of progress and checkpoints; goes on from `resume`.
 
     workers: threads for sums over rows; with more than one, hold BLAS to a single thread (OPENBLAS_NUM_THREADS=1).
+    compute: other processes that do the sums over rows where these are many (`core.sharding`); the same numbers.
 
     Cost O(rounds (n P^2 / 2 + 2..3.5 steps n d^2)) multiply-adds for `batch`; memory a few (d, n) arrays, or O(d^2 + n)
     where those would pass core.factors.KEPT_BYTES.
     Raises InvalidSpecError, InvalidDataError, NotPositiveDefiniteError, NumericalError.
     """
-    return _Run(dataset, spec, Journal(listen, _stages(spec), resume), resume, workers).result()
+    return _Run(dataset, spec, Journal(listen, _stages(spec), resume), resume, workers, compute).result()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,13 +93,20 @@ class _Run:
     """One training run: the steps of the module's docstring, in order."""
 
     def __init__(
-        self, dataset: Dataset, spec: TrainSpec, journal: Journal, resume: Checkpoint | None, workers: int
+        self,
+        dataset: Dataset,
+        spec: TrainSpec,
+        journal: Journal,
+        resume: Checkpoint | None,
+        workers: int,
+        compute: Compute | None,
     ) -> None:
         self.raw_targets = dataset.targets
         self.spec = spec
         self.journal = journal
         self.resume = resume
         self.workers = workers
+        self.compute = compute
         self.groups = int(dataset.groups.max()) + 1
         if spec.start is not None and len(spec.start.lengthscales) != self.groups:
             raise InvalidSpecError(
@@ -219,7 +229,9 @@ class _Run:
         return learning if targets.min() == targets.max() else self._sample(np.sort(learning.numbers[some]))
 
     def _sample(self, numbers: IntArray) -> Sample:
-        return Sample.of(self.dataset, numbers, standardize=self.spec.standardize, workers=self.workers)
+        return Sample.of(
+            self.dataset, numbers, standardize=self.spec.standardize, workers=self.workers, compute=self.compute
+        )
 
     def _calibrate_moved(self, fit: Fit) -> Calibrated | None:
         """By half of the held-out rows, which the report then does without; None where they are too few."""

@@ -14,7 +14,7 @@ it. Functions take an open connection, so that a job can be submitted or ended t
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -230,16 +230,23 @@ def request_cancel(connection: Connection, job_id: str) -> Job:
     return get(connection, job_id)
 
 
-def has_work(connection: Connection) -> bool:
+def has_work(connection: Connection, *, without: Collection[str] = ()) -> bool:
     """True if a claim would find a job; only reads, so that idle workers do not hold the write lock."""
-    return bool(connection.execute(select(select(c.id).where(_claimable()).exists())).scalar_one())
+    found = select(c.id).where(_claimable(), c.id.not_in(without)).exists()
+    return bool(connection.execute(select(found)).scalar_one())
 
 
-def claim(connection: Connection, *, worker: str, lease_seconds: float) -> Job | None:
+def claim(connection: Connection, *, worker: str, lease_seconds: float, without: Collection[str] = ()) -> Job | None:
     """Take the next job for `lease_seconds`, or None. Jobs that are cancelled or worn out are ended on the
-    way.
+    way. without: ids of jobs that this worker would rather not do now.
     """
-    query = select(jobs).where(_claimable()).order_by(*_ORDER).limit(1).with_for_update(skip_locked=True)
+    query = (
+        select(jobs)
+        .where(_claimable(), c.id.not_in(without))
+        .order_by(*_ORDER)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    )
     while (row := connection.execute(query).one_or_none()) is not None:
         job = _job(row)
         if job.cancel_requested:

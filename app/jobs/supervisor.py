@@ -36,6 +36,8 @@ transaction.
 PROGRESS_SECONDS = 0.25
 WATCH_SECONDS = 0.4
 LONGEST_PAUSE = 5.0
+WAITING_SECONDS = 10.0
+"""A job whose machines did not answer is left to others, or waits, for so long; other jobs are done meanwhile."""
 
 
 @dataclass(slots=True)
@@ -78,6 +80,7 @@ class Supervisor:
         self._worker = worker[: queue.LONGEST_WORKER]
         self._lease = lease_seconds
         self._poll = poll_seconds
+        self._waiting: dict[str, float] = {}
 
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set; then the running job goes back to the queue, without this try counting."""
@@ -98,11 +101,12 @@ class Supervisor:
         taken.
         """
         began = time.monotonic()
+        self._waiting = {job: until for job, until in self._waiting.items() if until > began}
         with self._database.read() as connection:
-            if not queue.has_work(connection):
+            if not queue.has_work(connection, without=self._waiting):
                 return False
         with self._database.write() as connection:
-            job = queue.claim(connection, worker=self._worker, lease_seconds=self._lease)
+            job = queue.claim(connection, worker=self._worker, lease_seconds=self._lease, without=self._waiting)
         if job is None:
             return False
         log.info("%s: claim %d by %s (%s of %s)", job.id, job.fence, self._worker, job.kind, job.model)
@@ -154,7 +158,7 @@ class Supervisor:
             held.progress = body
         elif kind == "checkpoint":
             held.checkpoint = body
-        elif kind in {"done", "failed"}:
+        elif kind in {"done", "failed", "waiting"}:
             held.outcome = message
         else:
             held.outcome = {"failed": {"type": "internal", "message": f"the child sent {kind!r}"}}
@@ -202,6 +206,10 @@ class Supervisor:
         """What the end of a child's work writes, unless the job was cancelled meanwhile."""
 
         job, outcome = held.job, held.outcome
+        if "waiting" in outcome:
+            log.warning("%s: back to the queue: %s", job.id, outcome["waiting"].get("message"))
+            self._waiting[job.id] = time.monotonic() + WAITING_SECONDS
+            return lambda connection: queue.release(connection, job)
 
         def end(connection: Connection) -> Job:
             if queue.renew(connection, job, lease_seconds=self._lease, progress=held.progress):

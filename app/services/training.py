@@ -40,6 +40,7 @@ from app.tables import (
     prepare,
 )
 from core.data import Dataset
+from core.sharding import Compute
 from core.training import Checkpoint, Progress, TrainResult, train
 
 KIND = "train"
@@ -119,8 +120,11 @@ class Training:
             return view(connection, job)
 
 
-def training_handler(blobs: BlobStore, *, threads: int) -> Handler:
-    """The child's side: does one training job on so many threads and returns what `publish` needs."""
+def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None = None) -> Handler:
+    """The child's side: does one training job on so many threads and returns what `publish` needs.
+
+    compute: what does the sums over very many rows instead.
+    """
 
     def run(task: Task, reporter: Reporter) -> dict[str, Any]:
         began = time.perf_counter()
@@ -139,7 +143,7 @@ def training_handler(blobs: BlobStore, *, threads: int) -> Handler:
             indicator=prepared.indicator,
         )
         resume = None if task.checkpoint is None else Checkpoint.from_json(dict(task.checkpoint))
-        result = train(dataset, spec, listen=listener, resume=resume, workers=threads)
+        result = train(dataset, spec, listen=listener, resume=resume, workers=threads, compute=compute)
         listener.say("publishing", _PUBLISH)
         report = _report(task, schema, prepared, result, reading)
         basis_rows = tuple(int(prepared.rows[index]) for index in result.selection.indices)

@@ -15,12 +15,13 @@ stand for all.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.factors import Rows, over_rows
+from core.factors import Rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block, gram
 from core.linalg import TILE, add_gram_lower, mirror_lower
@@ -42,30 +43,45 @@ def pool_products(
     rows: Rows, candidates: FloatArray, hyperparameters: Hyperparameters
 ) -> tuple[FloatArray, FloatArray]:
     """G = K_J. K_.J (P, P) and g = K_J. y (P,) for candidate inputs (P, p), summed over blocks of rows."""
+    made = partial(_products, candidates=candidates, hyperparameters=hyperparameters)
+    total = rows.total(made, len(candidates), POOL_BLOCK, lambda part: rows.scratch.give(part.G))
+    G = total.G
+    if rows.spread is not None:  # it came from elsewhere, and may be read-only; who spends it gives it to the scratch
+        G = rows.scratch.take(*total.G.shape)
+        G[:] = total.G
+    mirror_lower(G)
+    return G, total.g
+
+
+@dataclass(slots=True, eq=False)
+class _Products:
+    """The lower half of G, and g."""
+
+    G: FloatArray
+    g: FloatArray
+
+    def add(self, other: "_Products") -> None:
+        """The rows that come next."""
+        self.G += other.G
+        self.g += other.g
+
+
+def _products(
+    rows: Rows, places: Sequence[slice], *, candidates: FloatArray, hyperparameters: Hyperparameters
+) -> _Products:
     weights = column_weights(hyperparameters, rows.groups)
     v0, vb = hyperparameters.signal_variance, hyperparameters.bias_variance
     size, basis = len(candidates), augmented_basis(candidates, weights, v0)
-
-    def part(places: Sequence[slice]) -> tuple[FloatArray, FloatArray]:
-        G, g = rows.scratch.take(size, size), np.zeros(size)
-        G.fill(0.0)
-        with rows.scratch.lent(min(TILE, size), size) as work:
-            for place in places:
-                with rows.scratch.lent(size, place.stop - place.start) as K:
-                    gaussian_block(basis, augmented_rows(rows.X[place], weights), v0, K)
-                    np.add(K, vb, out=K)
-                    add_gram_lower(G, K, work)
-                    g += K @ rows.y[place]
-        return G, g
-
-    parts = over_rows(rows, candidates, part, least=POOL_BLOCK)
-    G, g = parts[0]
-    for more_G, more_g in parts[1:]:
-        G += more_G
-        g += more_g
-        rows.scratch.give(more_G)
-    mirror_lower(G)
-    return G, g
+    G, g = rows.scratch.take(size, size), np.zeros(size)
+    G.fill(0.0)
+    with rows.scratch.lent(min(TILE, size), size) as work:
+        for place in places:
+            with rows.scratch.lent(size, place.stop - place.start) as K:
+                gaussian_block(basis, augmented_rows(rows.X[place], weights), v0, K)
+                np.add(K, vb, out=K)
+                add_gram_lower(G, K, work)
+                g += K @ rows.y[place]
+    return _Products(G=G, g=g)
 
 
 class Pool:
@@ -85,7 +101,7 @@ class Pool:
         size = len(candidates)
         self._K = gram(candidates, hyperparameters, rows.groups, rows.scratch.take(size, size))
         self._K += hyperparameters.bias_variance
-        summed = rows if among is None else replace(rows, X=rows.X[among], y=rows.y[among])
+        summed = rows if among is None else rows.take(among, workers=rows.workers)
         self._G, self._g = pool_products(summed, candidates, hyperparameters)
         self._power = float(summed.y @ summed.y)
         if among is not None:
@@ -103,7 +119,7 @@ class Pool:
     def pursue_without(self, fold: IntArray, size: int, gain: Gain = Gain.SB) -> Selection:
         """The same as if these rows, and the candidates among them, were not there; of a pool that sums all rows.
         Threads may do so at once."""
-        rows = replace(self.rows, X=self.rows.X[fold], y=self.rows.y[fold], workers=1)
+        rows = self.rows.take(fold)
         T, g = pool_products(rows, self.rows.X[self.indices], self.hyperparameters)
         np.subtract(self._G, T, out=T)
         power = self._power - float(rows.y @ rows.y)

@@ -13,12 +13,13 @@ cannot stop alone.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from core.bounds import DualGreedy, posterior_bounds
-from core.factors import Block, Penalty, Rows, Scheme, factorise
+from core.factors import Block, Factors, Penalty, Rows, Scheme, factorise
 from core.hyperparameters import FloatArray, Hyperparameters
 from core.linalg import LowerSolver
 from core.selection.criteria import left_out_moments
@@ -93,22 +94,36 @@ def cut(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, found: Se
 
 def prefix_measures(rows: Rows, hyperparameters: Hyperparameters, found: Selection) -> FloatArray:
     """loo-cve of DTC for the first 0, 1, .. d basis vectors: (d + 1,). O(n d^2)."""
-    s2 = hyperparameters.noise_variance
     factors = factorise(rows, rows.X[found.indices], hyperparameters, Scheme(power=0.0, penalty=Penalty.NONE))
     coefficients = factors.LB.T @ factors.c  # W y / sqrt(s2)
-    lower = LowerSolver(factors.LB)
+    measured = partial(_prefix_part, coefficients=coefficients, lower=LowerSolver(factors.LB))
+    return np.asarray(factors.total(measured).errors / len(rows))
 
-    def part(blocks: Iterable[Block]) -> FloatArray:
-        total = np.zeros(len(found.indices) + 1)
-        for block in blocks:
-            y = rows.y[block.rows]
-            total[0] += float(y @ y)
-            W = lower.solve(block.V.copy())  # sqrt(s2) W
-            mean = np.cumsum(coefficients[:, None] * W, axis=0)
-            np.square(W, out=W)
-            W /= s2
-            error, _ = left_out_moments(y - mean, np.cumsum(W, axis=0), np.zeros(1), 0.0, s2)
-            total[1:] += np.einsum("km,km->k", error, error)
-        return total
 
-    return np.asarray(sum(factors.over_blocks(part)) / len(rows))
+@dataclass(slots=True, eq=False)
+class _PrefixErrors:
+    """Sums of squared leave-one-out errors by prefix, (d + 1,)."""
+
+    errors: FloatArray
+
+    def add(self, other: "_PrefixErrors") -> None:
+        """The rows that come next."""
+        self.errors += other.errors
+
+
+def _prefix_part(
+    factors: Factors, blocks: Iterable[Block], *, coefficients: FloatArray, lower: LowerSolver
+) -> _PrefixErrors:
+    """coefficients: W y / sqrt(s2), (d,). lower: of LB."""
+    s2 = factors.hyperparameters.noise_variance
+    total = np.zeros(len(coefficients) + 1)
+    for block in blocks:
+        y = factors.rows.y[block.rows]
+        total[0] += float(y @ y)
+        W = lower.solve(block.V.copy())  # sqrt(s2) W
+        mean = np.cumsum(coefficients[:, None] * W, axis=0)
+        np.square(W, out=W)
+        W /= s2
+        error, _ = left_out_moments(y - mean, np.cumsum(W, axis=0), np.zeros(1), 0.0, s2)
+        total[1:] += np.einsum("km,km->k", error, error)
+    return _PrefixErrors(total)

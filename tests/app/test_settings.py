@@ -44,12 +44,30 @@ def test_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         ("LOG_FORMAT", "xml"),
         ("ARTEFACT_URL", "s3://bucket"),
         ("MAX_BODY_BYTES", "many"),
+        ("COMPUTE", "spark://host:7077"),
+        ("COMPUTE", "dask://host"),
+        ("COMPUTE", "dask://host:8786/path"),
     ],
 )
 def test_nonsense_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(f"PURSUIT_{name}", value)
     with pytest.raises(ValidationError, match=name.lower()):
         Settings()
+
+
+def test_where_sums_are_made_and_their_shards_lie(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert Settings().compute == "local"
+    assert Settings(data_dir=tmp_path).shards == tmp_path / "shards"
+    monkeypatch.setenv("PURSUIT_COMPUTE", "dask+tls://scheduler:8786")
+    monkeypatch.setenv("PURSUIT_SHARD_DIR", "/mnt/shards")
+    assert Settings().compute == "dask+tls://scheduler:8786"
+    assert Settings().shards == Path("/mnt/shards")
+
+
+def test_a_cluster_needs_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.settings.find_spec", lambda _: None)
+    with pytest.raises(ValidationError, match=r"pip install 'pursuit-gp\[dask\]'"):
+        Settings(compute="dask://host:8786")
 
 
 def test_workers_and_threads_share_the_cores() -> None:

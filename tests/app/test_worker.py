@@ -18,6 +18,14 @@ def test_the_child_is_told_where_and_with_how_many_threads(tmp_path: Path) -> No
     assert told["PURSUIT_LOG_FORMAT"] == "json"
 
 
+def test_the_child_is_told_of_the_cluster(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, compute="dask://host:8786", compute_patience_seconds=7)
+    told = child_environment(settings)
+    assert told["PURSUIT_COMPUTE"] == "dask://host:8786"
+    assert told["PURSUIT_SHARD_DIR"] == str(tmp_path / "shards")
+    assert told["PURSUIT_COMPUTE_PATIENCE_SECONDS"] == "7.0"
+
+
 def test_an_idle_worker_stops_at_once(tmp_path: Path) -> None:
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()

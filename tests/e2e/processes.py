@@ -26,6 +26,7 @@ class System:
     """One data directory with the processes that work on it now."""
 
     directory: Path
+    environment: dict[str, str] = field(default_factory=dict)
     api: subprocess.Popen[bytes] | None = None
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     url: str = ""
@@ -79,7 +80,7 @@ class System:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=log,
-                env=os.environ | ENVIRONMENT | {"PYTHONUNBUFFERED": "1"},
+                env=os.environ | ENVIRONMENT | {"PYTHONUNBUFFERED": "1"} | self.environment,
             )
 
 

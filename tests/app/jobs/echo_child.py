@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from app.errors import Fault, InvalidRequestError
+from app.errors import ComputeAwayError, Fault, InvalidRequestError
 from app.jobs.child import Reporter, Task, serve
 from app.jobs.job import JSON
 
@@ -70,6 +70,14 @@ def refuse(task: Task, reporter: Reporter) -> JSON:
     raise KeyError(wanted)
 
 
+def away(task: Task, reporter: Reporter) -> JSON:
+    """The machines that should compute do not answer, until there is a file payload["there"]."""
+    reporter.checkpoint({"step": 1})
+    if not Path(task.payload["there"]).exists():
+        raise ComputeAwayError("the cluster does not answer; the job waits")
+    return {"checkpoint": task.checkpoint}
+
+
 def detach(task: Task, reporter: Reporter) -> JSON:
     """Leaves a process behind that holds the pipes open, says much, and dies without an answer."""
     subprocess.Popen(["sleep", "30"], pass_fds=(reporter._stream.fileno(),))
@@ -98,5 +106,5 @@ def garbage(task: Task, reporter: Reporter) -> JSON:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    KINDS = (echo, steps, spin, die, refuse, detach, chatter, garbage)
+    KINDS = (echo, steps, spin, die, refuse, away, detach, chatter, garbage)
     sys.exit(serve({kind.__name__: kind for kind in KINDS}, refusals=(WrongNumbersError,)))

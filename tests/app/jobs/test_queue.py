@@ -302,3 +302,17 @@ def test_the_database_itself_refuses_a_state_that_cannot_be(database: Database) 
     for wrong in ({"state": "lost"}, {"state": "running"}, {"lease_until": 1.0}):
         with pytest.raises(IntegrityError), database.write() as connection:
             connection.execute(update(queue.jobs).values(wrong))
+
+
+def test_a_worker_may_leave_a_job_to_others(database: Database) -> None:
+    first, second = submit_echo(database), submit_echo(database)
+    with database.write() as connection:
+        assert queue.has_work(connection, without=[first.id])
+        taken = queue.claim(connection, worker="w", lease_seconds=60.0, without=[first.id])
+        assert taken is not None
+        assert taken.id == second.id
+        assert not queue.has_work(connection, without=[first.id])
+        assert queue.claim(connection, worker="w", lease_seconds=60.0, without=[first.id]) is None
+    other = claim(database)
+    assert other is not None
+    assert other.id == first.id

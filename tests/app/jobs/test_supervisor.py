@@ -267,3 +267,31 @@ def test_a_job_cancelled_while_it_is_published_is_not(database: Database) -> Non
     run_one(database, publish=late)
     after = read(database, job)
     assert (after.state, after.result, len(calls)) == (JobState.CANCELLED, None, 1)
+
+
+def test_a_job_whose_machines_are_away_waits_and_lets_others_go_first(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The try does not count, and its checkpoint stays."""
+    monkeypatch.setattr("app.jobs.supervisor.WAITING_SECONDS", 2.0)
+    there = tmp_path / "there"
+    waiting = submit_echo(database, "away", payload={"there": str(there)})
+    other = submit_echo(database)
+    supervisor = build(database)
+    assert supervisor.run_one(threading.Event())
+    after = read(database, waiting)
+    assert (after.state, after.attempts, after.claims, after.checkpoint) == (JobState.QUEUED, 0, 0, {"step": 1})
+    assert supervisor.run_one(threading.Event())
+    assert read(database, other).state == JobState.SUCCEEDED
+    assert not supervisor.run_one(threading.Event())
+    there.touch()
+    with running(database):
+        wait_for(ended(database, waiting))
+    assert read(database, waiting).result == {"published": {"checkpoint": {"step": 1}}}
+
+
+def test_a_waiting_job_can_be_cancelled(database: Database, tmp_path: Path) -> None:
+    job = submit_echo(database, "away", payload={"there": str(tmp_path / "never")})
+    run_one(database)
+    with database.write() as connection:
+        assert queue.request_cancel(connection, job.id).state == JobState.CANCELLED

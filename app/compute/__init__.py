@@ -1,0 +1,1 @@
+"""Sums over rows on several machines: `core.sharding` behind Dask's scheduler."""

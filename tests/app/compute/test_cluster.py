@@ -1,0 +1,235 @@
+"""app/compute/cluster.py with real processes: the numbers of one process, whatever is killed meanwhile."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import core.sharding
+from app.compute.cluster import Cluster, dask_address
+from app.errors import ComputeAwayError
+from core.data import Dataset, Standardization
+from core.factors import Factors, Rows, factorise, scheme
+from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.likelihood import nlml, nlml_and_gradients
+from core.loo import leave_one_out
+from core.prediction import Predictor
+from core.sample import Sample
+from core.selection.pool import pool_products
+from core.selection.size import prefix_measures
+from core.selection.state import Selection
+from core.sharding import Part, Spread
+from core.spec import Adaptation, Approximation, TrainSpec
+from core.training import train
+from tests.app.cli.processes import eventually
+from tests.app.compute.processes import DaskProcesses, dask_processes
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+ROWS, LEAST_ROWS = 6_000, 2_000
+
+
+@pytest.fixture(autouse=True)
+def _few_rows_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core.sharding, "SHARDED_ROWS", LEAST_ROWS)
+
+
+@pytest.fixture(scope="module")
+def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskProcesses]:
+    with dask_processes(tmp_path_factory.mktemp("dask")) as made:
+        yield made
+
+
+@pytest.fixture
+def cluster(two_workers: DaskProcesses, tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(two_workers.address, tmp_path / "shards")
+    yield made
+    made.close()
+
+
+def dataset() -> Dataset:
+    random = np.random.default_rng(0)
+    X = random.standard_normal((ROWS, 4))
+    return Dataset(inputs=X, targets=np.sin(X).sum(axis=1) + 0.3 * random.standard_normal(ROWS))
+
+
+THETA = Hyperparameters(
+    lengthscales=np.array([1.5, 2.0, 2.5, 3.0]), signal_variance=1.0, bias_variance=0.1, noise_variance=0.1
+)
+
+
+def sample(compute: core.sharding.Compute | None, workers: int = 1) -> Sample:
+    """Some of the rows, as where others are held out."""
+    numbers = np.sort(np.random.default_rng(1).permutation(ROWS)[: ROWS - 500])
+    return Sample.of(dataset(), numbers, standardize=True, workers=workers, compute=compute)
+
+
+def everything(rows: Rows, approximation: Approximation) -> dict[str, FloatArray]:
+    """Whatever is a pass over all rows."""
+    kind, Z = scheme(approximation), rows.X[:40]
+    factors = factorise(rows, Z, THETA, kind)
+    found = nlml_and_gradients(rows, Z, THETA, kind)
+    G, g = pool_products(rows, rows.X[:60], THETA)
+    mean, variance = leave_one_out(factors)
+    selection = Selection(indices=np.arange(40), gains=np.zeros(40), reason="")
+    return {
+        **{name: getattr(factors, name) for name in ("information", "LB", "e", "D", "c", "alpha")},
+        "nlml": np.array([nlml(factors), found.value]),
+        "by_theta": found.by_theta,
+        "by_basis": found.by_basis,
+        "mean": mean,
+        "variance": variance,
+        "measures": prefix_measures(rows, THETA, selection),
+        "G": G,
+        "g": g,
+    }
+
+
+@pytest.mark.parametrize("approximation", ["dtc", "fitc", "vfe", "pep"])
+def test_one_thread_three_threads_and_two_processes_have_the_same_bits(cluster: Cluster, approximation: str) -> None:
+    wanted = everything(sample(None).rows, Approximation(approximation))
+    for other in (sample(None, workers=3), sample(cluster)):
+        for name, found in everything(other.rows, Approximation(approximation)).items():
+            np.testing.assert_array_equal(found, wanted[name], err_msg=name)
+
+
+def trained(compute: core.sharding.Compute | None, workers: int = 1) -> tuple[dict[str, Any], FloatArray, FloatArray]:
+    """Report without seconds, means and variances."""
+    spec = TrainSpec(basis_size=30, adaptation=Adaptation(rounds=1, steps=3))
+    result = train(dataset(), spec, compute=compute, workers=workers)
+    predicted = Predictor(result.model.posterior).predict(dataset().inputs[:500] + 0.1)
+    return result.report.to_json() | {"seconds": {}}, predicted.mean, predicted.target_variance
+
+
+def test_a_whole_training_is_the_same(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With rounds on fewer rows than all, as where there are millions."""
+    monkeypatch.setattr("core.training.SEARCH_ROWS", LEAST_ROWS - 1)
+    report, mean, variance = trained(None)
+    for other in (trained(None, workers=2), trained(cluster)):
+        np.testing.assert_allclose(other[1], mean, rtol=1e-10)
+        np.testing.assert_allclose(other[2], variance, rtol=1e-10)
+        assert other[0]["stop_reason"] == report["stop_reason"]
+        assert other[0]["holdout"]["nlpd"] == pytest.approx(report["holdout"]["nlpd"], rel=1e-10)
+
+
+def test_rounds_on_all_rows_are_the_same_too(cluster: Cluster) -> None:
+    """The gradient, with all rows spread."""
+    _, mean, variance = trained(None)
+    _, other_mean, other_variance = trained(cluster)
+    np.testing.assert_array_equal(other_mean, mean)
+    np.testing.assert_array_equal(other_variance, variance)
+
+
+def slowly(work: Callable[[Rows, Sequence[slice]], Part], rows: Rows, places: Sequence[slice]) -> Part:
+    """Long enough to be killed meanwhile."""
+    time.sleep(0.1)
+    return work(rows, places)
+
+
+@dataclass(slots=True)
+class Slow:
+    """A cluster whose shards take their time; `disturb` is called in the midst of the first pass."""
+
+    cluster: Cluster
+    disturb: Callable[[], None]
+    disturbed: bool = False
+
+    def spread(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> Spread:
+        """See `core.sharding.Compute`."""
+        return SlowRows(self, self.cluster.spread(dataset, numbers, unit))
+
+
+@dataclass(slots=True)
+class SlowRows:
+    """Rows of a slow cluster."""
+
+    slow: Slow
+    inner: Spread
+
+    def total(self, work: Callable[[Any, Sequence[slice]], Part], size: int, least: int) -> Part:
+        """See `core.sharding.Spread`."""
+        if not self.slow.disturbed:
+            self.slow.disturbed = True
+            threading.Timer(2.0, self.slow.disturb).start()
+        return self.inner.total(partial(slowly, work), size, least)
+
+
+def fitted(compute: core.sharding.Compute | None) -> Factors:
+    rows = sample(compute).rows
+    return factorise(rows, rows.X[:40], THETA, scheme(Approximation.FITC))
+
+
+def test_a_worker_is_killed_in_mid_pass(tmp_path: Path) -> None:
+    wanted = fitted(None)
+    with dask_processes(tmp_path) as processes:
+        cluster = Cluster(processes.address, tmp_path / "shards")
+        eventually(lambda: len(cluster._connected().nthreads()) == 2, 120.0)
+        found = fitted(Slow(cluster, processes.workers[0].kill))
+        assert processes.workers[0].wait() < 0
+        assert processes.workers[1].poll() is None
+        cluster.close()
+    np.testing.assert_array_equal(found.alpha, wanted.alpha)
+    np.testing.assert_array_equal(found.e, wanted.e)
+
+
+def test_the_scheduler_is_killed_in_mid_pass_and_comes_back(tmp_path: Path) -> None:
+    """A new scheduler knows nothing: the pass begins again, and the numbers are the same."""
+    wanted = fitted(None)
+    with dask_processes(tmp_path) as processes:
+        cluster = Cluster(processes.address, tmp_path / "shards", patience=120.0)
+
+        def disturb() -> None:
+            processes.kill()
+            processes.start_scheduler()
+            processes.start_worker()
+
+        found = fitted(Slow(cluster, disturb))
+        cluster.close()
+    np.testing.assert_array_equal(found.alpha, wanted.alpha)
+
+
+def test_a_scheduler_that_stays_away_is_said(tmp_path: Path) -> None:
+    with dask_processes(tmp_path, workers=1) as processes:
+        cluster = Cluster(processes.address, tmp_path / "shards", patience=1.0)
+        with pytest.raises(ComputeAwayError, match="does not answer; the job waits"):
+            fitted(Slow(cluster, processes.kill))
+        cluster.close()
+
+
+def test_a_cluster_without_workers_is_said(tmp_path: Path) -> None:
+    with dask_processes(tmp_path, workers=0) as processes:
+        cluster = Cluster(processes.address, tmp_path / "shards", patience=1.0)
+        with pytest.raises(ComputeAwayError, match="no workers"):
+            fitted(cluster)
+        cluster.close()
+
+
+def test_a_file_that_is_gone_is_written_again(cluster: Cluster, tmp_path: Path) -> None:
+    wanted, rows = fitted(None), sample(cluster).rows
+    files = sorted((tmp_path / "shards").iterdir())
+    files[3].unlink()
+    files[5].write_bytes(b"something else")
+    found = factorise(rows, rows.X[:40], THETA, scheme(Approximation.FITC))
+    np.testing.assert_array_equal(found.alpha, wanted.alpha)
+
+
+def test_what_a_task_raises_is_the_callers(cluster: Cluster) -> None:
+    spread = sample(cluster).rows.spread
+    assert spread is not None
+    with pytest.raises(ZeroDivisionError):
+        spread.total(broken, 40, 64)
+
+
+def broken(rows: Rows, places: Sequence[slice]) -> Any:  # noqa: ARG001  the shape of work
+    raise ZeroDivisionError
+
+
+def test_dask_addresses() -> None:
+    assert dask_address("dask://host:8786") == "tcp://host:8786"
+    assert dask_address("dask+tls://host:8786") == "tls://host:8786"

@@ -1,0 +1,58 @@
+"""A worker whose sums are made by a Dask cluster: away, there, lost in mid-training, and the numbers it gives."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from core.sharding import SHARDED_ROWS
+from tests.app.cli.processes import eventually
+from tests.app.compute.processes import dask_processes
+from tests.e2e.processes import follow, job_of, submit, surface, system
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes through /proc"),
+]
+
+
+def many_rows() -> str:
+    """Just enough for shards, where they are not held out."""
+    random = np.random.default_rng(0)
+    a, b = random.uniform(-2, 2, (2, SHARDED_ROWS + 10))
+    y = np.sin(a * b) + 0.1 * random.standard_normal(len(a))
+    return "a,b,y\n" + "\n".join(f"{u:.4f},{v:.4f},{w:.4f}" for u, v, w in zip(a, b, y, strict=True)) + "\n"
+
+
+def test_a_large_job_waits_for_its_cluster_and_a_small_one_does_not(tmp_path: Path) -> None:
+    spec = {"basis_size": 20, "adapt": False, "method": "rand", "holdout": 0}
+    with dask_processes(tmp_path, workers=0) as processes, system(tmp_path) as made:
+        processes.kill()
+        made.environment = {
+            "PURSUIT_COMPUTE": f"dask://127.0.0.1:{processes.port}",
+            "PURSUIT_COMPUTE_PATIENCE_SECONDS": "1",
+        }
+        with made.start_api() as client:
+            client.timeout = 120.0
+            made.start_worker()
+            large = submit(client, many_rows(), model="large", **spec)
+            eventually(lambda: "back to the queue: the cluster at" in made.log(), 300.0)
+            small = submit(client, surface(300), model="small", basis_size=20, adapt=False)
+            eventually(lambda: job_of(client, small)["state"] == "succeeded", 120.0)
+            assert job_of(client, large)["state"] in {"queued", "running"}
+            processes.start_scheduler()
+            for _ in range(2):
+                processes.start_worker()
+            eventually(lambda: job_of(client, large)["state"] == "succeeded", 300.0)
+            assert list((tmp_path / "data" / "shards").glob("*.npy"))
+            made.workers.pop().kill()
+            made.environment = {}
+            made.start_worker()
+            follow(client, submit(client, many_rows(), model="large", **spec))
+            found = [
+                client.post("/predict", json={"model": f"large@{version}", "rows": [[0.1, 0.2], [1.0, -1.0]]}).json()
+                for version in (1, 2)
+            ]
+            assert found[0]["mean"] == found[1]["mean"]
+            assert found[0]["std"] == found[1]["std"]
