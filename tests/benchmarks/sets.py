@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FOLDER = Path(os.environ.get("PURSUIT_BENCHMARK_DATA", Path(__file__).parents[3] / "shared" / "data"))
-"""Where the sets lie: PURSUIT_BENCHMARK_DATA, or a folder beside the checkout."""
+"""Where the sets lie: PURSUIT_BENCHMARK_DATA (read when this is imported), or a folder beside the checkout."""
 
 TRAINING_ROWS = {
     "kin40k": 10_000,
@@ -41,8 +41,10 @@ class Split:
 
 
 def load(name: str, *, seed: int = 0) -> Split:
-    """A set, split; one that is not in TRAINING_ROWS is shuffled and all for training. Raises FileNotFoundError where the
-    folder does not have it."""
+    """A set, split; one that is not in TRAINING_ROWS is shuffled and all for training.
+
+    Raises FileNotFoundError where the folder does not have it.
+    """
     with gzip.open(FOLDER / f"{name}.csv.gz", "rt", encoding="utf-8") as file:
         names = tuple(file.readline().strip().replace('"', "").split(","))
         table = np.loadtxt(file, delimiter=",")
