@@ -64,9 +64,8 @@ class Bell:
     def _listen(self) -> bool:
         try:
             pooled = self._database.engine.raw_connection()
-            pooled.detach()
-            self._listening = pooled.driver_connection
-            assert self._listening is not None
+            self._listening = cast("psycopg.Connection", pooled.driver_connection)
+            pooled.detach()  # from the pool, which would close it or lend it to others
             self._listening.rollback()
             self._listening.autocommit = True
             self._listening.execute(f"LISTEN {CHANNEL}")
