@@ -5,9 +5,9 @@ then stays open; its end means that the supervisor is gone, and the child ends t
 death signal, which works even while a C loop holds the interpreter.
 
 Out (lines on what was standard output): {"progress": {..}}, {"checkpoint": {..}}, and one of {"done": {..}},
-{"failed": {"type", "message", "errors"?, "total"?}} or {"waiting": the same}, for a job to be tried again later.
-File descriptor 1 then points at standard error, so that a stray print cannot break the protocol. A number that JSON
-cannot say (NaN, infinity) is sent as null.
+{"failed": {"type", "message", "errors"?, "total"?}} or {"postponed": {"type", "message"}}, which is nobody's
+fault: the job goes back to the queue. File descriptor 1 then points at standard error, so that a
+stray print cannot break the protocol. A number that JSON cannot say (NaN, infinity) is sent as null.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from app.errors import ComputeAwayError, PursuitError
+from app.errors import PursuitError, UnavailableError
 from app.jobs.job import JSON
 
 log = logging.getLogger(__name__)
@@ -71,9 +71,9 @@ class Reporter:
         """The end; `serve` says this for what a handler raises."""
         self._send({"failed": error})
 
-    def waiting(self, error: JSON) -> None:
-        """The end of this try; `serve` says this where the machines that should compute do not answer."""
-        self._send({"waiting": error})
+    def postponed(self, error: JSON) -> None:
+        """The end of this try; `serve` says this for an UnavailableError."""
+        self._send({"postponed": error})
 
     def _send(self, message: JSON) -> None:
         line = json.dumps(_sayable(message), allow_nan=False, separators=(",", ":")).encode() + b"\n"
@@ -105,8 +105,9 @@ def serve(handlers: Mapping[str, Handler], *, refusals: Sequence[type[Exception]
     try:
         result = handlers[task.kind](task, reporter)
         reporter.done(result)
-    except ComputeAwayError as error:
-        reporter.waiting(describe(error))
+    except UnavailableError as error:
+        log.warning("%s: put off: %s", task.id, error)
+        reporter.postponed(describe(error))
     except PursuitError as error:
         reporter.failed(describe(error))
     except tuple(refusals) as error:
