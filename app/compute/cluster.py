@@ -87,27 +87,27 @@ class Cluster:
         spread.write()
         return spread
 
-    def parts(self, dataset: Dataset) -> list[str]:
-        """The names of the dataset's shards, all of them there."""
+    def parts(self, dataset: Dataset, *, again: bool = False) -> list[str]:
+        """The names of the dataset's shards, all of them there. again: written whatever is there."""
         known = self._parts is not None and self._parts[0] is dataset and self._folder.keep(self._parts[1])
-        if self._parts is None or not known:
+        if self._parts is None or not known or again:
             cuts = pairwise(cuts_of(len(dataset.targets)).tolist())
             tables = (np.column_stack((dataset.inputs[a:b], dataset.targets[a:b])) for a, b in cuts)
-            self._parts = dataset, [self._folder.put(table) for table in tables]
+            self._parts = dataset, [self._folder.put(table, again=again) for table in tables]
         return self._parts[1]
 
-    def shards(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> list[Shard]:
+    def shards(self, dataset: Dataset, numbers: IntArray, unit: Standardization, *, again: bool = False) -> list[Shard]:
         """These rows of the dataset, shard by shard, all of them there; without those that have no row."""
         cuts, places = cuts_of(len(dataset.targets)), np.searchsorted(numbers, cuts_of(len(dataset.targets)))
         shards = []
         for part, (begin, end), (first, last) in zip(
-            self.parts(dataset), pairwise(cuts.tolist()), pairwise(places.tolist()), strict=True
+            self.parts(dataset, again=again), pairwise(cuts.tolist()), pairwise(places.tolist()), strict=True
         ):
             if first == last:
                 continue
             taken = np.zeros(end - begin, np.bool_)
             taken[numbers[first:last] - begin] = True
-            some = None if taken.all() else self._folder.put(taken)
+            some = None if taken.all() else self._folder.put(taken, again=again)
             folder = str(self._path)
             shards.append(Shard(folder=folder, part=part, taken=some, unit=unit, groups=dataset.groups))
         return shards
@@ -190,9 +190,9 @@ class SpreadRows:
     shards: Sequence[Shard] = ()
     written: float = 0.0
 
-    def write(self) -> None:
-        """Sees to it that all files are there."""
-        self.shards = self.cluster.shards(self.dataset, self.numbers, self.unit)
+    def write(self, *, again: bool = False) -> None:
+        """Sees to it that all files are there. again: whatever is there now is wrong."""
+        self.shards = self.cluster.shards(self.dataset, self.numbers, self.unit, again=again)
         self.written = time.monotonic()
 
     def total(self, work: Callable[[Any, Sequence[slice]], Part], size: int, least: int) -> Part:
@@ -212,7 +212,7 @@ class SpreadRows:
                         f"the cluster's machines do not see the folder of shards ({error})"
                     ) from None
                 log.warning("a shard is gone (%s); all are written again", error)
-                self.write()
+                self.write(again=True)
 
 
 def _graph(work: Callable[[Any, Sequence[slice]], Part], shards: Sequence[Shard], size: int, least: int) -> Any:

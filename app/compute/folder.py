@@ -36,14 +36,17 @@ class ShardFolder:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def put(self, array: Array) -> str:
-        """Keeps the array; its name. Memory: a copy of it. UnavailableError where the folder cannot be written."""
+    def put(self, array: Array, *, again: bool = False) -> str:
+        """Keeps the array; its name. Memory: a copy of it. UnavailableError where the folder cannot be written.
+
+        again: written even where a file of that name and size is there, since its bytes may be others.
+        """
         stream = io.BytesIO()
         np.save(stream, array, allow_pickle=False)
         data = stream.getvalue()
         name = f"{hashlib.sha256(data).hexdigest()}.npy"
         try:
-            if not self._touched(name, len(data)):
+            if again or not self._touched(name, len(data)):
                 self._write(name, data)
         except OSError as error:
             raise unwritable(error) from None

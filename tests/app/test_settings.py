@@ -6,6 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.settings import Settings, available_cores
+from core.sharding import SHARDED_ROWS
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +69,7 @@ def test_nonsense_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str,
 
 def test_where_sums_are_made_and_their_shards_lie(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert Settings().compute == "local"
+    assert f"{SHARDED_ROWS:,}" in str(Settings.model_fields["compute"].description)
     assert Settings(data_dir=tmp_path).shards == tmp_path / "shards"
     monkeypatch.setenv("PURSUIT_COMPUTE", "dask+tls://scheduler:8786")
     monkeypatch.setenv("PURSUIT_SHARD_DIR", "/mnt/shards")

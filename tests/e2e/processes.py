@@ -45,7 +45,7 @@ class System:
             assert self.api.poll() is None, self.log()
             return "\n" in announced.read_text()
 
-        eventually(listens)
+        eventually(listens, 120.0)  # a starved process is slow to begin
         self.url = announced.read_text().split()[-1]
         return httpx.Client(base_url=self.url, timeout=30.0, trust_env=False)
 

@@ -12,7 +12,7 @@ from tests.e2e.processes import follow, job_of, submit, surface, system
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes through /proc"),
 ]
 
@@ -37,14 +37,14 @@ def test_a_large_job_waits_for_its_cluster_and_a_small_one_does_not(tmp_path: Pa
             client.timeout = 120.0
             made.start_worker()
             large = submit(client, many_rows(), model="large", **spec)
-            eventually(lambda: "back to the queue: the cluster at" in made.log(), 300.0)
+            eventually(lambda: "back to the queue: the cluster at" in made.log(), 600.0)
             small = submit(client, surface(300), model="small", basis_size=20, adapt=False)
-            eventually(lambda: job_of(client, small)["state"] == "succeeded", 120.0)
+            eventually(lambda: job_of(client, small)["state"] == "succeeded", 400.0)
             assert job_of(client, large)["state"] in {"queued", "running"}
             processes.start_scheduler()
             for _ in range(2):
                 processes.start_worker()
-            eventually(lambda: job_of(client, large)["state"] == "succeeded", 300.0)
+            eventually(lambda: job_of(client, large)["state"] == "succeeded", 600.0)
             assert list((tmp_path / "data" / "shards").glob("*.npy"))
             made.workers.pop().kill()
             made.environment = {}

@@ -31,6 +31,11 @@ def test_no_file_or_another_one_is_said(tmp_path: Path) -> None:
         folder.read(name)
     assert folder.put(np.arange(5.0)) == name  # it is not of the right length: written again
     np.testing.assert_array_equal(folder.read(name), np.arange(5.0))
+    spoilt = bytearray((tmp_path / name).read_bytes())
+    spoilt[-1] ^= 1
+    (tmp_path / name).write_bytes(spoilt)
+    folder.put(np.arange(5.0), again=True)
+    np.testing.assert_array_equal(folder.read(name), np.arange(5.0))
     (tmp_path / name).unlink()
     with pytest.raises(FileNotFoundError):
         folder.read(name)
