@@ -125,6 +125,7 @@ def model_selection(*, method: str, size: int, chosen_rows: int, iterations: int
         factors = factorise(some, some.X[criterion.basis(theta)], theta, terms, keep=False)
         error = _half(targets - _mean(factors.Z, factors.alpha, theta, some.groups, inputs))
     return {
+        "rows": chosen_rows,
         "error": error,
         "full_error": full_error,
         "iterations": len(trace.values),

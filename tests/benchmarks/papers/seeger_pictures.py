@@ -47,7 +47,7 @@ def draw_curves(
 
 def draw_criteria(result: Found, names: Sequence[str], labels: Mapping[str, str], file: Path) -> None:
     """Figure 3: a panel for each method."""
-    figure, panels = plt.subplots(1, len(names), figsize=(3.3 * len(names), 3.4), sharey=True, layout="constrained")
+    figure, panels = plt.subplots(1, len(names), figsize=(3.0 * len(names), 3.3), sharey=True, layout="constrained")
     for panel, name in zip(panels, names, strict=True):
         panel.plot(result["full"], color="black", lw=1.4, label="full GP")
         for place, size in enumerate(result["sizes"]):
@@ -57,7 +57,7 @@ def draw_criteria(result: Found, names: Sequence[str], labels: Mapping[str, str]
     panels[0].set(ylabel="criterion, nats")
     full = np.array(result["full"])
     panels[0].set_ylim(full.min() - 0.15 * np.ptp(full), full[0] + 0.35 * np.ptp(full))
-    figure.savefig(file, dpi=100)
+    figure.savefig(file, dpi=80)
     plt.close(figure)
 
 
