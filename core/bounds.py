@@ -44,12 +44,21 @@ class DualGreedy:
         self.indices: list[int] = []
         self.value = 0.0
 
-    def grow(self) -> None:
-        """Takes in the row that lowers Q* most; nothing where the set is full. O(n d)."""
+    def grow(self, among: IntArray | None = None) -> None:
+        """Takes in the row that lowers Q* most; nothing where the set is full. O(n d).
+
+        among: the rows that may be taken (Smola & Bartlett's random subset); every row by default, which costs no more.
+        """
         size = len(self.indices)
         if size == len(self._U):
             return
-        gains = np.where(self._free, np.square(self._h) / (2.0 * self._S), -np.inf)
+        allowed = self._free
+        if among is not None:
+            allowed = np.zeros_like(allowed)
+            allowed[among] = self._free[among]
+        if not allowed.any():
+            return
+        gains = np.where(allowed, np.square(self._h) / (2.0 * self._S), -np.inf)
         best = int(np.argmax(gains))
         column = cross(self._rows.X[best : best + 1], self._rows.X, self._hyperparameters, self._rows.groups)[0]
         column += self._hyperparameters.bias_variance

@@ -50,6 +50,18 @@ def test_dual_set_is_greedy_and_its_value_least(seed: int) -> None:
     assert ours.indices == rows
 
 
+def test_dual_set_grows_among_the_rows_that_are_given() -> None:
+    case = problem(4, n=30)
+    ours, among, rows = DualGreedy(case.rows, case.hyperparameters, 30), np.array([3, 8, 20]), list[int]()
+    for _ in among:
+        rows.append(min(set(among.tolist()) - set(rows), key=lambda i: dual(case, [*rows, i], case.y)))
+        ours.grow(among)
+        assert ours.indices == rows
+        np.testing.assert_allclose(ours.value, dual(case, rows, case.y), rtol=1e-9)
+    ours.grow(among)
+    assert ours.indices == rows, "all of them are in"
+
+
 def test_dual_set_of_all_rows_meets_the_full_process_and_copies_are_rows() -> None:
     """With I and I* of all rows both bounds are Qmin; the noise keeps copies apart."""
     case = problem(3, n=16)
