@@ -6,10 +6,11 @@ from pathlib import Path
 
 from tests.benchmarks.papers.paper import Paper
 from tests.benchmarks.papers.scale import Scale
+from tests.benchmarks.papers.sundararajan import Sundararajan
 from tests.benchmarks.papers.units import Crew, Ledger, work_through
 from tests.benchmarks.sets import conditions
 
-PAPERS: dict[str, Paper] = {}
+PAPERS: dict[str, Paper] = {paper.name: paper for paper in (Sundararajan(),)}
 
 _ABOVE = """# The papers, remade
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.benchmarks.papers.scale import Scale, Size
 from tests.benchmarks.papers.sundararajan_design import DESIGNS, units
+from tests.benchmarks.papers.sundararajan_page import page
 from tests.benchmarks.papers.sundararajan_published import ADAPTED, WITH_CACHE, WITHOUT_CACHE
 from tests.benchmarks.papers.sundararajan_runs import MEASURES, fixed, stop
 from tests.benchmarks.papers.units import Crew, Ledger, work_through
@@ -18,7 +19,7 @@ TINY = Scale(size=Size.TINY)
 
 @needs_data
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_every_unit_runs_and_scores_every_measure(tmp_path: Path) -> None:
+def test_every_unit_runs_and_the_page_has_every_table_and_figure(tmp_path: Path) -> None:
     found = work_through(units(TINY), Ledger(folder=tmp_path), Crew(processes=1))
     assert set(found) == {unit.name for unit in units(TINY)}
     for name, result in found.items():
@@ -27,6 +28,11 @@ def test_every_unit_runs_and_scores_every_measure(tmp_path: Path) -> None:
             assert 1 <= cell["size"] <= 60
             assert cell["nmse"] > 0
             assert np.isfinite(cell["npdl"])
+    text = page(found, TINY, tmp_path)
+    assert text.count("| **Pursuit** |") >= len(WITHOUT_CACHE) + len(WITH_CACHE) + len(ADAPTED)
+    for file in ("figure-1.png", "figure-2.png", "figure-3.png", "figure-4.png", "tables.csv"):
+        assert f"({file})" in text or file.endswith(".csv")
+        assert (tmp_path / file).stat().st_size > 0
     traced = found["adapted/friedman3/0"]["nlgpp"]
     assert len(traced["traces"]) == traced["rounds"]
 
