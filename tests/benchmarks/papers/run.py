@@ -8,10 +8,11 @@ from tests.benchmarks.papers.paper import Paper
 from tests.benchmarks.papers.scale import Scale
 from tests.benchmarks.papers.seeger import Seeger
 from tests.benchmarks.papers.smola_bartlett import SmolaBartlett
+from tests.benchmarks.papers.sundararajan import Sundararajan
 from tests.benchmarks.papers.units import Crew, Ledger, work_through
 from tests.benchmarks.sets import conditions
 
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (SmolaBartlett(), Seeger())}
+PAPERS: dict[str, Paper] = {paper.name: paper for paper in (SmolaBartlett(), Seeger(), Sundararajan())}
 
 _ABOVE = """# The papers, remade
 
