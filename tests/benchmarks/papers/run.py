@@ -4,12 +4,13 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.benchmarks.papers.keerthi_chu.paper import KeerthiChu
 from tests.benchmarks.papers.paper import Paper
 from tests.benchmarks.papers.scale import Scale
 from tests.benchmarks.papers.units import Crew, Ledger, work_through
 from tests.benchmarks.sets import conditions
 
-PAPERS: dict[str, Paper] = {}
+PAPERS: dict[str, Paper] = {"keerthi-chu": KeerthiChu()}
 
 _ABOVE = """# The papers, remade
 
