@@ -6,6 +6,7 @@ from pathlib import Path
 
 from core.spec import Adaptation
 from tests.benchmarks.papers.keerthi_chu.figure import figure_1
+from tests.benchmarks.papers.keerthi_chu.found import FigureFound, TableFound
 from tests.benchmarks.papers.keerthi_chu.page import page
 from tests.benchmarks.papers.keerthi_chu.table import COLUMNS, DEFAULT, table_1
 from tests.benchmarks.papers.scale import Scale, Size
@@ -84,8 +85,10 @@ class KeerthiChu:
         ]
 
     def page(self, found: Mapping[str, Found], scale: Scale, folder: Path) -> str:
-        """Table 1."""
-        return page(found, _EXTENTS[scale.size].sets, table_trials(scale), folder)
+        """Both, beside the published numbers and what the text says of them."""
+        figure = FigureFound(found=found, methods=METHODS, trials=figure_trials(scale))
+        results = TableFound(found=found, sets=_EXTENTS[scale.size].sets, trials=table_trials(scale))
+        return page(figure, results, folder)
 
 
 def figure_trials(scale: Scale) -> int:
