@@ -24,17 +24,17 @@ user gets. With five partitions in place of the paper's 20 the rank sum test rea
 column are beyond all five of the other."""
 
 NLPD_SCALE = """\
-Published NLPD is on the scale of the raw target, and most of it cannot be that of a new target. With
-noise, NLPD of a Gaussian whose variance fits is log(2 pi e NMSE var(y)) / 2, which is -2.1 for bank8FM, 2.4 for
-cpu_small and 12.3 for cal_housing: ours are there. Published are .67 to 3.11, 3.0 to 5.2 and 13.0 to 31.8 at the same
-NMSE, which on bank8FM alone is a factor of 16 and more in the density. The paper gives the predictive distribution as
-that of f(x), whose variance has no noise in it; scored with that variance our own models are in the same range and
-mostly in the same order (cal_housing: some 55, 17 and 14 for FIXED-SB, ADAPT-INFO and ADAPT-DMAX, published 31.8, 21.2
-and 13.0; bank8FM: FIXED-SB by far the worst). So the published NLPD are those of the latent function: they punish a
-small latent variance, most where the fit is best determined, and say little of error bars for new targets. Only the
-direction can be compared: with the noise included the three are much closer to each other than the table says, and a
-number of ours with noise being lower than a published one is no merit of ours alone. The numbers themselves are not
-reproduced by it either: they hang on the inverse of a small variance."""
+Published NLPD is on the scale of the raw target, but most of it is not that of a new target. With noise, NLPD of a
+Gaussian whose variance fits is log(2 pi e NMSE var(y)) / 2: -2.1 for bank8FM, 2.4 for cpu_small, 12.3 for cal_housing,
+and ours are there. Published, at the same NMSE, are .67 to 3.11, 3.0 to 5.2 and 13.0 to 31.8. The paper gives the
+predictive distribution as that of f(x), whose variance has no noise in it, and scored with that variance our models
+come to such numbers too, in the paper's order where noise is small: on cal_housing 57, 17.5 and 13.7 for FIXED-SB,
+ADAPT-INFO and ADAPT-DMAX (published 31.8, 21.2, 13.0), on one partition of bank8FM 22.9, 7.6 and 4.0 (3.11, 1.37,
+.67), and FIXED-SB on house_8L 12.3 with a deviation of .8 (12.06 with .67; with noise ours is 11.61 with .02). So the
+published NLPD are read as those of the latent function. They hang on the inverse of a small variance, so their size is
+not reproduced, on bank8FM by far: there no reading gives the published numbers. A number of ours with the noise
+included that is lower than a published one is therefore no merit of the method, and the distances between the three
+columns are much smaller for new targets than the paper's table says."""
 
 CHOICES = """\
 - **Hyperparameters of Figure 1**: one full GP on 2,000 rows of the classical training part, from `theta.json`
@@ -54,5 +54,24 @@ CHOICES = """\
 - **NLPD without noise**: a latent variance is held above 1e-12 of the target's.
 - **Not remade**: the Outaouais set, which is not among ours; its test targets were held by a challenge's organizers."""
 
-WHY: Mapping[tuple[str, str], str] = {}
-"""Of a set and a column whose NMSE is worse than the published one."""
+_OPTIMA = """\
+The objective of DTC has several optima, and the paper does not say where its descents begin. Our rounds descend a
+second time from lengthscales half as long and keep the lower objective. """
+_TOO_SHORT = """\
+Here that is harmful: the lower objective has the higher NMSE and error bars far too wide (ADAPT-DMAX on one partition:
+46.8, without the second descent 39.5). DTC does not charge for the variance that its basis leaves, so it may prefer
+lengthscales too short for 500 vectors; VFE, which does charge for it, ends at the published NMSE."""
+_PRICE = """\
+Power EP counts .7 of the variance outside the basis as noise where it arises, and prefers shorter lengthscales than
+500 vectors can follow: better than VFE in NLPD before calibration, worse in NMSE. With VFE, one word of the
+specification, NMSE is the published one and the calibrated NLPD lower too."""
+WHY: Mapping[tuple[str, str], str] = {
+    ("cal_housing", "fixed-sb"): "Just past one published deviation: other partitions and other 2,000 rows.",
+    ("cal_housing", "adapt-dmax"): _OPTIMA
+    + "Here that lowers NMSE (on one partition from 23.0): with BATCH to 19 on all partitions, with DMAX on one.",
+    ("house_8L", "fixed-sb"): "Just past one published deviation; ours depends on the 2,000 rows, from 40 to 49.",
+    ("house_8L", "adapt-info"): _OPTIMA + _TOO_SHORT,
+    ("house_8L", "adapt-dmax"): _OPTIMA + _TOO_SHORT,
+    ("house_8L", "batch-pep"): _PRICE,
+}
+"""Of a set and a column whose NMSE is worse than the published one; each names what was seen."""

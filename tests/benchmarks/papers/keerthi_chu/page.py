@@ -197,12 +197,12 @@ def _worse(results: TableFound) -> Iterable[str]:
         for column in published.COLUMNS:
             if verdict(results.spread(name, column, "nmse"), published.NMSE[name][column]) == "worse":
                 ours, theirs = results.spread(name, column, "nmse"), published.NMSE[name][column]
-                why = WHY.get((name, column), "not explained")
+                why = _why(name, column)
                 yield f"NMSE, {name}, {LABELS[column]}: {ours.text()}, published {theirs.text()}. {why}"
         theirs = min(published.NMSE[name].values(), key=lambda spread: spread.mean)
         ours = results.spread(name, OURS[-1], "nmse")
         if verdict(ours, theirs) == "worse":
-            why = WHY.get((name, OURS[-1]), "not explained")
+            why = _why(name, OURS[-1])
             yield f"NMSE, {name}, our default: {ours.text()}, the paper's best {theirs.text()}. {why}"
 
 
@@ -238,3 +238,8 @@ def _write_table(results: TableFound, file: Path) -> None:
         for trial in range(results.trials)
     ]
     write_csv(file, ["set", "column", "error bars", "partition", *keys], rows)
+
+
+def _why(name: str, column: str) -> str:
+    """On one line, as a list wants it."""
+    return WHY.get((name, column), "No reason was found.").replace("\n", " ")

@@ -25,7 +25,10 @@ def figure_1(figure: FigureFound, file: Path) -> None:
         _boxes(at, figure, key)
         at.set_ylabel(f"{label} of the test rows")
     axes[0].legend(
-        handles=[Patch(color=colour, label=name.upper()) for name, colour in COLOURS.items()], ncols=6, fontsize=9
+        handles=[Patch(color=colour, label=name.upper()) for name, colour in COLOURS.items()],
+        ncols=6,
+        fontsize=9,
+        loc="upper right",
     )
     axes[0].set_title(
         f"kin40k: {figure.trials} random partition{'s' if figure.trials > 1 else ''}, hyperparameters of a full GP, DTC"
@@ -70,7 +73,7 @@ def _seconds(axes: Axes, figure: FigureFound) -> None:
     axes.set_xlabel("number of basis vectors d")
     axes.set_ylabel("seconds of one processor")
     axes.grid(color="0.9")
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="upper left")
 
 
 def table_1(results: TableFound, labels: Mapping[str, str], file: Path) -> None:
@@ -96,5 +99,5 @@ def table_1(results: TableFound, labels: Mapping[str, str], file: Path) -> None:
     axes[0].set_ylabel("NMSE, %")
     handles = [Patch(color="0.4", label="published"), Patch(color="darkorange", label="ours")]
     at = axes[-1] if len(axes) > len(results.sets) else axes[0]
-    at.legend(handles=handles, loc="center" if len(axes) > len(results.sets) else "best", fontsize=8)
+    at.legend(handles=handles, loc="center" if len(axes) > len(results.sets) else "upper right", fontsize=8)
     drawing.savefig(file, dpi=_DPI)
