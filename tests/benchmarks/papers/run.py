@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.benchmarks.papers.keerthi_chu.paper import KeerthiChu
 from tests.benchmarks.papers.paper import Paper
 from tests.benchmarks.papers.scale import Scale
 from tests.benchmarks.papers.seeger import Seeger
@@ -12,7 +13,8 @@ from tests.benchmarks.papers.sundararajan import Sundararajan
 from tests.benchmarks.papers.units import Crew, Ledger, work_through
 from tests.benchmarks.sets import conditions
 
-PAPERS: dict[str, Paper] = {paper.name: paper for paper in (SmolaBartlett(), Seeger(), Sundararajan())}
+_EVERY: tuple[Paper, ...] = (KeerthiChu(), SmolaBartlett(), Seeger(), Sundararajan())
+PAPERS = {paper.name: paper for paper in _EVERY}
 
 _ABOVE = """# The papers, remade
 

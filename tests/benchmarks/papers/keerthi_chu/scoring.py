@@ -1,0 +1,57 @@
+"""What is kept of a model's predictions of the test rows: enough to put NLPD on any scale of the target."""
+
+import numpy as np
+
+from core.hyperparameters import FloatArray, Hyperparameters
+from core.metrics import scores
+from core.prediction import Prediction
+from core.predictive import Predictive
+from tests.benchmarks.papers.units import Found
+
+_LEAST = 1e-12
+"""Of the target's variance: what a latent variance is at least, where NLPD without noise is asked for."""
+
+
+def scored(targets: FloatArray, predicted: Predictive) -> Found:
+    """Scores of test targets (m,) in raw units.
+
+    nlpd: of raw targets; nlpd_unit: of targets over the test rows' deviation. squares: mean of the squared error over
+    its variance, 1 where error bars are as wide as the errors; log_variance: mean of its logarithm, raw units.
+    """
+    score = scores(targets, predicted)
+    spread = float(np.std(targets))
+    return {
+        "nmse": score.nmse,
+        "nlpd": score.nlpd,
+        "nlpd_unit": score.nlpd - float(np.log(spread)),
+        "nlpd_standard_error": score.nlpd_standard_error,
+        "crps": score.crps,
+        "coverage": score.coverage,
+        "squares": float(np.mean(np.square(targets - predicted.centre) / predicted.variance)),
+        "log_variance": float(np.mean(np.log(predicted.variance))),
+        "test_rows": len(targets),
+        "test_deviation": spread,
+    }
+
+
+def scored_plainly(targets: FloatArray, found: Prediction) -> Found:
+    """The same of error bars as the Gaussian process gives them; `nlpd_latent`, `squares_latent` and
+    `log_variance_latent`: with those of the latent function, as if there were no noise."""
+    plain = scored(targets, Predictive(centre=found.mean, variance=found.target_variance))
+    latent = np.maximum(found.latent_variance, _LEAST * np.var(targets))
+    noiseless = Predictive(centre=found.mean, variance=latent)
+    return plain | {
+        "nlpd_latent": float(-noiseless.log_density(targets).mean()),
+        "squares_latent": float(np.mean(np.square(targets - found.mean) / latent)),
+        "log_variance_latent": float(np.mean(np.log(latent))),
+    }
+
+
+def numbers_of(hyperparameters: Hyperparameters) -> Found:
+    """Hyperparameters, in standardized units, as JSON."""
+    return {
+        "lengthscales": hyperparameters.lengthscales.tolist(),
+        "signal_variance": hyperparameters.signal_variance,
+        "bias_variance": hyperparameters.bias_variance,
+        "noise_variance": hyperparameters.noise_variance,
+    }
