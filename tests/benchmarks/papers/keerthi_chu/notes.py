@@ -59,18 +59,19 @@ _OPTIMA = """\
 The objective of DTC has several optima, and the paper does not say where its descents begin. Our rounds descend a
 second time from lengthscales half as long and keep the lower objective. """
 _TOO_SHORT = """\
-Here that is harmful: the lower objective has the higher NMSE and error bars far too wide (house_8L, ADAPT-DMAX on one
-partition: 46.8, without the second descent 39.5; with a basis of DMAX at a rule of thumb's long lengthscales, and no
-adaptation at all, 34.4). DTC does not charge for the variance that its basis leaves, so it may prefer
-lengthscales too short for 500 vectors; VFE, which does charge for it, ends at the published NMSE."""
+Here that is harmful: the lower objective has the higher NMSE and error bars far too wide (house_8L, ADAPT-DMAX on
+one partition: 46.8; one round of 60 evaluations without a second descent 39.5; with a basis of DMAX at a rule of
+thumb's long lengthscales, and no adaptation at all, 34.4). DTC does not charge for the variance that its basis
+leaves, so it may prefer lengthscales too short for 500 vectors; VFE, which does charge for it, ends at the
+published NMSE."""
 _PRICE = """\
-Power EP counts .7 of the variance outside the basis as noise where it arises, and prefers shorter lengthscales than
-500 vectors can follow: better than VFE in NLPD before calibration, worse in NMSE. With VFE, one word of the
-specification, NMSE is the published one and the calibrated NLPD lower too."""
+Power EP counts .7 of the variance outside the basis as noise where it arises, and probably prefers shorter
+lengthscales than 500 vectors can follow (not tried): better than VFE in NLPD before calibration, worse in NMSE.
+With VFE, one word of the specification, NMSE is the published one and the calibrated NLPD lower too."""
 WHY: Mapping[tuple[str, str], str] = {
     ("cal_housing", "fixed-sb"): "Just past one published deviation: other partitions and other 2,000 rows.",
     ("cal_housing", "adapt-dmax"): _OPTIMA
-    + "Here that lowers NMSE (on one partition from 23.0): with BATCH to 19 on all partitions, with DMAX on one.",
+    + "Here that lowers NMSE (one round of 60 without it: 23.0, one partition): BATCH to 19 on all, DMAX on one.",
     ("house_8L", "fixed-sb"): "Just past one published deviation; ours depends on the 2,000 rows, from 40 to 49.",
     ("house_8L", "adapt-info"): _OPTIMA + _TOO_SHORT,
     ("house_8L", "adapt-dmax"): _OPTIMA + _TOO_SHORT,
