@@ -42,11 +42,11 @@ class Design:
 
 DESIGNS = (
     Design(
-        name="boston_housing", label="Boston housing", rows=481, runs=100, quick=10, subset=200, most=200, figure=20,
+        name="boston_housing", label="Boston housing", rows=481, runs=100, quick=5, subset=200, most=200, figure=20,
         adapted_rows=481,
     ),
     Design(
-        name="abalone", label="Abalone", rows=3000, runs=20, quick=2, subset=750, most=200, figure=10,
+        name="abalone", label="Abalone", rows=3000, runs=20, quick=1, subset=750, most=200, figure=10,
         adapted_rows=3000,
     ),
     Design(
@@ -58,11 +58,11 @@ DESIGNS = (
         adapted_rows=2048,
     ),
     Design(
-        name="friedman2", label="Friedman 2", rows=200, runs=100, quick=10, subset=100, most=75, figure=20,
+        name="friedman2", label="Friedman 2", rows=200, runs=100, quick=5, subset=100, most=75, figure=20,
         adapted_rows=200, working_set=100,
     ),
     Design(
-        name="friedman3", label="Friedman 3", rows=200, runs=100, quick=10, subset=100, most=75, figure=20,
+        name="friedman3", label="Friedman 3", rows=200, runs=100, quick=5, subset=100, most=75, figure=20,
         adapted_rows=200, working_set=100,
     ),
     Design(name="bank32nh", label="bank32NH", rows=4500, runs=20, quick=1, subset=1000, most=500, figure=5),
