@@ -41,8 +41,10 @@ class Split:
 
 
 def load(name: str, *, seed: int = 0) -> Split:
-    """A set, split; one that is not in TRAINING_ROWS is shuffled and all for training. Raises FileNotFoundError where the
-    folder does not have it."""
+    """A set, split; one that is not in TRAINING_ROWS is shuffled and all for training.
+
+    Raises FileNotFoundError where the folder does not have it.
+    """
     with gzip.open(FOLDER / f"{name}.csv.gz", "rt", encoding="utf-8") as file:
         names = tuple(file.readline().strip().replace('"', "").split(","))
         table = np.loadtxt(file, delimiter=",")
