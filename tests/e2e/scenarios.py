@@ -6,20 +6,31 @@ A scenario raises AssertionError where something was lost. The tests run short o
 import asyncio
 import os
 import random
+import resource
 import signal
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import httpx
 
 from app.database import Database
+from app.jobs.job import JobState
 from app.storage.blobs import LocalBlobStore
+from tests.app.cli.processes import eventually
 from tests.e2e.audit import Findings, audit
-from tests.e2e.fleet import Fleet
+from tests.e2e.fleet import LEASE_SECONDS, Fleet, fleet
+from tests.e2e.front import PROGRAM, Front, nginx
 from tests.e2e.load import Tally, predicting, promoting, training
-from tests.e2e.postgres import Server
-from tests.e2e.processes import ROWS, follow, submit, surface
+from tests.e2e.postgres import Server, postgres
+from tests.e2e.processes import ROWS, follow, job_of, predict, submit, surface
+
+COLUMNS = ("sent", "answered", "by nginx", "by client", "lost", "jobs", "succeeded", "failed", "versions")
+HEADER = f"{'':26}" + "".join(f"{name:>10}" for name in COLUMNS)
+"""`by nginx`, `by client`: asked again by them. Succeeded, failed and versions count from the start."""
 
 MODEL = "surface"
 QUICK = {"model": MODEL, "target": "y", "basis_size": 10, "adapt": False}
@@ -35,27 +46,64 @@ class Outcome:
     name: str
     tally: Tally
     findings: Findings
+    front_retried: int
+
+    def row(self) -> str:
+        """A line under HEADER. Lost: requests that were not answered, for all the patience of who asked."""
+        tally, jobs = self.tally, self.findings.jobs
+        lost = tally.sent - tally.answered
+        numbers = (tally.sent, tally.answered, self.front_retried, tally.retried, lost)
+        ended = (len(tally.jobs), jobs[JobState.SUCCEEDED], jobs[JobState.FAILED], self.findings.versions)
+        return f"{self.name:26}" + "".join(f"{number:>10}" for number in (*numbers, *ended))
 
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """Where scenarios take place: a fleet behind `url`, its database (server: if it may be killed), its store."""
+    """Where scenarios take place: a fleet, nginx in front of it where there is one, its database (server: if it may be
+    killed) and its store.
+    """
 
     fleet: Fleet
-    url: str
     database: Database
     blobs: LocalBlobStore
     server: Server | None = None
+    front: Front | None = None
+
+    @property
+    def url(self) -> str:
+        """Where clients ask."""
+        return self.fleet.url("api-1") if self.front is None else self.front.url
+
+    def client(self) -> httpx.Client:
+        """One that waits for its answers."""
+        return httpx.Client(base_url=self.url, timeout=60.0, trust_env=False)
 
     def first_model(self) -> None:
         """So that there is something to predict with."""
-        with httpx.Client(base_url=self.url, timeout=60.0, trust_env=False) as client:
+        with self.client() as client:
             job = follow(client, submit(client, surface(300), basis_size=30, adapt=False))[-1]
             assert job["state"] == "succeeded", job
 
     def names(self, kind: str) -> list[str]:
         """Of the processes of a kind."""
         return sorted(name for name in self.fleet.processes if name.startswith(kind))
+
+
+@contextmanager
+def stage(folder: Path, database: str) -> Iterator[Stage]:
+    """Two APIs and two workers over `sqlite` or `postgresql`, with a first model; gone at the end."""
+    with ExitStack() as stack:
+        server = stack.enter_context(postgres()) if database == "postgresql" else None
+        url = f"sqlite:///{folder}/pursuit.db" if server is None else server.url
+        shared = {"PURSUIT_DATABASE_URL": url, "PURSUIT_ARTEFACT_URL": f"file://{folder}/blobs"}
+        names = ["api-1", "api-2", "worker-1", "worker-2"]
+        made = stack.enter_context(fleet(folder / "fleet", names, **shared))
+        ports = [made.ports["api-1"], made.ports["api-2"]]
+        front = stack.enter_context(nginx(folder / "nginx", ports)) if PROGRAM is not None else None
+        opened = stack.enter_context(Database(url))
+        built = Stage(fleet=made, database=opened, blobs=LocalBlobStore(folder / "blobs"), server=server, front=front)
+        built.first_model()
+        yield built
 
 
 def rolling_restart(stage: Stage, *, clients: int, trainers: int, rounds: int = 1, pause: float = 0.02) -> Outcome:
@@ -91,6 +139,80 @@ def random_kills(stage: Stage, *, kills: int, chance: random.Random, clients: in
     return _judged(f"{kills} random kills", stage, tally)
 
 
+def frozen_worker(stage: Stage) -> Outcome:
+    """A worker is stopped with a job in hand, past its lease; another does the job; awake, the first is refused."""
+    tally = Tally(sent=1, answered=1)
+    first, second = stage.names("worker")
+    assert stage.fleet.stop(second) == 0
+    with stage.client() as client:
+        job = submit(client, surface(2000), **(ROUNDS | {"basis_size": 100}))
+        eventually(lambda: (job_of(client, job)["progress"]["round"] or 0) >= 1, 120.0)
+        zombie = stage.fleet.processes[first]
+        zombie.send_signal(signal.SIGSTOP)
+        time.sleep(LEASE_SECONDS)
+        stage.fleet.start(second)
+        eventually(lambda: job_of(client, job)["attempts"] == 2, 120.0)
+        zombie.send_signal(signal.SIGCONT)
+        eventually(lambda: f"{job}: given up" in stage.fleet.log(first), 60.0)
+        tally.jobs[job] = follow(client, job)[-1]["state"]
+    assert tally.jobs[job] == "succeeded"
+    assert f"{job}: succeeded" not in stage.fleet.log(first)
+    stage.fleet.ready(second)
+    return _judged("a frozen worker", stage, tally)
+
+
+def silent_database(stage: Stage, *, seconds: float) -> Outcome:
+    """The database is killed with a job in hand, and stays away for longer than its lease."""
+    assert stage.server is not None
+    tally = Tally(sent=1, answered=1)
+    with stage.client() as client:
+        job = submit(client, surface(2000), **(ROUNDS | {"basis_size": 100}))
+        eventually(lambda: (job_of(client, job)["progress"]["round"] or 0) >= 1, 120.0)
+        before = predict(client)
+        predict(client)  # by the other API, so that both have the model
+        stage.server.kill()
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            tally.sent += 1
+            assert predict(client) == before, "what is loaded is served without the database"
+            tally.answered += 1
+            time.sleep(0.2)
+        refusal = client.get(f"/jobs/{job}")
+        assert (refusal.status_code, refusal.headers["retry-after"]) == (503, "1")
+        stage.server.start()
+        eventually(lambda: client.get(f"/jobs/{job}").status_code == 200, 60.0)
+        tally.jobs[job] = follow(client, job)[-1]["state"]
+    assert tally.jobs[job] == "succeeded"
+    return _judged("a database that is away", stage, tally)
+
+
+def full_disk(stage: Stage) -> Outcome:
+    """No file of an API or a worker may grow past 64 kB: refusals say why, predictions go on, nothing half stays."""
+    tally = Tally()
+    names = [*stage.names("api"), *stage.names("worker")]
+    with stage.client() as client:
+        before = predict(client)
+        for name in names:
+            _limit_files(stage, name, 1 << 16)
+        for _ in range(4):
+            tally.sent += 1
+            answer = client.post("/train", files={"file": ("t.csv", surface(20_000))})
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1"), answer.text
+            assert "cannot be written" in answer.json()["detail"]
+            tally.answered += 1
+        assert predict(client) == before
+        scratch = [stage.fleet.directory / name / "uploads" for name in stage.names("api")]
+        assert [path for folder in scratch for path in folder.iterdir()] == []
+        for name in names:
+            _limit_files(stage, name, resource.RLIM_INFINITY)
+        tally.sent += 1
+        job = follow(client, submit(client, surface(2000), **QUICK))[-1]
+        tally.answered += 1
+    tally.jobs[job["id"]] = job["state"]
+    assert job["state"] == "succeeded"
+    return _judged("a full disk", stage, tally)
+
+
 def _under_load(
     stage: Stage,
     tally: Tally,
@@ -122,11 +244,13 @@ def _under_load(
 
 def _judged(name: str, stage: Stage, tally: Tally) -> Outcome:
     """Every answer was whole and of the version that it named; then the audit."""
-    with httpx.Client(base_url=stage.url, timeout=60.0, trust_env=False) as client:
+    with stage.client() as client:
         for (model, version), bodies in tally.answers.items():
             body = {"model": f"{model}@{version}", "rows": ROWS, "interval": [0.5, 0.95], "include": ["latent_std"]}
             assert bodies == {client.post("/predict", json=body).content}, f"{model}@{version} said several things"
-    return Outcome(name=name, tally=tally, findings=audit(stage.database, stage.blobs, tally.jobs))
+    findings = audit(stage.database, stage.blobs, tally.jobs)
+    retried = 0 if stage.front is None else stage.front.retried()
+    return Outcome(name=name, tally=tally, findings=findings, front_retried=retried)
 
 
 def _kill_child(stage: Stage, chance: random.Random) -> None:
@@ -138,6 +262,12 @@ def _kill_child(stage: Stage, chance: random.Random) -> None:
 def _kill(stage: Stage, name: str) -> None:
     stage.fleet.kill(name)
     stage.fleet.start(name)
+
+
+def _limit_files(stage: Stage, name: str, size: int) -> None:
+    pid = stage.fleet.processes[name].pid
+    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
 
 
 def _kill_database(stage: Stage) -> None:
