@@ -49,7 +49,7 @@ class Fleet:
 
     def ready(self, name: str) -> None:
         """Wait until an API says that it is, or a worker."""
-        eventually(lambda: self._is_ready(name), 90.0)
+        eventually(lambda: self._is_ready(name), 240.0)
 
     def stop(self, name: str, seconds: float = 60.0) -> int:
         """SIGTERM; the exit code."""
