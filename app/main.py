@@ -48,7 +48,7 @@ from app.services.readiness import Readiness
 from app.services.specification import SpecBody
 from app.services.training import Training
 from app.settings import Settings, available_cores
-from app.storage.blobs import LocalBlobStore
+from app.storage.stores import open_store
 from app.tables import Limits
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ def _hot(method: str, path: str) -> Callable[[Request], Awaitable[Response]] | N
 
 
 def _services(settings: Settings, database: Database) -> Services:
-    blobs = LocalBlobStore(settings.artefacts)
+    blobs = open_store(settings)
     limits = Limits(
         bytes=settings.max_table_bytes,
         rows=settings.max_rows,

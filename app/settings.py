@@ -29,7 +29,12 @@ class Settings(BaseSettings):
         default=None, description="SQLAlchemy URL of SQLite or PostgreSQL; by default pursuit.db in the data directory."
     )
     artefact_url: str | None = Field(
-        default=None, description="file:// URL or path of the artefact store; by default blobs in the data directory."
+        default=None,
+        description="Where models and tables are kept: a path, a file:// URL or s3://bucket/prefix; by default blobs "
+        "in the data directory. Credentials and endpoint of a bucket come from the usual AWS_* variables.",
+    )
+    artefact_cache_bytes: Positive = Field(
+        default=10_240 * MIB, description="Most bytes of a bucket's files that are kept on this machine's disk."
     )
     host: str = Field(default="127.0.0.1", description="Address the API listens on.")
     port: int = Field(default=8000, ge=0, le=65535, description="Port the API listens on; 0 takes a free one.")
@@ -61,6 +66,14 @@ class Settings(BaseSettings):
         description="After this long without a sign of life a job is taken over: so long the job of a killed worker "
         "waits. The worker shows that it lives every third of it.",
     )
+    memory_limit: Positive | None = Field(
+        default=None,
+        description="Bytes that one training of this worker may take; what is thought to need more is left to a worker "
+        "with more. By default it takes everything.",
+    )
+    worker_max_rows: Positive | None = Field(
+        default=None, description="Most rows of a table that this worker trains on; larger ones are left to others."
+    )
     poll_seconds: Seconds = Field(default=0.5, description="How often an idle worker looks for a job.")
     log_format: Literal["text", "json"] = Field(default="text", description="Log lines for people or for machines.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
@@ -78,9 +91,13 @@ class Settings(BaseSettings):
 
     @field_validator("artefact_url")
     @classmethod
-    def _only_files(cls, value: str | None) -> str | None:
-        if value is not None and "://" in value and urlsplit(value).scheme != "file":
-            raise ValueError("only file:// URLs and paths are supported")
+    def _known_store(cls, value: str | None) -> str | None:
+        if value is not None and "://" in value:
+            url = urlsplit(value)
+            if url.scheme not in {"file", "s3"}:
+                raise ValueError("expected a path, a file:// URL or s3://bucket/prefix")
+            if url.scheme == "s3" and (not url.netloc or url.query or url.fragment or "@" in url.netloc):
+                raise ValueError("expected s3://bucket or s3://bucket/prefix, and nothing else in it")
         return value
 
     @property
@@ -91,13 +108,33 @@ class Settings(BaseSettings):
         return f"sqlite:///{self.data_dir.resolve() / 'pursuit.db'}"
 
     @property
-    def artefacts(self) -> Path:
-        """The directory of the artefact store."""
+    def artefacts(self) -> Path | None:
+        """The directory of the artefact store; None where it is a bucket."""
         if self.artefact_url is None:
             return self.data_dir.resolve() / "blobs"
+        if self.bucket is not None:
+            return None
         if "://" in self.artefact_url:
             return Path(unquote(urlsplit(self.artefact_url).path))
         return Path(self.artefact_url).resolve()
+
+    @property
+    def bucket(self) -> tuple[str, str] | None:
+        """The bucket of the artefact store and the prefix in it, which may be empty; None where it is a directory."""
+        if self.artefact_url is None or not self.artefact_url.startswith("s3://"):
+            return None
+        url = urlsplit(self.artefact_url)
+        return url.netloc, url.path.strip("/")
+
+    @property
+    def artefact_cache(self) -> Path:
+        """Where files of a bucket are kept to be read."""
+        return self.data_dir.resolve() / "cache"
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """What API and worker must be able to write into."""
+        return (self.uploads, self.artefacts or self.artefact_cache)
 
     @property
     def uploads(self) -> Path:

@@ -15,13 +15,15 @@ from app.database import Database
 from app.errors import UnavailableError
 from app.jobs import queue
 from app.jobs.child import serve
+from app.jobs.roster import Size
 from app.jobs.supervisor import Supervisor
 from app.log import set_up
 from app.services.stored import TABLES
 from app.services.training import KIND, MODELS, publish, training_handler
 from app.settings import Settings
 from app.storage import catalog, datasets
-from app.storage.blobs import BlobStore, LocalBlobStore, sweep
+from app.storage.blobs import BlobStore, sweep
+from app.storage.stores import open_store
 from core.errors import CoreError
 
 log = logging.getLogger(__name__)
@@ -43,7 +45,7 @@ _MEMORY_VARIABLES = {
 def run_worker(settings: Settings, stop: threading.Event) -> None:
     """Do jobs until `stop` is set; the one in hand then goes back to the queue. Must run in the main thread."""
     database = Database(settings.database)
-    blobs = LocalBlobStore(settings.artefacts)
+    blobs = open_store(settings)
     _migrate(database, stop)
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
     supervisor = Supervisor(
@@ -54,6 +56,7 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
         worker=name,
         lease_seconds=settings.lease_seconds,
         poll_seconds=settings.poll_seconds,
+        most=Size(memory=settings.memory_limit, rows=settings.worker_max_rows),
     )
     broom = threading.Thread(target=_sweep_now_and_then, args=(database, blobs, stop), name="sweep", daemon=True)
     broom.start()
@@ -69,7 +72,7 @@ def child_environment(settings: Settings) -> dict[str, str]:
     """
     own = {
         "PURSUIT_DATA_DIR": str(settings.data_dir.resolve()),
-        "PURSUIT_ARTEFACT_URL": str(settings.artefacts),
+        "PURSUIT_ARTEFACT_URL": str(settings.artefacts or settings.artefact_url),
         "PURSUIT_LOG_FORMAT": settings.log_format,
         "PURSUIT_LOG_LEVEL": settings.log_level,
         "PURSUIT_THREADS": str(settings.training_threads),
@@ -81,7 +84,7 @@ def child() -> int:
     """Do the one job on standard input; see `app.jobs.child`."""
     settings = Settings()
     set_up(style=settings.log_format, level=settings.log_level)
-    handlers = {KIND: training_handler(LocalBlobStore(settings.artefacts), threads=settings.training_threads)}
+    handlers = {KIND: training_handler(open_store(settings), threads=settings.training_threads)}
     return serve(handlers, refusals=(CoreError,))
 
 
@@ -94,9 +97,8 @@ def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORP
 
     def tables() -> set[str]:
         with database.read() as connection:
-            return {_table(job.payload) for job in queue.unfinished(connection)} | datasets.referenced_tables(
-                connection
-            )
+            kept = datasets.referenced_tables(connection)  # first: a job on a dataset is queued before that is deleted
+            return kept | {_table(job.payload) for job in queue.unfinished(connection)}
 
     gone = sweep(blobs, MODELS, artefacts, older_than=older_than)
     return gone + sweep(blobs, TABLES, tables, older_than=older_than)

@@ -32,7 +32,7 @@ _HEALTHY_SECONDS = 60.0
 def run_api(settings: Settings) -> None:
     """Serve the API until a signal; says where on standard output once it listens."""
     with _listening(settings, None) as (listener, url):
-        _prepare(settings, settings.uploads, settings.artefacts)
+        _prepare(settings, *settings.folders)
         _run_api(settings, listener, url)
 
 
@@ -89,7 +89,7 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
 
 def run_worker(settings: Settings, *, while_stdin: bool = False) -> None:
     """Work on jobs until a signal (or until standard input ends): the job in hand goes back to the queue."""
-    _prepare(settings, settings.artefacts)
+    _prepare(settings, *settings.folders[1:])
     from app.log import set_up
     from app.worker import run_worker as work
 
@@ -105,7 +105,7 @@ def run_worker(settings: Settings, *, while_stdin: bool = False) -> None:
 def serve(settings: Settings, *, unix_socket: Path | None = None, while_stdin: bool = False) -> None:
     """API and `settings.workers` workers, until a signal, or until standard input ends."""
     with _listening(settings, unix_socket) as (listener, url):  # first: a taken port must not leave a trace
-        _prepare(settings, settings.uploads, settings.artefacts)
+        _prepare(settings, *settings.folders)
         with _workers(settings):
             _run_api(settings, listener, url, while_stdin=while_stdin)
 
@@ -124,6 +124,7 @@ def _prepare(settings: Settings, *folders: Path, wait: bool = True) -> None:
 
     from app.database import Database
     from app.errors import UnavailableError
+    from app.storage.stores import open_store
 
     try:
         database = Database(settings.database)
@@ -131,6 +132,10 @@ def _prepare(settings: Settings, *folders: Path, wait: bool = True) -> None:
         raise _refusal(f"PURSUIT_DATABASE_URL: {error}", code=2) from None
     except ImportError as error:
         raise _refusal(f"the database's driver cannot be loaded: {error}") from None
+    try:
+        open_store(settings)
+    except ImportError as error:
+        raise _refusal(f"PURSUIT_ARTEFACT_URL: {error}") from None
     folder = settings.data_dir
     try:
         for folder in folders:

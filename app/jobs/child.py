@@ -4,8 +4,9 @@ In (one line on standard input): {"id", "kind", "payload", "checkpoint", "attemp
 then stays open; its end means that the supervisor is gone, and the child ends too. On Linux it also asks for a
 death signal, which works even while a C loop holds the interpreter.
 
-Out (lines on what was standard output): {"progress": {..}}, {"checkpoint": {..}}, and one of {"done": {..}} or
-{"failed": {"type", "message", "errors"?, "total"?}}. File descriptor 1 then points at standard error, so that a
+Out (lines on what was standard output): {"progress": {..}}, {"checkpoint": {..}}, and one of {"done": {..}},
+{"failed": {"type", "message", "errors"?, "total"?}} or {"postponed": {"type", "message"}}, which is nobody's
+fault: the job goes back to the queue. File descriptor 1 then points at standard error, so that a
 stray print cannot break the protocol. A number that JSON cannot say (NaN, infinity) is sent as null.
 """
 
@@ -23,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from app.errors import PursuitError
+from app.errors import PursuitError, UnavailableError
 from app.jobs.job import JSON
 
 log = logging.getLogger(__name__)
@@ -70,6 +71,10 @@ class Reporter:
         """The end; `serve` says this for what a handler raises."""
         self._send({"failed": error})
 
+    def postponed(self, error: JSON) -> None:
+        """The end of this try; `serve` says this for an UnavailableError."""
+        self._send({"postponed": error})
+
     def _send(self, message: JSON) -> None:
         line = json.dumps(_sayable(message), allow_nan=False, separators=(",", ":")).encode() + b"\n"
         try:
@@ -100,6 +105,9 @@ def serve(handlers: Mapping[str, Handler], *, refusals: Sequence[type[Exception]
     try:
         result = handlers[task.kind](task, reporter)
         reporter.done(result)
+    except UnavailableError as error:
+        log.warning("%s: put off: %s", task.id, error)
+        reporter.postponed(describe(error))
     except PursuitError as error:
         reporter.failed(describe(error))
     except tuple(refusals) as error:

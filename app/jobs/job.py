@@ -33,7 +33,8 @@ class Job:
     kind: which handler does it. model: a label to list by. fence: raised by every claim; a write by a
     holder of an older one is refused. attempts: claims since the last checkpoint (the cap on deaths without
     progress counts these); claims: claims in all, what people are shown. revision: raised by every change.
-    last_death: why the worker's child died last, in words.
+    last_death: why the worker's child died last, in words. needs_memory: bytes it is thought to need, needs_rows: rows
+    of its table; only a worker that takes so much gets it (`app.jobs.roster`).
     """
 
     id: str
@@ -42,6 +43,8 @@ class Job:
     state: JobState
     priority: int
     payload: JSON
+    needs_memory: int | None
+    needs_rows: int | None
     progress: JSON | None
     checkpoint: JSON | None
     result: JSON | None

@@ -20,6 +20,7 @@ from typing import Any
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Boolean,
     CheckConstraint,
     Column,
@@ -46,7 +47,10 @@ from sqlalchemy.dialects import postgresql, sqlite
 from app.database import metadata, now
 from app.errors import InvalidRequestError, LeaseLostError, NotFoundError
 from app.jobs import job as job_module
+from app.jobs import roster
+from app.jobs.bell import ring
 from app.jobs.job import Job, JobState, new_job_id
+from app.jobs.roster import LONGEST_WORKER, Size
 
 MAX_ATTEMPTS = 3
 """Claims without a checkpoint between them, after which a job is taken to kill its workers."""
@@ -56,8 +60,8 @@ MOST_JOBS = 500
 """The largest page of `list_jobs`."""
 LONGEST_KEY = 255
 LONGEST_MODEL = 64
-LONGEST_WORKER = 255
 LARGEST_PRIORITY = 1_000_000
+ANY = Size()
 _ID = re.compile(r"job_[0-9a-f]{32}")
 
 jobs = Table(
@@ -69,6 +73,8 @@ jobs = Table(
     Column("state", String(16), nullable=False),
     Column("priority", Integer, nullable=False),
     Column("payload", JSON(none_as_null=True), nullable=False),
+    Column("needs_memory", BigInteger),
+    Column("needs_rows", BigInteger),
     Column("progress", JSON(none_as_null=True)),
     Column("checkpoint", JSON(none_as_null=True)),
     Column("result", JSON(none_as_null=True)),
@@ -105,11 +111,13 @@ def submit(
     payload: job_module.JSON,
     priority: int = 0,
     idempotency_key: str | None = None,
+    needs: Size = ANY,
 ) -> tuple[Job, bool]:
     """Put a job in the queue; (job, True), or (the job that has this key already, False). Safe under races.
 
     The caller compares `payload` with the old job's if the same key with another wish must be refused.
-    Larger `priority` first, then older first. InvalidRequestError for a model, key or priority that
+    Larger `priority` first, then older first. needs: who takes less does not get it. On PostgreSQL waiting workers
+    wake at the commit. InvalidRequestError for a model, key or priority that
     cannot be kept.
     """
     key = idempotency_key
@@ -130,6 +138,8 @@ def submit(
             priority=priority,
             payload=dict(payload),
             idempotency_key=idempotency_key,
+            needs_memory=needs.memory,
+            needs_rows=needs.rows,
             created_at=now(),
             updated_at=now(),
         )
@@ -138,6 +148,7 @@ def submit(
     )
     row = connection.execute(statement).one_or_none()
     if row is not None:
+        ring(connection)
         return _job(row), True
     return _job(connection.execute(select(jobs).where(c.idempotency_key == idempotency_key)).one()), False
 
@@ -230,16 +241,16 @@ def request_cancel(connection: Connection, job_id: str) -> Job:
     return get(connection, job_id)
 
 
-def has_work(connection: Connection) -> bool:
+def has_work(connection: Connection, *, most: Size = ANY) -> bool:
     """True if a claim would find a job; only reads, so that idle workers do not hold the write lock."""
-    return bool(connection.execute(select(select(c.id).where(_claimable()).exists())).scalar_one())
+    return bool(connection.execute(select(select(c.id).where(_claimable(), _fits(most)).exists())).scalar_one())
 
 
-def claim(connection: Connection, *, worker: str, lease_seconds: float) -> Job | None:
-    """Take the next job for `lease_seconds`, or None. Jobs that are cancelled or worn out are ended on the
-    way.
+def claim(connection: Connection, *, worker: str, lease_seconds: float, most: Size = ANY) -> Job | None:
+    """Take the next job that is no larger than `most` for `lease_seconds`, or None. Jobs that are cancelled or worn
+    out are ended on the way.
     """
-    query = select(jobs).where(_claimable()).order_by(*_ORDER).limit(1).with_for_update(skip_locked=True)
+    query = select(jobs).where(_claimable(), _fits(most)).order_by(*_ORDER).limit(1).with_for_update(skip_locked=True)
     while (row := connection.execute(query).one_or_none()) is not None:
         job = _job(row)
         if job.cancel_requested:
@@ -318,7 +329,43 @@ def died(connection: Connection, job: Job, reason: str) -> Job:
         return _write(connection, job, _ending(JobState.CANCELLED))
     if _worn_out(held):
         return _write(connection, job, _ending(JobState.FAILED) | {c.error: _death(held)})
+    ring(connection)
     return _write(connection, job, _UNLEASED | {c.state: JobState.QUEUED})
+
+
+def postpone(connection: Connection, job: Job, error: job_module.JSON) -> Job:
+    """What the job stands on is away: back in the queue, and this try counts only among MAX_CLAIMS; LeaseLostError.
+
+    The last of these fails with `error`. A job that is to be cancelled is cancelled.
+    """
+    held = _write(connection, job, {c.last_death: str(error["message"])})
+    if held.cancel_requested:
+        return _write(connection, job, _ending(JobState.CANCELLED))
+    if held.claims >= MAX_CLAIMS:
+        return _write(connection, job, _ending(JobState.FAILED) | {c.error: dict(error)})
+    tries = case((c.attempts > 0, c.attempts - 1), else_=0)
+    return _write(connection, job, _UNLEASED | {c.state: JobState.QUEUED, c.attempts: tries})
+
+
+def fail_unfit(connection: Connection, *, patience: float = roster.PATIENCE_SECONDS) -> list[Job]:
+    """End the jobs that waited for `patience` seconds and are too large for every worker seen within them; which.
+
+    The caller has signed the roster: there is a worker. A running job whose worker has gone counts from the
+    end of its lease.
+    """
+    query = select(jobs).where(
+        or_(c.needs_memory.is_not(None), c.needs_rows.is_not(None)),
+        case((c.state == JobState.QUEUED, c.created_at), else_=c.lease_until) <= now() - patience,
+        _claimable(),
+        ~roster.somebody_fits(c.needs_memory, c.needs_rows, patience),
+    )
+    found = connection.execute(query.with_for_update(skip_locked=True)).all()
+    if not found:
+        return []
+    most = roster.largest(connection, patience=patience)
+    return [
+        _set(connection, job, _ending(JobState.FAILED) | {c.error: _too_large(job, most)}) for job in map(_job, found)
+    ]
 
 
 def release(connection: Connection, job: Job) -> Job:
@@ -326,6 +373,7 @@ def release(connection: Connection, job: Job) -> Job:
 
     A job that is to be cancelled is cancelled.
     """
+    ring(connection)
     back = case((c.cancel_requested, JobState.CANCELLED.value), else_=JobState.QUEUED.value)
     return _write(
         connection,
@@ -343,6 +391,24 @@ def release(connection: Connection, job: Job) -> Job:
 
 def _claimable() -> ColumnElement[bool]:
     return or_(c.state == JobState.QUEUED, and_(c.state == JobState.RUNNING, c.lease_until <= now()))
+
+
+def _fits(most: Size) -> ColumnElement[bool]:
+    """The job is no larger than that."""
+    limits = [(c.needs_memory, most.memory), (c.needs_rows, most.rows)]
+    return and_(true(), *(or_(need.is_(None), need <= limit) for need, limit in limits if limit is not None))
+
+
+def _too_large(job: Job, most: Size) -> dict[str, str]:
+    asked = [(job.needs_memory, most.memory, "bytes of memory"), (job.needs_rows, most.rows, "rows")]
+    wants = [f"{need} {what}" for need, _, what in asked if need is not None]
+    takes = [f"{limit} {what}" for need, limit, what in asked if need is not None and limit is not None]
+    most_taken = f": the most is {' and '.join(takes)}" if takes else ""
+    return {
+        "type": "too-large",
+        "message": f"the job needs about {' and '.join(wants)}, and no worker takes it{most_taken}; "
+        "a smaller basis_size or fewer rows need less",
+    }
 
 
 def _ours(job: Job) -> ColumnElement[bool]:

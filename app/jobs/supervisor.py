@@ -10,6 +10,7 @@ fence decides whether it may still be written.
 """
 
 import logging
+import math
 import random
 import threading
 import time
@@ -21,10 +22,12 @@ from sqlalchemy import Connection
 
 from app.database import Database
 from app.errors import LeaseLostError, PursuitError, UnavailableError
-from app.jobs import queue
+from app.jobs import queue, roster
+from app.jobs.bell import Bell
 from app.jobs.child import describe
 from app.jobs.job import JSON, Job
 from app.jobs.process import ChildProcess
+from app.jobs.roster import LONGEST_WORKER, Size
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +58,7 @@ class _Held:
 
 class Supervisor:
     """See the module. `environment` is added to this process's own for the child; `worker` names it in the
-    rows.
+    rows; `most` is the largest job that it takes.
 
     The thread that calls `run` must live as long as the child: on Linux the child dies with that thread.
     """
@@ -70,14 +73,18 @@ class Supervisor:
         worker: str,
         lease_seconds: float = 60.0,
         poll_seconds: float = 0.5,
+        most: Size = queue.ANY,
     ) -> None:
         self._database = database
         self._command = tuple(command)
         self._environment = dict(environment)
         self._publish = publish
-        self._worker = worker[: queue.LONGEST_WORKER]
+        self._worker = worker[:LONGEST_WORKER]
         self._lease = lease_seconds
         self._poll = poll_seconds
+        self._most = most
+        self._bell = Bell(database)
+        self._signed = -math.inf
 
     def run(self, stop: threading.Event) -> None:
         """Work until `stop` is set; then the running job goes back to the queue, without this try counting."""
@@ -91,18 +98,22 @@ class Supervisor:
                 log.warning("no job could be taken, again in %.1f s: %s", pause, error)
                 worked = False
             if not worked:
-                stop.wait(pause * random.uniform(0.75, 1.25))
+                self._bell.wait(pause * random.uniform(0.75, 1.25), stop)
+        self._bell.close()
 
     def run_one(self, stop: threading.Event) -> bool:
         """Take the next job and see it to its end; False if there is none. UnavailableError if none can be
         taken.
         """
+        if self._must_sign():
+            with self._database.write() as connection:
+                self._sign(connection)
         began = time.monotonic()
         with self._database.read() as connection:
-            if not queue.has_work(connection):
+            if not queue.has_work(connection, most=self._most):
                 return False
         with self._database.write() as connection:
-            job = queue.claim(connection, worker=self._worker, lease_seconds=self._lease)
+            job = queue.claim(connection, worker=self._worker, lease_seconds=self._lease, most=self._most)
         if job is None:
             return False
         log.info("%s: claim %d by %s (%s of %s)", job.id, job.fence, self._worker, job.kind, job.model)
@@ -154,7 +165,7 @@ class Supervisor:
             held.progress = body
         elif kind == "checkpoint":
             held.checkpoint = body
-        elif kind in {"done", "failed"}:
+        elif kind in {"done", "failed", "postponed"}:
             held.outcome = message
         else:
             held.outcome = {"failed": {"type": "internal", "message": f"the child sent {kind!r}"}}
@@ -186,6 +197,8 @@ class Supervisor:
     def _renew(self, held: _Held) -> bool:
         began = time.monotonic()
         with self._database.write() as connection:
+            if self._must_sign():
+                self._sign(connection)
             if held.checkpoint is not None:
                 queue.save_checkpoint(connection, held.job, held.checkpoint)
             wish = queue.renew(connection, held.job, lease_seconds=self._lease, progress=held.progress)
@@ -193,6 +206,16 @@ class Supervisor:
         held.child.deadline = began + self._lease
         held.checkpoint = held.progress = None
         return wish
+
+    def _must_sign(self) -> bool:
+        return time.monotonic() - self._signed >= self._lease / 3
+
+    def _sign(self, connection: Connection) -> None:
+        """Say that this worker is here, and end what is too large for all that are."""
+        roster.sign(connection, self._worker, self._most)
+        for job in queue.fail_unfit(connection):
+            log.warning("%s: %s", job.id, (job.error or {}).get("message"))
+        self._signed = time.monotonic()
 
     def _watch(self, held: _Held) -> bool:
         with self._database.read() as connection:
@@ -208,6 +231,8 @@ class Supervisor:
                 return queue.cancelled(connection, job)
             if "failed" in outcome:
                 return queue.fail(connection, job, outcome["failed"])
+            if "postponed" in outcome:
+                return queue.postpone(connection, job, outcome["postponed"])
             return queue.succeed(connection, job, self._publish(connection, job, outcome["done"]))
 
         return end

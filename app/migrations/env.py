@@ -8,6 +8,7 @@ from alembic import context
 from sqlalchemy import Connection
 
 import app.jobs.queue
+import app.jobs.roster
 import app.storage.catalog
 import app.storage.datasets  # noqa: F401  these imports fill `metadata` with their tables
 from app.database import Database, metadata

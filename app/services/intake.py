@@ -39,6 +39,7 @@ from app.tables.profile import describe_table
 from core.data import Dataset, standardization
 from core.errors import InvalidDataError
 from core.hyperparameters import BoolArray, FloatArray
+from core.memory import training_bytes
 from core.transforms import LEAST_TARGET, TargetTransform
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,11 @@ SMALL_BYTES = 8 << 20
 """Larger uploads are read in a process of their own ..."""
 SMALL = Limits(bytes=32 << 20, rows=200_000)
 """... and so are those that unpack to more than this."""
+
+PROCESS_BYTES = 200 << 20
+"""What the process of a training holds before it reads anything."""
+READ_BYTES = 40
+"""What one cell of the table takes while it is read, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +72,11 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What was found. profile: what `describe_table` says."""
+    """What was found. profile: what `describe_table` says; memory: bytes that training on it is thought to take."""
 
     rows: int
     columns: int
+    memory: int | None = None
     profile: dict[str, Any] | None = None
 
 
@@ -120,13 +127,16 @@ def _carry_out(order: Order) -> Receipt:
 
 
 def _check(table: Table, order: Order) -> Receipt:
+    memory = None
     if order.spec is not None:
         schema, fitted = fit_table(table, wishes(order.spec))
-        core_spec(order.spec, schema.group_names, fitted.rows)
+        spec = core_spec(order.spec, schema.group_names, fitted.rows)
+        memory = PROCESS_BYTES + READ_BYTES * table.rows * len(table.names)
+        memory += training_bytes(len(fitted.rows), schema.width, spec)
         check_spread(table, schema, fitted, standardize=order.spec.standardize)
         _check_transform(table, schema, fitted, order.spec.target_transform)
     profile = describe_table(table, order.target) if order.profile else None
-    return Receipt(rows=table.rows, columns=len(table.names), profile=profile)
+    return Receipt(rows=table.rows, columns=len(table.names), memory=memory, profile=profile)
 
 
 def check_spread(table: Table, schema: Schema, fitted: Fitted, *, standardize: bool) -> None:

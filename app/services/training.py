@@ -7,6 +7,7 @@
 The three run in three processes and share nothing but the job's row and the store.
 """
 
+import logging
 import math
 import resource
 import sys
@@ -14,15 +15,16 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
 from app.database import Database
-from app.errors import ConflictError
+from app.errors import ConflictError, UnavailableError
 from app.jobs import queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.job import Job
+from app.jobs.roster import Size
 from app.services.intake import Order, Receipt, take_in, take_in_held, wishes
 from app.services.jobs import JobView, view
 from app.services.specification import SpecBody, core_spec, default_name, read_spec
@@ -47,6 +49,14 @@ KIND = "train"
 
 MODELS = "models"
 """Their prefix in the store."""
+
+PATIENCE_SECONDS = 300.0
+"""So long a training waits for a store that is away; then its job goes back to the queue."""
+LONGEST_PAUSE = 5.0
+
+Answer = TypeVar("Answer")
+
+log = logging.getLogger(__name__)
 
 _READ = 0.02  # share of the whole that reading takes, and publishing
 _PUBLISH = 0.98
@@ -90,7 +100,7 @@ class Training:
             found = datasets.get(connection, dataset)
         stored = self.blobs.path(found.table)
         receipt = self._read(Order(stored=stored, limits=self.limits, spec=body))
-        return self._queue(body, default_name(found.name), key, found.table, receipt.rows, dataset=dataset)
+        return self._queue(body, default_name(found.name), key, found.table, receipt, dataset=dataset)
 
     def _read(self, order: Order) -> Receipt:
         return take_in(order, seconds=self.read_seconds)
@@ -98,18 +108,27 @@ class Training:
     def _submit(self, body: SpecBody, name: str, key: str | None, read: Callable[[Order], Receipt]) -> JobView:
         with stored_table(self.blobs, self.scratch) as table:
             receipt = read(Order(stored=table.path, limits=self.limits, spec=body))
-        return self._queue(body, name, key, table.key, receipt.rows)
+        return self._queue(body, name, key, table.key, receipt)
 
     def _queue(
-        self, body: SpecBody, name: str, key: str | None, stored: str, rows: int, *, dataset: str | None = None
+        self, body: SpecBody, name: str, key: str | None, stored: str, receipt: Receipt, *, dataset: str | None = None
     ) -> JobView:
         model = body.model or name
-        payload = {"spec": body.model_dump(mode="json"), "table": stored, "rows": rows}
+        payload = {"spec": body.model_dump(mode="json"), "table": stored, "rows": receipt.rows}
+        needs = Size(memory=receipt.memory, rows=receipt.rows)
         with self.database.write() as connection:
             if dataset is not None:
-                datasets.get(connection, dataset)  # it may have been deleted, and swept away, while it was read
+                datasets.get(
+                    connection, dataset, hold=True
+                )  # it may have been deleted, and swept away, while it was read
             job, created = queue.submit(
-                connection, kind=KIND, model=model, payload=payload, priority=body.priority, idempotency_key=key
+                connection,
+                kind=KIND,
+                model=model,
+                payload=payload,
+                priority=body.priority,
+                idempotency_key=key,
+                needs=needs,
             )
             if not created and (job.kind, job.model, dict(job.payload)) != (KIND, model, payload):
                 raise ConflictError(
@@ -127,7 +146,7 @@ def training_handler(blobs: BlobStore, *, threads: int) -> Handler:
         listener = _Listener(reporter, float((task.progress or {}).get("fraction") or 0.0))
         listener.say("reading", 0.0)
         body = SpecBody.model_validate(task.payload["spec"])
-        table = open_canonical(blobs.path(task.payload["table"]))
+        table = open_canonical(patiently(lambda: blobs.path(task.payload["table"])))
         schema, fitted = fit_table(table, wishes(body))
         prepared = prepare(table, schema, fitted)
         reading = time.perf_counter() - began
@@ -158,9 +177,24 @@ def training_handler(blobs: BlobStore, *, threads: int) -> Handler:
             report=report,
         )
         data = artefact.save(model)
-        return {"artefact": blobs.put(MODELS, ".safetensors", data), "size": len(data), "report": report}
+        key = patiently(lambda: blobs.put(MODELS, ".safetensors", data))
+        return {"artefact": key, "size": len(data), "report": report}
 
     return run
+
+
+def patiently(ask: Callable[[], Answer], *, seconds: float = PATIENCE_SECONDS) -> Answer:
+    """What `ask` returns, tried again while the store is unavailable; after so many seconds its UnavailableError."""
+    until, pause = time.monotonic() + seconds, 0.5
+    while True:
+        try:
+            return ask()
+        except UnavailableError as error:
+            if time.monotonic() + pause > until:
+                raise
+            log.warning("waiting for the store, again in %.1f s: %s", pause, error)
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def publish(connection: Connection, job: Job, outcome: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Where bytes live: under `prefix/<sha256><suffix>`, so equal bytes have one key and a key never changes meaning.
 
-A write is a temporary file, fsync, rename, fsync of the folder: after `put` returns the bytes survive a power cut,
-and nobody ever sees half a file. Nothing counts references: `sweep` removes what no row of the database names, once
-it is old.
+Nothing counts references: `sweep` removes what no row of the database names, once it is old. Here is the store in a
+folder: a write is a temporary file, fsync, rename, fsync of the folder, so after `put` returns the bytes survive a
+power cut, and nobody ever sees half a file. `app.storage.bucket` has the one on object storage.
 """
 
 import errno
@@ -86,7 +86,7 @@ class LocalBlobStore:
         """See BlobStore. Memory: one chunk of 1 MiB beside `source`."""
         with _full_disk("written"), self._unfinished() as (temporary, descriptor):
             digest = hashlib.sha256()
-            for chunk in _chunks(source):
+            for chunk in chunks(source):
                 digest.update(chunk)
                 _write_all(descriptor, chunk)
             os.fsync(descriptor)
@@ -101,8 +101,8 @@ class LocalBlobStore:
         """See BlobStore."""
         with self.open(key) as stream, _full_disk("read"):
             data = stream.read()
-        if hashlib.sha256(data).hexdigest() != _digest(key):
-            raise UnavailableError(f"the stored file {key} is damaged: its bytes do not match its name")
+        if hashlib.sha256(data).hexdigest() != digest_of(key):
+            raise damaged(key)
         return data
 
     def open(self, key: str) -> BinaryIO:
@@ -128,7 +128,7 @@ class LocalBlobStore:
             return
         for entry in os.scandir(folder):
             key = f"{prefix}/{entry.name}"
-            if not _KEY.fullmatch(key):
+            if not is_key(key):
                 continue
             try:
                 status = entry.stat()
@@ -172,7 +172,7 @@ class LocalBlobStore:
             _write_all(descriptor, b"pursuit")
 
     def _locate(self, key: str) -> Path:
-        if not _KEY.fullmatch(key):
+        if not is_key(key):
             raise NotFoundError(f"not a key of the store: {key!r}")
         return self._root / key
 
@@ -209,11 +209,23 @@ def sweep(store: BlobStore, prefix: str, referenced: Callable[[], Collection[str
     return [key for key in old if key not in kept and store.delete(key, older_than=older_than)]
 
 
-def _digest(key: str) -> str:
+def is_key(key: str) -> bool:
+    """True if it has the form of a key."""
+    return _KEY.fullmatch(key) is not None
+
+
+def digest_of(key: str) -> str:
+    """The SHA-256 that the key names."""
     return key.partition("/")[2][:64]
 
 
-def _chunks(source: Path | bytes) -> Iterator[bytes | memoryview]:
+def damaged(key: str) -> UnavailableError:
+    """What is said of a blob whose bytes are not those of its key."""
+    return UnavailableError(f"the stored file {key} is damaged: its bytes do not match its name")
+
+
+def chunks(source: Path | bytes) -> Iterator[bytes | memoryview]:
+    """The bytes, 1 MiB at a time."""
     if isinstance(source, bytes):
         view = memoryview(source)
         for start in range(0, len(view), _CHUNK):

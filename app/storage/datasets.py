@@ -80,10 +80,11 @@ def add(
     return _dataset(connection.execute(select(datasets).where(_c.idempotency_key == key)).one()), False
 
 
-def get(connection: Connection, dataset: str) -> Dataset:
-    """NotFoundError if there is none of that id."""
+def get(connection: Connection, dataset: str, *, hold: bool = False) -> Dataset:
+    """NotFoundError if there is none of that id. hold: nobody deletes it until the transaction ends."""
     known = _ID.fullmatch(dataset) is not None
-    row = connection.execute(select(datasets).where(_c.id == dataset)).one_or_none() if known else None
+    query = select(datasets).where(_c.id == dataset)
+    row = connection.execute(query.with_for_update(read=True) if hold else query).one_or_none() if known else None
     if row is None:
         raise NotFoundError(f"there is no dataset {dataset!r}")
     return _dataset(row)

@@ -1,6 +1,7 @@
 """The database: its clock, its transactions, its migrations, and what it says when it does not answer."""
 
 import math
+import os
 import subprocess
 import sys
 import threading
@@ -53,6 +54,18 @@ def test_processes_that_start_together_migrate_once(database_url: str) -> None:
     assert [process.returncode for process in started] == [0] * 3, errors
     with Database(database_url) as database, database.read() as connection:
         assert connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all() == [newest()]
+
+
+def test_commands_that_start_together_migrate_once(database_url: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "PURSUIT_DATABASE_URL": database_url, "PURSUIT_DATA_DIR": str(tmp_path / "data")}
+    started = [
+        subprocess.Popen([sys.executable, "-m", "app.cli", "migrate"], stderr=subprocess.PIPE, env=environment)
+        for _ in range(4)
+    ]
+    errors = [process.communicate(timeout=200)[1].decode() for process in started]
+    assert [process.returncode for process in started] == [0] * 4, errors
+    with Database(database_url) as database:
+        assert database.is_migrated()
 
 
 def test_a_failed_migration_leaves_nothing(database_url: str) -> None:

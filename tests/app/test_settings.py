@@ -35,6 +35,15 @@ def test_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert settings.port == 8000
 
 
+def test_a_bucket_instead_of_a_folder(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path, artefact_url="s3://bucket/some/prefix/")
+    assert settings.bucket == ("bucket", "some/prefix")
+    assert settings.artefacts is None
+    assert settings.folders == (tmp_path / "uploads", tmp_path / "cache")
+    assert Settings(artefact_url="s3://bucket").bucket == ("bucket", "")
+    assert Settings(data_dir=tmp_path).bucket is None
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -42,7 +51,9 @@ def test_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         ("WORKERS", "-1"),
         ("LEASE_SECONDS", "0"),
         ("LOG_FORMAT", "xml"),
-        ("ARTEFACT_URL", "s3://bucket"),
+        ("ARTEFACT_URL", "gs://bucket"),
+        ("ARTEFACT_URL", "s3://"),
+        ("ARTEFACT_URL", "s3://key:secret@bucket/prefix"),
         ("MAX_BODY_BYTES", "many"),
     ],
 )

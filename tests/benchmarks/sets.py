@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FOLDER = Path(os.environ.get("PURSUIT_BENCHMARK_DATA", Path(__file__).parents[3] / "shared" / "data"))
-"""Where the sets lie: PURSUIT_BENCHMARK_DATA, or a folder beside the checkout."""
+"""Where the sets lie: PURSUIT_BENCHMARK_DATA (read when this is imported), or a folder beside the checkout."""
 
 TRAINING_ROWS = {
     "kin40k": 10_000,

@@ -23,9 +23,14 @@ ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "PURSUIT_THREADS": "1", "PURSUIT_LEA
 
 @dataclass(slots=True)
 class System:
-    """One data directory with the processes that work on it now."""
+    """One data directory with the processes that work on it now; where they are `apart`, each process has its own.
+
+    environment: settings beside those of all these tests.
+    """
 
     directory: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    apart: bool = False
     api: subprocess.Popen[bytes] | None = None
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     url: str = ""
@@ -73,20 +78,21 @@ class System:
         return (self.directory / "log").read_text()
 
     def _start(self, what: str, output: Path) -> subprocess.Popen[bytes]:
+        data = self.directory / (f"data-{what}" if self.apart else "data")
         with (self.directory / "log").open("ab") as log, output.open("ab") as out:
             return subprocess.Popen(
-                [sys.executable, "-m", "app.cli", what, "--data-dir", str(self.directory / "data")],
+                [sys.executable, "-m", "app.cli", what, "--data-dir", str(data)],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=log,
-                env=os.environ | ENVIRONMENT | {"PYTHONUNBUFFERED": "1"},
+                env=os.environ | ENVIRONMENT | self.environment | {"PYTHONUNBUFFERED": "1"},
             )
 
 
 @contextmanager
-def system(directory: Path) -> Iterator[System]:
+def system(directory: Path, *, environment: dict[str, str] | None = None, apart: bool = False) -> Iterator[System]:
     """A System whose processes are gone at the end."""
-    made = System(directory)
+    made = System(directory, environment=environment or {}, apart=apart)
     try:
         yield made
     finally:

@@ -89,8 +89,9 @@ def test_probes_ask_for_what_is_there() -> None:
     for probe in probes.values():
         assert probe["path"] in paths
         assert probe["port"] == port["name"]
+    assert probes["startupProbe"]["path"] == "/health/ready"
     assert probes["livenessProbe"]["path"] == "/health/live", "the database's death is not cured by restarting us"
-    assert probes["readinessProbe"]["path"] == "/health/ready"
+    assert probes["readinessProbe"]["path"] == "/health/live", "nor by sending nobody to those who can still predict"
     (service,) = of_kind("Service")
     assert service["spec"]["ports"][0]["targetPort"] == port["name"]
 

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from app.errors import Fault, InvalidRequestError
+from app.errors import Fault, InvalidRequestError, UnavailableError
 from app.jobs.child import Reporter, Task, serve
 from app.jobs.job import JSON
 
@@ -63,6 +63,8 @@ def refuse(task: Task, reporter: Reporter) -> JSON:
     wanted = task.payload["error"]
     if wanted == "request":
         raise InvalidRequestError("the table is wrong", [Fault(message="not a number", row=3, column="x", value="?")])
+    if wanted == "store":
+        raise UnavailableError("the bucket does not answer")
     if wanted == "numbers":
         raise WrongNumbersError("not positive definite")
     if wanted == "memory":

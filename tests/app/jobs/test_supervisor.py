@@ -75,6 +75,22 @@ def test_a_refusal_is_final(database: Database) -> None:
     assert (after.error["type"], after.error["errors"][0]["row"]) == ("invalid-request", 3)
 
 
+def test_what_stands_on_something_that_is_away_goes_back_to_the_queue(database: Database) -> None:
+    job = submit_echo(database, "refuse", payload={"error": "store"})
+    run_one(database)
+    after = read(database, job)
+    assert (after.state, after.attempts, after.claims) == (JobState.QUEUED, 0, 1)
+    assert after.last_death == "the bucket does not answer"
+    with database.write() as connection:
+        connection.execute(queue.jobs.update().values(claims=queue.MAX_CLAIMS - 1))
+    run_one(database)
+    after = read(database, job)
+    assert (after.state, after.error) == (
+        JobState.FAILED,
+        {"type": "unavailable", "message": "the bucket does not answer"},
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "payload", "reason"),
     [

@@ -20,7 +20,8 @@ from app.jobs.job import JSON, Job
 from app.main import create_app
 from app.services.training import publish, training_handler
 from app.settings import Settings
-from app.storage.blobs import LocalBlobStore
+from app.storage.blobs import BlobStore
+from app.storage.stores import open_store
 from core.errors import CoreError
 
 QUICK: dict[str, Any] = {"adapt": False, "basis_size": 20, "method": "rand"}
@@ -48,7 +49,7 @@ class Service:
     client: httpx.Client
     settings: Settings
     database: Database
-    blobs: LocalBlobStore
+    blobs: BlobStore
     recorders: list[Recorder] = field(default_factory=list)
 
     def train(self, csv: str | bytes, *, filename: str = "table.csv", **spec: Any) -> dict[str, Any]:
@@ -155,7 +156,7 @@ def running(directory: Path, **settings: Any) -> Iterator[Service]:
         port = server.servers[0].sockets[0].getsockname()[1]
         database = Database(chosen.database)
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60.0, trust_env=False) as client:
-            yield Service(client, chosen, database, LocalBlobStore(chosen.artefacts))
+            yield Service(client, chosen, database, open_store(chosen))
         database.close()
     finally:
         server.should_exit = True

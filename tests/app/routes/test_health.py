@@ -22,8 +22,10 @@ def test_the_first_page_leads_to_the_documentation(empty: Service) -> None:
 
 
 def test_not_ready_without_a_store(empty: Service) -> None:
-    shutil.rmtree(empty.settings.artefacts, ignore_errors=True)
-    empty.settings.artefacts.write_text("a file where the folder should be")
+    folder = empty.settings.artefacts
+    assert folder is not None
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.write_text("a file where the folder should be")
     answer = empty.client.get("/health/ready")
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "1"

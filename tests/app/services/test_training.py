@@ -13,8 +13,9 @@ from app.errors import InvalidRequestError, UnavailableError
 from app.jobs import queue
 from app.jobs.child import Task
 from app.jobs.job import Job
+from app.services.intake import PROCESS_BYTES
 from app.services.jobs import JobView
-from app.services.training import Training, _Listener, publish, training_handler
+from app.services.training import Training, _Listener, patiently, publish, training_handler
 from app.storage import artefact, catalog
 from app.storage.blobs import LocalBlobStore
 from app.tables import Limits
@@ -201,3 +202,28 @@ def test_the_broom_spares_what_is_needed(training: Training, tmp_path: Path, dat
         queue.succeed(connection, claimed, publish(connection, claimed, outcome))
     assert sweep_store(database, training.blobs, older_than=0.0) == [job.payload["table"]]
     assert training.blobs.read(outcome["artefact"])
+
+
+def test_a_store_that_is_away_is_waited_for() -> None:
+    asked: list[int] = []
+
+    def ask() -> str:
+        asked.append(1)
+        if len(asked) < 3:
+            raise UnavailableError("away")
+        return "here"
+
+    assert patiently(ask) == "here"
+    asked.clear()
+    with pytest.raises(UnavailableError, match="away"):
+        patiently(ask, seconds=0.1)
+    assert len(asked) == 1
+
+
+def test_a_job_knows_what_it_needs(training: Training, tmp_path: Path) -> None:
+    small = submit(training, tmp_path, ADAPTING).job
+    large = submit(training, tmp_path, ADAPTING | {"basis_size": 80, "pool_size": 80}).job
+    assert small.needs_rows == large.needs_rows == 80
+    assert small.needs_memory is not None
+    assert large.needs_memory is not None
+    assert PROCESS_BYTES < small.needs_memory < large.needs_memory

@@ -1,0 +1,195 @@
+"""What only a bucket can do to the blob store: be away, be damaged, be written and swept from two machines at once."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import obstore
+import pytest
+from obstore.store import S3Store
+
+from app.errors import NotFoundError, UnavailableError
+from app.settings import Settings
+from app.storage import bucket as bucket_module
+from app.storage.blobs import BlobStore, LocalBlobStore
+from app.storage.bucket import BucketBlobStore
+from app.storage.cache import FileCache
+from app.storage.stores import open_store
+from tests.s3 import Relay, S3Server, s3_server
+
+DATA = b"weights" * 1000
+
+
+@pytest.fixture
+def relay(s3: S3Server) -> Iterator[Relay]:
+    found = Relay(s3.port)
+    yield found
+    found.release.set()
+    found.close()
+
+
+def raw(bucket: str) -> S3Store:
+    """The bucket's objects as they are."""
+    return S3Store(bucket, client_options={"allow_http": True})
+
+
+def beside(tmp_path: Path, name: str, bucket: str) -> BucketBlobStore:
+    """The same bucket as another machine sees it."""
+    return BucketBlobStore(bucket, "", FileCache(tmp_path / name, 1 << 30))
+
+
+def test_the_settings_say_which_store_it_is(s3: S3Server, tmp_path: Path) -> None:
+    name = s3.make_bucket()
+    store = open_store(Settings(data_dir=tmp_path, artefact_url=f"s3://{name}/a/b"))
+    key = store.put("models", ".m", DATA)
+    assert obstore.get(raw(name), f"a/b/{key}").bytes().to_bytes() == DATA
+    assert isinstance(open_store(Settings(data_dir=tmp_path)), LocalBlobStore)
+
+
+def test_machines_share_it(s3: S3Server, tmp_path: Path) -> None:
+    name = s3.make_bucket()
+    here, there = beside(tmp_path, "here", name), beside(tmp_path, "there", name)
+    key = here.put("models", ".m", DATA)
+    assert there.read(key) == DATA
+    assert there.path(key).is_relative_to(tmp_path / "there")
+    assert here.delete(key)
+    with pytest.raises(NotFoundError):
+        there.read(key)
+    assert list(here.keys("tmp")) == []
+
+
+def test_a_file_of_many_parts_goes_through_little_memory(s3: S3Server, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    digest = hashlib.sha256()
+    with source.open("wb") as stream:
+        for _ in range(20):
+            part = os.urandom(bucket_module.PART_BYTES)
+            digest.update(part)
+            stream.write(part)
+        stream.write(b"the end")
+        digest.update(b"the end")
+    code = (
+        "import resource, sys; from pathlib import Path\n"
+        "from app.settings import Settings; from app.storage.stores import open_store\n"
+        "store = open_store(Settings(data_dir=Path(sys.argv[1]), artefact_url=sys.argv[2]))\n"
+        "store.check()\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "key = store.put('tables', '.parquet', Path(sys.argv[3]))\n"
+        "assert store.path(key).stat().st_size == Path(sys.argv[3]).stat().st_size\n"
+        "print(key, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path), f"s3://{s3.make_bucket()}", str(source)]
+    key, grown = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
+    assert key == f"tables/{digest.hexdigest()}.parquet"
+    assert int(grown) < 8 * bucket_module.PART_BYTES, "and not 20, which is what it holds"
+
+
+def test_damage_is_noticed_and_mended(s3: S3Server, tmp_path: Path) -> None:
+    name = s3.make_bucket()
+    store = beside(tmp_path, "cache", name)
+    key = store.put("models", ".m", DATA)
+    obstore.put(raw(name), key, b"W" + DATA[1:])
+    for ask in (store.read, store.path, store.open):
+        with pytest.raises(UnavailableError, match="damaged"):
+            ask(key)
+    store.put("models", ".m", DATA)
+    assert store.read(key) == store.path(key).read_bytes() == DATA
+
+
+def test_what_is_put_while_a_sweep_is_about_to_remove_it_stays(s3: S3Server, relay: Relay, tmp_path: Path) -> None:
+    """The deletion of an old blob is on its way when the same bytes are put again; it arrives after them."""
+    name = s3.make_bucket()
+    writer = beside(tmp_path, "writer", name)
+    key = writer.put("models", ".m", DATA)
+    os.environ["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{relay.port}"  # the fixture puts it back
+    sweeper = beside(tmp_path, "sweeper", name)
+    relay.held = f"POST /{name}?delete".encode()
+    sweeping = threading.Thread(target=sweeper.delete, args=(key,))
+    sweeping.start()
+    assert relay.waiting.wait(30.0)
+    writing = threading.Thread(target=writer.put, args=("models", ".m", DATA))
+    writing.start()
+    writing.join(1.0)
+    assert writing.is_alive(), "it waits for the deletion that it saw"
+    relay.release.set()
+    sweeping.join(30.0)
+    writing.join(30.0)
+    assert writer.read(key) == DATA
+
+
+def test_a_sweep_that_died_holds_nobody_up_for_ever(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bucket_module, "MARKER_SECONDS", 1.0)
+    name = s3.make_bucket()
+    store = beside(tmp_path, "cache", name)
+    key = store.put("models", ".m", DATA)
+    obstore.put(raw(name), f"tmp/{key}/0123", b"")
+    assert store.put("models", ".m", DATA) == key
+    assert list(obstore.list(raw(name), "tmp")) == []
+
+
+def test_markers_are_cleaned_when_old(s3: S3Server, tmp_path: Path) -> None:
+    name = s3.make_bucket()
+    store = beside(tmp_path, "cache", name)
+    obstore.put(raw(name), f"tmp/models/{'a' * 64}/0123", b"")
+    assert store.clean(older_than=600) == 0
+    assert store.clean(older_than=0) == 1
+
+
+def asks(store: BlobStore, key: str) -> dict[str, Callable[[], object]]:
+    """Everything that can be asked of a store."""
+    return {
+        "put": lambda: store.put("models", ".m", DATA),
+        "read": lambda: store.read(key),
+        "open": lambda: store.open(key),
+        "path": lambda: store.path(key),
+        "keys": lambda: list(store.keys("models")),
+        "delete": lambda: store.delete(key),
+        "clean": lambda: store.clean(older_than=0),
+        "check": store.check,
+    }
+
+
+@pytest.mark.usefixtures("s3")
+def test_a_bucket_that_is_not_there(tmp_path: Path) -> None:
+    store = beside(tmp_path, "cache", "no-such-bucket")
+    for name in ("put", "keys", "delete", "clean", "check"):
+        with pytest.raises(UnavailableError, match="in the store"):
+            asks(store, f"models/{'a' * 64}.m")[name]()
+
+
+def test_a_server_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with s3_server() as server:
+        for name, value in server.environment().items():
+            monkeypatch.setenv(name, value)
+        bucket = server.make_bucket()
+        store = beside(tmp_path, "cache", bucket)
+        key = store.put("models", ".m", DATA)
+        cached = store.put("tables", ".t", DATA)
+        assert store.path(cached).read_bytes() == DATA
+    for ask in asks(store, key).values():
+        with pytest.raises(UnavailableError, match="the bucket does not answer"):
+            ask()
+    assert store.path(cached).read_bytes() == DATA, "what is here is here"
+
+
+@pytest.mark.slow
+def test_a_server_that_takes_connections_and_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for ever: each gives up by itself, and when it speaks again all is as it was."""
+    with s3_server() as server:
+        for name, value in server.environment().items():
+            monkeypatch.setenv(name, value)
+        store = beside(tmp_path, "cache", server.make_bucket())
+        key = store.put("models", ".m", DATA)
+        server.freeze()
+        for ask in asks(store, key).values():
+            with pytest.raises(UnavailableError, match="the bucket does not answer"):
+                ask()
+        server.thaw()
+        assert store.read(key) == DATA
+        store.check()
