@@ -1,6 +1,6 @@
 """`python -m tests.e2e`: every scenario at length, and a table of what was sent, answered, asked again and lost.
 
-Needs nginx; PostgreSQL's programs for half of it. Some ten minutes.
+Once over SQLite and a folder, once over PostgreSQL and a bucket. Needs nginx, and PostgreSQL's programs for the latter.
 """
 
 import argparse
@@ -28,13 +28,19 @@ def main() -> None:
     databases = asked.database or ["sqlite", *(["postgresql"] if postgres.programs() is not None else [])]
     for database in databases:
         print(f"\n{database}\n{scenarios.HEADER}", flush=True)
-        with tempfile.TemporaryDirectory(prefix="pursuit-") as folder, scenarios.stage(Path(folder), database) as stage:
+        store = "folder" if database == "sqlite" else "bucket"
+        with (
+            tempfile.TemporaryDirectory(prefix="pursuit-") as folder,
+            scenarios.stage(Path(folder), database, store) as stage,
+        ):
             size = {"clients": asked.clients, "trainers": asked.trainers, "rounds": asked.rounds}
             print(scenarios.rolling_restart(stage, **size).row(), flush=True)
             outcome = scenarios.random_kills(stage, kills=asked.kills, chance=random.Random(asked.seed))
             print(outcome.row(), flush=True)
             print(scenarios.frozen_worker(stage).row(), flush=True)
             print(scenarios.full_disk(stage).row(), flush=True)
+            if stage.s3 is not None:
+                print(scenarios.silent_store(stage, seconds=30.0).row(), flush=True)
             if stage.server is not None:
                 print(scenarios.silent_database(stage, seconds=30.0).row(), flush=True)
 

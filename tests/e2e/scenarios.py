@@ -20,7 +20,9 @@ import httpx
 from app.database import Database
 from app.jobs import queue
 from app.jobs.job import JobState
-from app.storage.blobs import LocalBlobStore
+from app.settings import Settings
+from app.storage.blobs import BlobStore
+from app.storage.stores import open_store
 from tests.app.cli.processes import eventually
 from tests.e2e.audit import Findings, audit
 from tests.e2e.fleet import LEASE_SECONDS, Fleet, fleet
@@ -28,6 +30,7 @@ from tests.e2e.front import PROGRAM, Front, nginx
 from tests.e2e.load import Tally, predicting, promoting, training
 from tests.e2e.postgres import Server, postgres
 from tests.e2e.processes import ROWS, follow, job_of, predict, submit, surface
+from tests.s3 import S3Server, s3_server
 
 COLUMNS = ("sent", "answered", "by nginx", "by client", "lost", "jobs", "succeeded", "failed", "versions")
 HEADER = f"{'':26}" + "".join(f"{name:>10}" for name in COLUMNS)
@@ -61,13 +64,14 @@ class Outcome:
 @dataclass(slots=True, kw_only=True)
 class Stage:
     """Where scenarios take place: a fleet, nginx in front of it where there is one, its database (server: if it may be
-    killed) and its store.
+    killed) and its store (s3: its server, if it may be frozen).
     """
 
     fleet: Fleet
     database: Database
-    blobs: LocalBlobStore
+    blobs: BlobStore
     server: Server | None = None
+    s3: S3Server | None = None
     front: Front | None = None
 
     @property
@@ -91,18 +95,24 @@ class Stage:
 
 
 @contextmanager
-def stage(folder: Path, database: str) -> Iterator[Stage]:
-    """Two APIs and two workers over `sqlite` or `postgresql`, with a first model; gone at the end."""
+def stage(folder: Path, database: str, store: str = "folder") -> Iterator[Stage]:
+    """Two APIs and two workers over `sqlite` or `postgresql`, a `folder` or a `bucket`, with a first model; gone at the
+    end.
+    """
     with ExitStack() as stack:
         server = stack.enter_context(postgres()) if database == "postgresql" else None
         url = f"sqlite:///{folder}/pursuit.db" if server is None else server.url
-        shared = {"PURSUIT_DATABASE_URL": url, "PURSUIT_ARTEFACT_URL": f"file://{folder}/blobs"}
+        s3 = stack.enter_context(s3_server()) if store == "bucket" else None
+        place = f"file://{folder}/blobs" if s3 is None else f"s3://{s3.make_bucket()}/pursuit"
+        shared = {"PURSUIT_DATABASE_URL": url, "PURSUIT_ARTEFACT_URL": place} | ({} if s3 is None else s3.environment())
+        os.environ.update({} if s3 is None else s3.environment())  # for the audit, which runs here
         names = ["api-1", "api-2", "worker-1", "worker-2"]
         made = stack.enter_context(fleet(folder / "fleet", names, **shared))
         ports = [made.ports["api-1"], made.ports["api-2"]]
         front = stack.enter_context(nginx(folder / "nginx", ports)) if PROGRAM is not None else None
         opened = stack.enter_context(Database(url))
-        built = Stage(fleet=made, database=opened, blobs=LocalBlobStore(folder / "blobs"), server=server, front=front)
+        blobs = open_store(Settings(data_dir=folder / "audit", artefact_url=place))
+        built = Stage(fleet=made, database=opened, blobs=blobs, server=server, s3=s3, front=front)
         built.first_model()
         yield built
 
@@ -187,6 +197,33 @@ def silent_database(stage: Stage, *, seconds: float) -> Outcome:
         tally.jobs[job] = follow(client, job)[-1]["state"]
     assert tally.jobs[job] == "succeeded"
     return _judged("a database that is away", stage, tally)
+
+
+def silent_store(stage: Stage, *, seconds: float) -> Outcome:
+    """The bucket's server takes connections and says nothing while a job is at work and another waits."""
+    assert stage.s3 is not None
+    tally = Tally(sent=2, answered=2)
+    with stage.client() as client:
+        jobs = [submit(client, surface(2000), **(ROUNDS | {"basis_size": 100})) for _ in range(2)]
+        eventually(lambda: job_of(client, jobs[0])["state"] == "running", 120.0)
+        before = predict(client, "surface@1")
+        for name in stage.names("api"):
+            with httpx.Client(base_url=stage.fleet.url(name), timeout=60.0, trust_env=False) as direct:
+                assert predict(direct, "surface@1") == before, "each has the model loaded"
+        stage.s3.freeze()
+        try:
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                tally.sent += 1
+                assert predict(client, "surface@1") == before, "what is loaded is served without the store"
+                tally.answered += 1
+                time.sleep(0.2)
+            assert client.post("/train", files={"file": ("t.csv", surface(100))}).status_code == 503
+        finally:
+            stage.s3.thaw()
+        tally.jobs |= {job: follow(client, job)[-1]["state"] for job in jobs}
+    assert set(tally.jobs.values()) == {"succeeded"}
+    return _judged("a store that is away", stage, tally)
 
 
 def full_disk(stage: Stage) -> Outcome:

@@ -20,9 +20,11 @@ pytestmark = [
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """SQLite and a folder, or PostgreSQL and a bucket."""
     if request.param == "postgresql" and postgres.programs() is None:
         pytest.skip(postgres.MISSING)
-    with scenarios.stage(tmp_path_factory.mktemp(request.param), request.param) as made:
+    store = "folder" if request.param == "sqlite" else "bucket"
+    with scenarios.stage(tmp_path_factory.mktemp(request.param), request.param, store) as made:
         yield made
 
 
@@ -51,6 +53,12 @@ def test_a_frozen_worker_is_refused(stage: Stage, capsys: pytest.CaptureFixture[
 
 def test_a_full_disk(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     show(scenarios.full_disk(stage), capsys)
+
+
+def test_a_store_that_is_away(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    if stage.s3 is None:
+        pytest.skip("a folder does not go away")
+    show(scenarios.silent_store(stage, seconds=5.0), capsys)
 
 
 def test_a_database_that_is_away(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
