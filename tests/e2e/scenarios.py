@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 import httpx
 
@@ -105,7 +106,8 @@ def stage(folder: Path, database: str, store: str = "folder") -> Iterator[Stage]
         s3 = stack.enter_context(s3_server()) if store == "bucket" else None
         place = f"file://{folder}/blobs" if s3 is None else f"s3://{s3.make_bucket()}/pursuit"
         shared = {"PURSUIT_DATABASE_URL": url, "PURSUIT_ARTEFACT_URL": place} | ({} if s3 is None else s3.environment())
-        os.environ.update({} if s3 is None else s3.environment())  # for the audit, which runs here
+        if s3 is not None:
+            stack.enter_context(patch.dict(os.environ, s3.environment()))  # for the audit, which runs here
         names = ["api-1", "api-2", "worker-1", "worker-2"]
         made = stack.enter_context(fleet(folder / "fleet", names, **shared))
         ports = [made.ports["api-1"], made.ports["api-2"]]

@@ -102,10 +102,12 @@ def test_there_is_time_to_stop() -> None:
     assert pod["terminationGracePeriodSeconds"] > int(pause) + float(environment("api")["PURSUIT_DRAIN_SECONDS"])
 
 
-def test_a_worker_has_as_many_threads_as_cores_and_blas_has_one() -> None:
+def test_a_worker_knows_its_cores_and_its_memory_and_blas_has_one_thread() -> None:
     worker = container("worker")
     resources = worker["resources"]
     assert resources["requests"]["cpu"] == resources["limits"]["cpu"] == environment("worker")["PURSUIT_THREADS"]
+    memory = int(resources["limits"]["memory"].removesuffix("Gi")) << 30
+    assert 0.8 * memory < int(environment("worker")["PURSUIT_MEMORY_LIMIT"]) < memory
     assert environment("worker")["OPENBLAS_NUM_THREADS"] == environment("api")["OPENBLAS_NUM_THREADS"] == "1"
 
 
