@@ -174,6 +174,12 @@ def _listening(settings: Settings, unix_socket: Path | None) -> Iterator[tuple[s
             host = f"[{settings.host}]" if family == sockets.AF_INET6 else settings.host
             url = f"http://{host}:{listener.getsockname()[1]}"
         listener.listen()  # two sockets can be bound to one port while neither listens
+        if unix_socket is None:  # it is free; but who connected now would wait for all that is yet to be loaded
+            address = listener.getsockname()
+            listener.close()
+            listener = sockets.socket(family)
+            listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
+            listener.bind(address)
     except OSError as error:
         listener.close()
         where = unix_socket or f"{settings.host} port {settings.port}"
