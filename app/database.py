@@ -147,6 +147,13 @@ class Database:
         with self.read() as connection:
             return current(connection) == newest()
 
+    def is_usable(self) -> bool:
+        """True if the schema is at the newest revision, or at one that a newer version has brought it to."""
+        from app.migrations.upgrade import current, is_ahead, newest  # noqa: PLC0415  as above
+
+        with self.read() as connection:
+            return current(connection) == newest() or is_ahead(connection)
+
     def close(self) -> None:
         """Close the pooled connections; the object may be used again. Leaving a `with` block does it too."""
         self.engine.dispose()

@@ -71,6 +71,9 @@ class Settings(BaseSettings):
     max_json_depth: Positive = Field(default=32, description="Deepest nesting of JSON that brings a table.")
     max_upload_seconds: Seconds = Field(default=3_600.0, description="Longest time that an upload may take to come.")
     max_read_seconds: Seconds = Field(default=1_800.0, description="Longest time that reading a table may take.")
+    drain_seconds: Seconds = Field(
+        default=30.0, description="How long an API that is told to stop goes on with the requests it has begun."
+    )
     max_basis_size: Positive = Field(default=4_000, description="Most basis vectors one may ask for.")
     cache_models: Positive = Field(default=64, description="Most models kept in memory by one API process.")
     cache_bytes: Positive = Field(default=1024 * MIB, description="Most memory for the models kept.")

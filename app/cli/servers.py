@@ -7,6 +7,7 @@ again when it dies. A worker started so ends when its standard input does: it ca
 import contextlib
 import gc
 import logging
+import math
 import os
 import signal
 import socket as sockets
@@ -24,7 +25,6 @@ from app.settings import Settings
 log = logging.getLogger(__name__)
 
 _STOPPING_SECONDS = 10.0
-_GRACE_SECONDS = 5  # open event streams are cut after this long
 _LONGEST_PAUSE = 30.0
 _HEALTHY_SECONDS = 60.0
 
@@ -46,6 +46,7 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
     from app.log import set_up
     from app.main import create_app
 
+    app = create_app(settings)
     set_up(style=settings.log_format, level=settings.log_level)
 
     class Announcing(uvicorn.Server):
@@ -57,15 +58,19 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
                 gc.set_threshold(10_000)  # nor themselves again and again: a request of 10,000 rows is as many lists
                 print(f"Pursuit listens on {url}", flush=True)
 
+        async def shutdown(self, sockets: list[Any] | None = None) -> None:
+            app.state.services.stopping.set()
+            await super().shutdown(sockets=sockets)
+
     config = uvicorn.Config(
-        create_app(settings),
+        app,
         http=OneWriteProtocol,
         host=settings.host,
         port=settings.port,
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=_GRACE_SECONDS,
+        timeout_graceful_shutdown=math.ceil(settings.drain_seconds),
     )
     server = Announcing(config)
 
@@ -169,6 +174,12 @@ def _listening(settings: Settings, unix_socket: Path | None) -> Iterator[tuple[s
             host = f"[{settings.host}]" if family == sockets.AF_INET6 else settings.host
             url = f"http://{host}:{listener.getsockname()[1]}"
         listener.listen()  # two sockets can be bound to one port while neither listens
+        if unix_socket is None:  # it is free; but who connected now would wait for all that is yet to be loaded
+            address = listener.getsockname()
+            listener.close()
+            listener = sockets.socket(family)
+            listener.setsockopt(sockets.SOL_SOCKET, sockets.SO_REUSEADDR, 1)
+            listener.bind(address)
     except OSError as error:
         listener.close()
         where = unix_socket or f"{settings.host} port {settings.port}"

@@ -3,6 +3,9 @@
 A new revision: change the tables, `alembic revision --autogenerate -m "what changes"` with PURSUIT_DATABASE_URL set
 to a migrated database, then read what it wrote. `tests/app/test_database.py` compares the tables with the
 migrations.
+
+A revision must leave the version before it working: while an upgrade goes from process to process both run. So it adds;
+what nobody needs any more goes in a later release.
 """
 
 from functools import cache
@@ -21,6 +24,17 @@ from app.errors import UnavailableError
 def current(connection: Connection) -> str | None:
     """The revision the database is at, None if it was never migrated."""
     return MigrationContext.configure(connection).get_current_revision()
+
+
+def is_ahead(connection: Connection) -> bool:
+    """True if the database is at a revision that this code does not know: a newer version has migrated it."""
+    revision = current(connection)
+    return revision is not None and revision not in _known()
+
+
+@cache
+def _known() -> frozenset[str]:
+    return frozenset(script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions())
 
 
 @cache

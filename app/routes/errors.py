@@ -145,6 +145,12 @@ async def apologise(request: Request, error: Exception) -> Response:
     return problem(request, 500, "Internal error", detail)
 
 
+def broken_off(request: Request) -> Response:
+    """The server stops and cannot wait for this one any longer."""
+    detail = "the server is stopping; send the request again"
+    return problem(request, 503, "Unavailable", detail, headers={"Retry-After": "1"})
+
+
 def install(app: FastAPI) -> None:
     """Answer every error of `app` in this form."""
     app.add_exception_handler(PursuitError, refuse)

@@ -17,7 +17,7 @@ async def live() -> Response:
 
 @router.get("/health/ready", response_class=Response, summary="It can work", responses=problems(503))
 async def ready(request: Request) -> Response:
-    """200 if the database answers with the newest schema and the artefact store can be written.
+    """200 if the database answers with this version's schema or a newer one and the artefact store can be written.
 
     Looked at again where the last good look is half a second old; a look that takes long leaves the last one's word
     standing for ten seconds.

@@ -110,7 +110,10 @@ async def cancel_job(request: Request, job_id: str) -> Response:
     },
 )
 async def follow_job(request: Request, job_id: str) -> Response:
-    """Server-sent events, each with the job as `GET /jobs/{id}` gives it; a comment line when nothing happens."""
+    """Server-sent events, each with the job as `GET /jobs/{id}` gives it; a comment line when nothing happens.
+
+    A stream that ends before the job has is to be asked for again: the server was stopping.
+    """
     first = await in_thread(services(request).jobs.get, job_id)
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     return StreamingResponse(_events(request, first), media_type="text/event-stream", headers=headers)
@@ -125,7 +128,7 @@ async def _events(request: Request, view: JobView) -> AsyncIterator[bytes]:
             seen = (view.job.revision, view.position)
             quiet = 0.0
             yield b"id: %d\nevent: job\ndata: %b\n\n" % (view.job.revision, orjson.dumps(job_json(view)))
-        if view.job.state.ended:
+        if view.job.state.ended or services(request).stopping.is_set():
             return
         await asyncio.sleep(_LOOK_SECONDS)
         quiet += _LOOK_SECONDS

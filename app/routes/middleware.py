@@ -2,6 +2,7 @@
 shorter way to the routes that are asked most.
 """
 
+import asyncio
 import logging
 import random
 import re
@@ -14,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import PursuitError
 from app.log import request_id
-from app.routes.errors import apologise, refuse
+from app.routes.errors import apologise, broken_off, refuse
 from core.errors import CoreError
 
 log = logging.getLogger("app.access")
@@ -42,7 +43,7 @@ class RequestContext:
         scope.setdefault("state", {})["request_id"] = name
         token = request_id.set(name)
         started = time.perf_counter()
-        status = 500
+        status = 0
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
@@ -53,7 +54,12 @@ class RequestContext:
 
         try:
             await self.app(scope, receive, send_with_id)
+        except asyncio.CancelledError:
+            if not status:  # what it has begun to say cannot be taken back
+                await broken_off(Request(scope))(scope, receive, send_with_id)
+            raise
         finally:
+            status = status or 500
             hot = status < 400 and scope["path"].startswith(_HOT)
             level = logging.DEBUG if hot else logging.INFO
             if log.isEnabledFor(level):

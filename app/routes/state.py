@@ -1,7 +1,8 @@
 """How a route reaches the services, and the threads they run in."""
 
+import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -22,7 +23,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """One of each for an application; `heavy` bounds the threads that read tables."""
+    """One of each for an application; `heavy` bounds the threads that read tables; `stopping` is set when it is told to
+    stop: what has no end of its own is to end then.
+    """
 
     settings: Settings
     training: Training
@@ -33,6 +36,7 @@ class Services:
     batcher: Batcher
     readiness: Readiness
     heavy: CapacityLimiter
+    stopping: threading.Event = field(default_factory=threading.Event)
 
 
 def services(request: Request) -> Services:

@@ -75,8 +75,8 @@ class Readiness:
 
     def _found(self) -> UnavailableError | None:
         try:
-            if not self._database.is_migrated():
-                return UnavailableError("the database's schema is not the newest: run `pursuit migrate`")
+            if not self._database.is_usable():
+                return UnavailableError("the database's schema is older than this version needs: run `pursuit migrate`")
             self._blobs.check()
         except UnavailableError as error:
             return error

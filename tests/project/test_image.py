@@ -1,4 +1,4 @@
-"""The image and the compose file: rules that can be read off them, and their commands run as a script."""
+"""The image: rules that can be read off it, and its commands run as a script, as deploy/laptop.yml has them."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from tests.project.dockerfile import Instruction, read
 
 ROOT = Path(__file__).parents[2]
 IMAGE = read(ROOT / "Dockerfile")
-COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+LAPTOP: dict[str, Any] = yaml.safe_load((ROOT / "deploy" / "laptop.yml").read_text(encoding="utf-8"))
 CONSTRAINTS = (ROOT / "deploy" / "constraints.txt").read_text(encoding="utf-8")
 
 
@@ -93,19 +93,6 @@ def test_settings_of_the_image_exist() -> None:
     assert named <= set(Settings.model_fields)
 
 
-def test_compose_shares_one_volume_between_api_and_worker() -> None:
-    services = COMPOSE["services"]
-    assert set(services) >= {"api", "worker"}
-    (data,) = [i.rest for i in only("VOLUME")]
-    for service in services.values():
-        assert service["volumes"] == [f"data:{data}"]
-        assert service["image"] == services["api"]["image"]
-    assert "data" in COMPOSE["volumes"]
-    assert services["worker"]["depends_on"]["api"]["condition"] == "service_healthy"
-    for port in services["api"]["ports"]:
-        assert port.startswith("127.0.0.1:"), "nothing is offered to the network unless somebody says so"
-
-
 @pytest.mark.e2e
 @pytest.mark.slow
 @pytest.mark.timeout(900)
@@ -129,7 +116,7 @@ def test_the_commands_run_as_a_script(tmp_path: Path) -> None:
     environment = {name: moved(value) for name, value in environment_of_the_image().items()}
     environment["PATH"] = environment["PATH"].replace("$PATH", os.environ["PATH"])
     environment |= {"PURSUIT_HOST": "127.0.0.1", "PURSUIT_PORT": str(_free_port())}
-    services = COMPOSE["services"]
+    services = LAPTOP["services"]
     with _running(services["api"]["command"], environment, data):
         check = json.loads(only("HEALTHCHECK")[0].rest.partition("CMD ")[2])
         check[-1] = check[-1].replace(":8000", f":{environment['PURSUIT_PORT']}")

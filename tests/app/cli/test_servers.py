@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from app.cli import servers
 from app.cli.client import Client
 from app.cli.service import Service, ServiceError, start
+from app.settings import Settings
 from tests.app.cli.processes import alive, children, eventually
 
 pytestmark = [
@@ -149,6 +151,14 @@ def test_train_and_predict_without_a_server(tmp_path: Path, table: Path) -> None
     check_prediction(pursuit("predict", "squares@1", table, *here))
     assert "squares" in pursuit("models", *here).stdout
     assert [p.name for p in Path(tmp_path).glob("*.sock")] == []
+
+
+def test_nobody_is_let_in_before_there_is_somebody_to_answer() -> None:
+    """A connection that the kernel takes earlier waits for all that is yet to be loaded; a proxy would ask another."""
+    with servers._listening(Settings(port=0), None) as (_, url):
+        address = ("127.0.0.1", int(url.rpartition(":")[2]))
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address, timeout=10.0)
 
 
 def test_migrate(tmp_path: Path) -> None:

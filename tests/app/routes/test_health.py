@@ -41,6 +41,14 @@ def test_not_ready_without_a_schema(empty: Service) -> None:
     assert "pursuit migrate" in answer.json()["detail"]
 
 
+def test_ready_while_a_newer_version_takes_over(empty: Service) -> None:
+    """In an upgrade the schema goes first: the processes of the version before it must not all leave at once."""
+    with empty.database.write() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    assert empty.client.get("/health/ready").status_code == 200
+    assert empty.post_file(numbers(), QUICK).status_code == 202
+
+
 def test_a_database_that_comes_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The service starts without it, says that it is not ready, and is once the database is there."""
     monkeypatch.setattr(main, "_RETRY_SECONDS", 0.1)

@@ -1,0 +1,106 @@
+"""A PostgreSQL server of the test's own, to be stopped and killed."""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.app.cli.processes import alive, children, eventually
+from tests.e2e.ports import free_port
+
+MISSING = "there is no PostgreSQL server program on this machine"
+
+
+def programs() -> Path | None:
+    """The folder of the newest server's programs."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[4]))
+    return found[-1].parent if found else None
+
+
+@dataclass(slots=True)
+class Server:
+    """A server with one database, and what it takes to end it."""
+
+    folder: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Of its database."""
+        return f"postgresql://pursuit@127.0.0.1:{self.port}/postgres"
+
+    def start(self) -> None:
+        """Start it and wait until it takes connections."""
+        place = ["-h", "127.0.0.1", "-p", str(self.port), "-k", str(self.folder)]
+        self.process = _as_owner("postgres", "-D", str(self.folder / "data"), *place, folder=self.folder)
+        eventually(self._answers, 60.0)
+
+    def stop(self, number: int = signal.SIGINT) -> None:
+        """As an operator would: it breaks its connections off and ends."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        self.process.wait(60.0)
+
+    def kill(self) -> None:
+        """Kill -9 for the server and its processes."""
+        assert self.process is not None
+        family = children(self.process.pid)
+        self.process.kill()
+        self.process.wait()
+        for member in family:
+            with suppress(ProcessLookupError):
+                os.kill(member, signal.SIGKILL)
+        eventually(lambda: not any(map(alive, family)))
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, _read(self.folder / "log")
+        ask = ["-h", "127.0.0.1", "-p", str(self.port), "-U", "pursuit", "-d", "postgres"]
+        return _as_owner("pg_isready", *ask, folder=self.folder).wait(30.0) == 0
+
+
+@contextmanager
+def postgres() -> Iterator[Server]:
+    """A server; gone at the end. It refuses to run as root, so root runs it as the package's user."""
+    folder = Path(tempfile.mkdtemp(prefix="pursuit-postgres-"))
+    try:
+        if os.geteuid() == 0:
+            shutil.chown(folder, "postgres")
+        options = ["-D", str(folder / "data"), "-U", "pursuit", "--auth=trust", "-E", "UTF8", "--no-sync"]
+        assert _as_owner("initdb", *options, folder=folder).wait(120.0) == 0, _read(folder / "log")
+        server = Server(folder, free_port())
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop(signal.SIGQUIT)
+    finally:
+        shutil.rmtree(folder)
+
+
+def _as_owner(program: str, *arguments: str, folder: Path) -> subprocess.Popen[bytes]:
+    found = programs()
+    assert found is not None, MISSING
+    owner = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(
+            [str(found / program), *arguments],
+            user=None if owner is None else owner.pw_uid,
+            group=None if owner is None else owner.pw_gid,
+            extra_groups=None if owner is None else [],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+
+
+def _read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
