@@ -61,15 +61,19 @@ class FigureFound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFound:
-    """Table 1. sets as in its units; trials: how many partitions of each."""
+    """Table 1. sets as in its units; trials: how many partitions of each, of which some columns have the first few."""
 
     found: Mapping[str, Found]
     sets: Sequence[str]
     trials: int
 
+    def partitions(self, name: str, column: str) -> list[int]:
+        """Those on which the column was run."""
+        return [trial for trial in range(self.trials) if f"table-1/{name}/{column}/{trial}" in self.found]
+
     def each(self, name: str, column: str, key: str, bars: str = "plain") -> list[float]:
-        """One score on every partition; bars: `plain` or `calibrated`."""
-        return [float(self.unit(name, column, trial)[bars][key]) for trial in range(self.trials)]
+        """One score on every partition of the column; bars: `plain` or `calibrated`."""
+        return [float(unit[bars][key]) for unit in self._units(name, column)]
 
     def spread(self, name: str, column: str, key: str, bars: str = "plain") -> Spread:
         """Its mean and deviation; NMSE in percent."""
@@ -78,16 +82,19 @@ class TableFound:
 
     def coverage(self, name: str, column: str, bars: str, level: str = "0.95") -> Spread:
         """Share of test targets inside the intervals of this level, in percent."""
-        found = [self.unit(name, column, trial)[bars]["coverage"] for trial in range(self.trials)]
+        found = [unit[bars]["coverage"] for unit in self._units(name, column)]
         return Spread.of([100.0 * float(shares[level]) for shares in found if level in shares])
 
     def seconds(self, name: str, column: str) -> Spread:
         """Of training, of a processor."""
-        return Spread.of([float(self.unit(name, column, trial)["training_seconds"]) for trial in range(self.trials)])
+        return Spread.of([float(unit["training_seconds"]) for unit in self._units(name, column)])
 
     def unit(self, name: str, column: str, trial: int) -> dict[str, Any]:
         """All of one unit."""
         return self.found[f"table-1/{name}/{column}/{trial}"]
+
+    def _units(self, name: str, column: str) -> list[dict[str, Any]]:
+        return [self.unit(name, column, trial) for trial in self.partitions(name, column)]
 
 
 def significantly_worse(values: Sequence[float], winner: Sequence[float]) -> bool:

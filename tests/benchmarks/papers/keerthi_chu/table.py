@@ -40,6 +40,8 @@ COLUMNS: Mapping[str, TrainSpec] = {
 what a user gets who asks for nothing but the size."""
 
 DEFAULT = "batch-pep"
+ASIDE = frozenset({"batch-dtc", "batch-fitc"})
+"""Run on a quarter of the partitions, at least two."""
 
 
 def table_1(
