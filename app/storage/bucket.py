@@ -51,6 +51,8 @@ CHECK_SECONDS = 10.0
 """So long a store that took bytes is taken to go on taking them: each look is a request that is paid for."""
 
 _MARKERS = "tmp"
+_CHECK = f"{_MARKERS}/check"
+"""What `check` writes again and again; it stays."""
 _PAUSE = 0.2
 
 
@@ -148,7 +150,7 @@ class BucketBlobStore:
         """See BlobStore: markers of deletions that were broken off, and local files."""
         now = datetime.now(UTC)
         left = [(found["path"], (now - found["last_modified"]).total_seconds()) for found in self._list(_MARKERS)]
-        old = [path for path, age in left if age >= older_than]
+        old = [path for path, age in left if age >= older_than and path != _CHECK]
         with _reached("deleted"):
             for path in old:
                 obstore.delete(self._quick, path)
@@ -159,7 +161,7 @@ class BucketBlobStore:
         began = time.monotonic()
         if began - self._checked >= CHECK_SECONDS:
             with _reached("written"):
-                obstore.put(self._quick, f"{_MARKERS}/check", b"pursuit")
+                obstore.put(self._quick, _CHECK, b"pursuit")
             self._checked = began
 
     def _known(self, key: str) -> str:

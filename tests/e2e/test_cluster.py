@@ -46,7 +46,9 @@ def test_a_large_job_waits_for_its_cluster_and_a_small_one_does_not(tmp_path: Pa
                 processes.start_worker()
             eventually(lambda: job_of(client, large)["state"] == "succeeded", 600.0)
             assert list((tmp_path / "data" / "shards").glob("*.npy"))
-            made.workers.pop().kill()
+            worker = made.workers.pop()
+            worker.kill()
+            worker.wait()
             made.environment = {}
             made.start_worker()
             follow(client, submit(client, many_rows(), model="large", **spec))
