@@ -10,7 +10,7 @@ import resource
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -304,7 +304,8 @@ def _unfinished(stage: Stage) -> bool:
 def _kill_child(stage: Stage, chance: random.Random) -> None:
     found = [child for name in stage.names("worker") for child in stage.fleet.children_of(name)]
     if found:
-        os.kill(chance.choice(found), signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may have ended by itself
+            os.kill(chance.choice(found), signal.SIGKILL)
 
 
 def _kill(stage: Stage, name: str) -> None:
