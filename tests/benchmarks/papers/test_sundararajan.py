@@ -17,6 +17,7 @@ needs_data = pytest.mark.skipif(not (FOLDER / "abalone.csv.gz").exists(), reason
 TINY = Scale(size=Size.TINY)
 
 
+@pytest.mark.slow
 @needs_data
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_every_unit_runs_and_the_page_has_every_table_and_figure(tmp_path: Path) -> None:
