@@ -56,13 +56,8 @@ def test_nothing_but_database_and_bucket_is_shared(running: tuple[System, httpx.
 
 
 def test_a_bucket_that_is_away_is_waited_for(running: tuple[System, httpx.Client], s3: S3Server) -> None:
-    """It is frozen before the worker can read the table: the job waits and succeeds; loaded models go on predicting.
-
-    Over SQLite; `test_scenarios.py` does the same over PostgreSQL.
-    """
+    """It is frozen before the worker can read the table: the job waits and succeeds; loaded models go on predicting."""
     made, client = running
-    if not made.environment["PURSUIT_DATABASE_URL"].startswith("sqlite"):
-        pytest.skip("the scenario of a store that is away has it")
     made.start_worker()
     succeeded(client, submit(client, surface(200), basis_size=20, adapt=False))
     before = predict(client)

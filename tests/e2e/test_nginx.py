@@ -65,7 +65,7 @@ def test_ids_and_addresses_are_passed_on(running: tuple[Fleet, Front, httpx.Clie
     lines = [json.loads(line) for line in (front.folder / "access.log").read_text().splitlines()]
     (line,) = [line for line in lines if line["request_id"] == given]
     assert (line["client"], line["status"]) == ("127.0.0.1", 200)
-    assert given in made.log("api-1") + made.log("api-2"), "one id finds both lines"
+    eventually(lambda: given in made.log("api-1") + made.log("api-2"))  # one id finds both lines
 
 
 def test_refusals_are_the_services_own(running: tuple[Fleet, Front, httpx.Client]) -> None:
@@ -73,10 +73,7 @@ def test_refusals_are_the_services_own(running: tuple[Fleet, Front, httpx.Client
     for path, size, limit in (("/train", 30 << 20, "PURSUIT_MAX_UPLOAD_BYTES"), ("/predict", 5 << 20, "MAX_BODY")):
         form = {"files": {"file": ("t.csv", b"x" * size)}} if path == "/train" else {"content": b" " * size}
         kind = {} if path == "/train" else {"Content-Type": "application/json"}
-        for _ in range(10):  # nginx may lose what is answered before the body has come; deploy/README.md says so
-            answer = client.post(path, headers=kind, **form)
-            if answer.status_code != 502:
-                break
+        answer = client.post(path, headers=kind, **form)
         assert answer.status_code == 413
         assert answer.headers["content-type"] == "application/problem+json"
         assert limit in answer.json()["detail"]
@@ -131,12 +128,16 @@ def test_events_come_as_they_happen(running: tuple[Fleet, Front, httpx.Client]) 
 def test_one_api_is_enough_and_a_reload_breaks_nothing(running: tuple[Fleet, Front, httpx.Client]) -> None:
     made, front, _ = running
     answers: list[int] = []
+    closed: list[httpx.Client] = []
     over = threading.Event()
 
     def ask() -> None:
         with httpx.Client(base_url=front.url, timeout=30.0, trust_env=False) as own:
             while not over.is_set():
-                answers.append(own.post("/predict", json={"model": "surface", "rows": ROWS}).status_code)
+                try:
+                    answers.append(own.post("/predict", json={"model": "surface", "rows": ROWS}).status_code)
+                except httpx.RemoteProtocolError:
+                    closed.append(own)  # at a reload nginx closes connections on which nothing is asked just then
 
     threads = [threading.Thread(target=ask) for _ in range(3)]
     for thread in threads:
@@ -154,4 +155,5 @@ def test_one_api_is_enough_and_a_reload_breaks_nothing(running: tuple[Fleet, Fro
         for thread in threads:
             thread.join()
     assert set(answers) == {200}
+    assert len(closed) <= len(threads), "once for each connection, at the reload"
     assert front.retried() > 0

@@ -4,6 +4,7 @@ import asyncio
 import re
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -33,6 +34,11 @@ async def empty(_: Request) -> Response:
     return Response(status_code=204)
 
 
+async def refusing(_: Request) -> Response:
+    """Answers before the body has come."""
+    return Response(b"too large", status_code=413)
+
+
 async def late(_: Request) -> Response:
     async def pieces() -> AsyncIterator[bytes]:
         while not seen.is_set():
@@ -46,7 +52,10 @@ async def late(_: Request) -> Response:
 
 @pytest.fixture(scope="module", params=["asyncio", "uvloop"])
 def port(request: pytest.FixtureRequest) -> Iterator[int]:
-    routes = [Route(f"/{endpoint.__name__}", endpoint) for endpoint in (small, large, empty, late)]
+    routes = [
+        Route(f"/{endpoint.__name__}", endpoint, methods=["GET", "POST"])
+        for endpoint in (small, large, empty, late, refusing)
+    ]
     config = uvicorn.Config(
         Starlette(routes=routes), port=0, log_config=None, http=OneWriteProtocol, lifespan="off", loop=request.param
     )
@@ -141,3 +150,34 @@ def test_head_and_body_are_one_write() -> None:
         b"HTTP/1.1 204 No Content\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n\r\n",
     ]
+
+
+@pytest.mark.parametrize("ending", ["Content-Length: 20000000", "Transfer-Encoding: chunked"])
+def test_who_is_refused_before_the_body_has_come_can_send_it_and_read_why(port: int, ending: str) -> None:
+    """A connection that is closed while bytes come is reset, and the answer lost with it."""
+    head = f"POST /refusing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{ending}\r\n\r\n"
+    chunked = "chunked" in ending
+    body = b"1312d00\r\n" + bytes(20_000_000) + b"\r\n0\r\n\r\n" if chunked else bytes(20_000_000)
+    for _ in range(3):
+        with socket.create_connection(("127.0.0.1", port), timeout=10.0) as connection:
+            connection.sendall(head.encode())
+            time.sleep(0.05)  # it is refused by now
+            connection.sendall(body)
+            pieces = []
+            while piece := connection.recv(1 << 16):
+                pieces.append(piece)
+        assert b"".join(pieces).endswith(b"\r\n\r\ntoo large")
+
+
+def test_who_never_sends_the_rest_is_not_waited_for_long(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.cli.protocol.LINGER_SECONDS", 0.2)
+    head = b"POST /refusing HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 20000000\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=10.0) as connection:
+        connection.sendall(head)
+        answer = b""
+        while piece := connection.recv(1 << 16):
+            answer += piece
+        assert answer.endswith(b"too large"), "the answer does not wait for the body"
+        time.sleep(0.5)
+        with pytest.raises(ConnectionError):
+            connection.sendall(bytes(20_000_000))
