@@ -33,8 +33,12 @@ def watch(client: Client, job_id: str, console: Console) -> Json:
     job: Json = {}
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("waiting", total=1.0, detail="", eta=None)
+        reason = None
         for job in client.follow(job_id):
             progress = job.get("progress") or {}
+            if job.get("put_back") not in {None, reason}:
+                reason = job["put_back"]
+                bar.console.print(f"back in the queue: {reason}", highlight=False, markup=False)
             bar.update(
                 task,
                 completed=fraction(job),
@@ -50,11 +54,13 @@ def _lines(client: Client, job_id: str, console: Console) -> Json:
     shown = ""
     for job in client.follow(job_id):
         progress = job.get("progress") or {}
-        where = f"{_headline(job)} {progress.get('round') or ''}"
+        where = f"{_headline(job)} {progress.get('round') or ''} {job.get('put_back') or ''}"
         if where != shown:
             shown = where
+            detail = job.get("put_back") or _detail(progress)
             console.print(
-                f"{100 * fraction(job):3.0f}%  {_headline(job):<11}  {_detail(progress)}".rstrip(),
+                f"{100 * fraction(job):3.0f}%  {_headline(job):<11}  {detail}".rstrip(),
+                markup=False,
                 highlight=False,
                 soft_wrap=True,
             )

@@ -156,15 +156,7 @@ class LocalBlobStore:
 
     def clean(self, *, older_than: float) -> int:
         """See BlobStore."""
-        removed = 0
-        for path in list(self._temporary.glob("*")):
-            try:
-                if time.time() - path.stat().st_mtime >= older_than:
-                    path.unlink()
-                    removed += 1
-            except FileNotFoundError:
-                continue
-        return removed
+        return remove_old(self._temporary, older_than=older_than)
 
     def check(self) -> None:
         """See BlobStore."""
@@ -192,6 +184,19 @@ class LocalBlobStore:
             return
         folder.mkdir(parents=True, exist_ok=True)
         _sync_folder(folder.parent)
+
+
+def remove_old(folder: Path, *, older_than: float) -> int:
+    """Remove the files of a folder that were written so many seconds ago or earlier; how many."""
+    removed = 0
+    for path in list(folder.glob("*")):
+        try:
+            if time.time() - path.stat().st_mtime >= older_than:
+                path.unlink()
+                removed += 1
+        except FileNotFoundError:
+            continue
+    return removed
 
 
 def sweep(store: BlobStore, prefix: str, referenced: Callable[[], Collection[str]], *, older_than: float) -> list[str]:

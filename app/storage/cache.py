@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from app.errors import unwritable
-from app.storage.blobs import chunks, damaged, digest_of
+from app.storage.blobs import chunks, damaged, digest_of, remove_old
 
 log = logging.getLogger(__name__)
 
@@ -52,15 +52,7 @@ class FileCache:
 
     def clean(self, *, older_than: float) -> int:
         """Remove what writers that died left, if older than that many seconds; how many."""
-        removed = 0
-        for path in list(self._temporary.glob("*")):
-            try:
-                if time.time() - path.stat().st_mtime >= older_than:
-                    path.unlink()
-                    removed += 1
-            except FileNotFoundError:
-                continue
-        return removed
+        return remove_old(self._temporary, older_than=older_than)
 
     def _fill(self, path: Path, key: str, arriving: Iterable[bytes]) -> None:
         self._temporary.mkdir(parents=True, exist_ok=True)

@@ -5,9 +5,6 @@
 Runs as the service does: threads over rows, one BLAS thread (OPENBLAS_NUM_THREADS=1 is set unless it was).
 """
 
-import csv
-import gzip
-import json
 import os
 import sys
 import time
@@ -31,7 +28,8 @@ from core.selection.greedy import select
 from core.selection.size import prefix_measures
 from core.selection.state import Selection
 from core.spec import Approximation, Gain, Method, TrainSpec
-from tests.benchmarks.sets import FOLDER, conditions, load
+from tests.benchmarks.papers.tables import read
+from tests.benchmarks.sets import conditions, full_gp_of_kin40k, load
 
 ACCURACY = ("rand", "info", "kappa", "dmax", "sb", "nlml", "vfe", "variance", "loo-cve", "nlgpp", "gpe")
 GAINS = ("batch", "batch/post-backfitting", "batch/nlml", "batch/vfe", "batch/variance")
@@ -53,7 +51,7 @@ def accuracy() -> None:
     """kin40k, theta of a full GP on 2,000 rows, DTC."""
     split = load("kin40k")
     rows, dataset = _rows(split.train)
-    theta = _theta()
+    theta = full_gp_of_kin40k()
     print("\n| method | d = 100: NMSE | NLPD | s | d = 500: NMSE | NLPD | s |\n|---|---|---|---|---|---|---|")
     for name in (*ACCURACY, *GAINS):
         cells = []
@@ -67,7 +65,7 @@ def accuracy() -> None:
 def growth() -> None:
     """Exponents of seconds in n and in d, by least squares in logarithms; best of two runs each."""
     rows, _ = _rows(np.concatenate((load("kin40k").train, load("kin40k").test)))
-    theta = _theta()
+    theta = full_gp_of_kin40k()
     counts, sizes = (5_000, 10_000, 20_000, 40_000), (100, 200, 400, 800)
     print("\n| method | exponent in n (5k..40k, d = 200) | in d (100..800, n = 10k) | s at n = 10k, d = 200 |")
     print("|---|---|---|---|")
@@ -114,11 +112,9 @@ def _auto_sets() -> Iterable[tuple[str, FloatArray]]:
 
 
 def _abalone() -> FloatArray:
-    with gzip.open(FOLDER / "abalone.csv.gz", "rt", encoding="utf-8") as file:
-        lines = list(csv.reader(file))[1:]
-    sex = [[float(line[0] == level) for level in "MFI"] for line in lines]
-    table = np.column_stack((sex, [[float(cell) for cell in line[1:]] for line in lines]))
-    return np.asarray(table[np.random.default_rng(0).permutation(len(table))[:3_000]])
+    table = read("abalone")
+    whole = np.column_stack((table.inputs, table.targets))
+    return np.asarray(whole[np.random.default_rng(0).permutation(len(whole))[:3_000]])
 
 
 def _fitted(rows: Rows) -> Hyperparameters:
@@ -136,16 +132,6 @@ def _rows(table: FloatArray) -> tuple[Rows, Dataset]:
 
 def _first(rows: Rows, count: int) -> Rows:
     return replace(rows, X=rows.X[:count], y=rows.y[:count])
-
-
-def _theta() -> Hyperparameters:
-    found = json.loads((FOLDER / "theta.json").read_text(encoding="utf-8"))["kin40k"]
-    return Hyperparameters(
-        lengthscales=np.array(found["lengthscales"]),
-        signal_variance=found["signal_variance"],
-        bias_variance=0.0,
-        noise_variance=found["noise_variance"],
-    )
 
 
 def _spec(name: str, size: int) -> TrainSpec:

@@ -1,6 +1,7 @@
 """`python -m tests.e2e`: every scenario at length, and a table of what was sent, answered, asked again and lost.
 
-Once over SQLite and a folder, once over PostgreSQL and a bucket. Needs nginx, and PostgreSQL's programs for the latter.
+Once over SQLite and a folder, once over PostgreSQL and a bucket; with a Dask scheduler and two Dask workers. Needs
+nginx, and PostgreSQL's programs for the latter.
 """
 
 import argparse
@@ -31,7 +32,7 @@ def main() -> None:
         store = "folder" if database == "sqlite" else "bucket"
         with (
             tempfile.TemporaryDirectory(prefix="pursuit-") as folder,
-            scenarios.stage(Path(folder), database, store) as stage,
+            scenarios.stage(Path(folder), database, store, with_cluster=True) as stage,
         ):
             size = {"clients": asked.clients, "trainers": asked.trainers, "rounds": asked.rounds}
             print(scenarios.rolling_restart(stage, **size).row(), flush=True)
@@ -39,6 +40,7 @@ def main() -> None:
             print(outcome.row(), flush=True)
             print(scenarios.frozen_worker(stage).row(), flush=True)
             print(scenarios.full_disk(stage).row(), flush=True)
+            print(scenarios.lost_machines(stage).row(), flush=True)
             if stage.s3 is not None:
                 print(scenarios.silent_store(stage, seconds=30.0).row(), flush=True)
             if stage.server is not None:

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 
+from core.sharding import SHARDED_ROWS
 from tests.app.cli.processes import alive, children, eventually
 
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "PURSUIT_THREADS": "1", "PURSUIT_LEASE_SECONDS": "3", "PURSUIT_PORT": "0"}
@@ -109,6 +111,14 @@ def surface(rows: int, *, seed: int = 0) -> str:
         y = math.sin(a * b) + 0.5 * math.cos(2 * c) * d + len(site) + chance.gauss(0, 0.1)
         lines.append(f"{a!r},{b!r},{c!r},{d!r},{site},{y!r}")
     return "\n".join(lines) + "\n"
+
+
+def many_rows() -> str:
+    """Just enough for shards, where they are not held out."""
+    random = np.random.default_rng(0)
+    a, b = random.uniform(-2, 2, (2, SHARDED_ROWS + 10))
+    y = np.sin(a * b) + 0.1 * random.standard_normal(len(a))
+    return "a,b,y\n" + "\n".join(f"{u:.4f},{v:.4f},{w:.4f}" for u, v, w in zip(a, b, y, strict=True)) + "\n"
 
 
 ROWS = [[0.1, -0.2, 0.3, 1.5, "north"], [1.0, 1.0, -1.0, 0.0, "west"]]

@@ -24,13 +24,15 @@ from app.jobs.job import JobState
 from app.settings import Settings
 from app.storage.blobs import BlobStore
 from app.storage.stores import open_store
+from core.sharding import FEWEST_SHARDS
 from tests.app.cli.processes import eventually
+from tests.app.compute.processes import DaskProcesses, dask_processes
 from tests.e2e.audit import Findings, audit
 from tests.e2e.fleet import LEASE_SECONDS, Fleet, fleet
 from tests.e2e.front import PROGRAM, Front, nginx
 from tests.e2e.load import Tally, predicting, promoting, training
 from tests.e2e.postgres import Server, postgres
-from tests.e2e.processes import ROWS, follow, job_of, predict, submit, surface
+from tests.e2e.processes import ROWS, follow, job_of, many_rows, predict, submit, surface
 from tests.s3 import S3Server, s3_server
 
 COLUMNS = ("sent", "answered", "by nginx", "by client", "lost", "jobs", "succeeded", "failed", "versions")
@@ -65,7 +67,7 @@ class Outcome:
 @dataclass(slots=True, kw_only=True)
 class Stage:
     """Where scenarios take place: a fleet, nginx in front of it where there is one, its database (server: if it may be
-    killed) and its store (s3: its server, if it may be frozen).
+    killed) and its store (s3: its server, if it may be frozen), and the Dask cluster where there is one.
     """
 
     fleet: Fleet
@@ -74,6 +76,7 @@ class Stage:
     server: Server | None = None
     s3: S3Server | None = None
     front: Front | None = None
+    cluster: DaskProcesses | None = None
 
     @property
     def url(self) -> str:
@@ -96,9 +99,9 @@ class Stage:
 
 
 @contextmanager
-def stage(folder: Path, database: str, store: str = "folder") -> Iterator[Stage]:
-    """Two APIs and two workers over `sqlite` or `postgresql`, a `folder` or a `bucket`, with a first model; gone at the
-    end.
+def stage(folder: Path, database: str, store: str = "folder", *, with_cluster: bool = False) -> Iterator[Stage]:
+    """Two APIs and two workers over `sqlite` or `postgresql`, a `folder` or a `bucket`, with a first model, and if
+    wanted with a Dask scheduler and two Dask workers; gone at the end.
     """
     with ExitStack() as stack:
         server = stack.enter_context(postgres()) if database == "postgresql" else None
@@ -108,13 +111,22 @@ def stage(folder: Path, database: str, store: str = "folder") -> Iterator[Stage]
         shared = {"PURSUIT_DATABASE_URL": url, "PURSUIT_ARTEFACT_URL": place} | ({} if s3 is None else s3.environment())
         if s3 is not None:
             stack.enter_context(patch.dict(os.environ, s3.environment()))  # for the audit, which runs here
+        cluster = None
+        if with_cluster:
+            (folder / "dask").mkdir()
+            cluster = stack.enter_context(dask_processes(folder / "dask"))
+            shared |= {
+                "PURSUIT_COMPUTE": f"dask://127.0.0.1:{cluster.port}",
+                "PURSUIT_COMPUTE_PATIENCE_SECONDS": "2",
+                "PURSUIT_SHARD_DIR": str(folder / "shards"),
+            }
         names = ["api-1", "api-2", "worker-1", "worker-2"]
         made = stack.enter_context(fleet(folder / "fleet", names, **shared))
         ports = [made.ports["api-1"], made.ports["api-2"]]
         front = stack.enter_context(nginx(folder / "nginx", ports)) if PROGRAM is not None else None
         opened = stack.enter_context(Database(url))
         blobs = open_store(Settings(data_dir=folder / "audit", artefact_url=place))
-        built = Stage(fleet=made, database=opened, blobs=blobs, server=server, s3=s3, front=front)
+        built = Stage(fleet=made, database=opened, blobs=blobs, server=server, s3=s3, front=front, cluster=cluster)
         built.first_model()
         yield built
 
@@ -226,6 +238,32 @@ def silent_store(stage: Stage, *, seconds: float) -> Outcome:
         tally.jobs |= {job: follow(client, job)[-1]["state"] for job in jobs}
     assert set(tally.jobs.values()) == {"succeeded"}
     return _judged("a store that is away", stage, tally)
+
+
+def lost_machines(stage: Stage) -> Outcome:
+    """A machine of the cluster dies under a large job, then the cluster as a whole: the job ends, or waits and ends."""
+    assert stage.cluster is not None
+    tally = Tally(sent=2, answered=2)
+    spec = {"model": "large", "basis_size": 200, "adapt": False, "method": "rand", "holdout": 0}
+    shards = Path(stage.fleet.shared["PURSUIT_SHARD_DIR"])
+    with stage.client() as client:
+        job = submit(client, many_rows(), **spec)
+        eventually(lambda: len(list(shards.glob("*.npy"))) >= FEWEST_SHARDS, 120.0)
+        machine = stage.cluster.workers.pop()
+        machine.kill()
+        machine.wait()
+        tally.jobs[job] = follow(client, job)[-1]["state"]
+        stage.cluster.kill()
+        job = submit(client, many_rows(), **spec)
+        eventually(lambda: "the cluster at" in (job_of(client, job)["put_back"] or ""), 120.0)
+        stage.cluster.start_scheduler()
+        for _ in range(2):
+            stage.cluster.start_worker()
+        tally.jobs[job] = follow(client, job)[-1]["state"]
+        found = [client.post("/predict", json={"model": f"large@{v}", "rows": [[0.1, 0.2]]}).json() for v in (1, 2)]
+        assert [found[0][name] for name in ("mean", "std")] == [found[1][name] for name in ("mean", "std")]
+    assert set(tally.jobs.values()) == {"succeeded"}
+    return _judged("machines that are lost", stage, tally)
 
 
 def full_disk(stage: Stage) -> Outcome:

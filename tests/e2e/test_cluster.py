@@ -2,27 +2,17 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from core.sharding import SHARDED_ROWS
 from tests.app.cli.processes import eventually
 from tests.app.compute.processes import dask_processes
-from tests.e2e.processes import follow, job_of, submit, surface, system
+from tests.e2e.processes import follow, job_of, many_rows, submit, surface, system
 
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes through /proc"),
 ]
-
-
-def many_rows() -> str:
-    """Just enough for shards, where they are not held out."""
-    random = np.random.default_rng(0)
-    a, b = random.uniform(-2, 2, (2, SHARDED_ROWS + 10))
-    y = np.sin(a * b) + 0.1 * random.standard_normal(len(a))
-    return "a,b,y\n" + "\n".join(f"{u:.4f},{v:.4f},{w:.4f}" for u, v, w in zip(a, b, y, strict=True)) + "\n"
 
 
 def test_a_large_job_waits_for_its_cluster_and_a_small_one_does_not(tmp_path: Path) -> None:

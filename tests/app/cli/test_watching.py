@@ -37,3 +37,16 @@ def test_a_bar_on_a_terminal() -> None:
     assert "━" in out.getvalue()
     assert "100%" in out.getvalue()
     assert "succeeded" in out.getvalue()
+
+
+def test_why_a_job_is_in_the_queue_again() -> None:
+    reason = "the cluster at tcp://10.0.0.1:8786 [TLS] does not answer; the job waits for it"
+    answers = {
+        ("GET", "/jobs/job_1"): [Answer(body=job("running", progress=SELECTING))],
+        ("GET", "/jobs/job_1/events"): [events(job("queued", position=0, put_back=reason), job("succeeded"))],
+    }
+    for terminal in (False, True):
+        out = io.StringIO()
+        with stub(answers) as server, Client(server.url) as client:
+            watch(client, "job_1", Console(file=out, width=120, force_terminal=terminal, color_system=None))
+        assert out.getvalue().count(reason) == 1

@@ -5,7 +5,6 @@ first rows; those of `dmax` and `batch` do not, whose cache or pool is as large 
 each size. Seconds of a size are those of choosing and fitting with that size, on their own, of this processor.
 """
 
-import json
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,7 +23,7 @@ from core.selection.state import GrowingFit, Selection
 from core.spec import Approximation, Method, TrainSpec
 from tests.benchmarks.papers.keerthi_chu.scoring import numbers_of, scored_plainly
 from tests.benchmarks.papers.units import Found
-from tests.benchmarks.sets import FOLDER, FloatArray, load
+from tests.benchmarks.sets import FloatArray, full_gp_of_kin40k, load
 
 Made = TypeVar("Made")
 
@@ -78,17 +77,6 @@ def figure_1(
         "training_deviation": float(np.std(train[:, -1])),
         "hyperparameters": numbers_of(theta),
     }
-
-
-def full_gp_of_kin40k() -> Hyperparameters:
-    """Of a full GP on 2,000 training rows, in standardized units; lies with the sets. Raises FileNotFoundError."""
-    found = json.loads((FOLDER / "theta.json").read_text(encoding="utf-8"))["kin40k"]
-    return Hyperparameters(
-        lengthscales=np.array(found["lengthscales"]),
-        signal_variance=found["signal_variance"],
-        bias_variance=0.0,
-        noise_variance=found["noise_variance"],
-    )
 
 
 def _partition(trial: int, training_rows: int, test_rows: int) -> tuple[FloatArray, FloatArray]:
