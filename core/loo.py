@@ -44,8 +44,11 @@ def _moments(factors: Factors, blocks: Iterable[Block], *, lower: LowerSolver, f
     found = _Moments(means=[], variances=[])
     for block in blocks:
         y = factors.rows.y[block.rows]
-        W = lower.solve(block.V.copy())
-        error, variance = factors.left_out(block, np.einsum("km,km->m", W, W), y - factors.c @ block.V)
+        with factors.rows.scratch.lent(*block.V.shape) as W:
+            W[:] = block.V
+            lower.solve(W)
+            q = np.einsum("km,km->m", W, W)
+        error, variance = factors.left_out(block, q, y - factors.c @ block.V)
         if not full_prior:
             variance -= (1.0 - factors.scheme.power) * factors.e[block.rows]
         found.means.append(y - error)

@@ -18,10 +18,13 @@ from app.compute.folder import ShardFolder
 from core.data import Standardization
 from core.factors import Rows, on_shard
 from core.hyperparameters import IntArray
+from core.scratch import Scratch
 from core.sharding import Part
 
 KEPT_BYTES = 1 << 31
 """Shards kept by one process."""
+_SCRATCH = Scratch()
+"""What the sums of this process write into, task after task."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,7 +53,8 @@ class Shard:
         table = folder.read(self.part)
         if self.taken is not None:
             table = table[folder.read(self.taken)]
-        return Rows(X=self.unit.inputs(table[:, :-1]), y=self.unit.targets(table[:, -1]), groups=self.groups)
+        X, y = self.unit.inputs(table[:, :-1]), self.unit.targets(table[:, -1])
+        return Rows(X=X, y=y, groups=self.groups, scratch=_SCRATCH)
 
 
 class _Cache:
