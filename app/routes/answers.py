@@ -60,9 +60,9 @@ class Bytes(Response):
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route for these refusals."""
+    """The `responses` of a route for these refusals, and for 503: no route but one does without the database."""
     content = {PROBLEM: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}}
-    return {status: {"description": _MEANING[status], "content": content} for status in statuses}
+    return {status: {"description": _MEANING[status], "content": content} for status in sorted({*statuses, 503})}
 
 
 def json_answer(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:

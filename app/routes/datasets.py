@@ -72,7 +72,7 @@ class DatasetsBody(BaseModel):
     status_code=201,
     response_class=Response,
     summary="Upload a dataset",
-    responses={201: {"model": DatasetDetailBody}, **problems(400, 409, 413, 415, 422, 503)},
+    responses={201: {"model": DatasetDetailBody}, **problems(400, 409, 413, 415, 422)},
     openapi_extra=_REQUEST,
 )
 async def add(request: Request, target: Target = None) -> Response:

@@ -1,6 +1,9 @@
 """Is the process alive, and can it do its work?"""
 
+from typing import Literal
+
 from fastapi import APIRouter, Request
+from pydantic import BaseModel
 from starlette.responses import Response
 
 from app.routes.answers import json_answer, problems
@@ -9,13 +12,30 @@ from app.routes.state import services
 router = APIRouter(tags=["health"])
 
 
-@router.get("/health/live", response_class=Response, summary="The process runs")
+class LiveBody(BaseModel):
+    """It answers."""
+
+    status: Literal["live"]
+
+
+class ReadyBody(BaseModel):
+    """It can work."""
+
+    status: Literal["ready"]
+
+
+@router.get("/health/live", response_class=Response, summary="The process runs", responses={200: {"model": LiveBody}})
 async def live() -> Response:
     """200 as long as the process answers at all; touches nothing else."""
     return json_answer({"status": "live"})
 
 
-@router.get("/health/ready", response_class=Response, summary="It can work", responses=problems(503))
+@router.get(
+    "/health/ready",
+    response_class=Response,
+    summary="It can work",
+    responses={200: {"model": ReadyBody}, **problems()},
+)
 async def ready(request: Request) -> Response:
     """200 if the database answers with this version's schema or a newer one and the artefact store can be written.
 

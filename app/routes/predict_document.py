@@ -130,7 +130,7 @@ PATHS: dict[str, Any] = {
                         NPY: {"schema": {"type": "string", "format": "binary", "description": _ARRAY}},
                     },
                 },
-                **{str(status): value for status, value in problems(400, 404, 406, 413, 415, 422, 503).items()},
+                **{str(status): value for status, value in problems(400, 404, 406, 413, 415, 422).items()},
             },
         }
     }

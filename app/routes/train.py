@@ -64,7 +64,7 @@ _REQUEST: dict[str, Any] = {
     status_code=202,
     response_class=Response,
     summary="Train a model",
-    responses={202: {"model": JobBody}, **problems(400, 409, 413, 415, 422, 503)},
+    responses={202: {"model": JobBody}, **problems(400, 404, 409, 413, 415, 422)},
     openapi_extra=_REQUEST,
 )
 async def train(request: Request) -> Response:

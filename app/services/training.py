@@ -42,6 +42,7 @@ from app.tables import (
     prepare,
 )
 from core.data import Dataset
+from core.progress import Phase
 from core.sharding import Compute
 from core.training import Checkpoint, Progress, TrainResult, train
 
@@ -61,6 +62,8 @@ log = logging.getLogger(__name__)
 
 _READ = 0.02  # share of the whole that reading takes, and publishing
 _PUBLISH = 0.98
+_SAID = {Phase.REFINING: Phase.ADAPTING, Phase.CALIBRATING: Phase.EVALUATING}
+"""What clients are told of phases that their contract has no name for; the report keeps the seconds of each."""
 _PACE_SHARE, _PACE_SECONDS = 0.01, 0.2  # before so much is done the pace is a guess
 
 
@@ -241,7 +244,7 @@ class _Listener:
             "basis_size": event.basis_size,
             "objective": event.objective,
         }
-        self.say(event.phase.value, share)
+        self.say(_SAID.get(event.phase, event.phase), share)
 
     def say(self, phase: str, share: float) -> None:
         """Report a phase and a share of the whole."""

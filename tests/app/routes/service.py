@@ -23,6 +23,7 @@ from app.settings import Settings
 from app.storage.blobs import BlobStore
 from app.storage.stores import open_store
 from core.errors import CoreError
+from tests.app.routes.promised import keeps_promises
 
 QUICK: dict[str, Any] = {"adapt": False, "basis_size": 20, "method": "rand"}
 """A specification that trains in no time."""
@@ -156,6 +157,7 @@ def running(directory: Path, **settings: Any) -> Iterator[Service]:
         port = server.servers[0].sockets[0].getsockname()[1]
         database = Database(chosen.database)
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60.0, trust_env=False) as client:
+            client.event_hooks["response"].append(keeps_promises(client.get("/openapi.json").json()))
             yield Service(client, chosen, database, open_store(chosen))
         database.close()
     finally:

@@ -200,3 +200,18 @@ def test_time_left_shrinks_while_nothing_is_heard(empty: Service) -> None:
     second = empty.client.get(f"/jobs/{job.id}").json()["progress"]
     assert second["eta_s"] < first["eta_s"] <= 30.0
     assert second["elapsed_s"] >= first["elapsed_s"] + 0.4
+
+
+def test_every_phase_of_a_run_is_one_that_the_document_names(empty: Service) -> None:
+    """The client holds each answer against the document; calibrating and refining once were in none."""
+    submit(empty, basis_size=8, approximation="vfe", adapt={"rounds": 1, "steps": 3}, refine={"steps": 3})
+    assert empty.work() == 1
+    said = {news["phase"]: news for news in empty.recorders[0].progressed}
+    assert len(said) > 4
+    submit(empty)
+    job = empty.claim()
+    assert job is not None
+    for news in said.values():
+        with empty.database.write() as connection:
+            queue.renew(connection, job, lease_seconds=60, progress=news)
+        assert empty.client.get(f"/jobs/{job.id}").json()["progress"]["phase"] == news["phase"]

@@ -1,0 +1,53 @@
+"""Every answer of a test's server is held against the OpenAPI document: its status, its content type, its body."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+from jsonschema import Draft202012Validator
+
+_JSON = re.compile(r"application/([a-z.-]+\+)?json")
+
+
+def keeps_promises(document: Mapping[str, Any]) -> Callable[[httpx.Response], None]:
+    """A hook for a client: AssertionError for an answer that the document does not describe.
+
+    An object may have no other fields than those described. Where there is no such path or method, nothing is promised.
+    """
+    components = {name: _closed(schema) for name, schema in document["components"]["schemas"].items()}
+    paths = sorted(document["paths"], key=lambda path: path.count("{"))
+    patterns = {path: re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path))) for path in paths}
+
+    def check(response: httpx.Response) -> None:
+        asked = response.request
+        path = next((path for path in paths if patterns[path].fullmatch(unquote(asked.url.path))), None)
+        route = None if path is None else document["paths"][path].get(asked.method.lower())
+        if route is None:
+            return
+        name = f"{asked.method} {path}"
+        described = route["responses"].get(str(response.status_code))
+        assert described is not None, f"{name}: {response.status_code} is not described"
+        content = described.get("content", {})
+        kind = response.headers.get("content-type", "").partition(";")[0]
+        assert kind in content or not (kind or content), f"{name}: {response.status_code} as {kind!r}"
+        if _JSON.fullmatch(kind):
+            schema = _closed(content[kind].get("schema", {})) | {"components": {"schemas": components}}
+            response.read()
+            for error in Draft202012Validator(schema).iter_errors(response.json()):
+                raise AssertionError(f"{name}: {response.status_code}: {error.json_path}: {error.message}")
+
+    return check
+
+
+def _closed(schema: Any) -> Any:
+    """The schema without room for fields that it does not name."""
+    if isinstance(schema, list):
+        return [_closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inside = {key: _closed(value) for key, value in schema.items() if key != "examples"}
+    if schema.get("type") == "object" and "properties" in schema:
+        return {"additionalProperties": False} | inside
+    return inside
