@@ -10,8 +10,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.e2e import postgres, scenarios
+from tests.e2e import phases, postgres, scenarios
 from tests.e2e.front import MISSING, PROGRAM
+from tests.e2e.stage import HEADER, staged
 
 
 def main() -> None:
@@ -28,16 +29,19 @@ def main() -> None:
         sys.exit(MISSING)
     databases = asked.database or ["sqlite", *(["postgresql"] if postgres.programs() is not None else [])]
     for database in databases:
-        print(f"\n{database}\n{scenarios.HEADER}", flush=True)
+        print(f"\n{database}\n{HEADER}", flush=True)
         store = "folder" if database == "sqlite" else "bucket"
         with (
             tempfile.TemporaryDirectory(prefix="pursuit-") as folder,
-            scenarios.stage(Path(folder), database, store, with_cluster=True) as stage,
+            staged(Path(folder), database, store, with_cluster=True) as stage,
         ):
             size = {"clients": asked.clients, "trainers": asked.trainers, "rounds": asked.rounds}
             print(scenarios.rolling_restart(stage, **size).row(), flush=True)
             outcome = scenarios.random_kills(stage, kills=asked.kills, chance=random.Random(asked.seed))
             print(outcome.row(), flush=True)
+            for phase in phases.PHASES:
+                outcome = phases.deaths(stage, f"death while {phase}", phases.possible(stage, phase))
+                print(outcome.row(), flush=True)
             print(scenarios.frozen_worker(stage).row(), flush=True)
             print(scenarios.full_disk(stage).row(), flush=True)
             print(scenarios.lost_machines(stage).row(), flush=True)

@@ -4,131 +4,27 @@ A scenario raises AssertionError where something was lost. The tests run short o
 """
 
 import asyncio
-import os
 import random
 import resource
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from unittest.mock import patch
 
 import httpx
 
-from app.database import Database
-from app.jobs import queue
-from app.jobs.job import JobState
-from app.settings import Settings
-from app.storage.blobs import BlobStore
-from app.storage.stores import open_store
 from core.sharding import FEWEST_SHARDS
 from tests.app.cli.processes import eventually
-from tests.app.compute.processes import DaskProcesses, dask_processes
-from tests.e2e.audit import Findings, audit
-from tests.e2e.fleet import LEASE_SECONDS, Fleet, fleet
-from tests.e2e.front import PROGRAM, Front, nginx
+from tests.e2e.fleet import LEASE_SECONDS
 from tests.e2e.load import Tally, predicting, promoting, training
-from tests.e2e.postgres import Server, postgres
-from tests.e2e.processes import ROWS, follow, job_of, many_rows, predict, submit, surface
-from tests.s3 import S3Server, s3_server
+from tests.e2e.processes import follow, job_of, many_rows, predict, submit, surface
+from tests.e2e.stage import MODEL, Outcome, Stage
 
-COLUMNS = ("sent", "answered", "by nginx", "by client", "lost", "jobs", "succeeded", "failed", "versions")
-HEADER = f"{'':26}" + "".join(f"{name:>10}" for name in COLUMNS)
-"""`by nginx`, `by client`: asked again by them. Succeeded, failed and versions count from the start."""
-
-MODEL = "surface"
 QUICK = {"model": MODEL, "target": "y", "basis_size": 10, "adapt": False}
 """A job of a second."""
 ROUNDS = {"model": MODEL, "target": "y", "basis_size": 40, "adapt": {"rounds": 4, "steps": 4}}
 """A job of a few seconds that keeps checkpoints."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What came of a scenario: what the clients saw, and what was then in the database and the store."""
-
-    name: str
-    tally: Tally
-    findings: Findings
-    front_retried: int
-
-    def row(self) -> str:
-        """A line under HEADER. Lost: requests that were not answered, for all the patience of who asked."""
-        tally, jobs = self.tally, self.findings.jobs
-        lost = tally.sent - tally.answered
-        numbers = (tally.sent, tally.answered, self.front_retried, tally.retried, lost)
-        ended = (len(tally.jobs), jobs[JobState.SUCCEEDED], jobs[JobState.FAILED], self.findings.versions)
-        return f"{self.name:26}" + "".join(f"{number:>10}" for number in (*numbers, *ended))
-
-
-@dataclass(slots=True, kw_only=True)
-class Stage:
-    """Where scenarios take place: a fleet, nginx in front of it where there is one, its database (server: if it may be
-    killed) and its store (s3: its server, if it may be frozen), and the Dask cluster where there is one.
-    """
-
-    fleet: Fleet
-    database: Database
-    blobs: BlobStore
-    server: Server | None = None
-    s3: S3Server | None = None
-    front: Front | None = None
-    cluster: DaskProcesses | None = None
-
-    @property
-    def url(self) -> str:
-        """Where clients ask."""
-        return self.fleet.url("api-1") if self.front is None else self.front.url
-
-    def client(self) -> httpx.Client:
-        """One that waits for its answers."""
-        return httpx.Client(base_url=self.url, timeout=60.0, trust_env=False)
-
-    def first_model(self) -> None:
-        """So that there is something to predict with."""
-        with self.client() as client:
-            job = follow(client, submit(client, surface(300), basis_size=30, adapt=False))[-1]
-            assert job["state"] == "succeeded", job
-
-    def names(self, kind: str) -> list[str]:
-        """Of the processes of a kind."""
-        return sorted(name for name in self.fleet.processes if name.startswith(kind))
-
-
-@contextmanager
-def stage(folder: Path, database: str, store: str = "folder", *, with_cluster: bool = False) -> Iterator[Stage]:
-    """Two APIs and two workers over `sqlite` or `postgresql`, a `folder` or a `bucket`, with a first model, and if
-    wanted with a Dask scheduler and two Dask workers; gone at the end.
-    """
-    with ExitStack() as stack:
-        server = stack.enter_context(postgres()) if database == "postgresql" else None
-        url = f"sqlite:///{folder}/pursuit.db" if server is None else server.url
-        s3 = stack.enter_context(s3_server()) if store == "bucket" else None
-        place = f"file://{folder}/blobs" if s3 is None else f"s3://{s3.make_bucket()}/pursuit"
-        shared = {"PURSUIT_DATABASE_URL": url, "PURSUIT_ARTEFACT_URL": place} | ({} if s3 is None else s3.environment())
-        if s3 is not None:
-            stack.enter_context(patch.dict(os.environ, s3.environment()))  # for the audit, which runs here
-        cluster = None
-        if with_cluster:
-            (folder / "dask").mkdir()
-            cluster = stack.enter_context(dask_processes(folder / "dask"))
-            shared |= {
-                "PURSUIT_COMPUTE": f"dask://127.0.0.1:{cluster.port}",
-                "PURSUIT_COMPUTE_PATIENCE_SECONDS": "2",
-                "PURSUIT_SHARD_DIR": str(folder / "shards"),
-            }
-        names = ["api-1", "api-2", "worker-1", "worker-2"]
-        made = stack.enter_context(fleet(folder / "fleet", names, **shared))
-        ports = [made.ports["api-1"], made.ports["api-2"]]
-        front = stack.enter_context(nginx(folder / "nginx", ports)) if PROGRAM is not None else None
-        opened = stack.enter_context(Database(url))
-        blobs = open_store(Settings(data_dir=folder / "audit", artefact_url=place))
-        built = Stage(fleet=made, database=opened, blobs=blobs, server=server, s3=s3, front=front, cluster=cluster)
-        built.first_model()
-        yield built
 
 
 def rolling_restart(stage: Stage, *, clients: int, trainers: int, rounds: int = 1, pause: float = 0.02) -> Outcome:
@@ -143,16 +39,16 @@ def rolling_restart(stage: Stage, *, clients: int, trainers: int, rounds: int = 
     _under_load(stage, tally, restart, clients=clients, trainers=trainers, spec=QUICK, pause=pause)
     assert not tally.failures, tally.failures
     assert set(tally.jobs.values()) == {"succeeded"}
-    return _judged("rolling restart", stage, tally)
+    return stage.judged("rolling restart", tally)
 
 
 def random_kills(stage: Stage, *, kills: int, chance: random.Random, clients: int = 2, trainers: int = 3) -> Outcome:
     """Kill -9 for a child, a worker, an API or the database, again and again; clients ask until they are answered."""
     tally = Tally(patience=90.0)
-    victims: list[Callable[[], None]] = [lambda: _kill_child(stage, chance)] * 3
-    victims += [partial(_kill, stage, name) for name in [*stage.names("api"), *stage.names("worker")]]
+    victims: list[Callable[[], None]] = [partial(stage.kill_child, chance)] * 3
+    victims += [partial(stage.kill, name) for name in [*stage.names("api"), *stage.names("worker")]]
     if stage.server is not None:
-        victims.append(lambda: _kill_database(stage))
+        victims.append(stage.kill_database)
 
     async def kill() -> None:
         for _ in range(kills):
@@ -161,7 +57,7 @@ def random_kills(stage: Stage, *, kills: int, chance: random.Random, clients: in
 
     _under_load(stage, tally, kill, clients=clients, trainers=trainers, spec=ROUNDS, pause=0.1)
     assert not tally.failures, tally.failures
-    return _judged(f"{kills} random kills", stage, tally)
+    return stage.judged(f"{kills} random kills", tally)
 
 
 def frozen_worker(stage: Stage) -> Outcome:
@@ -183,7 +79,7 @@ def frozen_worker(stage: Stage) -> Outcome:
     assert tally.jobs[job] == "succeeded"
     assert f"{job}: succeeded" not in stage.fleet.log(first)
     stage.fleet.ready(second)
-    return _judged("a frozen worker", stage, tally)
+    return stage.judged("a frozen worker", tally)
 
 
 def silent_database(stage: Stage, *, seconds: float) -> Outcome:
@@ -210,7 +106,7 @@ def silent_database(stage: Stage, *, seconds: float) -> Outcome:
         eventually(lambda: client.get(f"/jobs/{job}").status_code == 200, 60.0)
         tally.jobs[job] = follow(client, job)[-1]["state"]
     assert tally.jobs[job] == "succeeded"
-    return _judged("a database that is away", stage, tally)
+    return stage.judged("a database that is away", tally)
 
 
 def silent_store(stage: Stage, *, seconds: float) -> Outcome:
@@ -237,7 +133,7 @@ def silent_store(stage: Stage, *, seconds: float) -> Outcome:
             stage.s3.thaw()
         tally.jobs |= {job: follow(client, job)[-1]["state"] for job in jobs}
     assert set(tally.jobs.values()) == {"succeeded"}
-    return _judged("a store that is away", stage, tally)
+    return stage.judged("a store that is away", tally)
 
 
 def lost_machines(stage: Stage) -> Outcome:
@@ -263,7 +159,7 @@ def lost_machines(stage: Stage) -> Outcome:
         found = [client.post("/predict", json={"model": f"large@{v}", "rows": [[0.1, 0.2]]}).json() for v in (1, 2)]
         assert [found[0][name] for name in ("mean", "std")] == [found[1][name] for name in ("mean", "std")]
     assert set(tally.jobs.values()) == {"succeeded"}
-    return _judged("machines that are lost", stage, tally)
+    return stage.judged("machines that are lost", tally)
 
 
 def full_disk(stage: Stage) -> Outcome:
@@ -290,7 +186,7 @@ def full_disk(stage: Stage) -> Outcome:
         tally.answered += 1
     tally.jobs[job["id"]] = job["state"]
     assert job["state"] == "succeeded"
-    return _judged("a full disk", stage, tally)
+    return stage.judged("a full disk", tally)
 
 
 def _under_load(
@@ -322,42 +218,7 @@ def _under_load(
     asyncio.run(run())
 
 
-def _judged(name: str, stage: Stage, tally: Tally) -> Outcome:
-    """Every answer was whole and of the version that it named; then the audit."""
-    with stage.client() as client:
-        for (model, version), bodies in tally.answers.items():
-            body = {"model": f"{model}@{version}", "rows": ROWS, "interval": [0.5, 0.95], "include": ["latent_std"]}
-            assert bodies == {client.post("/predict", json=body).content}, f"{model}@{version} said several things"
-    eventually(lambda: not _unfinished(stage), 240.0)  # who asked without a key may not know of its first job
-    findings = audit(stage.database, stage.blobs, tally.jobs)
-    retried = 0 if stage.front is None else stage.front.retried()
-    return Outcome(name=name, tally=tally, findings=findings, front_retried=retried)
-
-
-def _unfinished(stage: Stage) -> bool:
-    with stage.database.read() as connection:
-        return bool(queue.unfinished(connection))
-
-
-def _kill_child(stage: Stage, chance: random.Random) -> None:
-    found = [child for name in stage.names("worker") for child in stage.fleet.children_of(name)]
-    if found:
-        with suppress(ProcessLookupError):  # it may have ended by itself
-            os.kill(chance.choice(found), signal.SIGKILL)
-
-
-def _kill(stage: Stage, name: str) -> None:
-    stage.fleet.kill(name)
-    stage.fleet.start(name)
-
-
 def _limit_files(stage: Stage, name: str, size: int) -> None:
     pid = stage.fleet.processes[name].pid
     _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
-
-
-def _kill_database(stage: Stage) -> None:
-    assert stage.server is not None
-    stage.server.kill()
-    stage.server.start()

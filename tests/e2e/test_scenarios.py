@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import postgres, scenarios
+from tests.e2e import phases, postgres, scenarios
 from tests.e2e.front import MISSING, PROGRAM
-from tests.e2e.scenarios import Outcome, Stage
+from tests.e2e.phases import Victim
+from tests.e2e.stage import Outcome, Stage, staged
 
 pytestmark = [
     pytest.mark.e2e,
@@ -18,13 +19,33 @@ pytestmark = [
 ]
 
 
+SQLITE_DEATHS = {
+    "uploading": Victim.API,
+    "accepting": Victim.API,
+    "queued": Victim.WORKER,
+    "claiming": Victim.WORKER,
+    "starting": Victim.WORKER,
+    "reading": Victim.CHILD,
+    "searching": Victim.WORKER,
+    "evaluating": Victim.CHILD,
+    "cancelling": Victim.WORKER,
+    "publishing": Victim.WORKER,
+    "published": Victim.WORKER,
+}
+POSTGRESQL_DEATHS = dict.fromkeys(SQLITE_DEATHS, Victim.DATABASE) | {
+    "starting": Victim.CHILD,
+    "evaluating": Victim.WORKER,
+    "reading": Victim.API,
+}
+
+
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """SQLite and a folder, or PostgreSQL and a bucket."""
     if request.param == "postgresql" and postgres.programs() is None:
         pytest.skip(postgres.MISSING)
     store = "folder" if request.param == "sqlite" else "bucket"
-    with scenarios.stage(tmp_path_factory.mktemp(request.param), request.param, store) as made:
+    with staged(tmp_path_factory.mktemp(request.param), request.param, store) as made:
         yield made
 
 
@@ -44,6 +65,15 @@ def test_everything_is_restarted_in_turn(stage: Stage, capsys: pytest.CaptureFix
 def test_ten_kills(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     outcome = scenarios.random_kills(stage, kills=10, chance=random.Random(5))
     assert all(error.startswith("worker-died") for error in outcome.findings.errors)
+    show(outcome, capsys)
+
+
+def test_death_in_every_phase(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of one or the other; `python -m tests.e2e` has them all."""
+    wanted = SQLITE_DEATHS if stage.server is None else POSTGRESQL_DEATHS
+    assert wanted.keys() == phases.PHASES.keys()
+    outcome = phases.deaths(stage, "death in each phase", wanted.items())
+    assert outcome.tally.answered == outcome.tally.sent
     show(outcome, capsys)
 
 
