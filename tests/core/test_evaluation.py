@@ -280,6 +280,7 @@ def test_too_few_held_out_rows_for_a_moved_basis_are_said() -> None:
 # What it is for
 
 
+@pytest.mark.slow
 def test_few_rows_and_many_columns_get_wider_bars() -> None:
     """150 rows, 30 columns of which two matter, noise of half the variance: six draws, 95% intervals on 2,000 fresh
     rows each. Theta has fitted the noise, which plain error bars and leave-one-out do not see. Tolerance of the mean:
@@ -352,6 +353,7 @@ def filled_in(random: np.random.Generator, rows: int) -> Dataset:
     return Dataset(inputs=inputs, targets=targets, indicator=np.array([False, True, False, True]))
 
 
+@pytest.mark.slow
 def test_folds_unlike_the_fit_do_not_make_it_too_sure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Folds with latent variances far above the fit's once shrank the fit's own."""
     spec = TrainSpec(basis_size=15, seed=1, calibrate=Calibrate.CROSS_FIT)

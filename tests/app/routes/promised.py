@@ -20,6 +20,14 @@ def keeps_promises(document: Mapping[str, Any]) -> Callable[[httpx.Response], No
     paths = sorted(document["paths"], key=lambda path: path.count("{"))
     patterns = {path: re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path))) for path in paths}
 
+    known: dict[tuple[str, int, str], Draft202012Validator] = {}
+
+    def described_by(name: str, status: int, kind: str, content: Mapping[str, Any]) -> Draft202012Validator:
+        if (name, status, kind) not in known:
+            schema = _closed(content[kind].get("schema", {})) | {"components": {"schemas": components}}
+            known[name, status, kind] = Draft202012Validator(schema)
+        return known[name, status, kind]
+
     def check(response: httpx.Response) -> None:
         asked = response.request
         path = next((path for path in paths if patterns[path].fullmatch(unquote(asked.url.path))), None)
@@ -33,9 +41,8 @@ def keeps_promises(document: Mapping[str, Any]) -> Callable[[httpx.Response], No
         kind = response.headers.get("content-type", "").partition(";")[0]
         assert kind in content or not (kind or content), f"{name}: {response.status_code} as {kind!r}"
         if _JSON.fullmatch(kind):
-            schema = _closed(content[kind].get("schema", {})) | {"components": {"schemas": components}}
             response.read()
-            for error in Draft202012Validator(schema).iter_errors(response.json()):
+            for error in described_by(name, response.status_code, kind, content).iter_errors(response.json()):
                 raise AssertionError(f"{name}: {response.status_code}: {error.json_path}: {error.message}")
 
     return check

@@ -63,6 +63,7 @@ def test_machines_share_it(s3: S3Server, tmp_path: Path) -> None:
     assert list(here.keys("tmp")) == []
 
 
+@pytest.mark.slow
 def test_a_file_of_many_parts_goes_through_little_memory(s3: S3Server, tmp_path: Path) -> None:
     source = tmp_path / "source"
     digest = hashlib.sha256()

@@ -14,6 +14,7 @@ from tests.benchmarks.papers.units import Crew, Ledger, work_through
 from tests.benchmarks.sets import FOLDER
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (FOLDER / "theta.json").exists(), reason="the benchmark sets are not here")
 def test_every_unit_returns_and_the_page_is_made_of_them(tmp_path: Path) -> None:
     paper, scale = KeerthiChu(), Scale(size=Size.TINY)

@@ -11,6 +11,7 @@ from tests.benchmarks.papers.units import Crew
 from tests.benchmarks.sets import FOLDER
 
 
+@pytest.mark.slow
 def test_the_whole_paper_at_the_size_of_a_test(tmp_path: Path) -> None:
     if not all((FOLDER / f"{name}.csv.gz").exists() for name in ("kin40k", "pumadyn32nm")):
         pytest.skip("the benchmark sets are not here")

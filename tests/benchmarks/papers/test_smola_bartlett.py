@@ -43,6 +43,7 @@ def test_more_steps_of_one_seed_begin_with_the_same_ones() -> None:
     np.testing.assert_array_equal(pursuit(5).gaps, pursuit(5, 40).gaps[:15])
 
 
+@pytest.mark.slow
 def test_the_whole_paper_at_the_size_of_a_test(tmp_path: Path) -> None:
     if not (FOLDER / "abalone.csv.gz").exists():
         pytest.skip("the benchmark sets are not here")
