@@ -6,13 +6,10 @@ to training.
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 from anyio import CapacityLimiter, to_thread
@@ -48,12 +45,12 @@ from app.services.readiness import Readiness
 from app.services.specification import SpecBody
 from app.services.training import Training
 from app.settings import Settings, available_cores
+from app.storage.scratch import ScratchFolder
 from app.storage.stores import open_store
 from app.tables import Limits
 
 log = logging.getLogger(__name__)
 
-_STALE_SECONDS = 86_400.0
 _RETRY_SECONDS = 2.0
 
 
@@ -112,21 +109,23 @@ def _services(settings: Settings, database: Database) -> Services:
     predictions = Predictions(
         database, blobs, most_models=settings.cache_models, most_bytes=settings.cache_bytes, limits=body_limits
     )
+    scratch = ScratchFolder(settings.uploads)
     return Services(
         settings=settings,
+        scratch=scratch,
         training=Training(
             database=database,
             blobs=blobs,
             limits=limits,
             most_basis=settings.max_basis_size,
-            scratch=settings.uploads,
+            scratch=scratch.path,
             read_seconds=settings.max_read_seconds,
         ),
         datasets=Datasets(
             database=database,
             blobs=blobs,
             limits=limits,
-            scratch=settings.uploads,
+            scratch=scratch.path,
             read_seconds=settings.max_read_seconds,
         ),
         jobs=Jobs(database),
@@ -140,13 +139,13 @@ def _services(settings: Settings, database: Database) -> Services:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    settings: Settings = app.state.services.settings
+    serving: Services = app.state.services
     database: Database = app.state.database
-    await to_thread.run_sync(_clear, settings.uploads)
+    await to_thread.run_sync(serving.scratch.open)
     waiting = None
     if not await to_thread.run_sync(_migrate, database):
         waiting = asyncio.create_task(_migrate_when_possible(database))
-    watching = asyncio.create_task(app.state.services.readiness.watch())
+    watching = asyncio.create_task(serving.readiness.watch())
     try:
         yield
     finally:
@@ -154,16 +153,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         for task in running:
             task.cancel()
         await asyncio.wait(running)
-        await to_thread.run_sync(app.state.services.batcher.close)
+        await to_thread.run_sync(serving.batcher.close)
         await to_thread.run_sync(database.close)
-
-
-def _clear(scratch: Path) -> None:
-    """The directory for uploads, without what an earlier life left in it."""
-    scratch.mkdir(parents=True, exist_ok=True)
-    for left in scratch.iterdir():
-        if time.time() - left.stat().st_mtime > _STALE_SECONDS:
-            rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+        await to_thread.run_sync(serving.scratch.close)
 
 
 def _migrate(database: Database) -> bool:

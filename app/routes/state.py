@@ -16,6 +16,7 @@ from app.services.prediction import Predictions
 from app.services.readiness import Readiness
 from app.services.training import Training
 from app.settings import Settings
+from app.storage.scratch import ScratchFolder
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -28,6 +29,7 @@ class Services:
     """
 
     settings: Settings
+    scratch: ScratchFolder
     training: Training
     datasets: Datasets
     jobs: Jobs

@@ -45,11 +45,12 @@ class TableRequest(msgspec.Struct, forbid_unknown_fields=True):
 @asynccontextmanager
 async def uploaded(request: Request) -> AsyncIterator[Upload]:
     """The form of the request, its file on disk until the end of the block."""
-    settings = services(request).settings
+    serving = services(request)
+    settings = serving.settings
     pieces = stream_body(
         request, settings.max_upload_bytes, "PURSUIT_MAX_UPLOAD_BYTES", seconds=settings.max_upload_seconds
     )
-    with landing_place(settings.uploads) as file:
+    with landing_place(serving.scratch.path) as file:
         yield await receive_upload(request.headers["content-type"], pieces, file)
 
 

@@ -68,6 +68,8 @@ def death(stage: Stage, tally: Tally, phase: str, victim: Victim) -> None:
             stage.fleet.ready(name)
         tally.jobs[job] = str(_ended(client, job, tally)["state"])
         assert predict(client, f"{MODEL}@1") == before
+    for name in stage.names("api"):
+        assert list((stage.fleet.directory / name / "uploads").glob("*/*")) == [], "half an upload is left"
     found = _row(stage, job)
     assert found.state == (JobState.CANCELLED if phase == "cancelling" else JobState.SUCCEEDED), found
     if victim in {Victim.CHILD, Victim.WORKER} and Victim.CHILD in PHASES[phase][1] and phase != "cancelling":
@@ -116,7 +118,7 @@ def _uploading(stage: Stage, tally: Tally) -> Iterator[Callable[[], str]]:
         data = request.raw()
         connection.sendall(data[: len(data) // 2])
         uploads = stage.fleet.directory / name / "uploads"
-        eventually(lambda: any(uploads.iterdir()))
+        eventually(lambda: any(uploads.glob("*/*")))
         yield lambda: request.ask(stage, tally)
         with suppress(OSError):  # the API is dead, or lives and hears the rest
             connection.sendall(data[len(data) // 2 :])

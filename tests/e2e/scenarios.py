@@ -178,7 +178,7 @@ def full_disk(stage: Stage) -> Outcome:
             tally.answered += 1
         assert predict(client) == before
         scratch = [stage.fleet.directory / name / "uploads" for name in stage.names("api")]
-        assert [path for folder in scratch for path in folder.iterdir()] == []
+        assert [path for folder in scratch for path in folder.glob("*/*")] == []
         for name in names:
             _limit_files(stage, name, resource.RLIM_INFINITY)
         tally.sent += 1

@@ -58,7 +58,7 @@ async def upload_around_the_end(made: Fleet, seconds: float, *, whole: bool) -> 
     reader, writer = await asyncio.open_connection(url.hostname, url.port)
     writer.write(HEAD + FORM[:1000])
     await writer.drain()
-    await asyncio.to_thread(eventually, lambda: any((made.directory / "api-1" / "uploads").iterdir()))
+    await asyncio.to_thread(eventually, lambda: any((made.directory / "api-1" / "uploads").glob("*/*")))
     await asyncio.to_thread(told_to_stop, made)
     await asyncio.sleep(seconds)
     if whole:
