@@ -73,18 +73,19 @@ def test_killed_child_killed_supervisor_killed_everything(running: tuple[System,
         sensible(seen)
         return seen[-1]
 
-    def in_round(number: int, client: httpx.Client) -> None:
-        eventually(lambda: (look(client)["progress"]["round"] or 0) >= number)
+    def in_hand(client: httpx.Client, *, claims: int) -> None:
+        """Claimed so often, and with a round behind it: what an earlier worker said stays until the next one claims."""
+        eventually(lambda: look(client)["attempts"] == claims and (seen[-1]["progress"]["round"] or 0) >= 1)
         assert seen[-1]["state"] == "running"
 
-    in_round(1, client)
+    in_hand(client, claims=1)
     os.kill(made.child(), signal.SIGKILL)
-    in_round(2, client)
+    in_hand(client, claims=2)
     supervisor = made.workers.pop()
     supervisor.kill()
     supervisor.wait()
     made.start_worker()
-    in_round(3, client)
+    in_hand(client, claims=3)
     made.kill()
     with made.start_api() as again:
         made.start_worker()

@@ -101,7 +101,7 @@ def test_its_end_is_the_end_of_the_service(temporary: Path, tmp_path: Path, numb
         text=True,
     ) as demo:
         assert demo.stdout is not None
-        while "queued" not in demo.stdout.readline():
+        while not re.match(r" *\d+%  ", demo.stdout.readline()):  # the first that is said of the job
             assert demo.poll() is None
         service = children(demo.pid)
         everyone = [*service, *(worker for server in service for worker in children(server))]
