@@ -112,6 +112,8 @@ class Settings(BaseSettings):
             url = urlsplit(value)
             if url.scheme not in {"file", "s3"}:
                 raise ValueError("expected a path, a file:// URL or s3://bucket/prefix")
+            if url.scheme == "file" and url.netloc not in {"", "localhost"}:
+                raise ValueError(f"expected file:///path with three slashes; {url.netloc!r} would be a host")
             if url.scheme == "s3" and (not url.netloc or url.query or url.fragment or "@" in url.netloc):
                 raise ValueError("expected s3://bucket or s3://bucket/prefix, and nothing else in it")
         return value

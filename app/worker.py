@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 from app.compute.folder import ShardFolder
 from app.database import Database
@@ -25,6 +26,7 @@ from app.services.training import KIND, MODELS, publish, training_handler
 from app.settings import Settings
 from app.storage import catalog, datasets
 from app.storage.blobs import BlobStore, sweep
+from app.storage.pairing import check_pairing
 from app.storage.stores import open_store
 from core.errors import CoreError
 from core.sharding import Compute
@@ -60,11 +62,14 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
         lease_seconds=settings.lease_seconds,
         poll_seconds=settings.poll_seconds,
         most=Size(memory=settings.memory_limit, rows=settings.worker_max_rows),
+        may_work=partial(check_pairing, database, blobs),
     )
     swept = (database, blobs, ShardFolder(settings.shards), stop)
     broom = threading.Thread(target=_sweep_now_and_then, args=swept, name="sweep", daemon=True)
     broom.start()
-    log.info("worker %s is ready, with %d threads for each training", name, settings.training_threads)
+    if not stop.is_set():  # as it may be when it has waited for the database
+        _look_at_store(database, blobs)
+        log.info("worker %s is ready, with %d threads for each training", name, settings.training_threads)
     supervisor.run(stop)
     database.close()
 
@@ -126,6 +131,14 @@ def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORP
 
     gone = sweep(blobs, MODELS, artefacts, older_than=older_than)
     return gone + sweep(blobs, TABLES, tables, older_than=older_than)
+
+
+def _look_at_store(database: Database, blobs: BlobStore) -> None:
+    """A word in the log where no job can be taken yet."""
+    try:
+        check_pairing(database, blobs)
+    except UnavailableError as error:
+        log.warning("no job will be taken until the store is there: %s", error)
 
 
 def _table(payload: Mapping[str, object]) -> str:

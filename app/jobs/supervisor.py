@@ -60,7 +60,8 @@ class _Held:
 
 class Supervisor:
     """See the module. `environment` is added to this process's own for the child; `worker` names it in the
-    rows; `most` is the largest job that it takes.
+    rows; `most` is the largest job that it takes; `may_work` raises UnavailableError where it
+    should take none now.
 
     The thread that calls `run` must live as long as the child: on Linux the child dies with that thread.
     """
@@ -76,6 +77,7 @@ class Supervisor:
         lease_seconds: float = 60.0,
         poll_seconds: float = 0.5,
         most: Size = queue.ANY,
+        may_work: Callable[[], None] = lambda: None,
     ) -> None:
         self._database = database
         self._command = tuple(command)
@@ -85,6 +87,7 @@ class Supervisor:
         self._lease = lease_seconds
         self._poll = poll_seconds
         self._most = most
+        self._may_work = may_work
         self._bell = Bell(database)
         self._signed = -math.inf
         self._waiting: dict[str, float] = {}
@@ -116,6 +119,7 @@ class Supervisor:
         with self._database.read() as connection:
             if not queue.has_work(connection, most=self._most, without=self._waiting):
                 return False
+        self._may_work()
         with self._database.write() as connection:
             job = queue.claim(
                 connection, worker=self._worker, lease_seconds=self._lease, most=self._most, without=self._waiting

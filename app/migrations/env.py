@@ -10,7 +10,8 @@ from sqlalchemy import Connection
 import app.jobs.queue
 import app.jobs.roster
 import app.storage.catalog
-import app.storage.datasets  # noqa: F401  these imports fill `metadata` with their tables
+import app.storage.datasets
+import app.storage.pairing  # noqa: F401  these imports fill `metadata` with their tables
 from app.database import Database, metadata
 
 

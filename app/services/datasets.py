@@ -60,7 +60,7 @@ class Datasets:
 
     def _add(self, filename: str, target: str | None, key: str | None, read: Callable[[Order], Receipt]) -> Dataset:
         name = "".join(letter for letter in filename if letter.isprintable()) or "table"
-        with stored_table(self.blobs, self.scratch) as table:
+        with stored_table(self.database, self.blobs, self.scratch) as table:
             receipt = read(Order(stored=table.path, limits=self.limits, profile=True, target=target))
         profile = receipt.profile or {}
         with self.database.write() as connection:

@@ -18,7 +18,7 @@ from anyio import to_thread
 from numpy.typing import NDArray
 
 from app.database import Database
-from app.errors import BrokenArtefactError, InvalidRequestError, MalformedError, UnavailableError
+from app.errors import BrokenArtefactError, InvalidRequestError, MalformedError, NotFoundError, UnavailableError
 from app.services.rows import RowReader
 from app.storage import artefact, catalog
 from app.storage.blobs import BlobStore
@@ -198,7 +198,11 @@ class Predictions:
             self._known.clear()
         model = self._cache.get(version.artefact)
         if model is None:
-            model = load_model(self._blobs.read(version.artefact), self._scratch)
+            try:
+                data = self._blobs.read(version.artefact)
+            except NotFoundError as error:  # not the client's fault: another process may have the right store
+                raise UnavailableError(f"{reference} cannot be loaded: {error.message}") from error
+            model = load_model(data, self._scratch)
             self._cache.put(version.artefact, model)
         self._known[reference] = _Known(version=version, until=asked + FRESH_SECONDS)
         return Served(name=version.model, version=version.version, model=model)

@@ -12,6 +12,7 @@ from typing import NoReturn
 from app.database import Database
 from app.errors import UnavailableError
 from app.storage.blobs import BlobStore
+from app.storage.pairing import check_pairing
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +37,8 @@ class Readiness:
         self._looked_at = -OLD_SECONDS
 
     async def check(self) -> None:
-        """Raises UnavailableError: no database, a schema that is not the newest, a store that takes no bytes."""
+        """Raises UnavailableError: no database, a schema that is not the newest, a store that takes no bytes or is
+        not the database's."""
         age = time.monotonic() - self._looked_at
         if self._fault is not None or age >= GOOD_SECONDS:
             patience = PATIENCE_SECONDS if age < OLD_SECONDS else None
@@ -68,7 +70,9 @@ class Readiness:
     async def _look(self) -> None:
         began = time.monotonic()
         try:
-            self._fault = await asyncio.to_thread(self._found)
+            before, self._fault = self._fault, await asyncio.to_thread(self._found)
+            if str(before) != str(self._fault):
+                log.warning("not ready: %s", self._fault) if self._fault is not None else log.info("ready again")
             self._looked_at = began
         finally:
             self._looking = None
@@ -78,6 +82,7 @@ class Readiness:
             if not self._database.is_usable():
                 return UnavailableError("the database's schema is older than this version needs: run `pursuit migrate`")
             self._blobs.check()
+            check_pairing(self._database, self._blobs)
         except UnavailableError as error:
             return error
         return None

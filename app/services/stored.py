@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from app.database import Database
 from app.errors import unwritable
 from app.storage.blobs import BlobStore
+from app.storage.pairing import check_pairing
 
 TABLES = "tables"
 """Prefix of the tables in the store."""
@@ -23,8 +25,12 @@ class StoredTable:
 
 
 @contextmanager
-def stored_table(blobs: BlobStore, scratch: Path) -> Iterator[StoredTable]:
-    """The block writes the file; at its end it is in the store. UnavailableError if the disk refuses it."""
+def stored_table(database: Database, blobs: BlobStore, scratch: Path) -> Iterator[StoredTable]:
+    """The block writes the file; at its end it is in the store.
+
+    UnavailableError if the disk refuses it, or the store is not the database's: nobody else would find it there.
+    """
+    check_pairing(database, blobs)
     try:
         with TemporaryDirectory(dir=scratch) as folder:
             table = StoredTable(path=Path(folder, "table.parquet"))

@@ -110,7 +110,7 @@ class Training:
         return take_in(order, seconds=self.read_seconds)
 
     def _submit(self, body: SpecBody, name: str, key: str | None, read: Callable[[Order], Receipt]) -> JobView:
-        with stored_table(self.blobs, self.scratch) as table:
+        with stored_table(self.database, self.blobs, self.scratch) as table:
             receipt = read(Order(stored=table.path, limits=self.limits, spec=body))
         return self._queue(body, name, key, table.key, receipt)
 

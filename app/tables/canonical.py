@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from app.errors import MalformedError
+from app.errors import MalformedError, UnavailableError
 from app.tables.incoming import Incoming, Screen
 from app.tables.table import Column, Table
 
@@ -49,7 +49,9 @@ def write_held(path: Path, table: Table) -> None:
 
 
 def open_canonical(path: Path) -> Table:
-    """A table over the file; a column is read when it is asked for. Raises MalformedError if it is something else."""
+    """A table over the file; a column is read when it is asked for. Raises MalformedError if it is something else,
+    UnavailableError if it may not be read.
+    """
     try:
         file = pq.ParquetFile(path, memory_map=True)
         document = json.loads((file.metadata.metadata or {})[_KEY])
@@ -63,6 +65,8 @@ def open_canonical(path: Path) -> Table:
             decimal=str(document["decimal"]),
             notes=tuple(str(note) for note in document["notes"]),
         )
+    except PermissionError as error:
+        raise UnavailableError(f"the stored table cannot be read: {error.strerror or error}") from error
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
         raise MalformedError(f"the stored table is damaged: {error}") from error
 

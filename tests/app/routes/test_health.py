@@ -62,3 +62,28 @@ def test_a_database_that_comes_later(tmp_path: Path, monkeypatch: pytest.MonkeyP
         place.rmdir()
         eventually(lambda: early.client.get("/health/ready").status_code == 200)
         assert early.train(numbers(), **QUICK)["state"] == "succeeded"
+
+
+def test_a_store_that_is_not_the_databases(tmp_path: Path) -> None:
+    """A share that is no longer mounted: an empty folder lies where it was."""
+    with running(tmp_path) as service:
+        for model in ("loaded", "waiting"):
+            service.train(numbers(), model=model, **QUICK)
+        before = service.ask("loaded", [[0.1, 0.2]])
+        folder = service.settings.artefacts
+        assert folder is not None
+        folder.rename(tmp_path / "share")
+        eventually(lambda: service.client.get("/health/ready").status_code == 503)
+        assert "does not belong to the database" in service.client.get("/health/ready").json()["detail"]
+        assert service.ask("loaded", [[0.1, 0.2]]) == before
+        answers = [
+            service.client.post("/predict", json={"model": "waiting", "rows": [[0.1, 0.2]]}),
+            service.post_file(numbers(), QUICK),
+            service.client.post("/datasets", files={"file": ("t.csv", numbers())}),
+        ]
+        for answer in answers:
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "1"), answer.text
+        shutil.rmtree(folder)
+        (tmp_path / "share").rename(folder)
+        eventually(lambda: service.client.get("/health/ready").status_code == 200)
+        assert service.ask("waiting", [[0.1, 0.2]])["version"] == 1

@@ -1,0 +1,24 @@
+"""The mark by which a database knows its store."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0004"
+down_revision = "0003"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """A table of one row."""
+    op.create_table(
+        "store_mark",
+        sa.Column("id", sa.Integer(), nullable=False),
+        sa.Column("blob", sa.String(255), nullable=False),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_store_mark")),
+    )
+
+
+def downgrade() -> None:
+    """Without it."""
+    op.drop_table("store_mark")
