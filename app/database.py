@@ -42,6 +42,8 @@ metadata = MetaData(
 BUSY_SECONDS = 30
 MIGRATION_LOCK = 0x70757273756974  # "pursuit": an advisory lock of PostgreSQL is named by a number
 _JOURNAL_TRIES = 100
+_POSTGRESQL_REFUSES = ("42501", "25006")
+"""No right to a table, and a server that only reads (a standby): an operator mends both."""
 
 
 class now(FunctionElement[float]):  # noqa: N801  used like the SQL functions, which SQLAlchemy writes in lower case
@@ -253,4 +255,6 @@ def _is_away(error: exc.DBAPIError) -> bool:
     name = getattr(error.orig, "sqlite_errorname", None)
     if name is not None:
         return str(name).startswith(_SQLITE_AWAY)
+    if getattr(error.orig, "sqlstate", None) in _POSTGRESQL_REFUSES:
+        return True
     return error.connection_invalidated or isinstance(error, exc.OperationalError | exc.InterfaceError)

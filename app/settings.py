@@ -4,6 +4,8 @@ The defaults are the embedded service: SQLite and files in one data directory, o
 """
 
 import os
+from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,6 +15,10 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MIB = 1 << 20
+CLIENTS_URL = "PURSUIT_URL"
+"""What the commands that ask a server read."""
+OTHERS = ("PURSUIT_TEST_", "PURSUIT_BENCHMARK_", "PURSUIT_SERVICE_", "PURSUIT_PORT_")
+"""Beginnings of what tests read, and of what Kubernetes says of a service of this name."""
 
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
@@ -180,6 +186,18 @@ class Settings(BaseSettings):
     def training_threads(self) -> int:
         """Threads of one training process: workers times threads do not pass the cores."""
         return self.threads or max(1, available_cores() // max(1, self.workers))
+
+
+def unknown_variables(environment: Mapping[str, str]) -> dict[str, str | None]:
+    """The variables that look like settings and are none, each with the setting that it may be meant for."""
+    prefix = str(Settings.model_config["env_prefix"])
+    known = {prefix + name.upper() for name in Settings.model_fields}
+    unknown = sorted(name for name in environment if name.upper().startswith(prefix) and name.upper() not in known)
+    return {
+        name: next(iter(get_close_matches(name.upper(), known, n=1, cutoff=0.8)), None)
+        for name in unknown
+        if name.upper() != CLIENTS_URL and not name.upper().startswith(OTHERS)
+    }
 
 
 def available_cores() -> int:

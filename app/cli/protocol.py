@@ -15,6 +15,15 @@ from typing import Any, cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 LINGER_SECONDS = 30.0
+MOST_HEAD_BYTES = 1 << 16
+"""Of a request's line and headers; the parser keeps them in memory until the last has come."""
+HEAD_SECONDS = 60.0
+"""So long they may take."""
+
+_HEAD_TOO_LARGE = (
+    b'{"type":"/problems/too-large","title":"Too large","status":431,'
+    b'"detail":"the request line and the headers have more than %d bytes"}' % MOST_HEAD_BYTES
+)
 
 
 class OneWriteTransport(asyncio.Transport):
@@ -68,18 +77,58 @@ class OneWriteTransport(asyncio.Transport):
 
 
 class OneWriteProtocol(HttpToolsProtocol):
-    """uvicorn's own over such a transport."""
+    """uvicorn's own over such a transport, with a limit of what comes before a body: in bytes, and in seconds."""
+
+    _head_bytes = 0
+    _in_head = True
+    _hurry: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """As asyncio calls it."""
         made = cast(asyncio.Transport, transport)  # uvloop has a class of its own
         super().connection_made(OneWriteTransport(made, self.loop, self._awaits_body))
+        self._hurry = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """As asyncio calls it."""
+        self._calm_down()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """As asyncio calls it."""
+        super().data_received(data)
+        if not self._in_head or self.transport.is_closing():
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > MOST_HEAD_BYTES:
+            head = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/problem+json\r\n"
+            self.transport.write(b"%scontent-length: %d\r\nconnection: close\r\n\r\n" % (head, len(_HEAD_TOO_LARGE)))
+            self.transport.write(_HEAD_TOO_LARGE)
+            self.transport.close()
+        elif self._hurry is None:
+            self._hurry = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def on_message_begin(self) -> None:
+        """As the parser calls it."""
+        super().on_message_begin()
+        self._in_head, self._head_bytes = True, 0
+
+    def on_headers_complete(self) -> None:
+        """As the parser calls it."""
+        self._in_head = False
+        self._calm_down()
+        super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """As the parser calls it."""
         super().on_message_complete()
         if cast(OneWriteTransport, self.transport).lingers:
             self.transport.close()
+
+    def _calm_down(self) -> None:
+        if self._hurry is not None:
+            self._hurry.cancel()
+            self._hurry = None
 
     def _awaits_body(self) -> bool:
         return self.cycle is not None and self.cycle.more_body

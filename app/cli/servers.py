@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from app.settings import Settings
+from app.settings import Settings, unknown_variables
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +48,7 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
 
     app = create_app(settings)
     set_up(style=settings.log_format, level=settings.log_level)
+    _warn_of_unknown()
 
     class Announcing(uvicorn.Server):
         async def startup(self, sockets: list[Any] | None = None) -> None:
@@ -94,6 +95,7 @@ def run_worker(settings: Settings, *, while_stdin: bool = False) -> None:
     from app.worker import run_worker as work
 
     set_up(style=settings.log_format, level=settings.log_level)
+    _warn_of_unknown()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -134,7 +136,7 @@ def _prepare(settings: Settings, *folders: Path, wait: bool = True) -> None:
         raise _refusal(f"the database's driver cannot be loaded: {error}") from None
     try:
         open_store(settings)
-    except ImportError as error:
+    except (ImportError, ValueError) as error:
         raise _refusal(f"PURSUIT_ARTEFACT_URL: {error}") from None
     folder = settings.data_dir
     try:
@@ -151,6 +153,12 @@ def _prepare(settings: Settings, *folders: Path, wait: bool = True) -> None:
             raise _refusal(str(error)) from None
     except SQLAlchemyError as error:
         raise _refusal(f"the database cannot be used: {getattr(error, 'orig', None) or error}") from None
+
+
+def _warn_of_unknown() -> None:
+    """A setting whose name is misspelt must not look as if it were set."""
+    for name, meant in unknown_variables(os.environ).items():
+        log.warning("%s is no setting%s", name, f": do you mean {meant}?" if meant else "")
 
 
 def _refusal(message: str, *, code: int = 1) -> SystemExit:

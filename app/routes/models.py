@@ -147,7 +147,8 @@ async def get_model(request: Request, name: Name, limit: Limit = 50, cursor: Cur
     "/models/{name}", status_code=204, response_class=Response, summary="Delete a model", responses=problems(404, 409)
 )
 async def delete_model(request: Request, name: Name, force: Force = False) -> Response:
-    """All its versions; 409 where an alias other than `latest` points at one, unless forced."""
+    """All its versions; 409 where an alias other than `latest` points at one, unless forced. A training that is under
+    way publishes its version nevertheless: cancel it first."""
     await in_thread(services(request).models.delete_model, name, force=force)
     return Response(status_code=204)
 

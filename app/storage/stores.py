@@ -1,12 +1,17 @@
 """The blob store that the settings name: a folder, or a bucket."""
 
+import os
+from urllib.parse import urlsplit
+
 from app.settings import Settings
 from app.storage.blobs import BlobStore, LocalBlobStore
 from app.storage.cache import FileCache
 
 
 def open_store(settings: Settings) -> BlobStore:
-    """The store; nothing is asked of it yet. ImportError for a bucket where the extra `s3` is not installed."""
+    """The store; nothing is asked of it yet. ImportError for a bucket where the extra `s3` is not installed,
+    ValueError for an endpoint that is none.
+    """
     if settings.artefacts is not None:
         return LocalBlobStore(settings.artefacts)
     assert settings.bucket is not None
@@ -16,5 +21,9 @@ def open_store(settings: Settings) -> BlobStore:
         raise ImportError(
             f"a bucket as artefact store needs the package {error.name}: pip install 'pursuit-gp[s3]'"
         ) from error
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT"):
+        address = os.environ.get(name)
+        if address and urlsplit(address).scheme not in {"http", "https"}:
+            raise ValueError(f"{name}: expected http://.. or https://.., got {address!r}")
     bucket, prefix = settings.bucket
     return BucketBlobStore(bucket, prefix, FileCache(settings.artefact_cache, settings.artefact_cache_bytes))

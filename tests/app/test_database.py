@@ -171,6 +171,21 @@ def test_errors_in_sql_are_not_called_unavailable(database: Database) -> None:
         connection.execute(text("SELECT * FROM nothing"))
 
 
+def test_a_server_that_only_reads_or_refuses_is_unavailable(database: Database) -> None:
+    """A standby after a failover, a role without rights: once an internal error."""
+    if database.is_sqlite:
+        pytest.skip("PostgreSQL's")
+    for words, refusal in (
+        (["SET TRANSACTION READ ONLY"], "read-only transaction"),
+        (["CREATE ROLE pursuit_test_nobody", "SET LOCAL ROLE pursuit_test_nobody"], "permission denied for table jobs"),
+    ):
+        with pytest.raises(UnavailableError, match=refusal), database.write() as connection:  # noqa: PT012  as above
+            for word in words:
+                connection.execute(text(word))
+            jobs_queue.submit(connection, kind="echo", model="m", payload={})
+    assert submit_echo(database).state == "queued"
+
+
 def test_a_lost_connection_is_unavailable_and_the_next_one_works(database: Database) -> None:
     if database.is_sqlite:
         pytest.skip("SQLite has no connection to lose")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from app.settings import Settings, available_cores
+from app.settings import Settings, available_cores, unknown_variables
 from core.sharding import SHARDED_ROWS
 
 
@@ -59,6 +59,7 @@ def test_a_bucket_instead_of_a_folder(tmp_path: Path) -> None:
         ("COMPUTE", "spark://host:7077"),
         ("COMPUTE", "dask://host"),
         ("COMPUTE", "dask://host:8786/path"),
+        ("ARTEFACT_URL", "file://share/models"),
     ],
 )
 def test_nonsense_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
@@ -88,3 +89,19 @@ def test_workers_and_threads_share_the_cores() -> None:
     assert Settings(workers=1000).training_threads == 1
     assert Settings(workers=0).training_threads == available_cores()
     assert Settings(threads=7).training_threads == 7
+
+
+def test_what_looks_like_a_setting_and_is_none() -> None:
+    found = unknown_variables(
+        {
+            "PURSUIT_WROKERS": "4",
+            "PURSUIT_FOO": "1",
+            "PURSUIT_LEASE_SECONDS": "9",
+            "pursuit_threads": "2",
+            "PURSUIT_URL": "http://x",
+            "PURSUIT_TEST_POSTGRES_URL": "x",
+            "PURSUIT_SERVICE_HOST": "10.0.0.1",
+            "PATH": "/bin",
+        }
+    )
+    assert found == {"PURSUIT_FOO": None, "PURSUIT_WROKERS": "PURSUIT_WORKERS"}

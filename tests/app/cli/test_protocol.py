@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 
 import pytest
 import uvicorn
@@ -14,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from app.cli import protocol
 from app.cli.protocol import OneWriteProtocol, OneWriteTransport
 
 HEAD_ALIKE = b"HTTP/1.1 is text here\r\n\r\n"
@@ -181,3 +183,42 @@ def test_who_never_sends_the_rest_is_not_waited_for_long(port: int, monkeypatch:
         time.sleep(0.5)
         with pytest.raises(ConnectionError):
             connection.sendall(bytes(20_000_000))
+
+
+@pytest.mark.parametrize(
+    "head", [b"GET /small HTTP/1.1\r\nHost: x\r\nX-A: ", b"GET /small HTTP/1.1\r\nHost: x\r\n", b"GET /"]
+)
+def test_a_head_without_end_is_refused(port: int, head: bytes) -> None:
+    """Once it was kept as long as it came: a hundred megabytes of one header were."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30.0) as connection:
+        connection.sendall(head)
+        received = b""
+        sent = 0
+        with suppress(ConnectionError):
+            while not received and sent < 1 << 22:
+                connection.sendall(b"a: b\r\n" * 2000 if head.endswith(b"Host: x\r\n") else b"a" * 12_000)
+                sent += 12_000
+                connection.settimeout(0.05)
+                with suppress(TimeoutError):
+                    received = connection.recv(1 << 16)
+        assert received.startswith(b"HTTP/1.1 431 "), (sent, received[:100])
+        assert sent < 400_000
+
+
+def test_a_large_head_below_the_limit_is_taken(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=30.0) as connection:
+        for _ in range(3):
+            connection.sendall(b"GET /small HTTP/1.1\r\nHost: x\r\nX-A: " + b"a" * 60_000 + b"\r\n\r\n")
+            answer = b""
+            while not answer.endswith(b"hello"):
+                answer += connection.recv(1 << 16)
+            assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+def test_a_head_that_does_not_come_to_its_end_is_not_waited_for(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.3)
+    for sent in (b"", b"GET /sm", b"GET /small HTTP/1.1\r\nHost: x\r\n\r\nGET /sm"):
+        with socket.create_connection(("127.0.0.1", port), timeout=10.0) as connection:
+            connection.sendall(sent)
+            while connection.recv(1 << 16):
+                pass

@@ -200,3 +200,13 @@ def test_a_server_that_takes_connections_and_says_nothing(tmp_path: Path, monkey
         server.thaw()
         assert store.read(key) == DATA
         store.check()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9000", "localhost:9000", "minio"])
+def test_an_endpoint_without_a_scheme_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, address: str
+) -> None:
+    """Once it was a panic of the library at the first request."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+    with pytest.raises(ValueError, match=r"AWS_ENDPOINT_URL: expected http://"):
+        open_store(Settings(data_dir=tmp_path, artefact_url="s3://bucket"))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, event, given, settings
 from hypothesis import strategies as st
 
-from app.errors import InvalidRequestError, MalformedError
+from app.errors import InvalidRequestError, MalformedError, UnavailableError
 from app.tables import (
     Missing,
     Prepared,
@@ -181,3 +181,14 @@ def test_damaged_stored_tables_are_refused(tmp_path: Path) -> None:
         path.write_bytes(damaged)
         with pytest.raises(MalformedError, match=r"the (stored )?table (is damaged|has format)"):
             open_canonical(path)
+
+
+def test_a_stored_table_that_may_not_be_read_is_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another user's file in a shared folder. Root may read everything, so the refusal is made up here."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("app.tables.canonical.pq.ParquetFile", refuse)
+    with pytest.raises(UnavailableError, match="cannot be read: Permission denied"):
+        open_canonical(tmp_path / "table.parquet")
