@@ -9,7 +9,8 @@ PursuitError
 ├── NotFoundError               no such job, model, version, alias
 ├── ConflictError               the state of the thing forbids it
 ├── UnavailableError            the database or the store does not answer; try again
-│   └── ComputeAwayError        the machines that should compute do not answer; the job waits
+│   ├── ComputeAwayError        the machines that should compute do not answer; the job waits
+│   └── WrongStoreError         the store is not the one that the database means
 ├── LeaseLostError              a worker writes for a job that is no longer its own
 └── BrokenArtefactError         a stored model cannot be read back
 """
@@ -74,6 +75,10 @@ class ConflictError(PursuitError):
 
 class UnavailableError(PursuitError):
     """The database or the store does not answer; trying again may help."""
+
+
+class WrongStoreError(UnavailableError):
+    """The store is not the one that the database means: another process may have the right one."""
 
 
 class ComputeAwayError(UnavailableError):

@@ -15,7 +15,7 @@ from functools import partial
 
 from app.compute.folder import ShardFolder
 from app.database import Database
-from app.errors import UnavailableError
+from app.errors import UnavailableError, WrongStoreError
 from app.jobs import queue
 from app.jobs.child import serve
 from app.jobs.roster import Size
@@ -62,7 +62,7 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
         lease_seconds=settings.lease_seconds,
         poll_seconds=settings.poll_seconds,
         most=Size(memory=settings.memory_limit, rows=settings.worker_max_rows),
-        may_work=partial(check_pairing, database, blobs),
+        may_work=partial(_refuse_wrong_store, database, blobs),
     )
     swept = (database, blobs, ShardFolder(settings.shards), stop)
     broom = threading.Thread(target=_sweep_now_and_then, args=swept, name="sweep", daemon=True)
@@ -131,6 +131,16 @@ def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORP
 
     gone = sweep(blobs, MODELS, artefacts, older_than=older_than)
     return gone + sweep(blobs, TABLES, tables, older_than=older_than)
+
+
+def _refuse_wrong_store(database: Database, blobs: BlobStore) -> None:
+    """WrongStoreError. A store that is only away is left to the job, which waits for it and says so."""
+    try:
+        check_pairing(database, blobs)
+    except WrongStoreError:
+        raise
+    except UnavailableError as error:
+        log.warning("taking a job nevertheless: %s", error)
 
 
 def _look_at_store(database: Database, blobs: BlobStore) -> None:

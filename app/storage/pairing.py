@@ -10,7 +10,7 @@ from sqlalchemy import Column, Connection, Integer, String, Table, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from app.database import Database, metadata
-from app.errors import UnavailableError
+from app.errors import WrongStoreError
 from app.storage.blobs import BlobStore
 
 MARKS = "marks"
@@ -26,7 +26,9 @@ _marks = Table(
 
 
 def check_pairing(database: Database, blobs: BlobStore) -> None:
-    """UnavailableError where the store is not the database's; marks both where the database has no mark yet.
+    """WrongStoreError where the store is not the database's; marks both where the database has no mark yet.
+
+    UnavailableError where one of them does not answer.
 
     Cost: a row, and a listing of a prefix with one blob.
     """
@@ -37,7 +39,7 @@ def check_pairing(database: Database, blobs: BlobStore) -> None:
         with database.write() as connection:
             mark = _set(connection, made)
     if mark not in {blob.key for blob in blobs.keys(MARKS)}:
-        raise UnavailableError(
+        raise WrongStoreError(
             f"the store does not belong to the database, whose mark {mark} is not in it: "
             "is it another one (PURSUIT_ARTEFACT_URL), or a folder that is not mounted?"
         )

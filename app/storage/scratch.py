@@ -76,8 +76,9 @@ def _remove_old(place: Path) -> None:
     """What has no lock beside it and is a day old: of a version that had none, or half of what is made here."""
     for left in place.iterdir():
         is_ours = left.name == _GUARD or left.suffix == _LOCK or _lock_path(left).exists()
-        if not is_ours and time.time() - left.stat().st_mtime > _STALE_SECONDS:
-            rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # it was not left: its process, of that version, has just removed it
+            if not is_ours and time.time() - left.stat().st_mtime > _STALE_SECONDS:
+                rmtree(left) if left.is_dir() else left.unlink()
 
 
 def _try_to_hold(file: IO[bytes]) -> bool:
