@@ -114,12 +114,13 @@ class Supervisor:
         if self._must_sign():
             with self._database.write() as connection:
                 self._sign(connection)
-        began = time.monotonic()
-        self._waiting = {job: until for job, until in self._waiting.items() if until > began}
+        now = time.monotonic()
+        self._waiting = {job: until for job, until in self._waiting.items() if until > now}
         with self._database.read() as connection:
             if not queue.has_work(connection, most=self._most, without=self._waiting):
                 return False
         self._may_work()
+        began = time.monotonic()
         with self._database.write() as connection:
             job = queue.claim(
                 connection, worker=self._worker, lease_seconds=self._lease, most=self._most, without=self._waiting

@@ -66,6 +66,20 @@ def test_a_job_from_queue_to_result(database: Database) -> None:
     assert not build(database).run_one(threading.Event()), "there is nothing left to do"
 
 
+def test_who_may_not_work_takes_nothing_and_the_question_costs_no_lease(database: Database) -> None:
+    """The lease once counted from before the question, and a store that answered late cost the child its life."""
+    job = submit_echo(database, payload={"x": 1.5})
+
+    def refuse() -> None:
+        raise UnavailableError("another store")
+
+    with pytest.raises(UnavailableError, match="another store"):
+        build(database, may_work=refuse).run_one(threading.Event())
+    assert (read(database, job).state, read(database, job).claims) == (JobState.QUEUED, 0)
+    run_one(database, may_work=lambda: time.sleep(2.5))
+    assert (read(database, job).state, read(database, job).claims) == (JobState.SUCCEEDED, 1)
+
+
 def test_a_refusal_is_final(database: Database) -> None:
     job = submit_echo(database, "refuse", payload={"error": "request"})
     run_one(database)
