@@ -68,7 +68,6 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
     broom = threading.Thread(target=_sweep_now_and_then, args=swept, name="sweep", daemon=True)
     broom.start()
     if not stop.is_set():  # as it may be when it has waited for the database
-        _look_at_store(database, blobs)
         log.info("worker %s is ready, with %d threads for each training", name, settings.training_threads)
     supervisor.run(stop)
     database.close()
@@ -118,7 +117,11 @@ def _compute(settings: Settings) -> Iterator[Compute | None]:
 
 
 def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORPHAN_SECONDS) -> list[str]:
-    """Remove old artefacts that no version and old tables that no dataset and no unfinished job need; their keys."""
+    """Remove old artefacts that no version and old tables that no dataset and no unfinished job need; their keys.
+
+    WrongStoreError: what this database does not need may be another's.
+    """
+    check_pairing(database, blobs)
 
     def artefacts() -> set[str]:
         with database.read() as connection:
@@ -141,14 +144,6 @@ def _refuse_wrong_store(database: Database, blobs: BlobStore) -> None:
         raise
     except UnavailableError as error:
         log.warning("taking a job nevertheless: %s", error)
-
-
-def _look_at_store(database: Database, blobs: BlobStore) -> None:
-    """A word in the log where no job can be taken yet."""
-    try:
-        check_pairing(database, blobs)
-    except UnavailableError as error:
-        log.warning("no job will be taken until the store is there: %s", error)
 
 
 def _table(payload: Mapping[str, object]) -> str:

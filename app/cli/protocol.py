@@ -3,7 +3,7 @@
 uvicorn writes the head of an answer at once and the body when it comes, in the same turn of the event loop for all
 answers that are not streams: two packets, for which the kernel takes a tenth of what a prediction of one row takes.
 
-A request may be refused before its body has come. Were the connection then closed, the kernel would reset it at the
+A request may be refused before all of it has come. Were the connection then closed, the kernel would reset it at the
 next byte, and the answer would be lost on the client, or on a proxy, which says 502. So it is closed for writing only,
 and what still comes is read and dropped, until it ends or for LINGER_SECONDS.
 """
@@ -22,7 +22,7 @@ HEAD_SECONDS = 60.0
 
 _HEAD_TOO_LARGE = (
     b'{"type":"/problems/too-large","title":"Too large","status":431,'
-    b'"detail":"the request line and the headers have more than %d bytes"}' % MOST_HEAD_BYTES
+    b'"detail":"the request line and the headers have more than %d bytes","instance":""}' % MOST_HEAD_BYTES
 )
 
 
@@ -81,6 +81,7 @@ class OneWriteProtocol(HttpToolsProtocol):
 
     _head_bytes = 0
     _in_head = True
+    _refused = False
     _hurry: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -96,6 +97,8 @@ class OneWriteProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """As asyncio calls it."""
+        if self._refused:
+            return
         super().data_received(data)
         if not self._in_head or self.transport.is_closing():
             return
@@ -104,6 +107,7 @@ class OneWriteProtocol(HttpToolsProtocol):
             head = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/problem+json\r\n"
             self.transport.write(b"%scontent-length: %d\r\nconnection: close\r\n\r\n" % (head, len(_HEAD_TOO_LARGE)))
             self.transport.write(_HEAD_TOO_LARGE)
+            self._refused = True
             self.transport.close()
         elif self._hurry is None:
             self._hurry = self.loop.call_later(HEAD_SECONDS, self.transport.close)
@@ -131,4 +135,4 @@ class OneWriteProtocol(HttpToolsProtocol):
             self._hurry = None
 
     def _awaits_body(self) -> bool:
-        return self.cycle is not None and self.cycle.more_body
+        return self._refused or (self.cycle is not None and self.cycle.more_body)

@@ -71,8 +71,10 @@ class Readiness:
         began = time.monotonic()
         try:
             before, self._fault = self._fault, await asyncio.to_thread(self._found)
-            if str(before) != str(self._fault):
-                log.warning("not ready: %s", self._fault) if self._fault is not None else log.info("ready again")
+            if self._fault is None and before is not None:
+                log.info("ready again")
+            elif str(before) != str(self._fault):
+                log.warning("not ready: %s", self._fault)
             self._looked_at = began
         finally:
             self._looking = None

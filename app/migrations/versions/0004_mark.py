@@ -14,7 +14,8 @@ def upgrade() -> None:
     op.create_table(
         "store_mark",
         sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("blob", sa.String(255), nullable=False),
+        sa.Column("token", sa.String(64), nullable=False),
+        sa.Column("blob", sa.String(255)),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_store_mark")),
     )
 

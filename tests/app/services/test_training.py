@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.database import Database
-from app.errors import InvalidRequestError, UnavailableError
+from app.errors import InvalidRequestError, UnavailableError, WrongStoreError
 from app.jobs import queue
 from app.jobs.child import Task
 from app.jobs.job import Job
@@ -202,6 +202,17 @@ def test_the_broom_spares_what_is_needed(training: Training, tmp_path: Path, dat
         queue.succeed(connection, claimed, publish(connection, claimed, outcome))
     assert sweep_store(database, training.blobs, older_than=0.0) == [job.payload["table"]]
     assert training.blobs.read(outcome["artefact"])
+
+
+def test_the_broom_does_not_sweep_before_anothers_door(training: Training, tmp_path: Path) -> None:
+    """A worker with one database and the store of another: all that is in it looked like nobody's."""
+    submit(training, tmp_path, ADAPTING)
+    kept = training.blobs.put("models", ".safetensors", b"a model of the first database")
+    with Database(f"sqlite:///{tmp_path}/another.db") as another:
+        another.migrate()
+        with pytest.raises(WrongStoreError):
+            sweep_store(another, training.blobs, older_than=0.0)
+    assert training.blobs.read(kept)
 
 
 def test_a_store_that_is_away_is_waited_for() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.database import Database
-from app.errors import UnavailableError
+from app.errors import UnavailableError, WrongStoreError
 from app.storage.blobs import LocalBlobStore
 from app.storage.bucket import BucketBlobStore
 from app.storage.pairing import MARKS, check_pairing
@@ -34,6 +34,32 @@ def test_the_marks_of_other_databases_are_no_marks(database: Database, tmp_path:
         check_pairing(database, store)
         with pytest.raises(UnavailableError):
             check_pairing(another, store)
+
+
+def test_what_belongs_to_one_database_is_not_taken_by_another(database: Database, tmp_path: Path) -> None:
+    """Nor marked by it: its sweep would remove what the first one lives on."""
+    store = LocalBlobStore(tmp_path / "store")
+    check_pairing(database, store)
+    with Database(f"sqlite:///{tmp_path}/another.db") as another:
+        another.migrate()
+        for _ in range(2):
+            with pytest.raises(WrongStoreError, match=r"belongs to another database, whose mark marks/.* of its own"):
+                check_pairing(another, store)
+        check_pairing(database, store)
+        check_pairing(another, LocalBlobStore(tmp_path / "its-own"))
+
+
+def test_who_died_between_token_and_mark_is_followed_by_another(database: Database, tmp_path: Path) -> None:
+    class Dying(LocalBlobStore):
+        def put(self, prefix: str, suffix: str, source: Path | bytes) -> str:
+            super().put(prefix, suffix, source)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check_pairing(database, Dying(tmp_path / "store"))
+    store = LocalBlobStore(tmp_path / "store")
+    check_pairing(database, store)
+    assert len(list(store.keys(MARKS))) == 1
 
 
 def test_many_that_are_first_agree(database: Database, tmp_path: Path) -> None:

@@ -1,0 +1,51 @@
+"""The check that all tests of routes go through does refuse."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.app.routes.promised import keeps_promises
+
+THING = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
+DOCUMENT: dict[str, Any] = {
+    "components": {"schemas": {"Thing": THING}},
+    "paths": {
+        "/things/{name}": {
+            "get": {
+                "responses": {
+                    "200": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Thing"}}}},
+                    "204": {},
+                }
+            }
+        }
+    },
+}
+
+
+def answered(status: int, path: str = "/things/a", **answer: Any) -> None:
+    request = httpx.Request("GET", f"http://server{path}")
+    keeps_promises(DOCUMENT)(httpx.Response(status, request=request, **answer))
+
+
+def test_what_is_described_passes() -> None:
+    answered(200, json={"n": 1})
+    answered(204)
+    answered(404, "/nothing")
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "complaint"),
+    [
+        (404, {"json": {}}, "404 is not described"),
+        (200, {"text": "1"}, "200 as 'text/plain'"),
+        (200, {}, "200 as ''"),
+        (204, {"json": {}}, "204 as 'application/json'"),
+        (200, {"json": {}}, "'n' is a required property"),
+        (200, {"json": {"n": "1"}}, "'1' is not of type 'integer'"),
+        (200, {"json": {"n": 1, "more": 2}}, "'more' was unexpected"),
+    ],
+)
+def test_what_is_not_does_not(status: int, answer: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(AssertionError, match=complaint):
+        answered(status, **answer)
