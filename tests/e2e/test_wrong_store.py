@@ -31,6 +31,7 @@ def test_a_worker_with_another_store_leaves_jobs_alone(tmp_path: Path) -> None:
             eventually(lambda: "no job could be taken" in made.log("worker-1"))
             assert "does not belong to the database" in made.log("worker-1")
             assert (job_of(client, job)["state"], job_of(client, job)["attempts"]) == ("queued", 0)
-            made.start("worker-2")
+            made.start("worker-2", PURSUIT_WROKERS="2")
             ended = follow(client, job)[-1]
             assert (ended["state"], ended["attempts"]) == ("succeeded", 1)
+            assert "PURSUIT_WROKERS is no setting: do you mean PURSUIT_WORKERS?" in made.log("worker-2")
