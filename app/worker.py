@@ -16,7 +16,7 @@ from functools import partial
 from app.compute.folder import ShardFolder
 from app.database import Database
 from app.errors import UnavailableError, WrongStoreError
-from app.jobs import queue
+from app.jobs import listing
 from app.jobs.child import serve
 from app.jobs.roster import Size
 from app.jobs.supervisor import Supervisor
@@ -130,7 +130,7 @@ def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORP
     def tables() -> set[str]:
         with database.read() as connection:
             kept = datasets.referenced_tables(connection)  # first: a job on a dataset is queued before that is deleted
-            return kept | {_table(job.payload) for job in queue.unfinished(connection)}
+            return kept | {_table(job.payload) for job in listing.unfinished(connection)}
 
     gone = sweep(blobs, MODELS, artefacts, older_than=older_than)
     return gone + sweep(blobs, TABLES, tables, older_than=older_than)

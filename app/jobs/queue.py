@@ -10,29 +10,15 @@ Both count: after MAX_ATTEMPTS claims without a checkpoint between them, or MAX_
 
 A running job with `cancel_requested` never succeeds if the worker calls `renew` first in the transaction that ends
 it. Functions take an open connection, so that a job can be submitted or ended together with other rows; all but
-`get`, `list_jobs`, `positions`, `unfinished`, `counts`, `has_work` and `watch` need `Database.write()`.
+`has_work` and `watch` need `Database.write()`. The rows themselves, and who only reads them, are in `app.jobs.listing`.
 """
 
-import re
-from collections.abc import Collection, Iterable
-from dataclasses import fields
+from collections.abc import Collection
 from typing import Any
 
 from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Boolean,
-    CheckConstraint,
-    Column,
     ColumnElement,
     Connection,
-    Double,
-    Index,
-    Integer,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
     and_,
     case,
     func,
@@ -44,62 +30,23 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
-from app.database import metadata, now
-from app.errors import InvalidRequestError, LeaseLostError, NotFoundError
+from app.database import now
+from app.errors import InvalidRequestError, LeaseLostError
 from app.jobs import job as job_module
 from app.jobs import roster
 from app.jobs.bell import ring
 from app.jobs.job import Job, JobState, new_job_id
-from app.jobs.roster import LONGEST_WORKER, Size
+from app.jobs.listing import LONGEST_KEY, LONGEST_MODEL, ORDER, as_job, c, get, jobs
+from app.jobs.roster import Size
 
 MAX_ATTEMPTS = 3
 """Claims without a checkpoint between them, after which a job is taken to kill its workers."""
 MAX_CLAIMS = 20
 """Claims in all: even a job that gets on a little each time has an end."""
-MOST_JOBS = 500
-"""The largest page of `list_jobs`."""
-LONGEST_KEY = 255
-LONGEST_MODEL = 64
 LARGEST_PRIORITY = 1_000_000
 ANY = Size()
-_ID = re.compile(r"job_[0-9a-f]{32}")
 
-jobs = Table(
-    "jobs",
-    metadata,
-    Column("id", String(36), primary_key=True),
-    Column("kind", String(64), nullable=False),
-    Column("model", String(LONGEST_MODEL), nullable=False),
-    Column("state", String(16), nullable=False),
-    Column("priority", Integer, nullable=False),
-    Column("payload", JSON(none_as_null=True), nullable=False),
-    Column("needs_memory", BigInteger),
-    Column("needs_rows", BigInteger),
-    Column("progress", JSON(none_as_null=True)),
-    Column("checkpoint", JSON(none_as_null=True)),
-    Column("result", JSON(none_as_null=True)),
-    Column("error", JSON(none_as_null=True)),
-    Column("attempts", Integer, nullable=False, default=0),
-    Column("claims", Integer, nullable=False, default=0),
-    Column("fence", Integer, nullable=False, default=0),
-    Column("worker", String(LONGEST_WORKER)),
-    Column("lease_until", Double),
-    Column("cancel_requested", Boolean, nullable=False, default=False),
-    Column("last_death", Text),
-    Column("idempotency_key", String(LONGEST_KEY)),
-    Column("revision", Integer, nullable=False, default=1),
-    Column("created_at", Double, nullable=False),
-    Column("started_at", Double),
-    Column("finished_at", Double),
-    Column("updated_at", Double, nullable=False),
-    UniqueConstraint("idempotency_key"),
-    CheckConstraint("state IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="state"),
-    CheckConstraint("(state = 'running') = (lease_until IS NOT NULL)", name="leased"),
-    Index(None, "state", "priority", "created_at", "id"),
-    Index(None, "model", "id"),
-)
-c = jobs.c
-_ORDER = (c.priority.desc(), c.created_at, c.id)
+
 _UNLEASED: dict[Any, Any] = {c.worker: null(), c.lease_until: null()}
 
 
@@ -149,70 +96,8 @@ def submit(
     row = connection.execute(statement).one_or_none()
     if row is not None:
         ring(connection)
-        return _job(row), True
-    return _job(connection.execute(select(jobs).where(c.idempotency_key == idempotency_key)).one()), False
-
-
-def get(connection: Connection, job_id: str) -> Job:
-    """The job as it is now; NotFoundError."""
-    known = _ID.fullmatch(job_id) is not None
-    row = connection.execute(select(jobs).where(c.id == job_id)).one_or_none() if known else None
-    if row is None:
-        raise NotFoundError(f"no job {job_id!r}")
-    return _job(row)
-
-
-def list_jobs(
-    connection: Connection,
-    *,
-    state: JobState | None = None,
-    model: str | None = None,
-    limit: int = 50,
-    cursor: str | None = None,
-) -> tuple[list[Job], str | None]:
-    """Newest first, with the cursor of the next page (None at the end)."""
-    if not 1 <= limit <= MOST_JOBS:
-        raise InvalidRequestError(f"limit: expected 1 to {MOST_JOBS}, got {limit}")
-    query = select(jobs).order_by(c.id.desc()).limit(limit + 1)
-    if state is not None:
-        query = query.where(c.state == state)
-    if model is not None:
-        if not model.isprintable():  # PostgreSQL takes no NUL
-            return [], None
-        query = query.where(c.model == model)
-    if cursor is not None:
-        if not _ID.fullmatch(cursor):
-            raise InvalidRequestError(f"cursor: expected one from an earlier page, got {cursor!r}")
-        query = query.where(c.id < cursor)
-    found = [_job(row) for row in connection.execute(query)]
-    return found[:limit], found[limit - 1].id if len(found) > limit else None
-
-
-def positions(connection: Connection, wanted: Iterable[Job]) -> dict[str, int]:
-    """How many queued jobs go before each of these, by id; 0 for jobs that are not queued."""
-    result = {job.id: 0 for job in wanted}
-    place = func.row_number().over(order_by=_ORDER).label("place")
-    line = select(c.id, place).where(c.state == JobState.QUEUED).subquery()
-    rows = connection.execute(select(line.c.id, line.c.place).where(line.c.id.in_(result)))
-    result.update({row.id: row.place - 1 for row in rows})
-    return result
-
-
-def position(connection: Connection, job: Job) -> int:
-    """How many queued jobs go before this one; 0 if it is not queued."""
-    return positions(connection, [job])[job.id]
-
-
-def unfinished(connection: Connection) -> list[Job]:
-    """All jobs that may still run: what they refer to must be kept."""
-    query = select(jobs).where(c.state.in_([JobState.QUEUED, JobState.RUNNING])).order_by(*_ORDER)
-    return [_job(row) for row in connection.execute(query)]
-
-
-def counts(connection: Connection) -> dict[JobState, int]:
-    """How many jobs are in each state, zeros included."""
-    rows = connection.execute(select(c.state, func.count()).group_by(c.state))
-    return dict.fromkeys(JobState, 0) | {JobState(state): number for state, number in rows}
+        return as_job(row), True
+    return as_job(connection.execute(select(jobs).where(c.idempotency_key == idempotency_key)).one()), False
 
 
 def request_cancel(connection: Connection, job_id: str) -> Job:
@@ -261,12 +146,12 @@ def claim(
     query = (
         select(jobs)
         .where(_claimable(), _fits(most), c.id.not_in(without))
-        .order_by(*_ORDER)
+        .order_by(*ORDER)
         .limit(1)
         .with_for_update(skip_locked=True)
     )
     while (row := connection.execute(query).one_or_none()) is not None:
-        job = _job(row)
+        job = as_job(row)
         if job.cancel_requested:
             _set(connection, job, _ending(JobState.CANCELLED))
         elif _worn_out(job):
@@ -369,7 +254,7 @@ def fail_unfit(connection: Connection, *, patience: float = roster.PATIENCE_SECO
         return []
     most = roster.largest(connection, patience=patience)
     return [
-        _set(connection, job, _ending(JobState.FAILED) | {c.error: _too_large(job, most)}) for job in map(_job, found)
+        _set(connection, job, _ending(JobState.FAILED) | {c.error: _too_large(job, most)}) for job in map(as_job, found)
     ]
 
 
@@ -438,12 +323,12 @@ def _write(connection: Connection, job: Job, values: dict[Any, Any]) -> Job:
     ).one_or_none()
     if row is None:
         raise _lost(job)
-    return _job(row)
+    return as_job(row)
 
 
 def _set(connection: Connection, job: Job, values: dict[Any, Any]) -> Job:
     """A write under the lock that `claim` holds."""
-    return _job(
+    return as_job(
         connection.execute(update(jobs).where(c.id == job.id).values(values | _touched()).returning(*jobs.c)).one()
     )
 
@@ -459,8 +344,3 @@ def _death(job: Job) -> dict[str, str]:
         "type": "worker-died",
         "message": f"worker died {times} times without finishing; the last time: {reason}",
     }
-
-
-def _job(row: Any) -> Job:
-    values = {field.name: getattr(row, field.name) for field in fields(Job)}
-    return Job(**values | {"state": JobState(row.state)})

@@ -17,6 +17,7 @@ import app.jobs.queue as jobs_queue
 import app.storage.catalog  # noqa: F401  fills the metadata
 from app.database import Database, metadata, now
 from app.errors import ConflictError, UnavailableError
+from app.jobs import listing
 from app.migrations.upgrade import newest
 from tests.app.jobs.helpers import submit_echo
 
@@ -41,7 +42,7 @@ def test_migrating_again_changes_nothing(database: Database) -> None:
     job = submit_echo(database)
     database.migrate()
     with database.read() as connection:
-        assert jobs_queue.get(connection, job.id) == job
+        assert listing.get(connection, job.id) == job
 
 
 def test_processes_that_start_together_migrate_once(database_url: str) -> None:
@@ -95,18 +96,18 @@ def test_write_is_all_or_nothing(database: Database) -> None:
         jobs_queue.submit(connection, kind="echo", model="m", payload={})
         raise ConflictError("changed my mind")
     with database.read() as connection:
-        assert jobs_queue.list_jobs(connection) == ([], None)
+        assert listing.list_jobs(connection) == ([], None)
 
 
 def test_writers_from_many_threads_do_not_fail(database: Database) -> None:
     job = submit_echo(database)
-    c = jobs_queue.jobs.c
+    c = listing.jobs.c
 
     def add() -> None:
         for _ in range(10):
             with database.write() as connection:
                 priority = connection.execute(select(c.priority).where(c.id == job.id).with_for_update()).scalar_one()
-                connection.execute(update(jobs_queue.jobs).values(priority=priority + 1))
+                connection.execute(update(listing.jobs).values(priority=priority + 1))
 
     threads = [threading.Thread(target=add) for _ in range(8)]
     for thread in threads:
@@ -114,16 +115,16 @@ def test_writers_from_many_threads_do_not_fail(database: Database) -> None:
     for thread in threads:
         thread.join()
     with database.read() as connection:
-        assert jobs_queue.get(connection, job.id).priority == 80
+        assert listing.get(connection, job.id).priority == 80
 
 
 def test_reads_go_on_while_another_writes(database: Database) -> None:
     job = submit_echo(database)
     with database.write() as writer:
-        writer.execute(update(jobs_queue.jobs).values(priority=7))
+        writer.execute(update(listing.jobs).values(priority=7))
         began = time.monotonic()
         with database.read() as reader:
-            assert jobs_queue.get(reader, job.id).priority == 0
+            assert listing.get(reader, job.id).priority == 0
         assert time.monotonic() - began < 1.0
 
 
@@ -146,7 +147,7 @@ def test_json_is_kept_to_the_last_bit_and_nan_is_refused(database: Database) -> 
     }
     job = submit_echo(database, payload=payload)
     with database.read() as connection:
-        assert jobs_queue.get(connection, job.id).payload == payload
+        assert listing.get(connection, job.id).payload == payload
     with pytest.raises((exc.StatementError, ValueError), match="JSON"):
         submit_echo(database, payload={"x": math.nan})
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import select
 
 from app.database import Database
-from app.jobs import queue
+from app.jobs import listing
 from app.jobs.job import Job, JobState
 from app.services.prediction import load_model
 from app.services.stored import TABLES
@@ -68,7 +68,7 @@ def _jobs(database: Database) -> dict[str, Job]:
     cursor = None
     while True:
         with database.read() as connection:
-            page, cursor = queue.list_jobs(connection, limit=queue.MOST_JOBS, cursor=cursor)
+            page, cursor = listing.list_jobs(connection, limit=listing.MOST_JOBS, cursor=cursor)
         found |= {job.id: job for job in page}
         if cursor is None:
             return found

@@ -20,7 +20,7 @@ import httpx
 from sqlalchemy import text
 
 from app.errors import UnavailableError
-from app.jobs import queue
+from app.jobs import listing
 from app.jobs.job import Job, JobState
 from app.services.training import MODELS
 from tests.app.cli.processes import eventually
@@ -277,7 +277,7 @@ def _ended(client: httpx.Client, job: str, tally: Tally) -> dict[str, Any]:
 
 def _row(stage: Stage, job: str) -> Job:
     with stage.database.read() as connection:
-        return queue.get(connection, job)
+        return listing.get(connection, job)
 
 
 def _until_said(stage: Stage, job: str, said: Set[str]) -> None:

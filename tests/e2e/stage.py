@@ -12,7 +12,7 @@ from unittest.mock import patch
 import httpx
 
 from app.database import Database
-from app.jobs import queue
+from app.jobs import listing
 from app.jobs.job import JobState
 from app.settings import Settings
 from app.storage.blobs import BlobStore
@@ -100,7 +100,7 @@ class Stage:
     def unfinished(self) -> bool:
         """Whether there is a job that has not ended."""
         with self.database.read() as connection:
-            return bool(queue.unfinished(connection))
+            return bool(listing.unfinished(connection))
 
     def kill(self, name: str) -> None:
         """Kill -9 for an API or a worker; another is started in its place."""

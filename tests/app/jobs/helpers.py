@@ -13,7 +13,7 @@ from typing import Any, Self
 from sqlalchemy import update
 
 from app.database import Database, now
-from app.jobs import queue
+from app.jobs import listing, queue
 from app.jobs.job import Job
 
 CHILD = (sys.executable, "-m", "tests.app.jobs.echo_child")
@@ -29,7 +29,7 @@ def submit_echo(database: Database, kind: str = "echo", **fields: Any) -> Job:
 def read(database: Database, job: Job) -> Job:
     """The job as it is now."""
     with database.read() as connection:
-        return queue.get(connection, job.id)
+        return listing.get(connection, job.id)
 
 
 def claim(database: Database, worker: str = "w", lease_seconds: float = 60.0) -> Job | None:
@@ -48,9 +48,9 @@ def held(database: Database) -> Job:
 
 def expire(database: Database) -> None:
     """End all leases now, as if their workers had said nothing for long enough."""
-    c = queue.jobs.c
+    c = listing.jobs.c
     with database.write() as connection:
-        connection.execute(update(queue.jobs).where(c.lease_until.is_not(None)).values(lease_until=now() - 0.001))
+        connection.execute(update(listing.jobs).where(c.lease_until.is_not(None)).values(lease_until=now() - 0.001))
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 15.0) -> float:

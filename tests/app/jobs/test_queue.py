@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from app.database import Database
 from app.errors import InvalidRequestError, LeaseLostError, NotFoundError
-from app.jobs import queue
+from app.jobs import listing, queue
 from app.jobs.job import Job, JobState
 from tests.app.jobs.helpers import claim, expire, held, read, submit_echo
 
@@ -27,7 +27,7 @@ def test_unknown_jobs(database: Database) -> None:
     with database.write() as connection:
         for job_id in ("job_nope", "job_" + "0" * 32, "", "\0", "\ud800", "job_" + "0" * 32 + "\n"):
             with pytest.raises(NotFoundError):
-                queue.get(connection, job_id)
+                listing.get(connection, job_id)
             with pytest.raises(NotFoundError):
                 queue.request_cancel(connection, job_id)
 
@@ -77,13 +77,13 @@ def test_order_is_priority_then_age(database: Database) -> None:
     jobs = [submit_echo(database, priority=priority) for priority in (0, 5, 0, 5, -1)]
     expected = [jobs[i] for i in (1, 3, 0, 2, 4)]
     with database.read() as connection:
-        places = queue.positions(connection, jobs)
+        places = listing.positions(connection, jobs)
     assert [places[job.id] for job in expected] == [0, 1, 2, 3, 4]
     assert [taken.id for _ in jobs if (taken := claim(database)) is not None] == [job.id for job in expected]
     assert claim(database) is None
     with database.read() as connection:
-        assert set(queue.positions(connection, jobs).values()) == {0}
-        assert queue.positions(connection, []) == {}
+        assert set(listing.positions(connection, jobs).values()) == {0}
+        assert listing.positions(connection, []) == {}
 
 
 def test_lists_are_newest_first_in_pages(database: Database) -> None:
@@ -92,25 +92,25 @@ def test_lists_are_newest_first_in_pages(database: Database) -> None:
     cursor = None
     for expected in (3, 3, 1):
         with database.read() as connection:
-            page, cursor = queue.list_jobs(connection, limit=3, cursor=cursor)
+            page, cursor = listing.list_jobs(connection, limit=3, cursor=cursor)
         assert len(page) == expected
         seen += [job.id for job in page]
     assert cursor is None
     assert seen == [job.id for job in reversed(jobs)]
     taken = claim(database)
     with database.read() as connection:
-        assert [job.id for job in queue.list_jobs(connection, model="b")[0]] == [jobs[i].id for i in (5, 3, 1)]
-        assert queue.list_jobs(connection, state=JobState.RUNNING) == ([taken], None)
-        assert queue.list_jobs(connection, state=JobState.QUEUED, model="a", limit=3)[1] is None
-        assert queue.list_jobs(connection, model="\0") == ([], None)
-        assert {job.id for job in queue.unfinished(connection)} == {job.id for job in jobs}
-        counted = queue.counts(connection)
+        assert [job.id for job in listing.list_jobs(connection, model="b")[0]] == [jobs[i].id for i in (5, 3, 1)]
+        assert listing.list_jobs(connection, state=JobState.RUNNING) == ([taken], None)
+        assert listing.list_jobs(connection, state=JobState.QUEUED, model="a", limit=3)[1] is None
+        assert listing.list_jobs(connection, model="\0") == ([], None)
+        assert {job.id for job in listing.unfinished(connection)} == {job.id for job in jobs}
+        counted = listing.counts(connection)
         assert counted == dict.fromkeys(JobState, 0) | {JobState.QUEUED: 6, JobState.RUNNING: 1}
         for limit in (0, 501):
             with pytest.raises(InvalidRequestError, match="limit"):
-                queue.list_jobs(connection, limit=limit)
+                listing.list_jobs(connection, limit=limit)
         with pytest.raises(InvalidRequestError, match="cursor"):
-            queue.list_jobs(connection, cursor="x")
+            listing.list_jobs(connection, cursor="x")
 
 
 def test_a_claim_is_a_lease_by_the_database_clock(database: Database) -> None:
@@ -289,7 +289,7 @@ def test_a_row_that_somebody_holds_does_not_stop_the_queue(database: Database) -
         pytest.skip("SQLite has one writer: there are no rows to hold")
     first, second = submit_echo(database), submit_echo(database)
     with database.write() as frozen, database.write() as connection:
-        frozen.execute(queue.jobs.select().where(queue.jobs.c.id == first.id).with_for_update())
+        frozen.execute(listing.jobs.select().where(listing.jobs.c.id == first.id).with_for_update())
         connection.execute(text("SET LOCAL lock_timeout = '3s'"))
         taken = queue.claim(connection, worker="w", lease_seconds=60)
         assert taken is not None
@@ -301,7 +301,7 @@ def test_the_database_itself_refuses_a_state_that_cannot_be(database: Database) 
     submit_echo(database)
     for wrong in ({"state": "lost"}, {"state": "running"}, {"lease_until": 1.0}):
         with pytest.raises(IntegrityError), database.write() as connection:
-            connection.execute(update(queue.jobs).values(wrong))
+            connection.execute(update(listing.jobs).values(wrong))
 
 
 def test_a_worker_may_leave_a_job_to_others(database: Database) -> None:

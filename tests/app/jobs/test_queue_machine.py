@@ -15,7 +15,7 @@ from sqlalchemy import Connection, delete, update
 
 from app.database import Database
 from app.errors import LeaseLostError
-from app.jobs import queue
+from app.jobs import listing, queue
 from app.jobs.job import Job, JobState
 from tests.app.jobs.helpers import claim
 
@@ -77,7 +77,7 @@ class QueueMachine(RuleBasedStateMachine):
         super().__init__()
         self.database = database
         with database.write() as connection:
-            connection.execute(delete(queue.jobs))
+            connection.execute(delete(listing.jobs))
         self.model: dict[str, Expected] = {}
         self.keys: dict[str, str] = {}
 
@@ -148,9 +148,9 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.4 * LEASE, 0.7 * LEASE, 1.1 * LEASE]))
     def time_passes(self, seconds: float) -> None:
-        c = queue.jobs.c
+        c = listing.jobs.c
         with self.database.write() as connection:
-            connection.execute(update(queue.jobs).values(lease_until=c.lease_until - seconds))
+            connection.execute(update(listing.jobs).values(lease_until=c.lease_until - seconds))
         for expected in self.model.values():
             expected.left -= seconds
 
@@ -168,7 +168,7 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def the_rows_are_as_the_model_says(self) -> None:
         with self.database.read() as connection:
-            rows = {job.id: job for job in queue.list_jobs(connection, limit=500)[0]}
+            rows = {job.id: job for job in listing.list_jobs(connection, limit=500)[0]}
         assert rows.keys() == self.model.keys()
         for job_id, expected in self.model.items():
             job = rows[job_id]

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy import update
 
 from app.database import Database, now
-from app.jobs import queue, roster
+from app.jobs import listing, queue, roster
 from app.jobs.job import Job, JobState
 from app.jobs.roster import Size
 from tests.app.jobs.helpers import expire, read, submit_echo
@@ -33,7 +33,7 @@ def fail_unfit(database: Database, patience: float = 30.0) -> list[str]:
 def earlier(database: Database, job: Job, seconds: float) -> None:
     """As if it was submitted that long ago."""
     with database.write() as connection:
-        connection.execute(update(queue.jobs).where(queue.c.id == job.id).values(created_at=now() - seconds))
+        connection.execute(update(listing.jobs).where(listing.c.id == job.id).values(created_at=now() - seconds))
 
 
 def gone(database: Database, name: str, seconds: float) -> None:

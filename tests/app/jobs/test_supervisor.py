@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from app.database import Database
 from app.errors import ConflictError, UnavailableError
-from app.jobs import queue
+from app.jobs import listing, queue
 from app.jobs.job import JSON, Job, JobState
 from app.jobs.supervisor import Supervisor
 from tests.app.jobs.helpers import CHILD, alive, expire, lines, read, submit_echo, wait_for
@@ -96,7 +96,7 @@ def test_what_stands_on_something_that_is_away_goes_back_to_the_queue(database: 
     assert (after.state, after.attempts, after.claims) == (JobState.QUEUED, 0, 0)
     assert after.last_death == "the bucket does not answer"
     with database.write() as connection:
-        connection.execute(queue.jobs.update().values(claims=queue.MAX_CLAIMS - 1))
+        connection.execute(listing.jobs.update().values(claims=queue.MAX_CLAIMS - 1))
     run_one(database)
     assert read(database, job).state == JobState.QUEUED  # however long the store is away
 
@@ -232,7 +232,7 @@ def test_a_silent_database_costs_the_child_its_life_when_the_lease_is_over(
     with running(database, lease_seconds=1.0):
         wait_for(lambda: bool(lines(log)))
         with database.write() as connection:
-            connection.execute(queue.jobs.select().with_for_update())
+            connection.execute(listing.jobs.select().with_for_update())
             waited = wait_for(lambda: not alive(int(lines(log)[0])), 5.0)
         assert waited < 2.5
         wait_for(lambda: "its lease was over" in str(read(database, job).last_death), 5.0)
@@ -256,7 +256,7 @@ def test_what_publish_raises_fails_the_job_and_keeps_none_of_its_rows(database: 
     assert after.error is not None
     assert after.error["type"] == ("conflict" if isinstance(error, ConflictError) else "internal")
     with database.read() as connection:
-        assert queue.list_jobs(connection) == ([after], None)
+        assert listing.list_jobs(connection) == ([after], None)
 
 
 def test_an_outcome_waits_for_the_database_and_is_published_once(database: Database) -> None:
