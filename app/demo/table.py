@@ -57,10 +57,9 @@ def split(source: Path, folder: Path, *, target: str | None = None, seed: int = 
     Raises TableError.
     """
     with _rows(source) as (header, rows, delimiter):
-        target = next(name for name in reversed(header) if name) if target is None else target
-        if target not in header:
-            raise TableError(f"{source.name} has no column {target!r}; its columns are {', '.join(header)}")
-        place = header.index(target)
+        place = _place(source, header, target)
+        names = [name.strip() for name in header]
+        target = names[place] if names.count(names[place]) == 1 else header[place]
         usable = [number for number, row in enumerate(rows, 1) if _target(row, place, delimiter) is not None]
     count = min(_MOST_HELD_BACK, len(usable) // _SHARE_HELD_BACK)
     if len(usable) < _FEWEST_ROWS:
@@ -69,6 +68,21 @@ def split(source: Path, folder: Path, *, target: str | None = None, seed: int = 
         )
     chosen = frozenset(random.Random(seed).sample(usable, count))
     return _write(source, folder, target, place, chosen)
+
+
+def _place(source: Path, header: list[str], target: str | None) -> int:
+    """Where the target is: the last column with a name, or the one of that name, blanks around it aside if need be."""
+    if target is None:
+        return max(place for place, name in enumerate(header) if name.strip())
+    if target in header:
+        return header.index(target)
+    places = [place for place, name in enumerate(header) if name.strip() == target.strip()]
+    if not places:
+        known = ", ".join(name.strip() for name in header)
+        raise TableError(f"{source.name} has no column {target!r}; its columns are {known}")
+    if len(places) > 1:
+        raise TableError(f"{source.name}: {target!r} may be any of {[header[place] for place in places]}")
+    return places[0]
 
 
 def _write(source: Path, folder: Path, target: str, place: int, chosen: frozenset[int]) -> Split:
@@ -111,8 +125,8 @@ def _rows(source: Path) -> Iterator[tuple[list[str], Iterator[list[str]], str]]:
             delimiter = max(",\t;|", key=first.count)
             text.seek(0)
             reader = csv.reader(text, delimiter=delimiter)
-            header = [name.strip() for name in next(reader, [])]
-            if not any(header):
+            header = next(reader, [])
+            if not any(name.strip() for name in header):
                 raise TableError(f"{source.name} is empty: a header line and rows are needed")
             yield header, (row for row in reader if row), delimiter
     except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, EOFError) as error:

@@ -26,7 +26,7 @@ from app.services.batching import FEW_ROWS
 from app.services.decoding import decode
 from app.services.prediction import EXTRAS, INTERVAL, Answers, Served
 from app.services.tensors import BYTES, ROWS, FlatTensor, InputTensor, bytes_tensor, read_tensors, to_inputs
-from app.tables import Kind
+from app.tables import Feature, Kind
 
 BINARY = "application/octet-stream"
 HEADER_LENGTH = "Inference-Header-Content-Length"
@@ -232,7 +232,7 @@ async def model(request: Request) -> Response:
         ]
     else:
         inputs = [
-            {"name": feature.name, "datatype": _DATATYPES[feature.kind], "shape": [-1]} for feature in schema.used
+            {"name": feature.name, "datatype": _datatype(feature), "shape": [-1]} for feature in schema.used
         ]
     names = ("mean",) if served.model.predictor.mean_only else OUTPUTS + EXTRAS
     content = {
@@ -243,6 +243,15 @@ async def model(request: Request) -> Response:
         "outputs": [{"name": name, "datatype": "FP64", "shape": [-1]} for name in names],
     }
     return json_answer(content)
+
+
+def _datatype(feature: Feature) -> str:
+    """The tensor's type that holds every number of the column: integers that doubles round have a type of their own."""
+    if feature.offset is None:
+        return _DATATYPES[feature.kind]
+    if -(2**63) <= feature.offset < 2**63:
+        return "INT64"
+    return "UINT64" if 0 <= feature.offset < 2**64 else BYTES
 
 
 def is_infer(path: str) -> bool:

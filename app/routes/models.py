@@ -14,6 +14,7 @@ from app.routes.state import in_heavy_thread, in_thread, services
 from app.services.decoding import decode
 from app.storage.artefact import ModelArtefact
 from app.storage.catalog import LATEST, Model, Version
+from app.tables import Schema
 
 router = APIRouter(tags=["models"])
 
@@ -250,7 +251,7 @@ def _detail(version: Version, model: ModelArtefact) -> Response:
             "features": model.schema["features"],
             "spec": model.spec,
             "hyperparameters": model.hyperparameters,
-            "basis": model.posterior.basis,
+            "basis": model.posterior.basis + Schema.from_json(model.schema).offsets,
             "basis_columns": model.basis_columns,
             "basis_rows": model.basis_rows,
             "moved": model.report["moved"],

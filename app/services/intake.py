@@ -146,7 +146,7 @@ def check_spread(table: Table, schema: Schema, fitted: Fitted, *, standardize: b
     names = []
     for feature in schema.used:
         if feature.kind is Kind.NUMBER:
-            x = table.columns[feature.name].numbers.values[fitted.rows]
+            x = table.columns[feature.name].less(feature.offset)[fitted.rows]
             x[np.isnan(x)] = feature.fill
             if not _is_tame(x) and not _has_spread(x[:, np.newaxis], counting, np.zeros(1, np.bool_), standardize):
                 names.append(feature.name)

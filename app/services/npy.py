@@ -4,6 +4,7 @@ import io
 import math
 import struct
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,8 @@ _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 _V1_PREFIX = 10  # magic, version, two bytes of the header's length
 
 
-def read_npy(body: bytes) -> NDArray[np.float64]:
-    """Rows (m, p) of float64; nothing in the file can run, and no more memory is taken than the file has.
+def read_npy(body: bytes) -> NDArray[Any]:
+    """Rows (m, p) of float64, or of the integers of 64 bits that it would round; nothing in the file can run, and no more memory is taken than the file has.
 
     Raises MalformedError for bytes that are no npy file or not as long as it says, InvalidRequestError for one that
     holds no matrix of numbers.
@@ -31,7 +32,7 @@ def write_npy(array: NDArray[np.float64]) -> bytes:
     return _header(array.shape) + array.astype("<f8", copy=False).tobytes()
 
 
-def _checked(body: bytes) -> NDArray[np.float64]:
+def _checked(body: bytes) -> NDArray[Any]:
     """Any numbers in any order, or what is wrong with them."""
     file = io.BytesIO(body)
     try:
@@ -50,7 +51,8 @@ def _checked(body: bytes) -> NDArray[np.float64]:
             f"the npy file is damaged: {dtype} of shape {shape} takes {expected:,} bytes, there are {there:,}"
         )
     found = np.frombuffer(body, dtype, offset=start).reshape(shape, order="F" if fortran else "C")
-    return np.ascontiguousarray(found, dtype=np.float64)
+    kept = dtype.kind in "iu" and dtype.itemsize == 8
+    return np.ascontiguousarray(found, dtype=None if kept else np.float64)
 
 
 def _quickly(body: bytes) -> NDArray[np.float64] | None:

@@ -62,12 +62,12 @@ class RowReader:
             return None
         return self._matrix(rows)
 
-    def matrix(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    def matrix(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Rows of numbers (m, features) in the order of the features to (m, p): themselves, where they are fit."""
         if not len(rows) and rows.shape[1] != len(self._kinds):  # no row is there to be refused
             raise InvalidRequestError(f"expected {len(self._kinds)} columns, got an array of shape {rows.shape}")
         if self._plain and rows.shape[1] == len(self._kinds) and np.isfinite(rows).all():
-            return rows
+            return rows.astype(np.float64, copy=False)
         return self._schema.encode_rows(rows.tolist())
 
     def cells(self, rows: list[list[Any]]) -> NDArray[np.float64]:
@@ -154,7 +154,8 @@ def _cell_type(feature: Feature) -> Any:
         return _Level
     if feature.kind is Kind.UNUSED:
         return Any
-    return float if feature.fill is None else float | None
+    number = float if feature.offset is None else int | float  # msgspec rounds an integer that is to be a float
+    return number if feature.fill is None else number | None
 
 
 def _list_of(kind: Any) -> Any:

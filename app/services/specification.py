@@ -12,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 from pydantic_core import ErrorDetails
 
 from app.errors import Fault, InvalidRequestError
+from app.tables.names import match_names
 from core.calibration import Intervals
 from core.hyperparameters import Hyperparameters
 from core.spec import (
@@ -266,15 +267,16 @@ def _places(asked: Sequence[int], rows: NDArray[np.int64]) -> tuple[int, ...]:
 
 def _start(body: HyperparametersBody, groups: Sequence[str]) -> Hyperparameters:
     given = body.lengthscales
-    missing = [name for name in groups if name not in given]
-    unknown = [name for name in given if name not in groups]
+    meant = match_names(groups, given.keys())
+    missing = [name for name in groups if name not in meant]
+    unknown = [name for name in given if name not in meant.values()]
     if missing or unknown:
         parts = [f"no value for {', '.join(missing)}"] if missing else []
         parts += [f"no such input column: {', '.join(unknown)}"] if unknown else []
         message = f"spec.hyperparameters.lengthscales: {'; '.join(parts)}"
         raise InvalidRequestError(message, faults=[Fault(message=message, column="hyperparameters.lengthscales")])
     return Hyperparameters(
-        lengthscales=np.array([given[name] for name in groups]),
+        lengthscales=np.array([given[meant[name]] for name in groups]),
         signal_variance=body.signal_variance,
         bias_variance=body.bias_variance,
         noise_variance=body.noise_variance,

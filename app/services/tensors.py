@@ -18,6 +18,7 @@ from app.errors import InvalidRequestError
 from app.services.decoding import decode_any
 from app.services.rows import RowReader, pieces_of_numbers
 from app.tables import Schema
+from app.tables.names import clean
 
 NUMBERS = {
     "BOOL": np.dtype("?"),
@@ -111,16 +112,20 @@ def read_tensors(tensors: Sequence[InputTensor], binary: bytes) -> list[Tensor]:
 def to_inputs(tensors: Sequence[Tensor], schema: Schema, reader: RowReader) -> NDArray[np.float64]:
     """The model's inputs (m, p). InvalidRequestError naming row and column."""
     names = schema.names
-    if len(tensors) == 1 and (tensors[0].name not in names or len(names) == 1):
+    if len(tensors) == 1 and (not _names_a_column(tensors[0].name, names) or len(names) == 1):
         return _of_rows(tensors[0], names, reader)
     columns: dict[str, list[Any]] = {}
     for tensor in tensors:
         if tensor.name in columns:
             raise InvalidRequestError(f"input {tensor.name!r} is there twice")
-        if tensor.name in names and (len(tensor.shape) > 2 or tensor.shape[1:] not in ([], [1])):
+        if _names_a_column(tensor.name, names) and (len(tensor.shape) > 2 or tensor.shape[1:] not in ([], [1])):
             raise InvalidRequestError(f"input {tensor.name!r}: expected shape [rows] or [rows, 1], got {tensor.shape}")
         columns[tensor.name] = tensor.flat()
     return schema.encode_columns(columns)
+
+
+def _names_a_column(name: str, names: Sequence[str]) -> bool:
+    return name in names or clean(name) in names
 
 
 def _of_rows(tensor: Tensor, names: Sequence[str], reader: RowReader) -> NDArray[np.float64]:
@@ -133,7 +138,7 @@ def _of_rows(tensor: Tensor, names: Sequence[str], reader: RowReader) -> NDArray
             f"[rows] for every column by its name, got {list(tensor.shape)}"
         )
     if isinstance(tensor.cells, np.ndarray):
-        return reader.matrix(tensor.cells.reshape(shape).astype(np.float64, copy=False))
+        return reader.matrix(tensor.cells.reshape(shape))
     return reader.cells([tensor.cells[start : start + shape[1]] for start in range(0, math.prod(shape), shape[1])])
 
 

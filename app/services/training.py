@@ -275,7 +275,8 @@ def _report(task: Task, schema: Schema, prepared: Prepared, result: TrainResult,
             **({"levels": list(feature.levels)} if feature.levels else {}),
             **({"others_grouped": True} if feature.other else {}),
             **({"order": feature.order.value, "cycles": list(feature.cycles)} if feature.order is not None else {}),
-            **({"missing_replaced_by": feature.fill} if feature.fill is not None else {}),
+            **({"difference_from": str(feature.offset)} if feature.offset is not None else {}),
+            **({"missing_replaced_by": feature.replacement} if feature.fill is not None else {}),
         }
         for feature in schema.features
     ]

@@ -36,7 +36,9 @@ def write_incoming(path: Path, incoming: Incoming) -> None:
                 waiting = []
         if waiting:
             writer.write_table(pa.Table.from_batches(waiting, schema))
-        writer.add_key_value_metadata(_metadata(screen.rows, screen.decimal, tuple(incoming.notes)))
+        writer.add_key_value_metadata(
+            _metadata(screen.rows, screen.decimal, tuple(incoming.notes), incoming.index)
+        )
 
 
 def write_held(path: Path, table: Table) -> None:
@@ -45,7 +47,7 @@ def write_held(path: Path, table: Table) -> None:
     texts = pa.Table.from_arrays([table.columns[name].texts for name in table.names], schema=schema)
     with _writer(path, schema) as writer:
         writer.write_table(texts, row_group_size=1 << 16)
-        writer.add_key_value_metadata(_metadata(table.rows, table.decimal, table.notes))
+        writer.add_key_value_metadata(_metadata(table.rows, table.decimal, table.notes, table.index))
 
 
 def open_canonical(path: Path) -> Table:
@@ -64,6 +66,7 @@ def open_canonical(path: Path) -> Table:
             rows=int(document["rows"]),
             decimal=str(document["decimal"]),
             notes=tuple(str(note) for note in document["notes"]),
+            index=tuple(str(name) for name in document.get("index", ())),
         )
     except PermissionError as error:
         raise UnavailableError(f"the stored table cannot be read: {error.strerror or error}") from error
@@ -75,8 +78,10 @@ def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     return pq.ParquetWriter(path, schema, compression="zstd", compression_level=1, write_statistics=False)
 
 
-def _metadata(rows: int, decimal: str, notes: tuple[str, ...]) -> dict[str, str]:
+def _metadata(rows: int, decimal: str, notes: tuple[str, ...], index: tuple[str, ...]) -> dict[str, str]:
     document = {"format": _FORMAT, "rows": rows, "decimal": decimal, "notes": list(notes)}
+    if index:
+        document["index"] = list(index)
     return {_KEY.decode(): json.dumps(document)}
 
 

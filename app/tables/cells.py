@@ -37,7 +37,8 @@ _INFINITY = r"[+-]?(inf|infinity)"
 _INFINITY_PATTERN = re.compile(_INFINITY, re.IGNORECASE)
 _SEPARATED = r"[+-]?([0-9]{1,3}([.,'" "\u00a0\u202f" r" ][0-9]{3})+([.,][0-9]+)?|[0-9]*,[0-9]+)([eE][+-]?[0-9]+)?"
 _SEPARATED_PATTERN = re.compile(_SEPARATED)
-_SWAPPED = str.maketrans(".,", ",.")
+SWAPPED: Final = str.maketrans(".,", ",.")
+"""Points for commas and commas for points: how cells of decimal commas are read."""
 
 
 class CellKind(StrEnum):
@@ -62,7 +63,7 @@ def parse_number(cell: Cell, decimal: str = ".") -> tuple[CellKind, float]:
         return CellKind.TEXT, math.nan
     if isinstance(cell, str):
         text = cell.strip(BLANKS)
-        return _parse_text(text if decimal == "." else text.translate(_SWAPPED))
+        return _parse_text(text if decimal == "." else text.translate(SWAPPED))
     try:
         value = float(cell)
     except OverflowError:  # an integer above 1.8e308
@@ -179,7 +180,7 @@ def parse_numbers(texts: Texts, decimal: str = ".") -> Numbers:
 
 
 def _swap_marks(chunk: TextChunk) -> TextChunk:
-    """Points for commas and commas for points, as `_SWAPPED` does."""
+    """Points for commas and commas for points, as `SWAPPED` does."""
     held: Any = pc.replace_substring(chunk, ".", "\0")
     pointed: Any = pc.replace_substring(held, ",", ".")
     swapped: TextChunk = pc.replace_substring(pointed, "\0", ",")

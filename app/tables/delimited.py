@@ -13,7 +13,7 @@ from app.errors import MOST_FAULTS, Fault, InvalidRequestError, MalformedError
 from app.tables.cells import BLANKS
 from app.tables.dialect import Dialect, find_dialect
 from app.tables.incoming import Block, Incoming
-from app.tables.names import check_names, clean, doubt
+from app.tables.names import Names, clean, doubt, read_names
 from app.tables.problems import plural
 from app.tables.source import UTF8, WESTERN, NotUtf8Error, Source
 from app.tables.splitting import find_lines, records_of
@@ -39,13 +39,14 @@ def open_delimited(source: Source, *, known: Collection[str] = (), least_columns
         notes.append(f"the file is not {UTF8}: read as {WESTERN} (Latin-1); if letters are wrong, save it as {UTF8}")
     width = len(dialect.first.cells)
     names, kept = _names(dialect, source, notes)
-    if len(names) < least_columns:
+    if len(names.names) < least_columns:
         raise InvalidRequestError(
             "the header names only one column; expected at least two (one feature and the target), "
             "separated by comma, tab, semicolon or pipe"
         )
     return Incoming(
-        names=names,
+        names=names.names,
+        index=names.index,
         blocks=_blocks(source, dialect, width, kept),
         header="the file has a header line",
         limits=source.limits,
@@ -75,24 +76,23 @@ def _with_encoding(source: Source) -> Source:
     return source
 
 
-def _names(dialect: Dialect, source: Source, notes: list[str]) -> tuple[tuple[str, ...], int]:
+def _names(dialect: Dialect, source: Source, notes: list[str]) -> tuple[Names, int]:
     """The names, without those of empty columns at the end; and how many of the file's columns they are."""
     cells = dialect.first.cells
     if not dialect.header:
         notes.append(f"the file has no header line: its columns were named column_1 to column_{len(cells)}")
-        return check_names([f"column_{place}" for place in range(1, len(cells) + 1)], source.limits), len(cells)
-    names = [clean(cell) for cell in cells]
-    kept = len(names)
-    while kept > 1 and not names[kept - 1]:
+        return read_names([f"column_{place}" for place in range(1, len(cells) + 1)], source.limits), len(cells)
+    kept = len(cells)
+    while kept > 1 and not clean(cells[kept - 1]):
         kept -= 1
-    if kept < len(names) and _holds_cells(source, dialect, kept):
-        kept = len(names)  # refused below, by position
-    if kept < len(names):
-        notes.append(f"{plural(len(names) - kept, 'empty column')} without a name at the end of the file dropped")
-    checked = check_names(names[:kept], source.limits, line=dialect.first.line)
+    if kept < len(cells) and _holds_cells(source, dialect, kept):
+        kept = len(cells)  # refused below, by position
+    if kept < len(cells):
+        notes.append(f"{plural(len(cells) - kept, 'empty column')} without a name at the end of the file dropped")
+    names = read_names(cells[:kept], source.limits, line=dialect.first.line)
     if dialect.doubtful:
-        notes.append(doubt(checked))
-    return checked, kept
+        notes.append(doubt(names.names))
+    return names, kept
 
 
 def _holds_cells(source: Source, dialect: Dialect, kept: int) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from app.tables.cells import BoolArray, Cell, FloatArray, IntArray, describe_number, is_blank, quote
 from app.tables.dates import Cycle, DateOrder, days, parse_date, waves
+from app.tables.integers import with_offset
 from app.tables.problems import Problems, list_names
 from app.tables.table import MISSING_LEVEL, UNSEEN_LEVEL, Column, Kind
 
@@ -25,8 +26,9 @@ class Feature:
     """One column of the upload.
 
     levels: of a category, sorted; other: one more column of its block stands for all other texts. order, cycles: of a
-    date. fill: what stands for a missing number, boolean or date (in days); None refuses them. indicator: a 0/1 column
-    marks the missing cells.
+    date. offset: what is taken from a number first, exactly, since 64-bit numbers would round it. fill: what stands for
+    a missing number (less the offset), boolean or date (in days); None refuses them. indicator: a 0/1 column marks the
+    missing cells.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Feature:
     other: bool = False
     order: DateOrder | None = None
     cycles: tuple[Cycle, ...] = ()
+    offset: int | None = None
     fill: float | None = None
     indicator: bool = False
 
@@ -42,6 +45,11 @@ class Feature:
     def width(self) -> int:
         """Columns of the design matrix."""
         return sum(self.group_sizes)
+
+    @property
+    def replacement(self) -> float | int | None:
+        """What stands for a missing cell, as the column has it."""
+        return None if self.fill is None else with_offset(self.fill, self.offset)
 
     @property
     def group_sizes(self) -> tuple[int, ...]:
@@ -94,6 +102,8 @@ class Feature:
         }
         if self.other:
             document["other"] = True
+        if self.offset is not None:
+            document["offset"] = str(self.offset)  # it may be past what JSON's readers take for a number
         if self.order is not None:
             document |= {"order": self.order.value, "cycles": [cycle.value for cycle in self.cycles]}
         return document
@@ -103,7 +113,7 @@ class Feature:
         """Reads what `to_json` wrote. ValueError, TypeError or KeyError for something else."""
         kind, fill, indicator = Kind(document["kind"]), document["fill"], document["indicator"]
         levels = tuple(text_of(level) for level in document["levels"])
-        order = document.get("order")
+        order, offset = document.get("order"), document.get("offset")
         if (kind is Kind.CATEGORY) != bool(levels) or len(set(levels)) != len(levels):
             raise ValueError(f"levels {levels!r} of a {kind}")
         if (kind is Kind.DATE) != (order is not None):
@@ -117,6 +127,7 @@ class Feature:
             other=bool(document.get("other", False)),
             order=None if order is None else DateOrder(order),
             cycles=tuple(Cycle(cycle) for cycle in document.get("cycles", ())),
+            offset=None if offset is None else int(text_of(offset)),
             fill=None if fill is None else float(fill),
             indicator=indicator,
         )
@@ -130,7 +141,7 @@ class Feature:
             return self._encode_category(column, out, problems, far=far)
         if self.kind is Kind.NUMBER:
             numbers = column.numbers
-            values, missing, bad = numbers.values, numbers.missing, numbers.bad
+            values, missing, bad = column.less(self.offset), numbers.missing, numbers.bad
         else:
             values, missing, bad = scan(column, self.kind, self.order)
         out[:, 0] = values

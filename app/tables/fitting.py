@@ -22,11 +22,14 @@ from app.tables.guessing import (
     values,
     wrong,
 )
+from app.tables.integers import with_offset
 from app.tables.leaks import find_leaks
 from app.tables.lookalikes import INSTEAD, lookalike
 from app.tables.missing import missing_values
 from app.tables.prepared import Fitted, Prepared
 from app.tables.problems import Problems, plural
+from app.tables.rounding import check_target, fit_offset, is_past
+from app.tables.row_numbers import count_start, is_index
 from app.tables.schema import Schema, Unseen
 from app.tables.sentinels import Sentinel, find_sentinels, tell_sentinels
 from app.tables.table import Column, Kind, Table
@@ -56,7 +59,8 @@ class _Plan:
 def fit_table(table: Table, wishes: Wishes) -> tuple[Schema, Fitted]:
     """Decides how each column is read and which rows are trained on.
 
-    target: default the last column. features: default all other columns, without those that only tell the rows apart.
+    target: default the last column. features: default all other columns, without text that only tells the rows apart
+    and the index of a data frame, which has no place in a positional row either.
     columns: what some columns are, over the guess. A feature that is constant or empty is left out with a warning. A
     missing target is never imputed: under "impute" its row is dropped. Raises InvalidRequestError with the places:
     unknown column, text target, wrong or missing cells, a constant target, fewer than 2 rows. O(n p); holds a column.
@@ -73,7 +77,10 @@ def fit_table(table: Table, wishes: Wishes) -> tuple[Schema, Fitted]:
     )
     _check_target(plan, goal)
     guesses = {name: _read_feature(plan, name, choices.get(name)) for name in names}
-    _leave_out_identifiers(plan, guesses, {*choices, *(wishes.features or ())})
+    wanted = {*choices, *(names if wishes.features is not None else ())}
+    _leave_out_identifiers(plan, guesses, wanted)
+    names = [name for name in names if name not in table.index or guesses[name].kind is not Kind.UNUSED]
+    _tell_numbers(plan, {name: guesses[name] for name in names if name not in wanted})
     used = [name for name in names if guesses[name].kind is not Kind.UNUSED]
     plan.warnings += tell_sentinels({name: plan.sentinels[name] for name in (goal, *used) if name in plan.sentinels})
     rows = _kept_rows(plan, goal, used)
@@ -124,6 +131,7 @@ def _check_target(plan: _Plan, target: str) -> None:
             f"the target {target!r} is text, such as {quote(first)}: {numbers.finite:,} of its {present:,} cells are "
             f"numbers; name a numeric column as target{'' if meant is None else f', or {INSTEAD[meant]}'}"
         )
+    check_target(plan.table, target)
     guess = Guess(kind=Kind.NUMBER)
     _note_wrong(plan, target, column, guess)
     plan.gaps[target] = gaps(column, guess)
@@ -157,11 +165,14 @@ def _read_feature(plan: _Plan, name: str, choice: Choice | None) -> Guess:
         plan.warnings.append(f"column {name!r} {tell_lookalike(guess.seen)}")
     if guess.kind is Kind.NUMBER:
         plan.sentinels[name] = find_sentinels(column.numbers.values)
-    return Guess(kind=guess.kind, order=guess.order, useless=identifies(column, guess) if choice is None else None)
+    useless = identifies(column, guess)
+    if name in plan.table.index and guess.kind is Kind.NUMBER and is_index(column):
+        useless = "is the index of a data frame (whole numbers in a column without a name)"
+    return Guess(kind=guess.kind, order=guess.order, useless=useless if choice is None else None)
 
 
 def _leave_out_identifiers(plan: _Plan, guesses: dict[str, Guess], wanted: set[str]) -> None:
-    """Those that nobody asked for; numbers in order, which may be times, only if something else is left."""
+    """Those that nobody asked for; an index of numbers, which may be times, only if something else is left."""
     used = {name: guess for name, guess in guesses.items() if guess.kind is not Kind.UNUSED}
     left = [name for name, guess in used.items() if guess.useless is None]
     for name, guess in used.items():
@@ -171,6 +182,19 @@ def _leave_out_identifiers(plan: _Plan, guesses: dict[str, Guess], wanted: set[s
         plan.warnings.append(
             f'column {name!r} {guess.useless} and was left out; to use it, say in "columns" what it is'
         )
+
+
+def _tell_numbers(plan: _Plan, guesses: dict[str, Guess]) -> None:
+    """What looks like a row number and is used, and columns that have no name."""
+    for name, guess in guesses.items():
+        start = count_start(name, plan.table.columns[name]) if guess.kind is Kind.NUMBER else None
+        if start is not None:
+            plan.warnings.append(
+                f"column {name!r} looks like a row number ({start}, {start + 1}, {start + 2}, ..) and was read as a "
+                'number like others; if it says nothing of new rows, leave it out ("columns": {"...": "ignore"})'
+            )
+        elif guess.kind is not Kind.UNUSED and name in plan.table.index:
+            plan.warnings.append(f"the column without a name was read as {name!r}")
 
 
 def _kept_rows(plan: _Plan, target: str, used: Sequence[str]) -> IntArray:
@@ -212,18 +236,26 @@ def _fit_feature(plan: _Plan, column: Column, name: str, guess: Guess) -> Featur
         levels, other = _levels(plan, column, name)
         return Feature(name=name, kind=guess.kind, levels=levels, other=other, indicator=marked)
     present = values(column, guess)
+    offset = fit_offset(plan.table, name, column) if guess.kind is Kind.NUMBER else None
+    if offset is not None and is_past(column):
+        plan.warnings.append(
+            f"column {name!r} has integers past 2^53, which 64-bit numbers round: it was read as the difference from "
+            f"{offset}"
+        )
     turns: tuple[Cycle, ...] = ()
     if guess.kind is Kind.DATE and plan.dates is Dates.CYCLIC:
         turns = cycles(np.round(present * 86_400e6).astype(np.int64))
     fill = None if plan.missing is not Missing.IMPUTE else _median(present)
     if marked:
-        what = f"median {fill!r}" if guess.kind is Kind.NUMBER else "median"
+        what = f"median {with_offset(fill or 0.0, offset)!r}" if guess.kind is Kind.NUMBER else "median"
         plan.warnings.append(
             f"{plural(len(absent), 'missing cell')} of column {name!r} filled with the {what} "
             "and marked in an indicator column"
         )
     order: DateOrder | None = guess.order
-    return Feature(name=name, kind=guess.kind, order=order, cycles=turns, fill=fill, indicator=marked)
+    return Feature(
+        name=name, kind=guess.kind, order=order, cycles=turns, offset=offset, fill=fill, indicator=marked
+    )
 
 
 def _levels(plan: _Plan, column: Column, name: str) -> tuple[tuple[str, ...], bool]:

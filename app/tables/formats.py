@@ -11,6 +11,7 @@ from app.tables.delimited import open_delimited
 from app.tables.incoming import Incoming, Screen
 from app.tables.jsoned import open_lines
 from app.tables.limits import Limits
+from app.tables.names import clean
 from app.tables.source import Source
 from app.tables.table import Column, Table
 from app.tables.typed import open_arrow, open_parquet
@@ -51,7 +52,7 @@ def open_file(source: Source, *, known: Collection[str] = (), least_columns: int
             raise UnsupportedMediaError(f"the file is {name}; expected {READ}, plain or in gzip or zstd")
     if _JSON.match(head.removeprefix(b"\xef\xbb\xbf")):
         return open_lines(source)
-    return open_delimited(source, known=known, least_columns=least_columns)
+    return open_delimited(source, known={clean(name) for name in known}, least_columns=least_columns)
 
 
 def is_binary(source: Source) -> bool:
@@ -82,4 +83,5 @@ def held(incoming: Incoming) -> Table:
         decimal=screen.decimal,
         notes=tuple(incoming.notes),
         find_lines=incoming.lines,
+        index=incoming.index,
     )

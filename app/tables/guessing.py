@@ -1,7 +1,6 @@
 """What a column is: guessed from all its cells, or as the specification says."""
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -12,6 +11,7 @@ import pyarrow.compute as pc
 from app.tables.cells import FloatArray, IntArray, quote
 from app.tables.dates import DateOrder, find_order
 from app.tables.features import GAPS, scan
+from app.tables.integers import with_offset
 from app.tables.lookalikes import INSTEAD, Seen, find_lookalike
 from app.tables.problems import plural
 from app.tables.table import Column, Kind
@@ -105,9 +105,7 @@ def chosen_kind(column: Column, choice: Choice) -> Guess:
 
 
 def identifies(column: Column, guess: Guess) -> str | None:
-    """Why the column tells rows apart and no more: integers in order, text that hardly ever comes twice."""
-    if guess.kind is Kind.NUMBER and _counts(column):
-        return "numbers the rows (unique integers in order)"
+    """Why the column tells rows apart and no more: text that hardly ever comes twice. Numbers never do."""
     if guess.kind is not Kind.CATEGORY:
         return None
     counts = column.levels.counts()
@@ -117,15 +115,6 @@ def identifies(column: Column, guess: Guess) -> str | None:
     if len(counts) == present:
         return "is different text in every row"
     return f"is text that hardly comes twice ({len(counts):,} different values in {plural(present, 'cell')})"
-
-
-def _counts(column: Column) -> bool:
-    """Whether it is integers that only rise or only fall."""
-    numbers = column.numbers
-    if len(column) < FEWEST_ROWS or numbers.missing.any() or len(numbers.bad) or not is_whole(numbers.values):
-        return False
-    before, after = numbers.values[:-1], numbers.values[1:]
-    return bool((after > before).all() or (after < before).all())
 
 
 def gaps(column: Column, guess: Guess) -> IntArray:
@@ -147,8 +136,8 @@ def wrong(column: Column, guess: Guess) -> IntArray:
 
 
 def values(column: Column, guess: Guess) -> FloatArray:
-    """The numbers of a number, boolean or date that is there."""
-    found = column.numbers.values if guess.kind is Kind.NUMBER else scan(column, guess.kind, guess.order)[0]
+    """The numbers of a number, boolean or date that is there; those of a number less the column's offset."""
+    found = column.less(column.offset) if guess.kind is Kind.NUMBER else scan(column, guess.kind, guess.order)[0]
     present: FloatArray = found[~np.isnan(found)]
     return present
 
@@ -163,7 +152,9 @@ def only_value(column: Column, guess: Guess) -> str | None:
     present = values(column, guess)
     if not len(present) or present.min() != present.max():
         return None
-    return repr(float(present[0])) if guess.kind is Kind.NUMBER else repr(column.levels.present()[0])
+    if guess.kind is not Kind.NUMBER:
+        return repr(column.levels.present()[0])
+    return repr(with_offset(float(present[0]), column.offset))
 
 
 def is_whole(numbers: FloatArray) -> bool:
@@ -190,9 +181,3 @@ def _may_be_padded(column: Column) -> bool:
 def _names(column: Column) -> list[str]:
     names: Any = column.levels.present()
     return [name for name in names if name not in GAPS]
-
-
-def unknown(names: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Names that are not among the known ones."""
-    there = set(known)
-    return [name for name in names if name not in there]

@@ -31,7 +31,7 @@ class Incoming:
     """A file being read. blocks: the cells of some rows at a time, a text column for each name; read once.
 
     header: what there is beside rows, for messages. comma: cells may have decimal commas. notes: what a person should
-    know of the reading. lines: finds the lines of the file for row numbers.
+    know of the reading. lines: finds the lines of the file for row numbers. index: names of a data frame's index.
     """
 
     names: tuple[str, ...]
@@ -41,6 +41,7 @@ class Incoming:
     comma: bool = False
     notes: list[str] = field(default_factory=list)
     lines: Lines = no_lines
+    index: tuple[str, ...] = ()
 
 
 class Screen:

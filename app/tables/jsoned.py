@@ -10,7 +10,7 @@ from app.errors import Fault, InvalidRequestError, MalformedError
 from app.tables.cells import Cell, cell_text
 from app.tables.incoming import Block, Incoming
 from app.tables.limits import Limits
-from app.tables.names import check_names, clean, encodes
+from app.tables.names import encodes, read_names
 from app.tables.problems import json_type, plural
 from app.tables.source import Source
 from app.tables.table import Column, Table
@@ -23,13 +23,14 @@ _ANY = msgspec.json.Decoder(dict[str, str | int | float | bool | None])
 def from_columns(columns: Mapping[str, Sequence[Any]], *, limits: Limits | None = None) -> Table:
     """JSON columns: name to a list of numbers, texts, booleans or nulls, all of one length. O(cells)."""
     limits = limits or Limits()
-    names = check_names([clean(name) for name in columns], limits)
-    made = dict(zip(names, columns.values(), strict=True))
+    names = read_names(list(columns), limits)
+    made = dict(zip(names.names, columns.values(), strict=True))
     rows = common_length({name: cells_of(name, cells, limits) for name, cells in made.items()})
     if rows == 0:
         raise InvalidRequestError("the columns are empty: expected at least one row")
     limits.check_rows(rows)
-    return Table(names=names, columns={name: Column(cells=cells) for name, cells in made.items()}, rows=rows)
+    columns_read = {name: Column(cells=cells) for name, cells in made.items()}
+    return Table(names=names.names, columns=columns_read, rows=rows, index=names.index)
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]], *, limits: Limits | None = None) -> Table:
@@ -97,14 +98,19 @@ def open_lines(source: Source) -> Incoming:
             source.limits.check_columns(len(given))
         source.limits.check_rows(row + 1)
         del line
-    cleaned = check_names([clean(name) for name in given], source.limits)
+    cleaned = read_names(given, source.limits)
 
     def lines(rows: Any) -> dict[int, int]:
         wanted = set(rows)
         return {row: line for row, (line, _) in enumerate(_objects(source)) if row in wanted}
 
     return Incoming(
-        names=cleaned, blocks=_blocks(source, given), header="the file has no lines", limits=source.limits, lines=lines
+        names=cleaned.names,
+        index=cleaned.index,
+        blocks=_blocks(source, given),
+        header="the file has no lines",
+        limits=source.limits,
+        lines=lines,
     )
 
 

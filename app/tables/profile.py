@@ -20,11 +20,13 @@ from app.tables.guessing import (
     values,
     wrong,
 )
+from app.tables.integers import with_offset
 from app.tables.leaks import find_leaks
 from app.tables.problems import plural
+from app.tables.row_numbers import count_start, is_index
 from app.tables.sentinels import describe, find_sentinels
 from app.tables.table import Column, Kind, Table
-from app.tables.wishes import Dates, Missing, Wishes
+from app.tables.wishes import Dates, Missing, Wishes, find_target
 
 BINS = 20
 TOP = 20
@@ -32,10 +34,10 @@ TOP = 20
 _NAMED = 5  # wrong cells that a warning quotes
 
 
-def describe_column(name: str, column: Column) -> dict[str, Any]:
+def describe_column(name: str, column: Column, *, index: bool = False) -> dict[str, Any]:
     """One column. type: integer, number, boolean, date, category or empty, as training would read it unasked.
 
-    distinct counts the values that are there. Dates are told as text, their histogram is over days.
+    index: whether it may be the index of a data frame, which has no name. distinct counts the values that are there. Dates are told as text, their histogram is over days.
     """
     guess = guess_kind(column)
     unclear = guess.kind is Kind.UNUSED and not column.numbers.missing.all()
@@ -61,6 +63,10 @@ def describe_column(name: str, column: Column) -> dict[str, Any]:
         warnings.append(f"{guess.useless}: training leaves it out")
     elif (reason := identifies(column, guess)) is not None:
         warnings.append(f"{reason}: training leaves it out")
+    elif index and guess.kind is Kind.NUMBER and is_index(column):
+        warnings.append("the index of a data frame: training leaves it out")
+    elif guess.kind is Kind.NUMBER and (start := count_start(name, column)) is not None:
+        warnings.append(f"looks like a row number ({start}, {start + 1}, {start + 2}, ..): training reads it as a number")
     found = _of_texts(column) if guess.kind is Kind.CATEGORY else _of_numbers(column, guess)
     if guess.seen is not None:
         warnings.append(tell_lookalike(guess.seen))
@@ -86,6 +92,8 @@ def _of_texts(column: Column) -> dict[str, Any]:
 def _of_numbers(column: Column, guess: Guess) -> dict[str, Any]:
     present = values(column, guess)
     distinct = len(np.unique(present))
+    if guess.kind is Kind.NUMBER:
+        present = column.numbers.values[~np.isnan(column.numbers.values)]
     if guess.kind is Kind.BOOLEAN:
         counts = {"true": int(np.count_nonzero(present)), "false": int(np.count_nonzero(present == 0.0))}
         top = [{"value": value, "count": count} for value, count in counts.items()]
@@ -96,7 +104,15 @@ def _of_numbers(column: Column, guess: Guess) -> dict[str, Any]:
     if not len(present):
         return {"type": "number", **facts}
     kind = "integer" if is_whole(present) else "number"
-    return {"type": kind, "min": float(present.min()), "mean": _mean(present), "max": float(present.max()), **facts}
+    low, high = _ends(column, present)
+    return {"type": kind, "min": low, "mean": _mean(present), "max": high, **facts}
+
+
+def _ends(column: Column, present: FloatArray) -> tuple[float | int, float | int]:
+    """The least and the largest number, all digits of integers that JSON's readers take."""
+    exact = column.less(column.offset)
+    low, high = (with_offset(float(end), column.offset) for end in (np.nanmin(exact), np.nanmax(exact)))
+    return (low, high) if -(2**63) <= low and high < 2**64 else (float(present.min()), float(present.max()))
 
 
 def _span(column: Column, order: DateOrder) -> dict[str, str]:
@@ -133,10 +149,8 @@ def describe_table(table: Table, target: str | None) -> dict[str, Any]:
     target: by default the last column; if it cannot be learned, the warnings say why. InvalidRequestError for a name
     that is not there.
     """
-    if target is not None and target not in table.columns:
-        fit_table(table, Wishes(target=target))
-    columns = [describe_column(name, table.columns[name]) for name in table.names]
-    goal = table.names[-1] if target is None else target
+    goal = find_target(table, target)
+    columns = [describe_column(name, table.columns[name], index=name in table.index) for name in table.names]
     ignored = {c["name"]: "ignore" for c in columns if c["name"] != goal and _is_spoilt(table.columns[c["name"]])}
     warnings = list(table.notes)
     try:

@@ -5,7 +5,7 @@ levels is a block of L columns of 0 and 1 that share one lengthscale. Where cell
 a further 0/1 column marks them: with a lengthscale of its own after a number, inside the block of a category.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar, cast
@@ -17,7 +17,7 @@ from app.tables.cells import BoolArray, Cell, FloatArray, IntArray
 from app.tables.features import Feature, text_of
 from app.tables.jsoned import cells_of, common_length
 from app.tables.missing import MissingValues, missing_values
-from app.tables.names import clean
+from app.tables.names import guess_name, match_names
 from app.tables.problems import Problems, json_type, list_names, plural
 from app.tables.table import Column, Kind, Table, plain_matrix
 
@@ -84,8 +84,20 @@ class Schema:
     @property
     def plain(self) -> bool:
         """Whether every feature is a number that must be there, so that rows of floats are the design matrix."""
-        numbers = all(feature.kind is Kind.NUMBER and feature.fill is None for feature in self.features)
+        numbers = all(
+            feature.kind is Kind.NUMBER and feature.fill is None and feature.offset is None for feature in self.features
+        )
         return numbers and self.missing is None
+
+    @property
+    def offsets(self) -> FloatArray:
+        """What was taken from each column of the design matrix (p,): nearly the upload's own numbers when added."""
+        found = np.zeros(self.width)
+        start = 0
+        for feature in self.used:
+            found[start] = feature.offset or 0
+            start += feature.width
+        return found
 
     def encode_rows(self, rows: Sequence[Sequence[Cell]] | Sequence[Mapping[str, Cell]]) -> FloatArray:
         """Rows as lists in the order of `names`, or as objects by name; all of one sort.
@@ -160,37 +172,52 @@ class Schema:
         return inputs
 
     def _required(self, columns: Mapping[str, T]) -> Mapping[str, T]:
-        """The columns of the used features among others. Blanks around a name do not count, as in training."""
-        if any(feature.name not in columns for feature in self.used):
-            columns = {clean(name): cells for name, cells in columns.items()}
-        absent = [feature.name for feature in self.used if feature.name not in columns]
+        """The columns of the used features among others, by the features' names."""
+        found = self._meant(columns.keys())
+        absent = [feature.name for feature in self.used if feature.name not in found]
         if absent:
             needed = list_names([feature.name for feature in self.used])
             raise InvalidRequestError(
-                f"{plural(len(absent), 'column')} missing: {list_names(absent)}; the model needs {needed}",
+                f"{plural(len(absent), 'column')} missing: {list_names(absent)}; the model needs {needed}"
+                f"{self._hint(absent, columns.keys())}",
                 [Fault(column=name, message="the column is missing") for name in absent],
             )
-        return columns
+        return {name: columns[given] for name, given in found.items()}
+
+    def _meant(self, given: Collection[str]) -> dict[str, str]:
+        """Which of the names given each used feature is: the same, else without the blanks around it."""
+        return match_names([feature.name for feature in self.used], given, (*self.names, self.target))
+
+    def _hint(self, absent: Sequence[str], given: Collection[str]) -> str:
+        """What a name that is missing may be called there."""
+        others = [name for name in given if name not in self.names]
+        close = [(near, name) for name in absent if (near := guess_name(name, others)) is not None]
+        return "".join(f"; did you mean {name!r} by {near!r}?" for near, name in close[:1])
 
     def _columns_of_objects(self, rows: Sequence[Any]) -> dict[str, list[Cell]]:
         names = [feature.name for feature in self.used]
         try:
             return {name: [row[name] for row in rows] for name in names}
         except (KeyError, TypeError):  # a name with blanks around it, or a row that is wrong
-            trimmed = [
-                {clean(name): cell for name, cell in row.items()} if isinstance(row, Mapping) else row for row in rows
-            ]
-            self._refuse_row(trimmed)
-            return {name: [row[name] for row in trimmed] for name in names}
+            found = self._refuse_row(rows)
+            return {name: [row[meant[name]] for row, meant in zip(rows, found, strict=True)] for name in names}
 
-    def _refuse_row(self, rows: Sequence[Any]) -> None:
-        """Raises for the first row that is of another sort, too short or too long, or without a column."""
+    def _refuse_row(self, rows: Sequence[Any]) -> list[dict[str, str]]:
+        """Which of its names each feature is, for every row that is an object. Raises for the first row that is of
+        another sort, too short or too long, or without a column.
+        """
         objects = isinstance(rows[0], Mapping)
+        meant: dict[tuple[str, ...], dict[str, str]] = {}
+        found = []
         for row, cells in enumerate(rows):
             if objects and isinstance(cells, Mapping):
-                absent = [feature.name for feature in self.used if feature.name not in cells]
+                given = tuple(cells)
+                if given not in meant:
+                    meant[given] = self._meant(cells.keys())
+                found.append(meant[given])
+                absent = [feature.name for feature in self.used if feature.name not in found[-1]]
                 if absent:
-                    message = f"{plural(len(absent), 'column')} missing: {list_names(absent)}"
+                    message = f"{plural(len(absent), 'column')} missing: {list_names(absent)}{self._hint(absent, given)}"
                     raise InvalidRequestError(
                         f"row {row}: {message}",
                         [Fault(row=row, column=name, message="the column is missing") for name in absent],
@@ -202,6 +229,7 @@ class Schema:
             elif len(cells) != len(self.features):
                 message = f"expected {len(self.features)} cells ({list_names(self.names)}), got {len(cells)}"
                 raise InvalidRequestError(f"row {row}: {message}", [Fault(row=row, message=message)])
+        return found
 
 
 def _advice(*, only_missing: bool, unseen: bool) -> str:

@@ -30,6 +30,7 @@ from app.tables.cells import (
     texts_of,
     to_numpy,
 )
+from app.tables.integers import differences, find_offset, text_differences
 from app.tables.missing import MissingValues
 
 MISSING_LEVEL = -1
@@ -99,6 +100,20 @@ class Column:
                 numbers = _plain_numbers(self._cells) or parse_cells(self._cells, self.decimal)
             self._numbers = numbers if self.missing is None else self.missing.strike(numbers, self.cell)
         return self._numbers
+
+    @property
+    def offset(self) -> int | None:
+        """The integer that its numbers are to be read as differences from, where they would be rounded; O(n)."""
+        return find_offset(self.numbers.values)
+
+    def less(self, offset: int | None) -> FloatArray:
+        """The column read as numbers, less the offset (n,): exact before it is rounded; NaN where there is none."""
+        values = self.numbers.values
+        if offset is None:
+            return values
+        if self._cells is not None:
+            return differences(self._cells, values, offset, self.decimal)
+        return text_differences(self.texts, values, offset, self.decimal)
 
     @property
     def levels(self) -> Levels:
@@ -197,7 +212,7 @@ class Table:
     """Columns of equal length, in the order of the upload.
 
     notes: what a person should know of the reading. find_lines: the 1-based lines of the file on which data rows start,
-    nothing for JSON; reads the file again.
+    nothing for JSON; reads the file again. index: names of the columns that are a data frame's index.
     """
 
     names: tuple[str, ...]
@@ -206,6 +221,7 @@ class Table:
     decimal: str = "."
     notes: tuple[str, ...] = ()
     find_lines: Lines = no_lines
+    index: tuple[str, ...] = ()
 
     def take(self, rows: IntArray, names: Iterable[str]) -> "Table":
         """These rows of these columns, without the file: row numbers are then those of the new table."""

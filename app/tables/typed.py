@@ -13,7 +13,7 @@ from app.errors import Fault, InvalidRequestError, MalformedError
 from app.tables.cells import TextChunk, to_numpy
 from app.tables.incoming import Block, Incoming
 from app.tables.limits import Limits
-from app.tables.names import check_names, clean
+from app.tables.names import read_names
 from app.tables.source import Source
 
 _ROWS = 16_384  # rows of a Parquet file in a block
@@ -75,14 +75,19 @@ def _seekable(source: Source) -> Any:
 def _incoming(
     schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]], limits: Limits, what: str
 ) -> Incoming:
-    names = check_names([clean(name) for name in schema.names], limits)
+    named = read_names(schema.names, limits)
+    names = named.names
     for name, field in zip(names, schema, strict=True):
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         if not _is_cell(kind):
             message = f"its type is {kind}: expected numbers, text, booleans, dates or timestamps"
             raise InvalidRequestError(f"column {name!r}: {message}", [Fault(column=name, message=message)])
     return Incoming(
-        names=names, blocks=_blocks(names, batches, limits, what), header=f"the {what} file has columns", limits=limits
+        names=names,
+        index=named.index,
+        blocks=_blocks(names, batches, limits, what),
+        header=f"the {what} file has columns",
+        limits=limits,
     )
 
 

@@ -6,7 +6,8 @@ from enum import StrEnum
 from typing import TypeVar
 
 from app.errors import Fault, InvalidRequestError
-from app.tables.guessing import Choice, unknown
+from app.tables.guessing import Choice
+from app.tables.names import find_name, guess_name
 from app.tables.problems import list_names
 from app.tables.schema import Unseen
 from app.tables.table import Table
@@ -51,26 +52,33 @@ def choice(kind: type[_Choice], field_name: str, value: str) -> _Choice:
         raise InvalidRequestError(f"{field_name}: expected one of {allowed}, got {value!r}") from None
 
 
-def _refuse_unknown(field_name: str, names: Sequence[str], table: Table) -> None:
-    if names:
+def resolve(field_name: str, asked: Sequence[str], table: Table) -> list[str]:
+    """The columns that are meant. InvalidRequestError naming those that are not there, and what may be meant."""
+    found = [find_name(name, table.columns.keys(), field_name) for name in asked]
+    absent = [name for name, there in zip(asked, found, strict=True) if there is None]
+    if absent:
+        close = [near for name in absent if (near := guess_name(name, table.names)) is not None]
+        hint = f"did you mean {list_names(close)}? There" if close else "there"
         raise InvalidRequestError(
-            f"{field_name}: there is no column {list_names(names)}; there are {list_names(table.names)}",
-            [Fault(column=name, message="no such column") for name in names],
+            f"{field_name}: there is no column {list_names(absent)}; {hint} are {list_names(table.names)}",
+            [Fault(column=name, message="no such column") for name in absent],
         )
+    return [name for name in found if name is not None]
 
 
 def find_target(table: Table, target: str | None) -> str:
     """The column to predict; by default the last."""
-    if target is None:
-        return table.names[-1]
-    _refuse_unknown("target", unknown([target], table.names), table)
-    return target
+    return table.names[-1] if target is None else resolve("target", [target], table)[0]
 
 
 def find_choices(table: Table, target: str, columns: Mapping[str, str]) -> dict[str, Choice]:
     """What the columns that are named are to be."""
-    _refuse_unknown("columns", unknown(columns, table.names), table)
-    choices = {name: choice(Choice, f"columns.{name}", value) for name, value in columns.items()}
+    names = resolve("columns", list(columns), table)
+    _refuse_twice("columns", names)
+    choices = {
+        name: choice(Choice, f"columns.{asked}", value)
+        for name, (asked, value) in zip(names, columns.items(), strict=True)
+    }
     if choices.pop(target, Choice.NUMBER) is not Choice.NUMBER:
         raise InvalidRequestError(f"columns: {target!r} is the target, which has to be a number")
     return choices
@@ -85,10 +93,14 @@ def find_features(table: Table, target: str, features: Sequence[str] | None) -> 
         return names
     if not features:
         raise InvalidRequestError("features: expected at least one column name")
-    _refuse_unknown("features", unknown(features, table.names), table)
-    if target in features:
+    names = resolve("features", features, table)
+    if target in names:
         raise InvalidRequestError(f"features: {target!r} is the target")
-    twice = sorted({name for name in features if list(features).count(name) > 1})
+    _refuse_twice("features", names)
+    return names
+
+
+def _refuse_twice(field_name: str, names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InvalidRequestError(f"features: {list_names(twice)} named twice")
-    return list(features)
+        raise InvalidRequestError(f"{field_name}: {list_names(twice)} named twice")

@@ -22,7 +22,7 @@ from openpyxl.utils.exceptions import InvalidFileException
 from app.errors import InvalidRequestError, MalformedError, UnsupportedMediaError
 from app.tables.cells import cell_text
 from app.tables.incoming import Block, Incoming
-from app.tables.names import are_numbers, check_names, clean, doubt
+from app.tables.names import are_numbers, doubt, read_names
 from app.tables.source import Source
 
 MAGIC = b"PK\x03\x04"
@@ -50,12 +50,13 @@ def open_workbook(source: Source) -> Incoming:
     if not header:
         raise InvalidRequestError("the first sheet of the workbook is empty: expected a row of names and rows below it")
     width = max(place for place, cell in enumerate(header, start=1) if cell is not None)
-    names = check_names([clean(cell_text(_cell(cell)) or "") for cell in header[:width]], source.limits, line=line)
+    names = read_names([cell_text(_cell(cell)) or "" for cell in header[:width]], source.limits, line=line)
     notes = [] if sheets == 1 else [f"the workbook has {sheets} sheets; only the first, {title!r}, was read"]
-    if are_numbers(names):
-        notes.append(doubt(names))
+    if are_numbers(names.names):
+        notes.append(doubt(names.names))
     return Incoming(
-        names=names,
+        names=names.names,
+        index=names.index,
         blocks=_blocks(rows, width),
         header="the sheet has a row of names",
         limits=source.limits,
