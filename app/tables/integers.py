@@ -25,7 +25,6 @@ EXACT: Final = 2.0**53
 _LARGEST = 2.0**128  # past identifiers of any kind: measurements
 _MOST_COMPARED = 200_000  # different cells
 _TYPES = (pa.int64(), pa.uint64())
-_ENDS = 1 << 1023  # what is past it may be past the largest 64-bit number
 _WHOLE = re.compile(r"(?P<sign>[+-]?)(?P<digits>[0-9]+)(\.0*)?")
 
 
@@ -54,7 +53,10 @@ def difference(cell: Cell, offset: int, decimal: str = ".") -> float:
     """A cell that is a number, less the offset: exact, then rounded once."""
     value = exact_value(cell, decimal)
     exact = value - offset if isinstance(value, int) else Fraction(value) - offset
-    return float(exact) if abs(exact) < _ENDS else math.copysign(math.inf, exact)
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
 
 
 def exact_value(cell: Cell, decimal: str = ".") -> int | float:

@@ -127,8 +127,8 @@ def _is_rounded(x: FloatArray, y: FloatArray) -> bool:
 def _in_classes(codes: IntArray, y: FloatArray) -> bool:
     """Whether the classes' targets lie beside each other and do not mix, where it can be no coincidence.
 
-    Groups that merely differ are set apart by gaps: those between classes are to be no wider than the widest inside of
-    the two, for half of them at least.
+    Groups that merely differ are set apart by gaps. Those between classes are to be no wider than the widest inside of
+    the two: for half of them at least, counted by rows, since there are few rows in the classes of a tail.
     """
     counts = np.bincount(codes)
     ways = math.lgamma(len(y) + 1) - math.lgamma(len(counts) + 1) - sum(math.lgamma(n + 1) for n in counts.tolist())
@@ -143,8 +143,9 @@ def _in_classes(codes: IntArray, y: FloatArray) -> bool:
     order = np.lexsort((most, least))
     between = least[order][1:] - most[order][:-1]
     beside = np.maximum(widest[order][1:], widest[order][:-1])
-    known = beside > 0.0
-    return bool((between >= 0.0).all() and known.any() and np.mean(between[known] <= beside[known]) >= 0.5)
+    rows_beside = np.where(beside > 0.0, counts[order][1:] + counts[order][:-1], 0)
+    close = float(np.sum(rows_beside[between <= beside]))
+    return bool((between >= 0.0).all() and close > 0.0 and close >= 0.5 * np.sum(rows_beside))
 
 
 def _left_by_order(codes: IntArray, y: FloatArray, chance: np.random.Generator) -> float:
@@ -185,7 +186,8 @@ def _sum(numbers: dict[str, FloatArray], y: FloatArray) -> tuple[list[str], bool
     weights, *_ = np.linalg.lstsq(X, z, rcond=None)
     errors = z - X @ weights
     share = float(np.mean(errors**2))
-    summed = [name for name, weight in zip(names, weights.tolist(), strict=True) if abs(weight) > 1e-3]
+    least = max(1e-3, 5.0 * math.sqrt(share / len(rows)))  # five times what rounding makes of no weight at all
+    summed = [name for name, weight in zip(names, weights.tolist(), strict=True) if abs(weight) > least]
     if share <= _TOGETHER:
         return summed, False
     # Half a unit of the last decimal may be lost in each of the columns and in the target.

@@ -24,7 +24,7 @@ def fit_offset(table: Table, name: str, column: Column) -> int | None:
     if not is_past(column):
         return offset
     numbers = column.less(offset)
-    if np.nanmax(numbers) - np.nanmin(numbers) > EXACT:
+    if np.nanmax(numbers) - np.nanmin(numbers) >= EXACT:
         pair = find_merged(column.levels.present(), offset, column.decimal)
         if pair is not None:
             whole = table.columns[name]
@@ -37,7 +37,7 @@ def fit_offset(table: Table, name: str, column: Column) -> int | None:
 
 def is_past(column: Column) -> bool:
     """Whether a number of the column is past the integers that 64-bit numbers hold."""
-    return bool(np.nanmax(np.abs(column.numbers.values)) > EXACT)
+    return bool(np.nanmax(np.abs(column.numbers.values)) >= EXACT)
 
 
 def check_target(table: Table, name: str) -> None:

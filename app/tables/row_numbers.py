@@ -15,7 +15,7 @@ from app.tables.table import Column
 _FEWEST = 5  # rows from which on counting is no coincidence
 _STEPS = 0.9  # share of the steps by one from which on repeated numbers are those of data frames put together
 _NAMES: Final = frozenset(
-    ("id", "index", "idx", "row", "rowid", "rownum", "rownumber", "rownames", "nr", "no", "number", "obs", "serial")
+    ("id", "index", "idx", "row", "rowid", "rownum", "rownumber", "rownames", "nr", "no", "number", "obs", "order")
 )
 _NAMELESS = re.compile(r"unnamed: ?[0-9]+(\.[0-9]+)?|column_1|level_[0-9]+|__index_level_[0-9]+__|#")
 _ID = re.compile(r"(.*[^a-z0-9])?(id|index|idx)|.*[a-z](ID|Id)")

@@ -44,7 +44,7 @@ def test_a_dataset_is_described(service: Service) -> None:
     assert columns["colour"]["top"] == [{"value": "red", "count": 20}, {"value": "blue", "count": 10}]
     assert (columns["when"]["min"], columns["when"]["max"]) == ("2011-01-01", "2011-01-28")
     assert columns["gone"]["missing"] == 30
-    assert columns["id"]["warnings"] == ["numbers the rows (unique integers in order): training leaves it out"]
+    assert columns["id"]["warnings"] == ["looks like a row number (0, 1, 2, ..): training reads it as a number"]
     assert columns["same"]["warnings"] == ["the same value in every row: training leaves it out"]
 
 
@@ -52,8 +52,8 @@ def test_a_leak_is_told(service: Service) -> None:
     table = "a,b,y\n" + "".join(f"{(row * 37) % 101},{row % 5},{2.5 * ((row * 37) % 101)}\n" for row in range(90))
     warnings = upload(service, table)["warnings"]
     assert warnings == [
-        "column 'a' predicts the target almost perfectly by itself: if it is not known when predictions are wanted, "
-        'leave it out ("columns": {"...": "ignore"})'
+        "column 'a' predicts the target almost perfectly by itself, rising with it as a copy on another scale does: if "
+        'it is not known when predictions are wanted, leave it out ("columns": {"...": "ignore"})'
     ]
     job = service.train(table, model="leak", **QUICK)
     assert warnings[0] in job["result"]["report"]["warnings"]

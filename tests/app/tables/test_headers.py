@@ -2,7 +2,6 @@
 
 import pytest
 
-from app.errors import InvalidRequestError
 from app.tables import read_table
 from tests.app.tables.files import workbook
 
@@ -52,8 +51,9 @@ def test_names_that_are_numbers_are_doubted(data: bytes) -> None:
 
 
 def test_numbers_beside_the_nameless_index_of_a_data_frame() -> None:
-    with pytest.raises(InvalidRequestError, match="column 1 has an empty name"):
-        read_table(b",0,1,2\n0,4,5,1\n1,7,9,8\n")
+    table = read_table(b",0,1,2\n0,4,5,1\n1,7,9,8\n")
+    assert table.names == ("Unnamed: 0", "0", "1", "2")
+    assert table.index == ("Unnamed: 0",)
 
 
 def test_names_that_a_model_knows_are_not_doubted() -> None:

@@ -6,8 +6,6 @@ from app.errors import InvalidRequestError
 from tests.app.tables.small import LEFT_OUT, read, table
 
 LEFT: list[tuple[str, bytes, str]] = [
-    ("row numbers", table("id", [str(i) for i in range(1, 26)]), "numbers the rows (unique integers in order)"),
-    ("numbers that fall", table("id", [str(-3 * i) for i in range(25)]), "numbers the rows (unique integers in order)"),
     ("names of rows", table("id", [f"k{i * 7919 % 101:03}" for i in range(25)]), "is different text in every row"),
     ("padded codes", table("id", [f"{i * 7919 % 101:04}" for i in range(25)]), "is different text in every row"),
     (
@@ -41,7 +39,7 @@ def test_text_that_only_names_the_rows_is_no_category_even_alone(rows: int) -> N
     assert found["name"] != LEFT_OUT
 
 
-def test_beside_numbers_in_order_text_is_left_out_and_they_are_not() -> None:
+def test_beside_rising_numbers_text_is_left_out_and_they_are_not() -> None:
     data = "name,t,y\n" + "".join(f"k{i * 7919 % 1009:04},{i},{i * 37 % 11}\n" for i in range(50))
     found, _, said = read(data.encode())
     assert (found["name"], len(found["t"])) == (LEFT_OUT, 50)
@@ -59,8 +57,3 @@ def test_of_many_reasons_the_first_are_told() -> None:
         read(f"{names},y\n{'1,' * 9}2\n{'1,' * 9}3\n".encode())
     assert caught.value.message.count("is 1.0 in every row") == 5
     assert caught.value.message.endswith("; and 4 more")
-
-
-def test_numbers_in_order_are_kept_where_there_is_nothing_else() -> None:
-    found, _, _ = read(b"t,y\n" + b"".join(b"%d,%d\n" % (i, i * i) for i in range(30)))
-    assert found["t"] == [float(i) for i in range(30)]

@@ -37,9 +37,9 @@ JSON_REFUSALS: list[tuple[Any, str, list[Fault]]] = [
         [(0, None, "a", "the text is not valid Unicode")],
     ),
     (
-        {"a": [1], " a": [1]},
-        "every column needs a name of its own; columns 1 and 2 are both named 'a'",
-        [(None, None, "a", "columns 1 and 2 are both named 'a'")],
+        {"caf\u00e9": [1], "cafe\u0301": [1]},
+        "every column needs a name of its own; columns 1 and 2 are both named 'caf\u00e9'",
+        [(None, None, "caf\u00e9", "columns 1 and 2 are both named 'caf\u00e9'")],
     ),
     ([], "rows is empty: expected at least one row", []),
     (

@@ -89,7 +89,7 @@ REFUSALS: list[tuple[str, bytes, type[PursuitError], str, list[Fault]]] = [
     ),
     (
         "duplicate names",
-        b"a,b, a\n1,2,3\n",
+        b"a,b,a\n1,2,3\n",
         InvalidRequestError,
         "every column needs a name of its own; columns 1 and 3 are both named 'a'",
         [(None, 1, "a", "columns 1 and 3 are both named 'a'")],
