@@ -231,9 +231,7 @@ async def model(request: Request) -> Response:
             }
         ]
     else:
-        inputs = [
-            {"name": feature.name, "datatype": _datatype(feature), "shape": [-1]} for feature in schema.used
-        ]
+        inputs = [{"name": feature.name, "datatype": _datatype(feature), "shape": [-1]} for feature in schema.used]
     names = ("mean",) if served.model.predictor.mean_only else OUTPUTS + EXTRAS
     content = {
         "name": served.name,

@@ -18,7 +18,8 @@ _V1_PREFIX = 10  # magic, version, two bytes of the header's length
 
 
 def read_npy(body: bytes) -> NDArray[Any]:
-    """Rows (m, p) of float64, or of the integers of 64 bits that it would round; nothing in the file can run, and no more memory is taken than the file has.
+    """Rows (m, p) of float64, or of 64-bit integers, which it would round; nothing in the file can run, and no more
+    memory is taken than the file has.
 
     Raises MalformedError for bytes that are no npy file or not as long as it says, InvalidRequestError for one that
     holds no matrix of numbers.

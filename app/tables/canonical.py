@@ -36,9 +36,7 @@ def write_incoming(path: Path, incoming: Incoming) -> None:
                 waiting = []
         if waiting:
             writer.write_table(pa.Table.from_batches(waiting, schema))
-        writer.add_key_value_metadata(
-            _metadata(screen.rows, screen.decimal, tuple(incoming.notes), incoming.index)
-        )
+        writer.add_key_value_metadata(_metadata(screen.rows, screen.decimal, tuple(incoming.notes), incoming.index))
 
 
 def write_held(path: Path, table: Table) -> None:

@@ -253,9 +253,7 @@ def _fit_feature(plan: _Plan, column: Column, name: str, guess: Guess) -> Featur
             "and marked in an indicator column"
         )
     order: DateOrder | None = guess.order
-    return Feature(
-        name=name, kind=guess.kind, order=order, cycles=turns, offset=offset, fill=fill, indicator=marked
-    )
+    return Feature(name=name, kind=guess.kind, order=order, cycles=turns, offset=offset, fill=fill, indicator=marked)
 
 
 def _levels(plan: _Plan, column: Column, name: str) -> tuple[tuple[str, ...], bool]:

@@ -74,9 +74,7 @@ def exact_value(cell: Cell, decimal: str = ".") -> int | float:
 def differences(cells: Iterable[Cell], values: FloatArray, offset: int, decimal: str = ".") -> FloatArray:
     """Those of JSON cells (n,); NaN where `values`, the same cells read as numbers, has it."""
     known = (~np.isnan(values)).tolist()
-    found = (
-        difference(cell, offset, decimal) if there else math.nan for cell, there in zip(cells, known, strict=True)
-    )
+    found = (difference(cell, offset, decimal) if there else math.nan for cell, there in zip(cells, known, strict=True))
     return np.fromiter(found, np.float64, count=len(values))
 
 

@@ -53,7 +53,7 @@ def find_leaks(table: Table, schema: Schema) -> Iterator[str]:
                 if said is None:
                     numbers[feature.name] = x
             elif feature.kind in (Kind.CATEGORY, Kind.BOOLEAN):
-                said = _category(column.levels.codes[sample], y)
+                said = _category(column.levels.codes[sample].astype(np.int64), y)
             else:
                 continue
             if said is not None:
@@ -69,9 +69,10 @@ def find_leaks(table: Table, schema: Schema) -> Iterator[str]:
 def _number(x: FloatArray, y: FloatArray, chance: np.random.Generator) -> str | None:
     """What a column of numbers is to the target, in words that follow its name."""
     known = np.flatnonzero(np.isfinite(x))
-    if len(known) < max(_FEWEST, len(x) // 2):
-        return None
-    x, y = x[known], y[known]
+    return None if len(known) < max(_FEWEST, len(x) // 2) else _relation(x[known], y[known], chance)
+
+
+def _relation(x: FloatArray, y: FloatArray, chance: np.random.Generator) -> str | None:
     values, codes = np.unique(x, return_inverse=True)
     z, ranks = _standard(y), _ranks(np.unique(y, return_inverse=True)[1])
     if len(values) < 2 or z is None or ranks is None:

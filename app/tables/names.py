@@ -99,7 +99,9 @@ def find_name(asked: str, there: Collection[str], field: str = "") -> str | None
     short = _trimmed(asked)
     meant = [name for name in there if _trimmed(name) == short]
     if len(meant) > 1:
-        message = f"{asked!r} may mean any of the columns {list_names(meant)}: write it with the blanks that it has there"
+        message = (
+            f"{asked!r} may mean any of the columns {list_names(meant)}: write it with the blanks that it has there"
+        )
         raise InvalidRequestError(
             f"{field}: {message}" if field else message, [Fault(column=asked, message="the name is ambiguous")]
         )

@@ -37,7 +37,8 @@ _NAMED = 5  # wrong cells that a warning quotes
 def describe_column(name: str, column: Column, *, index: bool = False) -> dict[str, Any]:
     """One column. type: integer, number, boolean, date, category or empty, as training would read it unasked.
 
-    index: whether it may be the index of a data frame, which has no name. distinct counts the values that are there. Dates are told as text, their histogram is over days.
+    index: whether it may be the index of a data frame, which has no name. distinct counts the values that are there.
+    Dates are told as text, their histogram is over days.
     """
     guess = guess_kind(column)
     unclear = guess.kind is Kind.UNUSED and not column.numbers.missing.all()
@@ -66,7 +67,9 @@ def describe_column(name: str, column: Column, *, index: bool = False) -> dict[s
     elif index and guess.kind is Kind.NUMBER and is_index(column):
         warnings.append("the index of a data frame: training leaves it out")
     elif guess.kind is Kind.NUMBER and (start := count_start(name, column)) is not None:
-        warnings.append(f"looks like a row number ({start}, {start + 1}, {start + 2}, ..): training reads it as a number")
+        warnings.append(
+            f"looks like a row number ({start}, {start + 1}, {start + 2}, ..): training reads it as a number"
+        )
     found = _of_texts(column) if guess.kind is Kind.CATEGORY else _of_numbers(column, guess)
     if guess.seen is not None:
         warnings.append(tell_lookalike(guess.seen))
@@ -112,7 +115,8 @@ def _ends(column: Column, present: FloatArray) -> tuple[float | int, float | int
     """The least and the largest number, all digits of integers that JSON's readers take."""
     exact = column.less(column.offset)
     low, high = (with_offset(float(end), column.offset) for end in (np.nanmin(exact), np.nanmax(exact)))
-    return (low, high) if -(2**63) <= low and high < 2**64 else (float(present.min()), float(present.max()))
+    fit = low >= -(2**63) and high < 2**64
+    return (low, high) if fit else (float(present.min()), float(present.max()))
 
 
 def _span(column: Column, order: DateOrder) -> dict[str, str]:

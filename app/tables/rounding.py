@@ -51,7 +51,9 @@ def check_target(table: Table, name: str) -> None:
     worst = int(errors.argmax())
     if errors[worst] > _LEAST * float(np.nanstd(exact)):
         shown = f"{column.numbers.values[worst]:.0f}"
-        said = f"{quote(column.cell(worst))} is past the integers that 64-bit numbers hold, and would be read as {shown}"
+        said = (
+            f"{quote(column.cell(worst))} is past the integers that 64-bit numbers hold, and would be read as {shown}"
+        )
         _refuse(table, name, np.array([worst]), said, f"subtract a constant from the target, such as {column.offset}")
 
 

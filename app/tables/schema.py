@@ -217,7 +217,9 @@ class Schema:
                 found.append(meant[given])
                 absent = [feature.name for feature in self.used if feature.name not in found[-1]]
                 if absent:
-                    message = f"{plural(len(absent), 'column')} missing: {list_names(absent)}{self._hint(absent, given)}"
+                    message = (
+                        f"{plural(len(absent), 'column')} missing: {list_names(absent)}{self._hint(absent, given)}"
+                    )
                     raise InvalidRequestError(
                         f"row {row}: {message}",
                         [Fault(row=row, column=name, message="the column is missing") for name in absent],

@@ -36,7 +36,9 @@ def test_rows_may_have_the_same_blanks_or_others(service: Service, spaced: str) 
         assert service.ask(spaced, [row])["mean"] == expected
     answer = service.client.post("/predict", json={"model": spaced, "columns": {" area": [3], "kind ": ["a"]}})
     assert answer.json()["mean"] == expected
-    csv = service.client.post(f"/predict?model={spaced}", content="area , kind\n3,a\n", headers={"content-type": "text/csv"})
+    csv = service.client.post(
+        f"/predict?model={spaced}", content="area , kind\n3,a\n", headers={"content-type": "text/csv"}
+    )
     assert csv.json()["mean"] == expected
     inputs = [
         {"name": "area ", "shape": [1], "datatype": "INT64", "data": [3]},
@@ -75,7 +77,7 @@ def test_the_table_of_a_data_frame_trains_and_predicts(service: Service) -> None
         assert service.ask("frame", [row])["mean"] == csv.json()["mean"]
 
 
-@pytest.mark.parametrize("first", ["x", "id", "Unnamed: 0"])
+@pytest.mark.parametrize("first", ["x", "Unnamed: 0"])
 def test_a_column_that_only_rises_is_learnt_from(service: Service, first: str) -> None:
     table = f"{first},g,y\n" + "".join(f"{k},{k % 3},{2 * k + 1}\n" for k in range(20))
     name = f"rising-{first}".replace(": ", "-")

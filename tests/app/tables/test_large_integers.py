@@ -1,6 +1,7 @@
 """Integers past 2^53, which 64-bit numbers round: read exactly or refused, in every format, training and prediction."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.errors import InvalidRequestError
 from app.tables import Schema, Table, fit_schema, from_columns, from_rows, open_canonical, read_table, write_held
+from app.tables.cells import Cell
 from app.tables.integers import difference, find_offset
 from app.tables.profile import describe_table
 from tests.app.tables.files import FORMATS, Columns, workbook
@@ -32,8 +34,12 @@ def by_rows(columns: Columns) -> Table:
     return from_rows([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
 
 
+def written(write: Callable[[Columns], bytes], columns: Columns) -> Table:
+    return read_table(write(columns))
+
+
 READERS: dict[str, Callable[[Columns], Table]] = {
-    **{name: lambda columns, write=write: read_table(write(columns)) for name, write in FORMATS.items()},
+    **{name: partial(written, write) for name, write in FORMATS.items()},
     "JSON columns": from_columns,
     "JSON rows": by_rows,
     "Excel": lambda columns: read_table(workbook({**columns, "x": [str(cell) for cell in columns["x"]]})),
@@ -52,12 +58,11 @@ def test_integers_are_told_apart_in_every_format(reader: str) -> None:
         assert offset is not None
         assert prepared.inputs[:, 0].tolist() == [float(cell - offset) for cell in cells]
         assert len(set(prepared.inputs[:, 0].tolist())) == len(set(cells))
-        assert prepared.warnings[0] == (
-            f"column 'x' has integers past 2^53, which 64-bit numbers round: it was read as the difference from {offset}"
-        )
+        said = "column 'x' has integers past 2^53, which 64-bit numbers round: it was read as the difference from"
+        assert prepared.warnings[0] == f"{said} {offset}"
         again = Schema.from_json(schema.to_json())
         assert again == schema
-        new = {"x": [cells[5], cells[5] + 1], "z": [0.0, 0.0]}
+        new: Columns = {"x": [cells[5], cells[5] + 1], "z": [0.0, 0.0]}
         for encoded in (again.encode_table(READERS[reader](new)), again.encode_columns(new)):
             assert encoded[:, 0].tolist() == [float(cells[5] - offset), float(cells[5] + 1 - offset)]
 
@@ -67,9 +72,10 @@ def test_the_same_cell_gives_the_same_bits_by_every_way(name: str) -> None:
     cells = INTEGERS[name]
     schema, prepared = fit_schema(from_columns(table(cells)))
     column = prepared.inputs[:, 0].tolist()
+    texts: list[list[Cell]] = [[f" +{cell}.0 " if cell > 0 else str(cell), 0.0] for cell in cells]
+    assert schema.encode_rows(texts)[:, 0].tolist() == column
     assert schema.encode_rows([[cell, 0.0] for cell in cells])[:, 0].tolist() == column
     assert schema.encode_rows([{"x": cell, "z": 0.0} for cell in cells])[:, 0].tolist() == column
-    assert schema.encode_rows([[f" +{cell}.0 " if cell > 0 else str(cell), 0.0] for cell in cells])[:, 0].tolist() == column
     assert not schema.plain
 
 
@@ -103,7 +109,8 @@ def test_missing_cells_are_filled_with_the_exact_median() -> None:
     assert schema.features[0].replacement == FIRST + 5
     assert (prepared.inputs[:, 0] + (offset - FIRST)).tolist() == [1, 3, 5, 5, 7, 5, 9, 11]
     assert any(f"filled with the median {FIRST + 5} and marked" in said for said in prepared.warnings)
-    assert schema.encode_rows([[None, 1.0], [FIRST + 3, 1.0]])[:, 0].tolist() == [FIRST + 5 - offset, FIRST + 3 - offset]
+    new: list[list[Cell]] = [[None, 1.0], [FIRST + 3, 1.0]]
+    assert (schema.encode_rows(new)[:, 0] + (offset - FIRST)).tolist() == [5, 3]
 
 
 def test_one_integer_in_every_row_is_shown_with_all_its_digits() -> None:
@@ -162,7 +169,8 @@ def test_a_target_that_would_be_rounded_is_refused_by_cell(name: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         fit_schema(read_table(text.encode()))
     fault = caught.value.faults[0]
-    assert fault.column == "y" and fault.row is not None and fault.line == fault.row + 2
+    assert fault.row is not None
+    assert (fault.column, fault.line) == ("y", fault.row + 2)
     assert fault.value == str(cells[fault.row])
     assert int(float(cells[fault.row])) != cells[fault.row]
     assert "is past the integers that 64-bit numbers hold, and would be read as" in caught.value.message

@@ -61,7 +61,7 @@ LEAKS: dict[str, tuple[Any, Any, str]] = {
     "to the nearest": (lambda y: np.round(5 * y), lambda y: 5 * y, ROUNDED),
     "cut off": (lambda y: np.floor(5 * y), lambda y: 5 * y, ROUNDED),
     "rounded in another unit": (lambda y: np.round(1.8 * y + 32), lambda y: y, ROUNDED),
-    "rounded without a scale": (lambda y: np.floor(np.exp(y)) ** 2, lambda y: np.exp(y), ROUNDED),
+    "rounded without a scale": (lambda y: np.floor(np.exp(y)) ** 2, np.exp, ROUNDED),
     "above or below": (lambda y: 1.0 * (y > 0.3), lambda y: y, ROUNDED),
     "true above": (lambda y: y > 0.3, lambda y: y, CLASSES),
     "low, middle and high": (lambda y: np.where(y > 1, "high", np.where(y < 0, "low", "middle")), lambda y: y, CLASSES),

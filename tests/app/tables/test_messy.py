@@ -35,7 +35,12 @@ CASES: dict[str, tuple[dict[str, Any], int, int, list[str]]] = {
         {"missing": "impute"},
         2930,
         355,
-        ["'PID' is different text in every row", "'Order' looks like a row number", "'Lot Frontage' filled", *[""] * 20],
+        [
+            "'PID' is different text in every row",
+            "'Order' looks like a row number",
+            "'Lot Frontage' filled",
+            *[""] * 20,
+        ],
     ),
     "abalone.csv.gz": ({}, 4177, 10, []),
     "diamonds.csv.gz": ({"target": "price"}, 53940, 26, []),

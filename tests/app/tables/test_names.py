@@ -6,14 +6,15 @@ import pytest
 
 from app.errors import InvalidRequestError
 from app.tables import Schema, fit_schema, from_columns, from_rows, read_table
+from app.tables.cells import Cell
 from app.tables.names import find_name, guess_name, match_names
 from app.tables.profile import describe_table
-from tests.app.tables.files import FORMATS
+from tests.app.tables.files import FORMATS, Columns
 
-NBSP_FREE = ["x", " x", "x ", "\tx ", "x\n"]
+SPELLINGS = ["x", " x", "x ", "\tx ", "x\n"]
 
 
-@pytest.mark.parametrize("asked", NBSP_FREE)
+@pytest.mark.parametrize("asked", SPELLINGS)
 def test_blanks_around_a_name_do_not_count(asked: str) -> None:
     assert find_name(asked, ["y", "x"]) == "x"
     assert find_name("x", ["y", asked]) == asked
@@ -32,9 +33,13 @@ def test_another_name_is_another_column(other: str) -> None:
 
 
 def test_two_that_may_be_meant_are_refused_by_name() -> None:
-    with pytest.raises(InvalidRequestError, match=r"^target: 'x' may mean any of the columns 'x ', ' x': write it with"):
+    with pytest.raises(
+        InvalidRequestError, match=r"^target: 'x' may mean any of the columns 'x ', ' x': write it with"
+    ):
         find_name("x", ["x ", " x"], "target")
-    with pytest.raises(InvalidRequestError, match=r"^column 'x' may be any of 'x ', ' x': write its name with its blanks$"):
+    with pytest.raises(
+        InvalidRequestError, match=r"^column 'x' may be any of 'x ', ' x': write its name with its blanks$"
+    ):
         match_names(["x ", " x"], ["x"])
 
 
@@ -52,7 +57,7 @@ def test_what_was_probably_meant_is_guessed(asked: str, meant: str) -> None:
     assert guess_name("quite another", ["Lot_Area", "Price", "y"]) is None
 
 
-PRICES = {"Price ": [1.0, 3.0, 5.0, 7.5], " area": [1.0, 2.0, 3.0, 4.0], "kind\t": ["a", "b", "a", "b"]}
+PRICES: Columns = {"Price ": [1.0, 3.0, 5.0, 7.5], " area": [1.0, 2.0, 3.0, 4.0], "kind\t": ["a", "b", "a", "b"]}
 ASKED: dict[str, Any] = {"target": "Price ", "features": [" area", "kind\t"], "columns": {"kind\t": "category"}}
 TRIMMED: dict[str, Any] = {"target": "Price", "features": ["area", "kind"], "columns": {"kind": "category"}}
 
@@ -73,7 +78,10 @@ def test_json_names_may_be_asked_for_as_they_are() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"target": "price"}, "target: there is no column 'price'; did you mean 'Price'? There are 'Price', 'area', 'kind'"),
+    (
+        {"target": "price"},
+        "target: there is no column 'price'; did you mean 'Price'? There are 'Price', 'area', 'kind'",
+    ),
     ({"target": "Price", "features": ["Area"]}, "features: there is no column 'Area'; did you mean 'area'? There are"),
     ({"target": "Price", "columns": {"ki nd": "ignore"}}, "columns: there is no column 'ki nd'; did you mean 'kind'?"),
     ({"target": "Price ", "features": ["Price", "area"]}, "features: 'Price' is the target"),
@@ -118,12 +126,19 @@ def test_rows_to_predict_name_their_columns_alike(twins: Schema) -> None:
         twins.encode_columns({"\tx": [2.0]})
 
 
+SPELT: list[dict[str, Cell]] = [{"area ": 2.0, "kind": "a"}, {"area": 1.0, " kind": "b"}]
+OTHER: list[dict[str, Cell]] = [{"Area": 2.0, "kind": "a"}]
+ABSENT: list[dict[str, Cell]] = [{"size": 2.0, "kind": "a"}]
+
+
 def test_a_missing_column_is_told_by_what_may_be_it() -> None:
     schema, _ = fit_schema(from_columns(PRICES), **TRIMMED)
-    assert schema.encode_rows([{"area ": 2.0, "kind": "a"}, {"area": 1.0, " kind": "b"}])[:, 0].tolist() == [2.0, 1.0]
-    with pytest.raises(InvalidRequestError, match=r"^row 0: 1 column missing: 'area'; did you mean 'area' by 'Area'\?$"):
-        schema.encode_rows([{"Area": 2.0, "kind": "a"}])
+    assert schema.encode_rows(SPELT)[:, 0].tolist() == [2.0, 1.0]
+    with pytest.raises(
+        InvalidRequestError, match=r"^row 0: 1 column missing: 'area'; did you mean 'area' by 'Area'\?$"
+    ):
+        schema.encode_rows(OTHER)
     with pytest.raises(InvalidRequestError, match=r"the model needs 'area', 'kind'; did you mean 'area' by 'AREA'\?$"):
         schema.encode_columns({"AREA": [2.0], "kind": ["a"]})
     with pytest.raises(InvalidRequestError, match=r"^row 0: 1 column missing: 'area'$"):
-        schema.encode_rows([{"size": 2.0, "kind": "a"}])
+        schema.encode_rows(ABSENT)

@@ -1,6 +1,7 @@
-"""Numbers that only rise or fall are numbers; what looks like a row number is told; a data frame's index is left out."""
+"""Numbers that only rise are numbers, what looks like a row number is told, a data frame's index is left out."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -34,8 +35,8 @@ def test_rising_numbers_are_read_as_numbers(name: str, cells: list[str]) -> None
 
 NAMES = ["id", "ID", "Index", "row", "row_number", "customer_id", "PassengerId", "Unnamed: 0", "level_0", "#"]
 SAID = (
-    "column {!r} looks like a row number ({}, ..) and was read as a number like others; if it says nothing of new rows, "
-    'leave it out ("columns": {{"...": "ignore"}})'
+    "column {!r} looks like a row number ({}, ..) and was read as a number like others; if it says nothing of new "
+    'rows, leave it out ("columns": {{"...": "ignore"}})'
 )
 
 
@@ -85,8 +86,12 @@ def by_rows(columns: Columns) -> Table:
     return from_rows([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
 
 
+def written(write: Callable[[Columns], bytes], columns: Columns) -> Table:
+    return read_table(write(columns))
+
+
 READERS: dict[str, Callable[[Columns], Table]] = {
-    **{name: lambda columns, write=write: read_table(write(columns)) for name, write in FORMATS.items()},
+    **{name: partial(written, write) for name, write in FORMATS.items()},
     "JSON columns": by_columns,
     "JSON rows": by_rows,
 }
@@ -119,7 +124,7 @@ def test_an_index_is_used_when_asked_for() -> None:
 def test_an_index_beside_nothing_else_may_be_a_time() -> None:
     found, _, said = read(b",y\n" + b"".join(b"%d,%d\n" % (k, k * k) for k in range(30)))
     assert found["Unnamed: 0"] == [float(k) for k in range(30)]
-    assert said == [SAID.format("Unnamed: 0", "0, 1, 2")] + said[1:]
+    assert said == [SAID.format("Unnamed: 0", "0, 1, 2"), *said[1:]]
 
 
 def test_dates_and_decimals_below_no_name_are_read() -> None:
