@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Iterable
 from fractions import Fraction
-from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -23,7 +22,6 @@ LARGE: Final = 2.0**52
 EXACT: Final = 2.0**53
 """Size up to which every integer is a 64-bit number."""
 _LARGEST = 2.0**128  # past identifiers of any kind: measurements
-_MOST_COMPARED = 200_000  # different cells
 _TYPES = (pa.int64(), pa.uint64())
 _WHOLE = re.compile(r"(?P<sign>[+-]?)(?P<digits>[0-9]+)(\.0*)?")
 
@@ -114,7 +112,7 @@ def _integers_less(chunk: TextChunk, values: FloatArray, offset: int) -> FloatAr
 def find_merged(texts: Iterable[str], offset: int | None, decimal: str = ".") -> tuple[str, str] | None:
     """Two texts of different integers that are one 64-bit number, even as differences from the offset."""
     seen: dict[float, tuple[str, int | float]] = {}
-    for text in islice(texts, _MOST_COMPARED):
+    for text in texts:
         kind, value = parse_number(text, decimal)
         if kind is not CellKind.NUMBER or not EXACT <= abs(value) <= _LARGEST:
             continue

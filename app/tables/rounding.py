@@ -1,5 +1,7 @@
 """What is refused because 64-bit numbers cannot hold it: integers that would be rounded, where that matters."""
 
+from typing import Any
+
 import numpy as np
 
 from app.tables.cells import IntArray, quote
@@ -7,6 +9,7 @@ from app.tables.integers import EXACT, find_merged
 from app.tables.problems import Problems
 from app.tables.table import Column, Table
 
+_MOST_COMPARED = 200_000  # different cells
 _LEAST = 1e-6  # of a target's standard deviation: less is no news to anyone
 _ADVICE = (
     'if such cells name something, say in "columns" that it is a category or to be ignored; if others far from them '
@@ -24,8 +27,9 @@ def fit_offset(table: Table, name: str, column: Column) -> int | None:
     if not is_past(column):
         return offset
     numbers = column.less(offset)
-    if np.nanmax(numbers) - np.nanmin(numbers) >= EXACT:
-        pair = find_merged(column.levels.present(), offset, column.decimal)
+    if float(np.nanmax(numbers)) - float(np.nanmin(numbers)) >= EXACT:
+        texts: Any = column.levels.names.slice(0, _MOST_COMPARED)
+        pair = find_merged(texts.to_pylist(), offset, column.decimal)
         if pair is not None:
             whole = table.columns[name]
             first = whole.levels.names.index(pair[1]).as_py()

@@ -99,6 +99,20 @@ def test_refusals(content: bytes, words: str, tmp_path: Path) -> None:
         split(source, tmp_path / "out", target="y")
 
 
+@pytest.mark.parametrize("target", ["Price ", "Price", None])
+def test_a_target_is_found_with_its_blanks_and_without(target: str | None, tmp_path: Path) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text(written([["x", "x ", "Price "], *([str(i), f"{i}.5", f"{i}.25"] for i in range(12))]))
+    (tmp_path / "out").mkdir()
+    table = split(source, tmp_path / "out", target=target)
+    assert table.target == "Price"
+    assert table.training.read_text().startswith("x,x ,Price \n")
+    assert table.held_back.startswith(b"x,x \n")
+    assert {value % 1 for value in table.truth} == {0.25}
+    with pytest.raises(TableError, match=r"' x' may be any of \['x', 'x '\]"):
+        split(source, tmp_path / "out", target=" x")
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
 def test_decimal_commas_and_other_encodings(encoding: str, tmp_path: Path) -> None:
     source = tmp_path / "in.csv"

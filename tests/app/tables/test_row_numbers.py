@@ -10,6 +10,7 @@ import pytest
 
 from app.errors import InvalidRequestError
 from app.tables import Schema, Table, fit_schema, from_columns, from_rows, open_canonical, read_table, write_held
+from app.tables.profile import describe_table
 from tests.app.tables.files import FORMATS, Columns
 from tests.app.tables.small import read, table
 
@@ -174,6 +175,13 @@ def test_the_index_is_remembered_with_a_stored_table(tmp_path: Any) -> None:
     schema, prepared = fit_schema(stored)
     assert (schema.names, prepared.warnings) == (("x",), (LEFT,))
     assert Schema.from_json(schema.to_json()) == schema
+
+
+def test_both_are_told_of_a_table_that_is_described() -> None:
+    columns = {**frame(INDEX["another start"]), "id": list(range(12))}
+    found = describe_table(from_columns(columns), "y")["columns"]
+    assert found[0]["warnings"] == ["the index of a data frame: training leaves it out"]
+    assert found[3]["warnings"] == ["looks like a row number (0, 1, 2, ..): training reads it as a number"]
 
 
 def test_a_name_that_is_missing_elsewhere_is_refused() -> None:
