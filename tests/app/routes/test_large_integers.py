@@ -27,7 +27,7 @@ NEW = {"x": [LOW, HIGH], "z": [3, 3]}
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with running(tmp_path_factory.mktemp("service")) as found:
-        job = found.train(CSV, model="ids", **{**QUICK, "adapt": {"rounds": 1}})
+        job = found.train(CSV, model="ids", **QUICK)
         assert job["state"] == "succeeded", job
         yield found
 
@@ -113,10 +113,9 @@ def test_the_report_and_the_model_tell_what_was_taken(service: Service) -> None:
 
 
 def test_json_trains_on_them_as_csv_does(service: Service, expected: list[float]) -> None:
-    spec = {**QUICK, "adapt": {"rounds": 1}}
     rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*COLUMNS.values(), strict=True)]
     for name, body in (("by-columns", {"columns": COLUMNS}), ("by-rows", {"rows": rows})):
-        answer = service.client.post("/train", json={**body, "spec": {**spec, "model": name}})
+        answer = service.client.post("/train", json={**body, "spec": {**QUICK, "model": name}})
         assert answer.status_code == 202, answer.text
         service.work()
         assert service.ask(name, [[LOW, 3], [HIGH, 3]])["mean"] == expected
