@@ -71,7 +71,7 @@ class Database:
     """An engine with its transactions and migrations. Safe to share between threads; not across a fork.
 
     `url` is `sqlite:///path/to/file` or `postgresql://user:password@host/name`. The folder of an SQLite
-    file is created. Nothing is opened before the first transaction.
+    file is created. Nothing is opened before the first transaction. path: SQLite's file, else None.
     """
 
     def __init__(self, url: str, *, pool_size: int = 10) -> None:
@@ -90,7 +90,7 @@ class Database:
                 "keepalives_interval": 5,
                 "keepalives_count": 3,
             }
-        self._path = Path(parsed.database or "") if self.is_sqlite else None
+        self.path = Path(parsed.database or "") if self.is_sqlite else None
         self.engine = create_engine(
             parsed,
             connect_args=arguments,
@@ -167,10 +167,10 @@ class Database:
         self.close()
 
     def _make_folder(self) -> None:
-        if self._path is None or self._path.parent.is_dir():
+        if self.path is None or self.path.parent.is_dir():
             return
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UnavailableError(f"the database's folder cannot be made: {error}") from error
 

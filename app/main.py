@@ -129,7 +129,7 @@ def _services(settings: Settings, database: Database) -> Services:
             read_seconds=settings.max_read_seconds,
         ),
         jobs=Jobs(database),
-        models=Models(database, blobs, changed=predictions.forget),
+        models=Models(database, blobs),
         predictions=predictions,
         batcher=Batcher(),
         readiness=Readiness(database, blobs),
@@ -154,6 +154,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             task.cancel()
         await asyncio.wait(running)
         await to_thread.run_sync(serving.batcher.close)
+        serving.predictions.close()
         await to_thread.run_sync(database.close)
         await to_thread.run_sync(serving.scratch.close)
 

@@ -1,6 +1,6 @@
 """Published models: what there is, what a version knows of itself, aliases, deletion."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from app.database import Database
 from app.storage import artefact, catalog
@@ -10,12 +10,11 @@ from app.storage.catalog import Model, Version
 
 
 class Models:
-    """The catalogue as the API shows it. changed: called after every change, so that caches can forget."""
+    """The catalogue as the API shows it and changes it."""
 
-    def __init__(self, database: Database, blobs: BlobStore, *, changed: Callable[[], None]) -> None:
+    def __init__(self, database: Database, blobs: BlobStore) -> None:
         self._database = database
         self._blobs = blobs
-        self._changed = changed
 
     def page(self, *, limit: int, cursor: str | None) -> tuple[Sequence[Model], str | None]:
         """Models by name, and the cursor of the next page (None at the end)."""
@@ -43,24 +42,19 @@ class Models:
     def put_alias(self, name: str, alias: str, version: int) -> Version:
         """Point an alias at a version. Raises NotFoundError, InvalidRequestError for a name that is none."""
         with self._database.write() as connection:
-            found = catalog.put_alias(connection, model=name, alias=alias, version=version)
-        self._changed()
-        return found
+            return catalog.put_alias(connection, model=name, alias=alias, version=version)
 
     def delete_alias(self, name: str, alias: str) -> None:
         """Raises NotFoundError; ConflictError for `latest`."""
         with self._database.write() as connection:
             catalog.delete_alias(connection, model=name, alias=alias)
-        self._changed()
 
     def delete_version(self, name: str, version: int, *, force: bool) -> None:
         """Raises NotFoundError; ConflictError where an alias other than `latest` points at it, unless forced."""
         with self._database.write() as connection:
             catalog.delete_version(connection, model=name, version=version, force=force)
-        self._changed()
 
     def delete_model(self, name: str, *, force: bool) -> None:
         """Raises NotFoundError; ConflictError where it has aliases other than `latest`, unless forced."""
         with self._database.write() as connection:
             catalog.delete_model(connection, model=name, force=force)
-        self._changed()

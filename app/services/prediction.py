@@ -1,11 +1,11 @@
 """Predictions: from a reference to a loaded model, from rows to means and intervals.
 
 Loaded models are kept in memory by the content key of their artefact, the least recently used go first. What a
-reference means is looked up in the database at most twice a second; while the database does not answer, what was
-known last goes on being served.
+reference means is remembered for as long as the catalogue stays as it is, which every request asks the database
+(`app.services.generations`): no answer is of an older version than anybody had seen when the request began. Only while
+the database does not answer, what was known last goes on being served.
 """
 
-import asyncio
 import logging
 import threading
 import time
@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from app.database import Database
 from app.errors import BrokenArtefactError, InvalidRequestError, MalformedError, NotFoundError, UnavailableError
+from app.services.coalescing import Coalescer
+from app.services.generations import generations_of
 from app.services.rows import RowReader
 from app.storage import artefact, catalog
 from app.storage.blobs import BlobStore
@@ -30,7 +32,8 @@ from core.scratch import Scratch
 log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 0.5
-"""For so long a reference is taken to mean what it meant."""
+"""For so long a reference is taken to mean what it meant where the catalogue's generation is the same: a worker of an
+older release publishes without raising it. And so long a database that did not answer is not waited for again."""
 
 INTERVAL = 0.95
 """Where no other was asked for."""
@@ -142,9 +145,12 @@ def joined(parts: Sequence[Answers]) -> Answers:
     )
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
+    """What a reference meant, in which generation of the catalogue, and until when that holds at most."""
+
     version: catalog.Version
+    generation: int
     until: float
 
 
@@ -160,42 +166,59 @@ class Predictions:
         self._scratch = Scratch()
         self._cache = _ModelCache(most_models, most_bytes)
         self._known: dict[str, _Known] = {}
-        self._looking: dict[str, asyncio.Task[Served]] = {}
+        self._away_until = 0.0
+        self._generations = generations_of(database)
+        self._looks = Coalescer(self._look_apart)
 
     async def find(self, reference: str) -> Served:
-        """What `name`, `name@3` or `name@alias` means, loaded. Costs nothing but a dictionary look-up when it is fresh.
+        """What `name`, `name@3` or `name@alias` means, loaded: at some time after this was called.
 
         Raises NotFoundError, InvalidRequestError for what is no reference, BrokenArtefactError, UnavailableError.
         """
+        generation = await self._generations.read()
         known = self._known.get(reference)
-        if known is not None and time.monotonic() < known.until:
+        if known is not None and self._holds(known, generation):
             model = self._cache.get(known.version.artefact)
             if model is not None:
                 return Served(name=known.version.model, version=known.version.version, model=model)
-        looking = self._looking.get(reference)
-        if looking is None:
-            looking = asyncio.create_task(to_thread.run_sync(self._look, reference))
-            self._looking[reference] = looking
-            looking.add_done_callback(lambda _: self._looking.pop(reference, None))
-        return await asyncio.shield(looking)
+        return await self._looks.get(reference)
 
-    def forget(self) -> None:
-        """Look every reference up again: an alias or a version was changed here."""
-        self._known.clear()
+    def close(self) -> None:
+        """Give the connection back; call it in the event loop."""
+        self._generations.close()
+
+    def _holds(self, known: _Known, generation: int | None) -> bool:
+        now = time.monotonic()
+        if generation is None:
+            return now < self._away_until
+        return known.generation == generation and now < known.until
+
+    async def _look_apart(self, reference: str) -> Served:
+        return await to_thread.run_sync(self._look, reference)
 
     def _look(self, reference: str) -> Served:
         asked = time.monotonic()
         try:
             with self._database.read() as connection:
+                generation = catalog.generation(connection)
                 version = catalog.resolve(connection, reference)
         except UnavailableError as error:
             known = self._known.get(reference)
             if known is None:
                 raise
             log.warning("serving %s as it was last known: %s", reference, error)
-            version = known.version
+            self._away_until = time.monotonic() + FRESH_SECONDS
+            return self._loaded(reference, known.version)
+        except NotFoundError:
+            self._known.pop(reference, None)
+            raise
+        served = self._loaded(reference, version)
         if len(self._known) >= _MOST_REFERENCES:
             self._known.clear()
+        self._known[reference] = _Known(version=version, generation=generation, until=asked + FRESH_SECONDS)
+        return served
+
+    def _loaded(self, reference: str, version: catalog.Version) -> Served:
         model = self._cache.get(version.artefact)
         if model is None:
             try:
@@ -204,7 +227,6 @@ class Predictions:
                 raise UnavailableError(f"{reference} cannot be loaded: {error.message}") from error
             model = load_model(data, self._scratch)
             self._cache.put(version.artefact, model)
-        self._known[reference] = _Known(version=version, until=asked + FRESH_SECONDS)
         return Served(name=version.model, version=version.version, model=model)
 
     def read_table(self, served: Served, body: bytes) -> NDArray[np.float64]:

@@ -2,8 +2,9 @@
 
 A version's number is given once: not again after the version, nor after the whole model, is deleted, so `name@3`
 never changes meaning. For that the row in `models` stays when all versions are gone; a model exists while it has a
-version. Everything that changes a model locks its row first. Functions take an open connection, so that a version
-is published in the transaction that ends its job; those that change something need `Database.write()`.
+version. Everything that changes a model locks its row first, and raises the catalogue's generation last. Functions take
+an open connection, so that a version is published in the transaction that ends its job; those that change something
+need `Database.write()`.
 """
 
 import re
@@ -70,6 +71,14 @@ aliases = Table(
     Column("version", Integer, nullable=False),
     ForeignKeyConstraint(["model", "version"], [versions.c.model, versions.c.version]),
 )
+catalogue = Table(
+    "catalogue",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("generation", BigInteger, nullable=False),
+)
+GENERATION_SQL = "SELECT generation FROM catalogue"
+"""How often the catalogue was changed; no row: never."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +162,13 @@ def publish(
         earlier = connection.execute(select(versions).where(versions.c.job_id == job_id)).one()
         return _version(connection, earlier)
     _point(connection, model, LATEST, number)
+    _changed(connection)
     return get_version(connection, model, number)
+
+
+def generation(connection: Connection) -> int:
+    """How often the catalogue was changed. What is read after it in the same transaction is at least as new."""
+    return connection.execute(select(catalogue.c.generation)).scalar() or 0
 
 
 def resolve(connection: Connection, reference: str) -> Version:
@@ -241,6 +256,7 @@ def put_alias(connection: Connection, *, model: str, alias: str, version: int) -
     _lock(connection, model)
     get_version(connection, model, version)
     _point(connection, model, alias, version)
+    _changed(connection)
     return get_version(connection, model, version)
 
 
@@ -253,6 +269,7 @@ def delete_alias(connection: Connection, *, model: str, alias: str) -> None:
     if alias not in _aliases(connection, model):
         raise NotFoundError(f"model {model!r} has no alias {alias!r}")
     connection.execute(delete(aliases).where(aliases.c.model == model, aliases.c.alias == alias))
+    _changed(connection)
 
 
 def delete_version(connection: Connection, *, model: str, version: int, force: bool = False) -> None:
@@ -272,6 +289,7 @@ def delete_version(connection: Connection, *, model: str, version: int, force: b
         left = connection.execute(newest).scalar_one()
         if left is not None:
             _point(connection, model, LATEST, left)
+    _changed(connection)
 
 
 def delete_model(connection: Connection, *, model: str, force: bool = False) -> None:
@@ -284,6 +302,7 @@ def delete_model(connection: Connection, *, model: str, force: bool = False) -> 
         raise ConflictError(_held(f"model {model!r}", held))
     connection.execute(delete(aliases).where(aliases.c.model == model))
     connection.execute(delete(versions).where(versions.c.model == model))
+    _changed(connection)
 
 
 def referenced_artefacts(connection: Connection) -> set[str]:
@@ -312,6 +331,14 @@ def _point(connection: Connection, model: str, alias: str, version: int) -> None
     statement = insert(aliases).values(model=model, alias=alias, version=version)
     keys = [aliases.c.model, aliases.c.alias]
     connection.execute(statement.on_conflict_do_update(index_elements=keys, set_={"version": version}))
+
+
+def _changed(connection: Connection) -> None:
+    """Raise the generation. Last of all, for others who change something wait here until the transaction ends."""
+    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
+    statement = insert(catalogue).values(id=1, generation=1)
+    raised = {"generation": catalogue.c.generation + 1}
+    connection.execute(statement.on_conflict_do_update(index_elements=[catalogue.c.id], set_=raised))
 
 
 def _aliases(connection: Connection, model: str) -> dict[str, int]:

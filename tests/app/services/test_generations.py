@@ -1,0 +1,187 @@
+"""Who has seen a change of the catalogue, anywhere, is answered by it: every process, every kind of change."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from anyio import to_thread
+from sqlalchemy import text
+
+from app.database import Database
+from app.errors import NotFoundError
+from app.services import prediction
+from app.services.generations import generations_of
+from app.services.models import Models
+from app.services.prediction import Predictions
+from app.storage import catalog
+from app.storage.blobs import LocalBlobStore
+from app.tables import Limits
+from tests.app.services.test_prediction import stored
+
+
+@pytest.fixture
+def blobs(tmp_path: Path) -> LocalBlobStore:
+    return LocalBlobStore(tmp_path / "blobs")
+
+
+@pytest.fixture
+def artefact(blobs: LocalBlobStore) -> str:
+    return blobs.put("models", ".safetensors", stored(0))
+
+
+@pytest.fixture
+def other(database_url: str) -> Iterator[Database]:
+    """The same database from another process."""
+    with Database(database_url) as opened:
+        yield opened
+
+
+def publish(database: Database, artefact: str, name: str = "m") -> int:
+    with database.write() as connection:
+        return catalog.publish(connection, model=name, artefact=artefact, size=1, job_id=None, summary={}).version
+
+
+@contextmanager
+def apis(blobs: LocalBlobStore, *databases: Database) -> Iterator[list[Predictions]]:
+    """As many processes would answer; inside of the event loop that they share here."""
+    made = [Predictions(one, blobs, most_models=8, most_bytes=1 << 30, limits=Limits()) for one in databases]
+    try:
+        yield made
+    finally:
+        for one in made:
+            one.close()
+
+
+def test_every_process_knows_what_was_published(
+    database: Database, other: Database, blobs: LocalBlobStore, artefact: str
+) -> None:
+    async def ask() -> None:
+        with apis(blobs, database, other) as processes:
+            for number in range(1, 11):
+                published = await to_thread.run_sync(publish, (database, other)[number % 2], artefact)
+                assert published == number
+                assert [(await one.find("m")).version for one in processes] == [number, number]
+
+    asyncio.run(ask())
+
+
+def test_every_process_knows_of_moved_aliases_and_of_deletions(
+    database: Database, other: Database, blobs: LocalBlobStore, artefact: str
+) -> None:
+    models = Models(other, blobs)
+    for _ in range(4):
+        publish(database, artefact)
+
+    async def ask() -> None:
+        with apis(blobs, database, other) as processes:
+
+            async def versions(reference: str) -> set[int]:
+                return {(await one.find(reference)).version for one in processes}
+
+            async def gone(reference: str) -> None:
+                for one in processes:
+                    with pytest.raises(NotFoundError):
+                        await one.find(reference)
+
+            assert await versions("m") == {4}
+            for version in (2, 3, 1):
+                models.put_alias("m", "champion", version)
+                assert await versions("m") == await versions("m@champion") == {version}
+            assert await versions("m@4") == {4}
+            models.delete_alias("m", "champion")
+            await gone("m@champion")
+            assert await versions("m") == {4}
+            models.delete_version("m", 4, force=False)
+            await gone("m@4")
+            assert await versions("m") == {3}
+            models.delete_model("m", force=False)
+            for reference in ("m", "m@3", "m@latest"):
+                await gone(reference)
+
+    asyncio.run(ask())
+
+
+def test_no_answer_is_older_than_what_was_seen_before_the_question(
+    database: Database, other: Database, blobs: LocalBlobStore, artefact: str
+) -> None:
+    seen = publish(database, artefact)
+
+    def retrain() -> None:
+        nonlocal seen
+        for _ in range(40):
+            seen = publish(other, artefact)
+
+    async def ask() -> None:
+        with apis(blobs, database, database) as processes:
+
+            async def client(process: Predictions) -> int:
+                questions = 0
+                while worker.is_alive():
+                    known = seen
+                    await asyncio.sleep(0)  # what comes through a socket is heard when the loop goes round
+                    assert (await process.find("m")).version >= known
+                    questions += 1
+                return questions
+
+            worker = threading.Thread(target=retrain)
+            worker.start()
+            questions = await asyncio.gather(*(client(process) for process in processes for _ in range(8)))
+            worker.join()
+            assert min(questions) > 0
+
+    asyncio.run(ask())
+    assert seen == 41
+
+
+def test_a_change_counts_from_its_commit(database: Database) -> None:
+    async def ask() -> None:
+        with closing(generations_of(database)) as generations:
+            before = await generations.read()
+            with pytest.raises(ZeroDivisionError), database.write() as connection:
+                catalog.publish(connection, model="m", artefact="a", size=1, job_id=None, summary={})
+                assert await generations.read() == before
+                raise ZeroDivisionError
+            assert await generations.read() == before == 0
+            publish(database, "a")
+            await asyncio.sleep(0)  # the next time that the loop goes round
+            assert await generations.read() == 1
+
+    asyncio.run(ask())
+
+
+def test_a_connection_that_broke_costs_no_answer(database: Database, blobs: LocalBlobStore, artefact: str) -> None:
+    async def ask() -> None:
+        with apis(blobs, database) as [process]:
+            for number in range(1, 5):
+                publish(database, artefact)
+                assert (await process.find("m")).version == number
+                if not database.is_sqlite:
+                    with database.read() as connection:
+                        ours = "datname = current_database() AND pid <> pg_backend_pid()"
+                        connection.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {ours}"))
+                else:
+                    process._generations.close()
+
+    asyncio.run(ask())
+
+
+def test_a_worker_of_an_older_release_is_heard_of_in_half_a_second(
+    database: Database, blobs: LocalBlobStore, artefact: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prediction, "FRESH_SECONDS", 0.1)
+
+    async def ask() -> None:
+        with apis(blobs, database) as [process]:
+            publish(database, artefact)
+            assert (await process.find("m")).version == 1
+            with database.write() as connection:
+                catalog.publish(connection, model="m", artefact=artefact, size=1, job_id=None, summary={})
+                connection.execute(catalog.catalogue.update().values(generation=1))
+            await asyncio.sleep(0.15)
+            assert (await process.find("m")).version == 2
+            assert (await process.find("m@1")).version == 1
+
+    asyncio.run(ask())
