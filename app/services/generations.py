@@ -16,19 +16,21 @@ import logging
 import sqlite3
 import time
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 from urllib.parse import quote
 
 from anyio import to_thread
 from sqlalchemy.exc import SQLAlchemyError
 
 from app.database import Database
-from app.services.coalescing import Coalescer
 from app.storage.catalog import GENERATION_SQL
 
 if TYPE_CHECKING:
     import psycopg
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -38,24 +40,34 @@ AGAIN_SECONDS = 0.5
 """So long a connection that broke is not tried again."""
 
 
-class Generations(ABC):
-    """For the requests of one event loop."""
+@dataclass(slots=True, eq=False)
+class Reading(Generic[T]):
+    """The generation, None where the database did not say at once, and what was made of it for those who share it."""
+
+    generation: int | None
+    memo: dict[str, T] = field(default_factory=dict)
+
+
+class Generations(ABC, Generic[T]):
+    """For the requests of one event loop. current: a reading that was made after all requests that can ask now."""
+
+    current: Reading[T] | None = None
 
     @abstractmethod
-    async def read(self) -> int | None:
-        """The generation at some time after this was called; None where the database does not say at once."""
+    async def read(self) -> Reading[T]:
+        """The generation at some time after this was called."""
 
     @abstractmethod
     def close(self) -> None:
         """Give the connection back; call it in the event loop."""
 
 
-def generations_of(database: Database) -> Generations:
+def generations_of(database: Database) -> Generations[T]:
     """The reader for this kind of database."""
     return _SQLite(database.path) if database.path is not None else _PostgreSQL(database)
 
 
-class _SQLite(Generations):
+class _SQLite(Generations[T]):
     """Asks once for each time that the event loop goes round.
 
     What runs before `_expire` was ready to run before it was scheduled, so its request was here before the reading.
@@ -64,16 +76,12 @@ class _SQLite(Generations):
     def __init__(self, path: Path) -> None:
         self._url = f"file:{quote(str(path))}?mode=rw"
         self._connection: sqlite3.Connection | None = None
-        self._value: int | None = None
-        self._fresh_in: asyncio.AbstractEventLoop | None = None
 
-    async def read(self) -> int | None:
-        loop = asyncio.get_running_loop()
-        if self._fresh_in is not loop:
-            self._value = self._ask()
-            self._fresh_in = loop
-            loop.call_soon(self._expire)
-        return self._value
+    async def read(self) -> Reading[T]:
+        if self.current is None:
+            asyncio.get_running_loop().call_soon(self._expire)
+            self.current = Reading(self._ask())
+        return self.current
 
     def close(self) -> None:
         if self._connection is not None:
@@ -81,7 +89,7 @@ class _SQLite(Generations):
             self._connection = None
 
     def _expire(self) -> None:
-        self._fresh_in = None
+        self.current = None
 
     def _ask(self) -> int | None:
         try:
@@ -97,58 +105,80 @@ class _SQLite(Generations):
         return 0 if row is None else int(row[0])
 
 
-class _PostgreSQL(Generations):
-    """Asks by a connection of its own and libpq's functions, for a third of what the driver's cursors take."""
+class _PostgreSQL(Generations[T]):
+    """Asks by a connection of its own and libpq's functions, for a third of what the driver's cursors take.
+
+    One question at a time. Who comes while it is under way waits for the next: the answer might be older than they.
+    """
 
     def __init__(self, database: Database) -> None:
         self._pool = database.engine.pool.recreate()
         self._broken = (SQLAlchemyError, cast("type[Exception]", database.engine.dialect.loaded_dbapi.Error))
         self._connection: psycopg.Connection | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._answer: asyncio.Future[int | None] | None = None
-        self._heard = 0
-        self._asked = Coalescer[None, int | None](self._ask)
         self._not_before = 0.0
+        self._coming: list[asyncio.Future[Reading[T]]] = []
+        self._asking: list[asyncio.Future[Reading[T]]] = []
+        self._scheduled = False
+        self._patience: asyncio.TimerHandle | None = None
+        self._heard = 0
 
-    async def read(self) -> int | None:
-        return await self._asked.get(None)
+    async def read(self) -> Reading[T]:
+        mine: asyncio.Future[Reading[T]] = asyncio.get_running_loop().create_future()
+        self._coming.append(mine)
+        self._schedule()
+        return await mine
 
     def close(self) -> None:
-        if self._connection is not None:
-            asyncio.get_running_loop().remove_reader(self._connection.pgconn.socket)
-            self._connection.close()
-            self._connection = None
-        self._give(None)
+        if self._connecting is not None:
+            self._connecting.cancel()
+        self._drop()
 
-    async def _ask(self, _: None) -> int | None:
-        if self._connection is None:
-            await self._wait_for_connection()
-        if self._connection is None:
-            return None
+    def _schedule(self) -> None:
+        """Ask when all who are here have come, unless a question is under way."""
+        if not self._scheduled and not self._asking:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._ask)
+
+    def _ask(self) -> None:
         loop = asyncio.get_running_loop()
-        answer = self._answer = loop.create_future()
-        patience = loop.call_later(ANSWER_SECONDS, self._lose, "no answer")
+        self._scheduled = False
+        self._asking, self._coming = self._coming, []
+        self._patience = loop.call_later(ANSWER_SECONDS, self._lose, "no answer")
+        if self._connection is not None:
+            self._send()
+        elif self._connecting is None and time.monotonic() >= self._not_before:
+            self._connecting = loop.create_task(self._connect())
+        elif self._connecting is None:
+            self._answer(None)
+
+    def _send(self) -> None:
+        assert self._connection is not None
         try:
             self._connection.pgconn.send_query(GENERATION_SQL.encode())
             self._connection.pgconn.flush()
         except self._broken as error:
             self._lose(error)
-        try:
-            return await answer
-        finally:
-            patience.cancel()
 
-    async def _wait_for_connection(self) -> None:
-        if self._connecting is None and time.monotonic() >= self._not_before:
-            self._connecting = asyncio.create_task(self._connect())
-        if self._connecting is not None:
-            await asyncio.wait({self._connecting}, timeout=ANSWER_SECONDS)
+    def _answer(self, value: int | None) -> None:
+        """To all who wait for this question; the next one is for those who came meanwhile."""
+        asking, self._asking = self._asking, []
+        if self._patience is not None:
+            self._patience.cancel()
+        reading = Reading[T](value)
+        for one in asking:
+            if not one.done():
+                one.set_result(reading)
+        if self._coming:
+            self._schedule()
 
     async def _connect(self) -> None:
         try:
             connection = await to_thread.run_sync(self._open, abandon_on_cancel=True)
             asyncio.get_running_loop().add_reader(connection.pgconn.socket, self._hear)
             self._connection = connection
+            if self._asking:
+                self._send()
         except self._broken as error:
             self._lose(error)
         finally:
@@ -172,7 +202,8 @@ class _PostgreSQL(Generations):
             while not pgconn.is_busy():
                 result = pgconn.get_result()
                 if result is None:  # the answer is complete, and the next question may be sent
-                    self._give(self._heard)
+                    if self._asking:
+                        self._answer(self._heard)
                     return
                 if result.error_message:
                     self._lose(result.error_message.decode(errors="replace").strip())
@@ -182,11 +213,14 @@ class _PostgreSQL(Generations):
         except self._broken as error:
             self._lose(error)
 
-    def _give(self, value: int | None) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result(value)
-
     def _lose(self, reason: object) -> None:
         log.warning("the catalogue's generation cannot be read: %s", reason)
         self._not_before = time.monotonic() + AGAIN_SECONDS
-        self.close()
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            asyncio.get_running_loop().remove_reader(self._connection.pgconn.socket)
+            self._connection.close()
+            self._connection = None
+        self._answer(None)

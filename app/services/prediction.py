@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from app.database import Database
 from app.errors import BrokenArtefactError, InvalidRequestError, MalformedError, NotFoundError, UnavailableError
 from app.services.coalescing import Coalescer
-from app.services.generations import generations_of
+from app.services.generations import Generations, generations_of
 from app.services.rows import RowReader
 from app.storage import artefact, catalog
 from app.storage.blobs import BlobStore
@@ -167,7 +167,7 @@ class Predictions:
         self._cache = _ModelCache(most_models, most_bytes)
         self._known: dict[str, _Known] = {}
         self._away_until = 0.0
-        self._generations = generations_of(database)
+        self._generations: Generations[Served] = generations_of(database)
         self._looks = Coalescer(self._look_apart)
 
     async def find(self, reference: str) -> Served:
@@ -175,12 +175,17 @@ class Predictions:
 
         Raises NotFoundError, InvalidRequestError for what is no reference, BrokenArtefactError, UnavailableError.
         """
-        generation = await self._generations.read()
+        reading = self._generations.current or await self._generations.read()
+        served = reading.memo.get(reference)
+        if served is not None:
+            return served
         known = self._known.get(reference)
-        if known is not None and self._holds(known, generation):
+        if known is not None and self._holds(known, reading.generation):
             model = self._cache.get(known.version.artefact)
             if model is not None:
-                return Served(name=known.version.model, version=known.version.version, model=model)
+                served = Served(name=known.version.model, version=known.version.version, model=model)
+                reading.memo[reference] = served
+                return served
         return await self._looks.get(reference)
 
     def close(self) -> None:
