@@ -8,8 +8,19 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, Strict, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    Strict,
+    ValidationError,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, ErrorDetails
 
 from app.errors import Fault, InvalidRequestError
 from app.tables.names import match_names
@@ -60,6 +71,22 @@ Text = Annotated[str, Strict()]
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: object) -> object:
+        """null is as if the field were left out: what clients write that fill in every field."""
+        if isinstance(given, Mapping):
+            return {name: value for name, value in given.items() if value is not None or name not in cls.model_fields}
+        return given
+
+
+class _Switch:
+    """Says in the schema that true and false are taken too."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        found = handler(schema)
+        return found | {"anyOf": [*found["anyOf"], {"type": "boolean"}]}
+
 
 class AdaptationBody(_Body):
     """Budget of the hyperparameter adaptation."""
@@ -96,13 +123,13 @@ def _auto(value: object) -> object:
 def _off(value: object) -> object:
     if value is False:
         return None
-    return {} if value is True or value is None else value
+    return {} if value is True else value
 
 
 def _switch(value: object) -> object:
     if value is False:
         return None
-    return Calibrate.AUTO if value is True or value is None else value
+    return Calibrate.AUTO if value is True else value
 
 
 def _spell_switch(value: Calibrate | None) -> str | Literal[False]:
@@ -118,7 +145,7 @@ def _spell_basis_size(value: int | None) -> int | Literal["auto"]:
 
 
 class SpecBody(_Body):
-    """What may be asked of a training run; every field is optional."""
+    """What may be asked of a training run; every field is optional, and null is as if it were left out."""
 
     model: Annotated[Text, Field(pattern=NAME)] | None = Field(
         None, description=f"Name to publish under, by default the file's stem: {NAME_RULE}."
@@ -132,18 +159,23 @@ class SpecBody(_Body):
     ] = Field(
         None,
         description='How many basis vectors, or "auto": stop where the criterion stops paying.',
-        json_schema_extra={"anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}], "default": "auto"},
+        json_schema_extra={
+            "anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}, {"type": "null"}],
+            "default": "auto",
+        },
     )
     max_basis_size: Annotated[Whole, Field(ge=1)] = Field(500, description="Most basis vectors for `auto`.")
     approximation: Approximation = Field(Approximation.PEP, description="Predictive distribution and objective.")
     power: Annotated[Number, Field(gt=0, le=1)] = Field(
         0.7, description="Of `pep`: towards 0 it is `vfe`, at 1 `fitc`."
     )
-    adapt: Annotated[AdaptationBody | None, BeforeValidator(_off), PlainSerializer(_spell)] = Field(
+    adapt: Annotated[AdaptationBody | None, BeforeValidator(_off), PlainSerializer(_spell), _Switch()] = Field(
         AdaptationBody(), description="Budget of the model adaptation, or false."
     )
-    refine: Annotated[RefinementBody | None, BeforeValidator(_off), PlainSerializer(_spell)] = Field(
-        None, description="Budget for moving the basis vectors after selection, or false."
+    refine: Annotated[RefinementBody | None, BeforeValidator(_off), PlainSerializer(_spell), _Switch()] = Field(
+        None,
+        description="Budget for moving the basis vectors after selection, or false.",
+        json_schema_extra={"default": False},
     )
     hyperparameters: HyperparametersBody | None = Field(None, description="Start of the adaptation.")
     standardize: Flag = Field(True, description="Learn on zero mean and unit variance.")
@@ -153,13 +185,15 @@ class SpecBody(_Body):
     )
     pool_size: Annotated[Whole, Field(ge=1)] | None = Field(None, description="`batch`: size of the pool.")
     gap_tolerance: Annotated[Number, Field(gt=0, lt=2)] = Field(0.025, description="`sb`: where `auto` stops.")
-    bounds: Annotated[BoundsBody | None, BeforeValidator(_off), PlainSerializer(_spell)] = Field(
-        None, description="Report bounds on what the approximation loses, or false."
+    bounds: Annotated[BoundsBody | None, BeforeValidator(_off), PlainSerializer(_spell), _Switch()] = Field(
+        None,
+        description="Report bounds on what the approximation loses, or false.",
+        json_schema_extra={"default": False},
     )
     calibrate: Annotated[Calibrate | None, BeforeValidator(_switch), PlainSerializer(_spell_switch)] = Field(
         Calibrate.AUTO,
         description="How rows are left out to calibrate the error bars: `loo`, `cross-fit`, `auto`, or false.",
-        json_schema_extra={"anyOf": [{"enum": [*Calibrate]}, {"const": False}], "default": "auto"},
+        json_schema_extra={"anyOf": [{"enum": [*Calibrate]}, {"type": "boolean"}, {"type": "null"}], "default": "auto"},
     )
     intervals: Intervals = Field(
         Intervals.SYMMETRIC, description="`asymmetric` takes each tail from the left-out rows: for skewed errors."
