@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from app.routes.answers import json_answer, problems, rfc3339
+from app.routes.answers import STRICT_JSON, json_answer, problems, rfc3339
 from app.routes.bodies import JSON, MULTIPART, expect_media_type, read_body
 from app.routes.state import Services, in_heavy_thread, in_thread, services
 from app.routes.tables import COLUMNS, FILE, KEY, ROWS, columns_of, idempotency_key, read_request, rows_of, uploaded
@@ -29,9 +29,10 @@ _REQUEST: dict[str, Any] = {
             JSON: {
                 "schema": {
                     "type": "object",
+                    "description": STRICT_JSON,
                     "additionalProperties": False,
                     "properties": {"columns": COLUMNS, "rows": ROWS},
-                    "oneOf": [{"required": ["columns"]}, {"required": ["rows"]}],
+                    "anyOf": [{"required": ["columns"]}, {"required": ["rows"]}],
                 },
                 "example": {"columns": {"x": [0.0, 0.5, 1.0], "y": [0.0, 0.48, 0.84]}},
             },

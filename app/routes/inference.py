@@ -27,6 +27,7 @@ from app.services.decoding import decode
 from app.services.prediction import EXTRAS, INTERVAL, Answers, Served
 from app.services.tensors import BYTES, ROWS, FlatTensor, InputTensor, bytes_tensor, read_tensors, to_inputs
 from app.tables import Feature, Kind
+from app.tables.strict_json import check_keys
 
 BINARY = "application/octet-stream"
 HEADER_LENGTH = "Inference-Header-Content-Length"
@@ -80,6 +81,7 @@ class _FlatRequest(InferRequest):
 
 
 _flat_request = msgspec.json.Decoder(_FlatRequest)
+_TENSOR_FIELDS = 4  # name, shape, datatype and data
 
 
 async def infer(request: Request) -> Response:
@@ -133,6 +135,8 @@ def _decoded(body: bytes) -> InferRequest:
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             asked = _flat_request.decode(body)
             if all(tensor.fit for tensor in asked.inputs):
+                others = sum(one is not None for one in (asked.id, asked.parameters, asked.outputs))
+                check_keys(body, 1 + others + _TENSOR_FIELDS * len(asked.inputs))
                 return asked
     return decode(body, InferRequest)
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from app.routes.answers import STRICT_JSON
 from app.routes.bodies import JSON
 from app.routes.inference import BINARY, HEADER_LENGTH, OUTPUTS
 from app.services.prediction import EXTRAS, INTERVAL
@@ -128,7 +129,7 @@ def _infer(parameters: list[dict[str, Any]]) -> dict[str, Any]:
             "tags": ["open inference protocol"],
             "summary": "Predict tensors",
             "description": "As `/predict`, with the Open Inference Protocol's tensors, in JSON or as bytes behind it "
-            f"(the binary tensor data extension: {BINARY} with {HEADER_LENGTH}).",
+            f"(the binary tensor data extension: {BINARY} with {HEADER_LENGTH}). {STRICT_JSON}",
             "parameters": [*parameters, {"name": HEADER_LENGTH, "in": "header", **_LENGTH}],
             "requestBody": {
                 "required": True,

@@ -22,7 +22,7 @@ from app.routes.bodies import JSON, NPY, TABLES, expect_media_type, header, medi
 from app.routes.forms import accepted, shaped
 from app.routes.state import in_heavy_thread, services
 from app.services.batching import FEW_ROWS
-from app.services.decoding import decode
+from app.services.decoding import decode, given
 from app.services.npy import NPY as NPY_MAGIC
 from app.services.npy import read_npy
 from app.services.prediction import Served, Wanted
@@ -34,14 +34,14 @@ ONE_PASS_BYTES = 2 << 20
 
 
 class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The JSON body: a model's reference, one of `rows` and `columns`, and what is wanted."""
+    """The JSON body: a model's reference, one of `rows` and `columns`, and what is wanted. null is as if left out."""
 
     model: str
     rows: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     columns: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    interval: float | list[float] | bool | msgspec.UnsetType = msgspec.UNSET
-    quantiles: list[float] = []  # msgspec copies it
-    include: list[str] = []
+    interval: float | list[float] | bool | msgspec.UnsetType | None = msgspec.UNSET
+    quantiles: list[float] | msgspec.UnsetType | None = msgspec.UNSET
+    include: list[str] | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class _NumbersRequest(PredictRequest):
@@ -51,6 +51,7 @@ class _NumbersRequest(PredictRequest):
 
 
 _numbers_request = msgspec.json.Decoder(_NumbersRequest)
+_FIELDS = len(PredictRequest.__struct_fields__)
 
 
 async def answer(request: Request) -> Response:
@@ -77,7 +78,10 @@ async def answer(request: Request) -> Response:
 def _read(body: bytes) -> PredictRequest:
     if len(body) <= ONE_PASS_BYTES:
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return _numbers_request.decode(body)
+            asked = _numbers_request.decode(body)
+            optional = (asked.columns, asked.interval, asked.quantiles, asked.include)
+            if optional.count(msgspec.UNSET) + body.count(b":") == _FIELDS:  # else a key may be there twice
+                return asked
     return decode(body, PredictRequest)
 
 
@@ -88,10 +92,11 @@ def _inputs(served: Served, asked: PredictRequest, body: bytes) -> NDArray[np.fl
         if inputs is not None:
             return inputs
         asked = decode(body, PredictRequest)
-    if isinstance(asked.rows, msgspec.Raw) and isinstance(asked.columns, msgspec.UnsetType):
-        return served.model.rows.rows(asked.rows)
-    if isinstance(asked.columns, msgspec.Raw) and isinstance(asked.rows, msgspec.UnsetType):
-        return served.model.rows.columns(asked.columns)
+    rows, columns = given(asked.rows), given(asked.columns)
+    if rows is not None and columns is None:
+        return served.model.rows.rows(rows)
+    if columns is not None and rows is None:
+        return served.model.rows.columns(columns)
     raise InvalidRequestError("expected the rows as one of `rows` and `columns`, not both and not neither")
 
 
@@ -103,9 +108,10 @@ def _wanted(asked: PredictRequest) -> tuple[Wanted, bool]:
         levels, alone = tuple(asked.interval), False
     elif asked.interval is True:
         raise InvalidRequestError("interval: expected a number, a list of numbers or false, got true")
-    elif asked.interval is not False and not isinstance(asked.interval, msgspec.UnsetType):
+    elif isinstance(asked.interval, float):
         levels = (asked.interval,)
-    return wish(levels, tuple(asked.quantiles), frozenset(asked.include), asked.interval is False), alone
+    quantiles, include = tuple(asked.quantiles or ()), frozenset(asked.include or ())
+    return wish(levels, quantiles, include, asked.interval is False), alone
 
 
 @lru_cache(maxsize=1024)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.routes.answers import problems
+from app.routes.answers import STRICT_JSON, problems
 from app.routes.bodies import CSV, JSON, NPY, TABLES
 from app.services.prediction import EXTRAS, INTERVAL
 
@@ -12,21 +12,21 @@ _ENDS = {"anyOf": [_NUMBERS, _LISTS], "description": "A number for each row; sev
 _CELL = {"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}, {"type": "null"}]}
 _LEVEL = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
 _INTERVAL = {
-    "anyOf": [_LEVEL, {"type": "array", "items": _LEVEL, "maxItems": 100}, {"const": False}],
+    "anyOf": [_LEVEL, {"type": "array", "items": _LEVEL, "maxItems": 100}, {"const": False}, {"type": "null"}],
     "default": INTERVAL,
     "description": "Probability that a new observation lies between `lower` and `upper`; or several, and then both are "
     "lists of lists, one for each. Not for a model that keeps its mean alone. `false`: the mean and nothing else, for "
     "a tenth of the time or less (a transformed target's mean follows from its variance, and takes as long as ever).",
 }
 _QUANTILES = {
-    "type": "array",
+    "type": ["array", "null"],
     "items": _LEVEL,
     "maxItems": 100,
     "default": [],
     "description": "Probabilities whose quantiles to add, as `quantile_values`.",
 }
 _INCLUDE = {
-    "type": "array",
+    "type": ["array", "null"],
     "items": {"enum": list(EXTRAS)},
     "default": [],
     "description": "More to add: `latent_std`, the error bar of the mean itself; `median`; `support`, the share of the "
@@ -55,14 +55,16 @@ SCHEMAS: dict[str, Any] = {
                 "anyOf": [
                     {"type": "array", "items": {"type": "object", "additionalProperties": _CELL}},
                     {"type": "array", "items": {"type": "array", "items": _CELL}},
+                    {"type": "null"},
                 ],
             },
-            "columns": {"type": "object", "additionalProperties": {"type": "array", "items": _CELL}},
+            "columns": {"type": ["object", "null"], "additionalProperties": {"type": "array", "items": _CELL}},
             "interval": _INTERVAL,
             "quantiles": _QUANTILES,
             "include": _INCLUDE,
         },
-        "oneOf": [{"required": ["rows"]}, {"required": ["columns"]}],
+        "description": "One of `rows` and `columns`, and the model.",
+        "anyOf": [{"required": ["rows"]}, {"required": ["columns"]}],
     },
     "PredictAnswer": {
         "type": "object",
@@ -94,7 +96,7 @@ PATHS: dict[str, Any] = {
             "summary": "Predict",
             "description": "Predictive mean and interval for every row. Columns are matched by name; extra columns "
             "and the target are ignored. A row's answer never depends on the other rows. JSON, CSV or npy, by "
-            "`Accept`.",
+            f"`Accept`. {STRICT_JSON}",
             "operationId": "predict",
             "parameters": [
                 {"name": "model", "in": "query", "schema": _MODEL, "description": "For a file."},

@@ -11,13 +11,13 @@ from app.errors import InvalidRequestError
 from app.routes.bodies import stream_body
 from app.routes.state import services
 from app.routes.uploads import Upload, landing_place, receive_upload
-from app.services.decoding import check_depth, decode, decode_any
+from app.services.decoding import check_depth, decode, decode_any, given
 
 LONGEST_KEY = 255
 
 CELL = {"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}, {"type": "null"}]}
-COLUMNS: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "array", "items": CELL}}
-ROWS: dict[str, Any] = {"type": "array", "items": {"type": "object", "additionalProperties": CELL}}
+COLUMNS: dict[str, Any] = {"type": ["object", "null"], "additionalProperties": {"type": "array", "items": CELL}}
+ROWS: dict[str, Any] = {"type": ["array", "null"], "items": {"type": "object", "additionalProperties": CELL}}
 FILE: dict[str, Any] = {
     "type": "string",
     "format": "binary",
@@ -34,11 +34,11 @@ KEY = {
 
 
 class TableRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The JSON body: one of `columns`, `rows` and `dataset`, and the specification."""
+    """The JSON body: one of `columns`, `rows` and `dataset`, and the specification. null is as if left out."""
 
     columns: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     rows: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    dataset: str | msgspec.UnsetType = msgspec.UNSET
+    dataset: str | msgspec.UnsetType | None = msgspec.UNSET
     spec: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -58,11 +58,14 @@ def read_request(body: bytes, depth: int, *known: str) -> TableRequest:
     """The JSON body with exactly one of the `known` ways to give a table. Raises what is wrong."""
     check_depth(body, depth)
     asked = decode(body, TableRequest)
-    given = [name for name in ("columns", "rows", "dataset") if getattr(asked, name) is not msgspec.UNSET]
-    if len(given) != 1 or given[0] not in known:
-        got = " and ".join(given) or "none of them"
-        ways = ", ".join(f"`{name}`" for name in known[:-1]) + f" and `{known[-1]}`"
-        raise InvalidRequestError(f"expected the table as one of {ways}, got {got}")
+    for name in ("columns", "rows", "spec"):
+        if given(getattr(asked, name)) is None:
+            setattr(asked, name, msgspec.UNSET)
+    ways = [name for name in ("columns", "rows", "dataset") if getattr(asked, name) not in (msgspec.UNSET, None)]
+    if len(ways) != 1 or ways[0] not in known:
+        got = " and ".join(ways) or "none of them"
+        expected = ", ".join(f"`{name}`" for name in known[:-1]) + f" and `{known[-1]}`"
+        raise InvalidRequestError(f"expected the table as one of {expected}, got {got}")
     return asked
 
 
@@ -83,8 +86,8 @@ def rows_of(raw: object) -> list[dict[str, Any]]:
 
 
 def spec_of(raw: msgspec.Raw | msgspec.UnsetType | bytes | None) -> Any:
-    """The specification; an empty one if there is none."""
-    if raw is None or isinstance(raw, msgspec.UnsetType) or not bytes(raw).strip():
+    """The specification; an empty one if there is none, or null."""
+    if raw is None or isinstance(raw, msgspec.UnsetType) or bytes(raw).strip() in (b"", b"null"):
         return {}
     return decode_any(raw, where="spec")
 

@@ -6,7 +6,7 @@ import msgspec
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.routes.answers import json_answer, problems
+from app.routes.answers import STRICT_JSON, json_answer, problems
 from app.routes.bodies import JSON, MULTIPART, expect_media_type, media_type, read_body
 from app.routes.jobs import JobBody, job_json
 from app.routes.state import Services, in_heavy_thread, services
@@ -40,14 +40,15 @@ _REQUEST: dict[str, Any] = {
             JSON: {
                 "schema": {
                     "type": "object",
+                    "description": STRICT_JSON,
                     "additionalProperties": False,
                     "properties": {
                         "columns": COLUMNS,
                         "rows": ROWS,
-                        "dataset": {"type": "string", "description": "Id of a dataset uploaded before."},
+                        "dataset": {"type": ["string", "null"], "description": "Id of a dataset uploaded before."},
                         "spec": _SPEC,
                     },
-                    "oneOf": [{"required": ["columns"]}, {"required": ["rows"]}, {"required": ["dataset"]}],
+                    "anyOf": [{"required": ["columns"]}, {"required": ["rows"]}, {"required": ["dataset"]}],
                 },
                 "example": {
                     "columns": {"x": [0.0, 0.5, 1.0], "y": [0.0, 0.48, 0.84]},

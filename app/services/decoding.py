@@ -1,4 +1,5 @@
-"""Strict JSON: what is refused says where it is. No NaN, no Infinity, no number that a float64 cannot hold."""
+"""Strict JSON: what is refused says where it is. No NaN, no Infinity, no number that a float64 cannot hold, no object
+that has a key twice."""
 
 import re
 from typing import Any, NoReturn, TypeVar
@@ -7,6 +8,7 @@ import msgspec
 import numpy as np
 
 from app.errors import Fault, InvalidRequestError, MalformedError
+from app.tables.strict_json import TOO_LARGE, check_keys, is_too_large, keys_of
 
 T = TypeVar("T")
 
@@ -25,7 +27,9 @@ def decode(body: bytes | msgspec.Raw, kind: type[T], *, where: str = "") -> T:
     where: path of this part inside the whole body, put before the paths in messages.
     """
     try:
-        return msgspec.json.decode(body, type=kind)
+        found = msgspec.json.decode(body, type=kind)
+        check_fields(body, found, where=where)
+        return found
     except msgspec.DecodeError as error:
         explain(error, bytes(body), where=where)
     except UnicodeDecodeError as error:
@@ -34,10 +38,29 @@ def decode(body: bytes | msgspec.Raw, kind: type[T], *, where: str = "") -> T:
         raise MalformedError("the JSON is nested too deep") from error
 
 
+def check_fields(body: bytes | msgspec.Raw, found: object, *, where: str = "") -> None:
+    """InvalidRequestError where a field is there twice in the body that a msgspec.Struct was decoded from; what is
+    inside of parts that are kept as they are is looked at when these are read."""
+    if isinstance(found, msgspec.Struct):
+        values = msgspec.structs.astuple(found)
+        defaults = found.__struct_defaults__
+        given = len(values) - len(defaults)
+        given += sum(value is not default for value, default in zip(values[given:], defaults, strict=True))
+        parts = [value for value in values if isinstance(value, msgspec.Raw)]
+        check_keys(memoryview(body) if isinstance(body, msgspec.Raw) else body, given, parts, where)
+
+
+def given(part: msgspec.Raw | msgspec.UnsetType) -> msgspec.Raw | None:
+    """A part that was kept as it is; None where it was left out, or is null."""
+    return None if isinstance(part, msgspec.UnsetType) or bytes(memoryview(part)[:5]) == b"null" else part
+
+
 def decode_any(body: bytes | msgspec.Raw, *, where: str = "") -> Any:
     """`body` as whatever JSON it is; a number out of range is refused with its full path, keys included."""
     try:
-        return msgspec.json.decode(body)
+        found = msgspec.json.decode(body)
+        check_keys(memoryview(body) if isinstance(body, msgspec.Raw) else body, keys_of(found), where=where)
+        return found
     except msgspec.ValidationError as error:
         _descend(bytes(body), where)
         explain(error, bytes(body), where=where)
@@ -47,6 +70,20 @@ def decode_any(body: bytes | msgspec.Raw, *, where: str = "") -> Any:
         raise MalformedError(f"the JSON is not UTF-8: {error}") from error
     except RecursionError as error:
         raise MalformedError("the JSON is nested too deep") from error
+
+
+def check_whole_numbers(tree: Any, where: str) -> None:
+    """InvalidRequestError for a whole number that a float64 cannot hold; msgspec reads them at any length."""
+    if is_too_large(tree):
+        raise InvalidRequestError(f"{where}: {TOO_LARGE}", [Fault(message=TOO_LARGE, column=where)])
+    if isinstance(tree, list):
+        for place, part in enumerate(tree):
+            if not isinstance(part, float | str):  # spares most of the names
+                check_whole_numbers(part, f"{where}[{place}]")
+    elif isinstance(tree, dict):
+        for key, part in tree.items():
+            if not isinstance(part, float | str):
+                check_whole_numbers(part, f"{where}.{key}")
 
 
 def check_depth(body: bytes, limit: int) -> None:
@@ -101,7 +138,7 @@ def _in(where: str) -> str:
 def friendly(what: str) -> str:
     """What msgspec says, in the words of people who do not write Python."""
     if what == "Number out of range":
-        return "this number is too large: expected a finite number of at most 1.8e308"
+        return TOO_LARGE
     if what.startswith("Object contains unknown field"):
         return what.replace("Object contains unknown field", "unknown field")
     if what.startswith("Object missing required field"):

@@ -1,8 +1,8 @@
 """JSON rows and columns of a predict request to the design matrix of one model, as strict as they are fast.
 
 msgspec decoders are made once for a model from its schema, so that a row is read and checked in one pass of C: its
-length, a number where a number must be, nothing that is not finite. Only what they refuse is read a second time, by the
-schema, whose refusal names rows, columns and values.
+length, a number where a number must be, nothing that is not finite, in columns that are ignored either. Only what they
+refuse is read a second time, by the schema, whose refusal names rows, columns and values.
 """
 
 import re
@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import InvalidRequestError
-from app.services.decoding import decode_any
+from app.services.decoding import check_whole_numbers, decode_any
+from app.services.row_objects import IGNORED, RowObjects
 from app.tables import Feature, Kind, Schema
+from app.tables.strict_json import check_keys
 
 PIECE_BYTES = 1 << 17
 """Rows are decoded so many bytes at a time, a millisecond or two: other threads wait for no more than a piece."""
@@ -25,9 +27,9 @@ PIECE_BYTES = 1 << 17
 _WHITE = b" \t\r\n"
 _NEXT_NUMBER = re.compile(rb",")
 _NEXT_LIST, _NEXT_OBJECT = re.compile(rb"\]\s*,"), re.compile(rb"\}\s*,")
-_UNSPEAKABLE = re.compile(r'["\\\x00-\x1f]')  # what msgspec does not take in the name of a field
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _Level = str | int | float | bool | None
+_ignored = msgspec.json.Decoder(list[IGNORED])
 
 
 class RowReader:
@@ -38,11 +40,12 @@ class RowReader:
         self._plain = schema.plain
         self._kinds = [_cell_type(feature) for feature in schema.features]
         self._lists = msgspec.json.Decoder(_list_of(types.GenericAlias(tuple, tuple(self._kinds))))
-        self._objects: msgspec.json.Decoder[list[Any]] | None = None
-        self._columns: msgspec.json.Decoder[Any] | None = None
-        if not any(_UNSPEAKABLE.search(name) for name in schema.names):
-            self._objects = msgspec.json.Decoder(_list_of(_struct(schema, self._kinds)))
-            self._columns = msgspec.json.Decoder(_struct(schema, [_list_of(kind) for kind in self._kinds]))
+        used = [feature.kind is not Kind.UNUSED for feature in schema.features]
+        self._objects = RowObjects(schema.features, self._kinds, used)
+        self._columns = {
+            feature.name: msgspec.json.Decoder(_list_of(kind))
+            for feature, kind in zip(schema.features, self._kinds, strict=True)
+        }
 
     def rows(self, raw: msgspec.Raw | bytes) -> NDArray[np.float64]:
         """`[[1, 2], ..]` in the order of the features, or `[{"a": 1, ..}, ..]`, to (m, p)."""
@@ -78,9 +81,11 @@ class RowReader:
         """`{"a": [1, ..], "b": [2, ..]}` to (m, p)."""
         data = memoryview(raw)
         try:
-            if self._columns is not None:
-                cells = msgspec.structs.astuple(self._columns.decode(data))
-                return self._schema.encode_columns(dict(zip(self._schema.names, cells, strict=True)))
+            parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+            check_keys(data, len(parts), list(parts.values()), where="columns")
+            cells = {name: self._columns.get(name, _ignored).decode(part) for name, part in parts.items()}
+            if all(feature.name in cells for feature in self._schema.used):
+                return self._schema.encode_columns(cells)
         except _REFUSALS:
             pass  # as above
         return self._columns_slowly(bytes(data))
@@ -93,11 +98,11 @@ class RowReader:
             return self._rows_slowly(bytes(data))  # which counts rows from the first
 
     def _decoded(self, data: memoryview | bytes, objects: bool) -> NDArray[np.float64]:
-        if not objects:
-            return self._matrix(self._lists.decode(data))
-        if self._objects is None:
-            raise msgspec.DecodeError("a name that msgspec does not take")
-        return self._matrix([msgspec.structs.astuple(row) for row in self._objects.decode(data)])
+        if objects:
+            return self._matrix(self._objects.decode(data))
+        rows = self._lists.decode(data)
+        check_keys(data, 0, where="rows")
+        return self._matrix(rows)
 
     def _matrix(self, rows: list[Any]) -> NDArray[np.float64]:
         if not (self._plain and rows):
@@ -110,6 +115,7 @@ class RowReader:
         found = decode_any(data, where="rows")
         if not isinstance(found, list):
             raise InvalidRequestError("rows: expected a list of rows")
+        check_whole_numbers(found, "rows")
         return self._schema.encode_rows(found)
 
     def _columns_slowly(self, data: bytes) -> NDArray[np.float64]:
@@ -119,6 +125,7 @@ class RowReader:
         for name in self._schema.names:
             if not isinstance(found.get(name, []), list):
                 raise InvalidRequestError(f"columns.{name}: expected a list of cells")
+        check_whole_numbers(found, "columns")
         return self._schema.encode_columns(found)
 
 
@@ -153,7 +160,7 @@ def _cell_type(feature: Feature) -> Any:
     if feature.kind in (Kind.CATEGORY, Kind.DATE, Kind.BOOLEAN):
         return _Level
     if feature.kind is Kind.UNUSED:
-        return Any
+        return IGNORED
     number = float if feature.offset is None else int | float  # msgspec rounds an integer that is to be a float
     return number if feature.fill is None else number | None
 
@@ -161,13 +168,3 @@ def _cell_type(feature: Feature) -> Any:
 def _list_of(kind: Any) -> Any:
     """`list[kind]` of a type that is made at run time."""
     return types.GenericAlias(list, (kind,))
-
-
-def _struct(schema: Schema, kinds: list[Any]) -> Any:
-    """A class with one field for each feature, found by the feature's name; those that are not used may be left out."""
-    fields: list[Any] = []
-    names: dict[str, str] = {}
-    for place, (feature, kind) in enumerate(zip(schema.features, kinds, strict=True)):
-        names[f"f{place}"] = feature.name
-        fields.append((f"f{place}", Any, None) if feature.kind is Kind.UNUSED else (f"f{place}", kind))
-    return msgspec.defstruct("Row", fields, rename=names, kw_only=True, gc=False)

@@ -13,10 +13,12 @@ from app.tables.limits import Limits
 from app.tables.names import encodes, read_names
 from app.tables.problems import json_type, plural
 from app.tables.source import Source
+from app.tables.strict_json import TOO_LARGE, first_too_large, is_too_large, key_twice
 from app.tables.table import Column, Table
 
 _CELL_TYPES = {str, int, float, bool, type(None)}
 _LINES = 5_000  # lines in a block
+_DIGITS = 308  # of the largest double, less one
 _ANY = msgspec.json.Decoder(dict[str, str | int | float | bool | None])
 
 
@@ -59,6 +61,9 @@ def cells_of(name: str, cells: Any, limits: Limits | None = None) -> Sequence[Ce
         for row, cell in enumerate(cells):
             if not isinstance(cell, Cell):
                 _refuse_cell(name, row, f"expected a number or text, got {json_type(cell)}")
+    too_large = first_too_large(cells, types)
+    if too_large is not None:
+        _refuse_cell(name, too_large, TOO_LARGE)
     if types <= {int, float}:
         return cells
     longest = Limits().cell if limits is None else limits.cell
@@ -136,9 +141,33 @@ def _objects(source: Source) -> Iterator[tuple[int, dict[str, Cell]]]:
             if not text.strip():
                 continue
             try:
-                yield number, _ANY.decode(text)
+                cells = _ANY.decode(text)
+                if text.count(b":") != len(cells):
+                    _check_keys(number, text, cells)
+                if len(text) > _DIGITS:
+                    _check_whole_numbers(number, cells)
+                yield number, cells
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
                 _refuse_line(number, text, error)
+
+
+def _check_keys(number: int, text: bytes, cells: Mapping[str, Cell]) -> None:
+    """Refuse a line with more colons than keys where a key is there twice: mostly they are in texts, as in times."""
+    texts = [*cells, *(cell for cell in cells.values() if isinstance(cell, str))]
+    if b"\\" not in text and text.count(b":") == len(cells) + sum(each.count(":") for each in texts):
+        return
+    twice = key_twice(text)
+    if twice is not None:
+        message = f"the key {twice.key!r} is there twice"
+        fault = Fault(line=number, column=twice.key, message=message)
+        raise InvalidRequestError(f"line {number:,}: {message}", [fault])
+
+
+def _check_whole_numbers(number: int, cells: Mapping[str, Cell]) -> None:
+    for name, cell in cells.items():
+        if is_too_large(cell):
+            fault = Fault(line=number, column=name, message=TOO_LARGE)
+            raise InvalidRequestError(f"line {number:,}, column {name!r}: {TOO_LARGE}", [fault])
 
 
 def _refuse_line(number: int, text: bytes, error: Exception) -> NoReturn:
