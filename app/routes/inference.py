@@ -44,7 +44,7 @@ class RequestParameters(msgspec.Struct, forbid_unknown_fields=True):
     servers, and sent by clients that know no better."""
 
     interval: float | None = None
-    binary_data_output: bool = False
+    binary_data_output: bool | None = None
     content_type: Any = None
     headers: Any = None
     priority: Any = None
@@ -168,7 +168,7 @@ def _shaped(served: Served, asked: InferRequest, names: tuple[str, ...], found: 
         arrays["std"] = found.std
     if found.intervals:
         arrays["lower"], arrays["upper"] = found.intervals[0]
-    all_binary = asked.parameters is not None and asked.parameters.binary_data_output
+    all_binary = asked.parameters is not None and asked.parameters.binary_data_output is True
     chosen = {
         output.name: output.parameters.binary_data for output in asked.outputs or () if output.parameters is not None
     }

@@ -19,7 +19,7 @@ _MEANING = {
 _ERROR = {JSON: {"schema": {"$ref": "#/components/schemas/InferenceError"}}}
 _SHAPE = {"type": "array", "items": {"type": "integer"}}
 _NAMES = list(OUTPUTS + EXTRAS)
-_LEVEL = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default": INTERVAL}
+_LEVEL = {"type": ["number", "null"], "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default": INTERVAL}
 
 SCHEMAS: dict[str, Any] = {
     "InferenceError": {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}},
@@ -27,12 +27,16 @@ SCHEMAS: dict[str, Any] = {
         "type": "object",
         "required": ["inputs"],
         "properties": {
-            "id": {"type": "string", "description": "Given back with the answer."},
+            "id": {"type": ["string", "null"], "description": "Given back with the answer."},
             "parameters": {
-                "type": "object",
+                "type": ["object", "null"],
                 "properties": {
                     "interval": _LEVEL | {"description": "Probability of what lies between `lower` and `upper`."},
-                    "binary_data_output": {"type": "boolean", "description": "All outputs as bytes behind the JSON."},
+                    "binary_data_output": {
+                        "type": ["boolean", "null"],
+                        "default": False,
+                        "description": "All outputs as bytes behind the JSON.",
+                    },
                 },
             },
             "inputs": {
@@ -46,12 +50,16 @@ SCHEMAS: dict[str, Any] = {
                         "name": {"type": "string"},
                         "shape": _SHAPE,
                         "datatype": {"enum": [*NUMBERS, BYTES]},
-                        "data": {"type": "array", "description": "Flat, or nested as the shape.", "items": {}},
+                        "data": {
+                            "type": ["array", "null"],
+                            "description": "Flat, or nested as the shape.",
+                            "items": {},
+                        },
                         "parameters": {
-                            "type": "object",
+                            "type": ["object", "null"],
                             "properties": {
                                 "binary_data_size": {
-                                    "type": "integer",
+                                    "type": ["integer", "null"],
                                     "description": "In place of data: so many bytes behind the JSON are this tensor.",
                                 }
                             },
@@ -60,14 +68,17 @@ SCHEMAS: dict[str, Any] = {
                 },
             },
             "outputs": {
-                "type": "array",
+                "type": ["array", "null"],
                 "description": f"By default {', '.join(OUTPUTS)}. The mean alone takes a tenth of the time or less.",
                 "items": {
                     "type": "object",
                     "required": ["name"],
                     "properties": {
                         "name": {"enum": _NAMES},
-                        "parameters": {"type": "object", "properties": {"binary_data": {"type": "boolean"}}},
+                        "parameters": {
+                            "type": ["object", "null"],
+                            "properties": {"binary_data": {"type": ["boolean", "null"]}},
+                        },
                     },
                 },
             },

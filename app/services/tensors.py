@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import InvalidRequestError
-from app.services.decoding import decode_any
+from app.services.decoding import decode_any, given
 from app.services.rows import RowReader, pieces_of_numbers
 from app.tables import Schema
 from app.tables.names import clean
@@ -88,11 +88,12 @@ def read_tensors(tensors: Sequence[InputTensor], binary: bytes) -> list[Tensor]:
         size = _check(tensor)
         announced = None if tensor.parameters is None else tensor.parameters.binary_data_size
         if announced is None:
-            if isinstance(tensor.data, msgspec.UnsetType):
+            data = tensor.data if isinstance(tensor, FlatTensor) else given(tensor.data)
+            if data is None:
                 raise InvalidRequestError(f"input {tensor.name!r}: expected data, or parameters.binary_data_size")
-            cells: NDArray[Any] | list[Any] = _from_json(tensor, tensor.data, size)
+            cells: NDArray[Any] | list[Any] = _from_json(tensor, data, size)
         else:
-            if not isinstance(tensor.data, msgspec.UnsetType):
+            if isinstance(tensor, FlatTensor) or given(tensor.data) is not None:
                 raise InvalidRequestError(f"input {tensor.name!r}: expected data or binary_data_size, got both")
             if not 0 <= announced <= len(binary) - start:
                 raise InvalidRequestError(
