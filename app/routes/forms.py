@@ -1,5 +1,6 @@
 """The forms of an answer to `POST /predict`: JSON, CSV or npy, as `Accept` asks."""
 
+import re
 from functools import lru_cache
 
 import numpy as np
@@ -18,24 +19,39 @@ from app.services.prediction import Answers, Served, Wanted
 PIECE_ROWS = 1 << 14
 """Lists are written as JSON so many numbers at a time, so that other threads wait for no more."""
 
-_KINDS = {
-    CSV: CSV,
-    "text/*": CSV,
-    NPY: NPY,
-    JSON: JSON,
-    "application/*": JSON,
-    "*/*": JSON,
+_QUALITY = re.compile(r";\s*q\s*=\s*(\d(?:\.\d{0,3})?)\s*(?:;|$)")
+_RANGES = {
+    "*/*": (JSON, CSV, NPY),
+    "application/*": (JSON, NPY),
+    "text/*": (CSV,),
+    JSON: (JSON,),
+    CSV: (CSV,),
+    NPY: (NPY,),
 }
+"""What is written here, by the media ranges of an Accept header; the first of them is preferred."""
 
 
 @lru_cache(maxsize=256)
 def accepted(accept: str) -> str:
-    """The content type of the answer: the first that `Accept` names and that is written here; NotAcceptableError."""
-    for part in accept.lower().split(","):
-        kind = _KINDS.get(part.partition(";")[0].strip())
-        if kind is not None:
-            return kind
-    raise NotAcceptableError(f"the answer can be {JSON}, {CSV} or {NPY}; the Accept header has {accept!r}")
+    """The content type of the answer: of those that are written here the one with the largest `q`, the first of
+    several (RFC 9110, 12.5.1); NotAcceptableError."""
+    asked = [(_quality(parameters), kind.strip()) for kind, _, parameters in _parts(accept)]
+    refused = {kind for quality, kind in asked if not quality}
+    for quality, kind in sorted(asked, key=lambda each: -each[0]):
+        for written in _RANGES.get(kind, ()):
+            if quality and written not in refused:
+                return written
+    raise NotAcceptableError(f"the answer can be {JSON}, {CSV} or {NPY}; the Accept header has {accept[:200]!r}")
+
+
+def _parts(accept: str) -> list[tuple[str, str, str]]:
+    """Media ranges and their parameters; an empty header asks for nothing in particular."""
+    return [part.partition(";") for part in (accept.lower() if accept.strip() else "*/*").split(",")]
+
+
+def _quality(parameters: str) -> float:
+    found = _QUALITY.search(f";{parameters}")
+    return min(float(found[1]), 1.0) if found else 1.0
 
 
 def shaped(served: Served, found: Answers, wanted: Wanted, alone: bool, form: str) -> Response:

@@ -149,6 +149,8 @@ def _asked_in(query_string: bytes) -> tuple[str, Wanted, bool]:
     unknown = sorted(set(query) - set(known))
     if unknown:
         raise InvalidRequestError(f"unknown query parameter {unknown[0]!r}; known are {', '.join(known)}")
+    if len(query.getlist("model")) > 1:
+        raise InvalidRequestError(f"the model is named {len(query.getlist('model'))} times in the query: name one")
     if not query.get("model"):
         raise InvalidRequestError("there is no model: name it in the query, as in /predict?model=cars")
     mean_alone = _words(query.getlist("interval")) == ["false"]

@@ -66,8 +66,8 @@ async def receive_upload(content_type: str, pieces: AsyncIterator[bytes], file: 
     if not boundary:
         raise MalformedError("the Content-Type of this form has no boundary; let the client library set it")
     form = _Form()
-    parser = MultipartParser(boundary, form.callbacks())
     try:
+        parser = MultipartParser(boundary, form.callbacks())
         async for piece in pieces:
             parser.write(piece)
             if len(form.waiting) >= _WRITE_BYTES:

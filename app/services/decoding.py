@@ -16,6 +16,8 @@ _NO_STRUCTURE = bytes(sorted(set(range(256)) - set(b'[]{}"')))
 _STRINGS = re.compile(rb'"[^"]*"')
 _ESCAPES = re.compile(rb"\\.", re.DOTALL)
 
+_MARK = b"\xef\xbb\xbf"  # before UTF-8, by editors of Windows
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _PATH = re.compile(r"(?P<what>.*) - at `\$(?P<path>.*)`")
 _WORDS = (b"NaN", b"Infinity", b"nan", b"inf")
@@ -26,6 +28,8 @@ def decode(body: bytes | msgspec.Raw, kind: type[T], *, where: str = "") -> T:
 
     where: path of this part inside the whole body, put before the paths in messages.
     """
+    if isinstance(body, bytes):
+        body = body.removeprefix(_MARK)
     try:
         found = msgspec.json.decode(body, type=kind)
         check_fields(body, found, where=where)
@@ -57,6 +61,8 @@ def given(part: msgspec.Raw | msgspec.UnsetType) -> msgspec.Raw | None:
 
 def decode_any(body: bytes | msgspec.Raw, *, where: str = "") -> Any:
     """`body` as whatever JSON it is; a number out of range is refused with its full path, keys included."""
+    if isinstance(body, bytes):
+        body = body.removeprefix(_MARK)
     try:
         found = msgspec.json.decode(body)
         check_keys(memoryview(body) if isinstance(body, msgspec.Raw) else body, keys_of(found), where=where)
@@ -110,6 +116,8 @@ def explain(error: msgspec.DecodeError, body: bytes, *, where: str = "") -> NoRe
         ) from error
     if not body.strip():
         raise MalformedError("the body is empty: expected JSON") from error
+    if body.startswith(_UTF16) or b"\0" in body[:2]:
+        raise MalformedError("the JSON is not UTF-8 but, as it seems, UTF-16 or UTF-32; send it as UTF-8") from error
     if "truncated" in message:
         raise MalformedError(f"the JSON ends too early, after {len(body)} bytes") from error
     at = _BYTE.search(message)

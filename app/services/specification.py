@@ -24,6 +24,7 @@ from pydantic_core import CoreSchema, ErrorDetails
 
 from app.errors import Fault, InvalidRequestError
 from app.tables.names import match_names
+from app.tables.problems import json_type
 from core.calibration import Intervals
 from core.hyperparameters import Hyperparameters
 from core.spec import (
@@ -50,6 +51,7 @@ _SUFFIXES = re.compile(r"(\.(csv|tsv|txt|json|jsonl|ndjson|parquet|pq|arrow|feat
 
 _WORDS = (
     (", unable to parse.*", ""),
+    (r"^List should have (at most \d+ items?).*", r"\1"),
     (r"^integer", "a whole number"),
     (r"^(number|list|string|dictionary|boolean)", r"a \1"),
     ("greater than or equal to", "at least"),
@@ -61,6 +63,8 @@ _WORDS = (
     ("a boolean", "true or false"),
 )
 """pydantic's words and ours."""
+
+_SPELT = {None: "null", True: "true", False: "false"}
 
 Whole = Annotated[int, Strict(), Field(strict=True)]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
@@ -233,11 +237,11 @@ class SpecBody(_Body):
 def read_spec(given: object, *, max_basis_size: int) -> SpecBody:
     """The specification in a decoded JSON value. Raises InvalidRequestError naming every wrong field."""
     if not isinstance(given, Mapping):
-        raise InvalidRequestError(f"spec: expected an object, got {_named(given)}")
+        raise InvalidRequestError(f"spec: expected an object, got {json_type(given)}")
     try:
         body = SpecBody.model_validate(given)
     except ValidationError as error:
-        faults = [_fault(detail) for detail in error.errors()]
+        faults = list({fault.column: fault for fault in map(_fault, error.errors())}.values())
         raise InvalidRequestError("; ".join(fault.message for fault in faults), faults=faults) from error
     for field in ("basis_size", "max_basis_size"):
         asked = getattr(body, field)
@@ -328,6 +332,9 @@ def in_our_words(message: str) -> str:
 def _fault(detail: ErrorDetails) -> Fault:
     path = ".".join(str(part) for part in detail["loc"])
     value: Any = detail["input"]
+    if detail["loc"][0] == "missing_values" and len(detail["loc"]) > 1:  # pydantic has a fault for each type it may be
+        path = path.rpartition(".")[0]
+        return Fault(message=f"spec.{path}: expected a number or a text; got {_short(value)}", column=path)
     if detail["type"] == "extra_forbidden":
         inside: dict[str, type[BaseModel]] = {
             "adapt": AdaptationBody,
@@ -354,9 +361,5 @@ def _fault(detail: ErrorDetails) -> Fault:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    text = _SPELT[value] if value is None or isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _named(value: object) -> str:
-    return {list: "a list", str: "a text", type(None): "null"}.get(type(value), type(value).__name__)

@@ -116,7 +116,8 @@ def check_name(name: str, what: str = "model") -> str:
     """The name, if models and aliases may be called so; InvalidRequestError."""
     if not _NAME.fullmatch(name):
         raise InvalidRequestError(
-            f"{what}: expected 1 to 64 letters, digits, '.', '_' or '-' beginning with a letter or digit, got {name!r}"
+            f"{what}: expected 1 to 64 letters, digits, '.', '_' or '-' beginning with a letter or digit, "
+            f"got {name[:80]!r}"
         )
     return name
 
