@@ -1,6 +1,6 @@
 """Builds a worker: the supervisor of one job at a time, the child that computes, and the broom for the store.
 
-`python -m app.worker child` is the child: the supervisor starts it, talks to it over pipes and kills it at will.
+`app.worker child` is the child: the supervisor starts it, talks to it over pipes and kills it at will.
 """
 
 import logging
@@ -20,6 +20,7 @@ from app.jobs import listing
 from app.jobs.child import serve
 from app.jobs.roster import Size
 from app.jobs.supervisor import Supervisor
+from app.launch import python_command
 from app.log import set_up
 from app.services.stored import TABLES
 from app.services.training import KIND, MODELS, publish, training_handler
@@ -55,7 +56,7 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
     supervisor = Supervisor(
         database=database,
-        command=(sys.executable, "-m", "app.worker", "child"),
+        command=python_command("app.worker", "child"),
         environment=child_environment(settings),
         publish=publish,
         worker=name,

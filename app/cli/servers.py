@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from app.launch import python_command
 from app.settings import Settings, unknown_variables
 
 log = logging.getLogger(__name__)
@@ -222,7 +223,7 @@ def _workers(settings: Settings) -> Iterator[None]:
 def _keep_worker(environment: dict[str, str], stop: threading.Event) -> None:
     """Run one worker; start it again when it dies, after a pause that doubles while it dies young."""
     pause = 1.0
-    command = [sys.executable, "-m", "app.cli", "worker", "--while-stdin"]
+    command = python_command("app.cli", "worker", "--while-stdin")
     while not stop.is_set():
         born = time.monotonic()
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), env=environment) as worker:
