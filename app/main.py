@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from app import posix  # noqa: F401  says where the service runs before anything fails for it
 from app.database import Database
 from app.errors import UnavailableError
 from app.routes import (

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
+from app import posix  # noqa: F401  says where the service runs before anything fails for it
 from app.compute.folder import ShardFolder
 from app.database import Database
 from app.errors import UnavailableError, WrongStoreError

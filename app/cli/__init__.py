@@ -11,6 +11,11 @@ def main() -> None:
 
     # What a command started is ended on SIGTERM too; the servers put handlers of their own in its place.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    from app.cli.commands import cli
+    from app.cli.exits import run
 
-    cli(prog_name="pursuit")
+    def command() -> None:
+        from app.cli.commands import cli
+
+        cli(prog_name="pursuit")
+
+    run(command)
