@@ -3,7 +3,7 @@ WORKDIR /src
 RUN python -m venv /opt/pursuit
 COPY deploy/constraints.txt .
 RUN /opt/pursuit/bin/pip install --no-cache-dir --require-hashes -r constraints.txt
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE pursuit_gp.py ./
 COPY core core
 COPY app app
 RUN /opt/pursuit/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
@@ -23,5 +23,5 @@ WORKDIR /data
 VOLUME /data
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
-    CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/health/ready', timeout=4)"]
+    CMD ["python", "-I", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/health/ready', timeout=4)"]
 CMD ["pursuit", "serve"]

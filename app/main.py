@@ -18,10 +18,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from app import posix  # noqa: F401  says where the service runs before anything fails for it
 from app.database import Database
 from app.errors import UnavailableError
 from app.routes import (
     datasets,
+    docs,
     errors,
     front,
     health,
@@ -63,10 +65,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         summary="Regression with honest error bars, as a service",
         version=_version(),
         lifespan=_lifespan,
+        docs_url=None,  # FastAPI's own pages load their scripts from another host
+        redoc_url=None,
     )
     app.state.database = database
     app.state.services = _services(settings, database)
-    app.router.routes[:0] = [predict.route, front.route, *inference.routes]
+    app.router.routes[:0] = [predict.route, front.route, *docs.routes, *inference.routes]
     for module in (train, jobs, models, datasets, health):
         app.include_router(module.router)
     errors.install(app)

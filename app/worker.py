@@ -1,6 +1,6 @@
 """Builds a worker: the supervisor of one job at a time, the child that computes, and the broom for the store.
 
-`python -m app.worker child` is the child: the supervisor starts it, talks to it over pipes and kills it at will.
+`app.worker child` is the child: the supervisor starts it, talks to it over pipes and kills it at will.
 """
 
 import logging
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
+from app import posix  # noqa: F401  says where the service runs before anything fails for it
 from app.compute.folder import ShardFolder
 from app.database import Database
 from app.errors import UnavailableError, WrongStoreError
@@ -20,6 +21,7 @@ from app.jobs import listing
 from app.jobs.child import serve
 from app.jobs.roster import Size
 from app.jobs.supervisor import Supervisor
+from app.launch import python_command
 from app.log import set_up
 from app.services.stored import TABLES
 from app.services.training import KIND, MODELS, publish, training_handler
@@ -55,7 +57,7 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
     supervisor = Supervisor(
         database=database,
-        command=(sys.executable, "-m", "app.worker", "child"),
+        command=python_command("app.worker", "child"),
         environment=child_environment(settings),
         publish=publish,
         worker=name,

@@ -1,6 +1,7 @@
 """A small HTTP client of the service: refusals become exceptions with the server's own words."""
 
 import json
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,8 +16,11 @@ ENDED = frozenset({"succeeded", "failed", "cancelled"})
 """States that a job never leaves."""
 
 _TIMEOUT = httpx.Timeout(600.0, connect=5.0)  # reading a large upload takes the server a while
-_MOST_RECONNECTS = 5
+_MOST_RECONNECTS = 8
+_LONGEST_PAUSE = 2.0
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_JOB = ("id", "model", "state", "created_at")
+_PATIENCE_SECONDS = 5.0
 
 
 class ClientError(Exception):
@@ -27,6 +31,10 @@ class UnreachableError(ClientError):
     """No answer from the server."""
 
 
+class StrangerError(ClientError):
+    """What answers is no Pursuit server."""
+
+
 class RefusedError(ClientError):
     """The server said no: its problem document, and the status."""
 
@@ -34,18 +42,19 @@ class RefusedError(ClientError):
         sentence = problem.get("detail") or problem.get("title") or "no reason was given"
         super().__init__(str(sentence))
         self.status = status
-        self.faults: list[Json] = list(problem.get("errors") or [])
-        self.total = int(problem.get("error_count") or len(self.faults))
+        faults, total = problem.get("errors"), problem.get("error_count")
+        self.faults: list[Json] = [fault for fault in faults if isinstance(fault, dict)] if faults else []
+        self.total = total if isinstance(total, int) else len(self.faults)
 
 
 class Client:
     """One server, by URL or by the path of its Unix socket. A context manager that closes it."""
 
     def __init__(self, url: str, *, socket: Path | None = None) -> None:
-        self.url = url.rstrip("/")
+        self.url = _server_url(url)
+        # A proxy named in the environment is for the outside world, not for a server on this machine.
+        local = socket is not None or urlsplit(self.url).hostname in _LOOPBACK
         try:
-            # A proxy named in the environment is for the outside world, not for a server on this machine.
-            local = socket is not None or urlsplit(url).hostname in _LOOPBACK
             self._http = httpx.Client(
                 base_url=self.url,
                 transport=None if socket is None else httpx.HTTPTransport(uds=str(socket)),
@@ -53,7 +62,9 @@ class Client:
                 trust_env=not local,
             )
         except (httpx.InvalidURL, ValueError) as error:
-            raise ClientError(f"not a URL: {url} ({error})") from None
+            raise ClientError(
+                f"the server {self.url}, or a proxy that the environment names, cannot be used: {error}"
+            ) from None
 
     def __enter__(self) -> Self:
         return self
@@ -63,18 +74,21 @@ class Client:
 
     def ready(self) -> bool:
         """Whether the service can do its work now. Never raises for a server that is not there."""
-        with suppress(httpx.TransportError):
+        with suppress(httpx.HTTPError):
             return self._http.get("/health/ready", timeout=5.0).is_success
         return False
 
     def train(self, file: Path, spec: Mapping[str, Any]) -> Json:
         """Upload the table and ask for a model; the job, most likely queued."""
-        with file.open("rb") as body:
-            parts = {
-                "file": (file.name, body, "application/octet-stream"),
-                "spec": (None, json.dumps(spec, allow_nan=False), "application/json"),
-            }
-            return self._json("POST", "/train", files=parts)
+        try:
+            with file.open("rb") as body:
+                parts = {
+                    "file": (file.name, body, "application/octet-stream"),
+                    "spec": (None, json.dumps(spec, allow_nan=False), "application/json"),
+                }
+                return self._json("POST", "/train", _JOB, files=parts)
+        except OSError as error:
+            raise ClientError(f"cannot read {file}: {error.strerror or error}") from None
 
     def predict(
         self,
@@ -89,33 +103,44 @@ class Client:
         """Predict the rows of a CSV table; the answer in the form of `accept`. interval: none for the server's own."""
         levels = [interval] if isinstance(interval, int | float) else interval
         wanted = {"interval": levels, "quantiles": quantiles, "include": include}
-        return self._send(
+        response = self._send(
             "POST",
             "/predict",
             params={"model": model} | {name: [str(value) for value in values] for name, values in wanted.items()},
             content=body,
             headers={"content-type": "text/csv", "accept": accept},
         )
+        if response.headers.get("content-type", "").partition(";")[0].strip() != accept:
+            raise self._stranger()
+        return response
 
     def job(self, job_id: str) -> Json:
         """One job as it stands."""
-        return self._json("GET", f"/jobs/{quote(job_id, safe='')}")
+        return self._json("GET", f"/jobs/{quote(job_id, safe='')}", _JOB)
 
     def cancel(self, job_id: str) -> Json:
-        """Ask for the end of a job."""
-        return self._json("DELETE", f"/jobs/{quote(job_id, safe='')}")
+        """Ask for the end of a job; the job as it stands, most likely still running."""
+        return self._json("DELETE", f"/jobs/{quote(job_id, safe='')}", _JOB)
+
+    def settled(self, job: Json, *, seconds: float = _PATIENCE_SECONDS) -> Json:
+        """The job once it has ended, or as it stands after so long."""
+        deadline = time.monotonic() + seconds
+        while job["state"] not in ENDED and time.monotonic() < deadline:
+            time.sleep(0.1)
+            job = self.job(job["id"])
+        return job
 
     def jobs(self, **filters: str | int | None) -> Json:
         """A page of jobs."""
-        return self._json("GET", "/jobs", params={k: v for k, v in filters.items() if v is not None})
+        return self._page("jobs", _JOB, filters)
 
     def models(self, **filters: str | int | None) -> Json:
         """A page of models."""
-        return self._json("GET", "/models", params={k: v for k, v in filters.items() if v is not None})
+        return self._page("models", ("name", "latest", "versions", "created_at"), filters)
 
     def model(self, name: str) -> Json:
         """One model with its versions."""
-        return self._json("GET", f"/models/{quote(name, safe='')}")
+        return self._json("GET", f"/models/{quote(name, safe='')}", ("name", "versions"))
 
     def version(self, reference: str) -> Json:
         """All about the version that `name@3` or `name@alias` means."""
@@ -123,10 +148,12 @@ class Client:
         if not (name and which):
             raise ClientError(f"{reference!r} names no version: expected name@3 or name@alias")
         number = which if which.isascii() and which.isdigit() else self._aliased(name, which)
-        return self._json("GET", f"/models/{quote(name, safe='')}/versions/{number}")
+        needed = ("model", "version", "aliases", "created_at", "size_bytes", "report")
+        return self._json("GET", f"/models/{quote(name, safe='')}/versions/{number}", needed)
 
     def _aliased(self, name: str, alias: str) -> int:
-        aliases: dict[str, int] = self._json("GET", f"/models/{quote(name, safe='')}", params={"limit": 1})["aliases"]
+        path = f"/models/{quote(name, safe='')}"
+        aliases: dict[str, int] = self._json("GET", path, ("aliases",), params={"limit": 1})["aliases"]
         if alias not in aliases:
             raise ClientError(f"model {name!r} has no alias {alias!r}; it has {', '.join(sorted(aliases))}")
         return aliases[alias]
@@ -136,22 +163,26 @@ class Client:
 
         A broken stream is taken up again by asking for the job; only repeated failures without news raise.
         """
-        failures = 0
+        known, failures = False, 0
         while True:
-            job = self.job(job_id)
-            yield job
-            if job["state"] in ENDED:
-                return
             try:
+                job = self.job(job_id)
+                known = True
+                yield job
+                if job["state"] in ENDED:
+                    return
                 for job in self._events(job_id):
                     failures = 0
                     yield job
                     if job["state"] in ENDED:
                         return
-            except httpx.TransportError as error:
+            except (httpx.TransportError, UnreachableError, RefusedError) as error:
                 failures += 1
-                if failures > _MOST_RECONNECTS:
-                    raise self._unreachable(error) from None
+                lasts = not known or (isinstance(error, RefusedError) and error.status < 500)
+                if lasts or failures > _MOST_RECONNECTS:
+                    raise self._unreachable(error) if isinstance(error, httpx.TransportError) else error from None
+                if not isinstance(error, httpx.TransportError):  # it may be about to start again
+                    time.sleep(min(0.1 * 2**failures, _LONGEST_PAUSE))
 
     def _events(self, job_id: str) -> Iterator[Json]:
         timeout = httpx.Timeout(60.0, connect=5.0)  # the server sends something at least every few seconds
@@ -166,33 +197,63 @@ class Client:
                     if isinstance(event, dict) and "state" in event:
                         yield event
 
-    def _json(self, method: str, path: str, **request: Any) -> Json:
+    def _page(self, name: str, needed: Sequence[str], filters: Mapping[str, str | int | None]) -> Json:
+        page = self._json("GET", f"/{name}", (name,), params={k: v for k, v in filters.items() if v is not None})
+        items = page[name]
+        if not isinstance(items, list) or not all(isinstance(item, dict) and {*needed} <= {*item} for item in items):
+            raise self._stranger()
+        return page
+
+    def _json(self, method: str, path: str, needed: Sequence[str], **request: Any) -> Json:
+        """The answer, an object with at least the names that are `needed`."""
         response = self._send(method, path, **request)
         try:
             answer = response.json()
         except ValueError:
-            raise ClientError(f"{self.url} does not answer like a Pursuit server") from None
-        if not isinstance(answer, dict):
-            raise ClientError(f"{self.url} does not answer like a Pursuit server")
+            raise self._stranger() from None
+        if not isinstance(answer, dict) or not {*needed} <= {*answer}:
+            raise self._stranger()
         return answer
 
     def _send(self, method: str, path: str, **request: Any) -> httpx.Response:
         try:
             response = self._http.request(method, path, **request)
+        except (httpx.ProtocolError, httpx.DecodingError) as error:
+            raise StrangerError(f"{self.url} does not answer as an HTTP server does: {error}") from None
         except httpx.TransportError as error:
             raise self._unreachable(error) from None
-        if response.is_error:
+        if response.is_redirect:
+            raise StrangerError(f"{self.url} leads on to {response.headers['location']}: name the server itself")
+        if not response.is_success:
             raise _refusal(response)
         return response
+
+    def _stranger(self) -> StrangerError:
+        return StrangerError(f"{self.url} does not answer like a Pursuit server")
 
     def _unreachable(self, error: httpx.TransportError) -> UnreachableError:
         return UnreachableError(f"no answer from {self.url}: {error or type(error).__name__}")
 
 
+def _server_url(text: str) -> str:
+    """The URL of a server as people write it: http:// may be left out. Raises ClientError."""
+    url = text.strip() if "://" in text else f"http://{text.strip()}"
+    try:
+        parts = urlsplit(url)
+        known = parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:  # a port that is none, a bracket left open
+        known = False
+    if not known or parts.query or parts.fragment or any(map(str.isspace, url)):
+        raise ClientError(f"{text!r} is not the URL of a server; expected one like http://127.0.0.1:8000")
+    return url.rstrip("/")
+
+
 def _refusal(response: httpx.Response) -> RefusedError:
     problem: object = None
-    with suppress(ValueError):
-        problem = response.json()
+    if response.headers.get("content-type", "").startswith("application/problem+json"):
+        with suppress(ValueError):
+            problem = response.json()
     if not isinstance(problem, dict):
-        problem = {"detail": f"{response.status_code} {response.reason_phrase} from {response.url}"}
+        said = f"{response.status_code} {response.reason_phrase}".strip()
+        problem = {"detail": f"{said} from {response.url}: not the answer of a Pursuit server"}
     return RefusedError(response.status_code, problem)

@@ -154,7 +154,7 @@ def predict(
     with _client(url, local=local, data_dir=data_dir, workers=0) as client:
         answer = client.predict(
             model,
-            file.read_bytes(),
+            _content(file),
             interval=intervals,
             quantiles=quantiles,
             include=_words(include, "--include"),
@@ -220,7 +220,8 @@ def jobs(
         elif cancel:
             answer = client.cancel(job_id)
             if not as_json:
-                console.print(f"{job_id} is {answer['state']}", highlight=False, soft_wrap=True)
+                answer = client.settled(answer)
+                showing.cancelled(console, answer)
         else:
             answer = client.job(job_id) if as_json or local else watch(client, job_id, console)
             if not as_json and answer["state"] in {"failed", "cancelled"}:
@@ -285,6 +286,16 @@ def _settings(**given: Any) -> "Settings":
     from app.settings import Settings
 
     try:
+        from app import posix  # noqa: F401
+
+        Path.cwd()  # a relative folder begins there
+    except ImportError as error:
+        typer.echo(f"error: {error}", err=True)
+        raise typer.Exit(1) from None
+    except FileNotFoundError:
+        typer.echo("error: the current folder does not exist any more: go to another one", err=True)
+        raise typer.Exit(1) from None
+    try:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
         lines = []
@@ -296,9 +307,19 @@ def _settings(**given: Any) -> "Settings":
         raise typer.Exit(2) from None
 
 
-def _object(text: str) -> Json:
+def _content(file: Path) -> bytes:
     try:
-        value = json.loads(text)
+        return file.read_bytes()
+    except OSError as error:
+        raise ClientError(f"cannot read {file}: {error.strerror}") from None
+
+
+def _object(text: str) -> Json:
+    def refuse(name: str) -> None:
+        raise ValueError(f"{name} is no number of JSON")
+
+    try:
+        value = json.loads(text, parse_constant=refuse)
     except ValueError as error:
         raise typer.BadParameter(f"not JSON: {error}", param_hint="--spec") from None
     if not isinstance(value, dict):

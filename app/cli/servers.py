@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from app.cli.exits import discard_output
+from app.launch import python_command
 from app.settings import Settings, unknown_variables
 
 log = logging.getLogger(__name__)
@@ -57,7 +59,7 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
                 gc.collect()
                 gc.freeze()  # what was imported stays: rows in flight must not have all of it looked through
                 gc.set_threshold(10_000)  # nor themselves again and again: a request of 10,000 rows is as many lists
-                print(f"Pursuit listens on {url}", flush=True)
+                _announce(f"Pursuit listens on {url}")
 
         async def shutdown(self, sockets: list[Any] | None = None) -> None:
             app.state.services.stopping.set()
@@ -86,6 +88,15 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
     server.run(sockets=[listener])
     if not server.started:
         raise SystemExit(1)
+
+
+def _announce(text: str) -> None:
+    """Say it on standard output; a server goes on where nobody hears it."""
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        log.warning("%s; standard output cannot be written: %s", text, error.strerror)
+        discard_output()
 
 
 def run_worker(settings: Settings, *, while_stdin: bool = False) -> None:
@@ -222,7 +233,7 @@ def _workers(settings: Settings) -> Iterator[None]:
 def _keep_worker(environment: dict[str, str], stop: threading.Event) -> None:
     """Run one worker; start it again when it dies, after a pause that doubles while it dies young."""
     pause = 1.0
-    command = [sys.executable, "-m", "app.cli", "worker", "--while-stdin"]
+    command = python_command("app.cli", "worker", "--while-stdin")
     while not stop.is_set():
         born = time.monotonic()
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), env=environment) as worker:

@@ -5,7 +5,6 @@ It listens on a free port of this machine, or on a Unix socket in a directory th
 
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.cli.client import Client, ClientError
+from app.launch import python_command
 
 _STARTING_SECONDS = 60.0
 _STOPPING_SECONDS = 20.0
@@ -66,7 +66,7 @@ def start(
     announced = log.with_suffix(".out")
     with announced.open("wb") as output, log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "app.cli", *words],
+            python_command("app.cli", *words),
             stdin=subprocess.DEVNULL if stay else subprocess.PIPE,
             stdout=output,
             stderr=errors,

@@ -4,6 +4,7 @@ import math
 import re
 import sys
 from collections.abc import Container, Iterable, Sequence
+from datetime import datetime
 from typing import Any
 
 import typer
@@ -11,12 +12,14 @@ from rich import box
 from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
+from rich.text import Text
 
 from app.cli.client import ClientError, Json, RefusedError, UnreachableError
 
 _LEAST_WIDTH = 10
-_GAP = 3  # between two columns
+_GAP = 2  # between two columns
 _FIGURE = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?|[0-9.]+%( \+- [0-9.]+%)?|-|nan")
 STARTER = "start one with `pursuit serve`, name another with --url or PURSUIT_URL, or work without one with --local"
 
@@ -59,23 +62,58 @@ def grid(
 ) -> None:
     """A plain table; columns of figures, and of nothing but text made of figures, to the right.
 
-    Long cells are folded on a terminal, except in the columns that are to stay `whole`; into a pipe none is.
+    On a terminal it is as wide as that at most: long text is folded, except figures and the columns that are to stay
+    `whole`, and what does not fit even so is shown row by row. Into a pipe every row is one line, whatever its length.
     """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     body = [[number(cell) for cell in row] for row in rows]
-    least = natural = 0
-    for position, name in enumerate(head):
-        figures = all(_FIGURE.fullmatch(row[position]) for row in body)
-        table.add_column(name, justify="right" if figures else "left", overflow="fold", no_wrap=name in whole)
-        width = max(cell_len(cell) for cell in (name, *(row[position] for row in body)))
-        natural += width + _GAP
-        least += (width if name in whole else min(width, _LEAST_WIDTH)) + _GAP
+    columns = [_Column(name, [row[place] for row in body], whole=name in whole) for place, name in enumerate(head)]
+    space = console.width - _GAP * (len(head) - 1)
+    if console.is_terminal and sum(column.least for column in columns) > space:
+        _records(console, head, body)
+        return
+    widths = [column.natural for column in columns]
+    while console.is_terminal and sum(widths) > space:
+        place = max(range(len(widths)), key=lambda place: widths[place] * (widths[place] > columns[place].least))
+        widths[place] -= 1
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for column, width in zip(columns, widths, strict=True):
+        table.add_column(column.name, justify="right" if column.figures else "left", overflow="fold", width=width)
     for row in body:
         table.add_row(*map(escape, row))
-    needed = least if console.is_terminal else natural
-    if needed > console.width:
-        table.width = needed
+    table.width = sum(widths) + _GAP * (len(head) - 1)
     console.print(table, crop=False)
+
+
+class _Column:
+    """Widths of a column: natural, and the least that breaks no figure and nothing that is to stay whole."""
+
+    def __init__(self, name: str, cells: Sequence[str], *, whole: bool) -> None:
+        self.name = name
+        self.figures = all(_FIGURE.fullmatch(cell) for cell in cells)
+        self.natural = max(map(cell_len, (name, *cells)))
+        unbroken = [word for cell in cells for word in (cell.split() if self.figures else [cell])]
+        least = max(map(cell_len, unbroken), default=0)
+        head = min(_LEAST_WIDTH, max(map(cell_len, name.split()), default=1))
+        self.least = max(head, least if whole or self.figures else min(least, _LEAST_WIDTH))
+
+
+def _records(console: Console, head: Sequence[str], body: Sequence[Sequence[str]]) -> None:
+    """A table row by row: the first cell on a line of its own, the others below it."""
+    for first, *others in body:
+        console.print(f"{escape(head[0])} [bold]{escape(first)}[/]", highlight=False, soft_wrap=True)
+        facts = ", ".join(f"{name} {cell}".strip() for name, cell in zip(head[1:], others, strict=True) if cell)
+        console.print(Padding(Text(facts), (0, 0, 0, 2)))
+
+
+def moment(console: Console, text: str) -> str:
+    """A time of the server; on a terminal short and in local time: the hour of today, the date of another day."""
+    try:
+        time = datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        return text
+    if not console.is_terminal:
+        return text
+    return f"{time:%H:%M:%S}" if time.date() == datetime.now().astimezone().date() else f"{time:%Y-%m-%d}"
 
 
 def report(console: Console, job: Json) -> None:
@@ -170,9 +208,22 @@ def ended_badly(job: Json) -> ClientError:
     return ClientError(f"job {job['id']} failed: {error.get('message') or 'no reason was recorded'}")
 
 
+def cancelled(console: Console, job: Json) -> None:
+    """What came of asking for a job's end. Raises ClientError where it ended otherwise."""
+    if job["state"] in {"succeeded", "failed"}:
+        raise ClientError(f"job {job['id']} has {job['state']}: there is nothing to cancel")
+    if job["state"] == "cancelled":
+        console.print(f"{job['id']} is cancelled", highlight=False, soft_wrap=True)
+    else:
+        told = f"{job['id']} is told to stop, and still {job['state']}: see `pursuit jobs {job['id']}`"
+        console.print(told, highlight=False, soft_wrap=True)
+
+
 def models(console: Console, page: Json) -> None:
     """A page of models."""
-    rows = [(item["name"], item["latest"], item["versions"], item["created_at"]) for item in page["models"]]
+    rows = [
+        (item["name"], item["latest"], item["versions"], moment(console, item["created_at"])) for item in page["models"]
+    ]
     grid(console, ("model", "latest", "versions", "created"), rows)
     _more(console, page)
 
@@ -185,7 +236,7 @@ def versions(console: Console, model: Json) -> None:
         scores: Json = summary.get("holdout") or summary.get("leave_one_out") or {}
         aliases = ", ".join(item["aliases"])
         facts = (summary.get("target"), summary.get("basis_size"), scores.get("nmse"), scores.get("nlpd"))
-        rows.append((item["version"], aliases, *facts, item["created_at"]))
+        rows.append((item["version"], aliases, *facts, moment(console, item["created_at"])))
     grid(console, ("version", "aliases", "target", "basis", "NMSE", "NLPD", "created"), rows)
     _more(console, model)
 
@@ -193,7 +244,7 @@ def versions(console: Console, model: Json) -> None:
 def jobs(console: Console, page: Json) -> None:
     """A page of jobs, the newest first."""
     rows = [
-        (item["id"], item["model"], item["state"], f"{100 * fraction(item):.0f}%", item["created_at"])
+        (item["id"], item["model"], item["state"], f"{100 * fraction(item):.0f}%", moment(console, item["created_at"]))
         for item in page["jobs"]
     ]
     grid(console, ("job", "model", "state", "done", "created"), rows, whole={"job", "state"})

@@ -4,10 +4,13 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
+from rich.table import Column
 from rich.text import Text
 
 from app.cli.client import Client, Json
 from app.cli.showing import fraction
+
+_ROOM_FOR_A_BAR = 80  # characters that all columns take
 
 
 class _Clock(ProgressColumn):
@@ -24,11 +27,11 @@ def watch(client: Client, job_id: str, console: Console) -> Json:
     if not console.is_terminal:
         return _lines(client, job_id, console)
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=16),  # all columns fit into 80 characters
+        TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+        *([BarColumn(bar_width=16)] if console.width >= _ROOM_FOR_A_BAR else []),
         TaskProgressColumn(),
-        TextColumn("[dim]{task.fields[detail]}"),
-        _Clock(),
+        TextColumn("[dim]{task.fields[detail]}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+        _Clock(table_column=Column(no_wrap=True)),
     )
     job: Json = {}
     with Progress(*columns, console=console) as bar:

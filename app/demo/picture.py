@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -28,6 +29,30 @@ def draw(
     scores: str,
 ) -> None:
     """Save a PNG. Rows whose truth lies inside the interval and rows outside of it have their own colours."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()  # a matplotlibrc of the current folder is for other pictures
+        figure = _figure(
+            target=target,
+            truth=truth,
+            mean=mean,
+            lower=lower,
+            upper=upper,
+            interval=interval,
+            scores=scores,
+        )
+        figure.savefig(path, format="png", metadata={"Software": None})
+
+
+def _figure(
+    *,
+    target: str,
+    truth: Sequence[float],
+    mean: Sequence[float],
+    lower: Sequence[float],
+    upper: Sequence[float],
+    interval: float,
+    scores: str,
+) -> Figure:
     figure = Figure(figsize=(6.6, 6.9), dpi=100, layout="constrained", facecolor="white")
     axes = figure.subplots()
     low, high = _frame(truth, mean)
@@ -72,7 +97,7 @@ def draw(
         pad=8,
     )
     figure.suptitle(f"{target}, predicted against true", fontsize=13, color=INK, fontweight="bold", parse_math=False)
-    figure.savefig(path, format="png", metadata={"Software": None})
+    return figure
 
 
 def _dress(axes: Axes, low: float, high: float) -> None:

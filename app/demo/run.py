@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from app.cli import showing
-from app.cli.client import Client, ClientError, Json
+from app.cli.client import Client, ClientError, Json, RefusedError
 from app.cli.service import Service, start
 from app.cli.watching import watch
 from app.demo.scores import Scores, score, standard_error
@@ -51,14 +51,20 @@ def run(
 
     spec: fields that go over SPEC. Raises ClientError.
     """
-    if not os.access(picture.parent, os.W_OK):
+    if picture.is_dir() or not os.access(picture if picture.exists() else picture.parent, os.W_OK):
         raise ClientError(f"cannot write the picture to {picture}: choose another place with --picture")
-    folder = Path(tempfile.mkdtemp(prefix="pursuit-demo-"))
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="pursuit-demo-"))
+    except OSError as error:
+        raise ClientError(f"cannot make a folder for the demo: {error.strerror}") from None
     service = None
     kept = False
     try:
         source = file or BUNDLED
-        table = split(source, folder, target=target)
+        try:
+            table = split(source, folder, target=target)
+        except OSError as error:
+            raise ClientError(f"cannot split {source} into {folder}: {error.strerror}") from None
         _say(
             console,
             f"[bold]{escape(source.name)}[/]: {table.training_rows:,} rows to learn "
@@ -108,7 +114,7 @@ def _train(console: Console, client: Client, service: Service, table: Split, spe
 
 def _predict(console: Console, client: Client, table: Split, job: Json, picture: Path) -> Scores:
     began = time.monotonic()
-    answer = client.predict(job["result"]["model"], table.held_back, interval=INTERVAL).json()
+    table, answer = _answer(console, client, table, job["result"]["model"])
     seconds = time.monotonic() - began
     predictions = Predictions(**{name: answer[name] for name in ("mean", "std", "lower", "upper")})
     scores = score(table.truth, predictions.mean, predictions.std, predictions.lower, predictions.upper)
@@ -124,9 +130,40 @@ def _predict(console: Console, client: Client, table: Split, job: Json, picture:
         f"{100 * INTERVAL:g}% intervals hold the truth in [bold]{scores.coverage:.1%}[/] "
         f"+- {standard_error(INTERVAL, len(table.truth)):.1%} of the rows",
     )
-    _draw(table, predictions, scores, picture)
+    try:
+        _draw(table, predictions, scores, picture)
+    except OSError as error:
+        raise ClientError(f"cannot write the picture to {picture}: {error.strerror}") from None
     _say(console, f"picture: {escape(str(picture.resolve()))}")
     return scores
+
+
+def _answer(console: Console, client: Client, table: Split, model: str) -> tuple[Split, Json]:
+    """Predict the rows held back; those that the model cannot take, as they have holes that it never met, are left out.
+
+    Raises ClientError where none is left, or where it is not the rows that are refused.
+    """
+    left_out: list[str] = []
+    count = len(table.rows)
+    while True:
+        try:
+            answer: Json = client.predict(model, table.held_back, interval=INTERVAL).json()
+            break
+        except RefusedError as error:
+            faults = {fault["row"]: fault for fault in error.faults if isinstance(fault.get("row"), int)}
+            if len(faults) == 0 or len(faults) == len(table.rows):
+                raise
+            left_out += [
+                showing.fault_line({**fault, "line": None, "row": table.numbers[row]}) for row, fault in faults.items()
+            ]
+            table = table.without(faults)
+    if left_out:
+        _say(
+            console,
+            f"[yellow]note:[/] {len(left_out)} of the {count:,} rows held back cannot be predicted; "
+            f"the first is {escape(left_out[0])}",
+        )
+    return table, answer
 
 
 def _rows(console: Console, table: Split, predictions: Predictions) -> None:

@@ -9,9 +9,10 @@ import gzip
 import io
 import math
 import random
-from collections.abc import Iterator
+import zlib
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
@@ -26,6 +27,7 @@ _SHARE_HELD_BACK = 6  # one row in six of a small table
 _FEWEST_ROWS = 12
 _GZIP = b"\x1f\x8b"
 _LOOK = 1 << 20  # bytes that tell the encoding
+_MOST_NAMES = 12  # of columns that a message lists
 _ANY_CELL = 1 << 27  # csv's own limit of 128 KiB refuses long text cells; the server has limits of its own
 
 
@@ -35,7 +37,7 @@ class TableError(ClientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """training: the file to upload. held_back: a CSV table without the target, for /predict.
+    """training: the file to upload. rows: those held back, without the target, under the names of `header`.
 
     truth: the targets of the rows held back.
 
@@ -45,9 +47,28 @@ class Split:
     target: str
     training: Path
     training_rows: int
-    held_back: bytes
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
     numbers: tuple[int, ...]
     truth: tuple[float, ...]
+    delimiter: str
+
+    @property
+    def held_back(self) -> bytes:
+        """The rows held back as a CSV table, for /predict."""
+        text = io.StringIO()
+        csv.writer(text, delimiter=self.delimiter, lineterminator="\n").writerows([self.header, *self.rows])
+        return text.getvalue().encode()
+
+    def without(self, places: Container[int]) -> "Split":
+        """The same with fewer rows held back: those at these places, from 0, are left out."""
+        kept = [place for place in range(len(self.rows)) if place not in places]
+        return replace(
+            self,
+            rows=tuple(self.rows[place] for place in kept),
+            numbers=tuple(self.numbers[place] for place in kept),
+            truth=tuple(self.truth[place] for place in kept),
+        )
 
 
 def split(source: Path, folder: Path, *, target: str | None = None, seed: int = SEED) -> Split:
@@ -60,11 +81,18 @@ def split(source: Path, folder: Path, *, target: str | None = None, seed: int = 
         place = _place(source, header, target)
         names = [name.strip() for name in header]
         target = names[place] if names.count(names[place]) == 1 else header[place]
-        usable = [number for number, row in enumerate(rows, 1) if _target(row, place, delimiter) is not None]
+        usable, figures = [], [0] * len(header)
+        for number, row in enumerate(rows, 1):
+            if _number(row, place, delimiter) is not None:
+                usable.append(number)
+            if number <= _FEWEST_ROWS:  # enough to tell which columns are of numbers
+                figures = [count + (_number(row, at, delimiter) is not None) for at, count in enumerate(figures)]
     count = min(_MOST_HELD_BACK, len(usable) // _SHARE_HELD_BACK)
     if len(usable) < _FEWEST_ROWS:
+        others = [name for name, count in zip(names, figures, strict=True) if name and count > 0]
         raise TableError(
             f"{source.name} has {len(usable)} rows with a number in {target!r}; the demo needs at least {_FEWEST_ROWS}"
+            + (f". Name another column with --target: {', '.join(others[:_MOST_NAMES])}" if others else "")
         )
     chosen = frozenset(random.Random(seed).sample(usable, count))
     return _write(source, folder, target, place, chosen)
@@ -87,19 +115,18 @@ def _place(source: Path, header: list[str], target: str | None) -> int:
 
 def _write(source: Path, folder: Path, target: str, place: int, chosen: frozenset[int]) -> Split:
     training = folder / f"{source.name.removesuffix('.gz').rpartition('.')[0] or 'table'}.csv"
-    held_back = io.StringIO()
+    held_back: list[tuple[str, ...]] = []
     numbers: list[int] = []
     truth: list[float] = []
     written = 0
     with _rows(source) as (header, rows, delimiter), training.open("w", encoding="utf-8", newline="") as out:
         learn = csv.writer(out, delimiter=delimiter, lineterminator="\n")
-        hold = csv.writer(held_back, delimiter=delimiter, lineterminator="\n")
         learn.writerow(header)
-        hold.writerow([name for position, name in enumerate(header) if position != place])
+        names = tuple(name for position, name in enumerate(header) if position != place)
         for number, row in enumerate(rows, 1):
-            value = _target(row, place, delimiter)
+            value = _number(row, place, delimiter)
             if number in chosen and value is not None:
-                hold.writerow([cell for position, cell in enumerate(row) if position != place])
+                held_back.append(tuple(cell for position, cell in enumerate(row) if position != place))
                 numbers.append(number)
                 truth.append(value)
             else:
@@ -109,9 +136,11 @@ def _write(source: Path, folder: Path, target: str, place: int, chosen: frozense
         target=target,
         training=training,
         training_rows=written,
-        held_back=held_back.getvalue().encode(),
+        header=names,
+        rows=tuple(held_back),
         numbers=tuple(numbers),
         truth=tuple(truth),
+        delimiter=delimiter,
     )
 
 
@@ -129,7 +158,7 @@ def _rows(source: Path) -> Iterator[tuple[list[str], Iterator[list[str]], str]]:
             if not any(name.strip() for name in header):
                 raise TableError(f"{source.name} is empty: a header line and rows are needed")
             yield header, (row for row in reader if row), delimiter
-    except (UnicodeDecodeError, csv.Error, gzip.BadGzipFile, EOFError) as error:
+    except (UnicodeError, csv.Error, gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise TableError(f"{source.name} is not a CSV table: {error}") from None
     finally:
         csv.field_size_limit(usual)
@@ -140,7 +169,13 @@ def _text(source: Path) -> Iterator[TextIO]:
     with source.open("rb") as raw:
         packed = raw.read(len(_GZIP)) == _GZIP
     with gzip.open(source) if packed else source.open("rb") as plain:
-        encoding = _encoding(plain.read(_LOOK))
+        start = plain.read(_LOOK)
+        encoding = _encoding(start)
+        if encoding != "utf-16" and (b"\0" in start or start.lstrip().startswith(b"{")):
+            raise TableError(
+                f"{source.name} is not a CSV table, and the demo reads no other; `pursuit train` reads JSON Lines, "
+                "Parquet, Arrow and Excel too"
+            )
         plain.seek(0)
         with io.TextIOWrapper(plain, encoding=encoding, newline="") as text:
             yield text
@@ -157,8 +192,8 @@ def _encoding(start: bytes) -> str:
     return "utf-8-sig"
 
 
-def _target(row: list[str], place: int, delimiter: str) -> float | None:
-    """The target as a finite number, None where there is none; only beside commas is a comma no decimal mark."""
+def _number(row: list[str], place: int, delimiter: str) -> float | None:
+    """A cell as a finite number, None where there is none; only beside commas is a comma no decimal mark."""
     try:
         cell = row[place]
         value = float(cell if delimiter == "," else cell.replace(",", "."))

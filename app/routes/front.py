@@ -7,7 +7,7 @@ from starlette.routing import Route
 
 async def front(_: Request) -> Response:
     """To the documentation of every address."""
-    return RedirectResponse("/docs")
+    return RedirectResponse("docs")  # relative: it may lie under a prefix
 
 
 route = Route("/", front, methods=["GET"], include_in_schema=False)

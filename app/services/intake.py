@@ -1,6 +1,6 @@
 """Taking a table in: an upload of any format to its canonical file, checked against what is asked of it.
 
-A small upload of text is read here. A large one is read by a process of its own (`python -m app.services.intake`, one
+A small upload of text is read here. A large one is read by a process of its own (this module as a program, one
 line of JSON in and one out), so that the API does not grow with what people send it and can end it; and so is a binary
 one, of which only unpacking shows what it unpacks to.
 """
@@ -19,6 +19,7 @@ import numpy as np
 import core.errors
 from app import errors
 from app.errors import MOST_FAULTS, Fault, InvalidRequestError, PursuitError, TooLargeError, UnavailableError
+from app.launch import python_command
 from app.services.specification import SpecBody, core_spec
 from app.tables import (
     Fitted,
@@ -210,7 +211,7 @@ def _apart(order: Order, seconds: float) -> Receipt:
     }
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "app.services.intake"],
+            python_command("app.services.intake"),
             input=json.dumps(asked).encode(),
             stdout=subprocess.PIPE,
             timeout=seconds,

@@ -31,14 +31,14 @@ def test_the_wheel_holds_migrations_and_the_bundled_table(tmp_path: Path) -> Non
     source = tmp_path / "source"  # a copy: what an earlier build left must not count, nor anything be left here
     for name in ("app", "core"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "pursuit_gp.py"):
         shutil.copy(ROOT / name, source)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(source)]
     subprocess.run(command, check=True, timeout=280)
     (wheel,) = tmp_path.glob("pursuit_gp-*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     sources = [p.relative_to(ROOT).as_posix() for room in ("app", "core") for p in (ROOT / room).rglob("*.py")]
-    assert set(sources) <= names
+    assert {*sources, "pursuit_gp.py"} <= names
     assert {"app/demo/flights.csv", "app/demo/flights.md", "app/migrations/script.py.mako"} <= names
     assert any(re.fullmatch(r"app/migrations/versions/\w+\.py", n) and "__init__" not in n for n in names)
     assert not any(name.startswith("tests/") for name in names)

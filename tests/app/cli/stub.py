@@ -16,10 +16,11 @@ Json = dict[str, Any]
 class Answer:
     """status, type and body of one answer; `cut` closes the connection before the body is complete."""
 
-    body: Json | bytes
+    body: Json | list[Any] | bytes
     status: int = 200
     type: str = "application/json"
     cut: bool = False
+    location: str | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,6 +53,8 @@ def stub(answers: dict[tuple[str, str], list[Answer]]) -> Iterator[Stub]:
             raw = chosen.body if isinstance(chosen.body, bytes) else json.dumps(chosen.body).encode()
             self.send_response(chosen.status)
             self.send_header("content-type", chosen.type)
+            if chosen.location is not None:
+                self.send_header("location", chosen.location)
             self.send_header("content-length", str(len(raw) + chosen.cut))
             self.end_headers()
             self.wfile.write(raw)

@@ -1,6 +1,7 @@
 """The HTTP client: the server's words, broken streams, servers that are not there."""
 
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,107 @@ def test_follow_gives_up_when_nothing_comes() -> None:
         list(client.follow("job_1"))
 
 
-def test_not_a_url() -> None:
-    with pytest.raises(ClientError, match="not a URL"):
-        Client("http://[")
+@pytest.mark.parametrize(
+    "url",
+    ["http://[", "ftp://h", "http://", "http://h:99999", "http://h:0", "http://h?x=1", "http://h/#docs", "h h", ""],
+)
+def test_not_a_url(url: str) -> None:
+    with pytest.raises(ClientError, match=r"is not the URL of a server; expected one like http://127\.0\.0\.1:8000"):
+        Client(url)
+
+
+@pytest.mark.parametrize("written", ["{}", "{}/", " {} ", "http://{}", "http://{}//"])
+def test_a_url_may_come_without_its_scheme(written: str) -> None:
+    with stub({("GET", "/models"): [Answer(body={"models": []})]}) as server:
+        host = server.url.removeprefix("http://")
+        with Client(written.format(host)) as client:
+            assert (client.url, client.models()) == (server.url, {"models": []})
+
+
+STRANGERS = [
+    Answer(body=b"<html>hello</html>", type="text/html"),
+    Answer(body=[]),
+    Answer(body={}),
+    Answer(body={"models": {}, "jobs": {}}),
+    Answer(body={"models": [{"modelName": "m"}], "jobs": [1]}),  # TorchServe's
+    Answer(body={"error": "no", "errors": ["no"], "error_count": "many"}, status=500),
+    Answer(body=[1], status=500, type="application/problem+json"),
+    Answer(body={"detail": None, "errors": "no", "error_count": None}, status=400, type="application/problem+json"),
+    Answer(body=b"<html>no</html>", status=404, type="text/html"),
+    Answer(body=b"", status=301, location="https://elsewhere.example/"),
+]
+
+
+@pytest.mark.parametrize("answer", STRANGERS)
+def test_a_server_of_something_else(answer: Answer, tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("x,y\n1,2\n")
+    paths = ("models", "jobs", "models/a", "models/a/versions/1", "jobs/a")
+    answers = {("GET", f"/{path}"): [answer] for path in paths}
+    answers |= {("POST", "/train"): [answer], ("POST", "/predict"): [answer], ("DELETE", "/jobs/a"): [answer]}
+    with stub(answers) as server, Client(server.url) as client:
+        for ask in (
+            client.models,
+            client.jobs,
+            lambda: client.model("a"),
+            lambda: client.version("a@1"),
+            lambda: client.version("a@best"),
+            lambda: client.job("a"),
+            lambda: next(client.follow("a")),
+            lambda: client.cancel("a"),
+            lambda: client.train(table, {}),
+            lambda: client.predict("a", b"x\n1\n", accept="text/csv"),
+        ):
+            with pytest.raises(ClientError) as caught:
+                ask()
+            said = str(caught.value)
+            assert server.url in said or said == "no reason was given"
+            assert isinstance(caught.value, RefusedError) == (answer.status >= 400)
+            assert "elsewhere.example" in said or answer.status != 301
+
+
+def test_what_listens_there_speaks_no_http() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=_greet, args=(listener,))
+        thread.start()
+        url = f"127.0.0.1:{listener.getsockname()[1]}"
+        with Client(url) as client, pytest.raises(ClientError, match=f"http://{url} does not answer as an HTTP server"):
+            client.models()
+        thread.join()
+
+
+def _greet(listener: socket.socket) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+        connection.recv(65536)
+
+
+def test_follow_waits_for_a_server_that_starts_again() -> None:
+    answers = {
+        ("GET", "/jobs/job_1"): [
+            Answer(body=job("queued")),
+            Answer(body=b"", status=502, type="text/html"),
+            problem(503, "the database is away"),
+            Answer(body=job("succeeded")),
+        ],
+        ("GET", "/jobs/job_1/events"): [events(cut=True)],
+    }
+    with stub(answers) as server, Client(server.url) as client:
+        assert [item["state"] for item in client.follow("job_1")] == ["queued", "succeeded"]
+
+
+def test_follow_ends_where_the_job_is_gone() -> None:
+    answers = {
+        ("GET", "/jobs/job_1"): [Answer(body=job("queued")), problem(404, "there is no job 'job_1'")],
+        ("GET", "/jobs/job_1/events"): [events(cut=True)],
+    }
+    with stub(answers) as server, Client(server.url) as client, pytest.raises(RefusedError, match="there is no job"):
+        list(client.follow("job_1"))
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with Client("127.0.0.1:9") as client:
+        for place in (tmp_path, tmp_path / "missing.csv"):
+            with pytest.raises(ClientError, match=f"cannot read {place}: "):
+                client.train(place, {})

@@ -1,11 +1,15 @@
 """The commands against a server that says what it is told: what is sent, what is printed, how they end."""
 
+import io
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from app.cli import showing
+from app.cli.client import Client
 from app.cli.commands import cli
 from tests.app.cli.stub import Answer, events, job, problem, stub
 
@@ -67,7 +71,7 @@ def test_train_waits_and_reports(table: Path) -> None:
     for words in ("50%  fitting", "cars version 3", "0.125", "1.75", "note: column 'wheels' is 4"):
         assert words in result.output
     assert "90.0% +- 6.9%" in result.output
-    assert "94.0% " in result.output  # as a report of an older release has it
+    assert " 94.0%\n" in result.output  # as a report of an older release has it
     calibrated = [line for line in result.output.splitlines() if "calibrated" in line]
     assert calibrated == [
         "error bars calibrated by cross-fitting on 1,090 rows: latent variance x 0.912, noise x 1.05; "
@@ -150,6 +154,7 @@ def test_without_a_server_it_says_how_to_get_one(table: Path) -> None:
         ("train", "no-such-file.csv"),
         ("train", __file__, "--spec", "{"),
         ("train", __file__, "--spec", "[]"),
+        ("train", __file__, "--spec", '{"a": NaN}'),
         ("train", __file__, "--local", "--no-wait"),
         ("jobs", "--cancel"),
         ("predict", "m", __file__, "--interval", "x"),
@@ -232,6 +237,48 @@ def test_jobs_are_listed_followed_and_cancelled() -> None:
     assert "cars version 3" in followed.output
     assert cancelled.output == "job_1 is cancelled\n"
     assert json.loads(raw.output)["jobs"][0]["id"] == "job_1"
+
+
+@pytest.mark.parametrize(
+    ("states", "code", "said"),
+    [
+        (["running", "running", "cancelled"], 0, "job_1 is cancelled\n"),
+        (["queued", "cancelled"], 0, "job_1 is cancelled\n"),
+        (["running", "succeeded"], 1, "error: job job_1 has succeeded: there is nothing to cancel\n"),
+        (["failed"], 1, "error: job job_1 has failed: there is nothing to cancel\n"),
+    ],
+)
+def test_cancelling_says_how_the_job_ended(states: list[str], code: int, said: str) -> None:
+    first, *later = [Answer(body=job(state)) for state in states]
+    with stub({("DELETE", "/jobs/job_1"): [first], ("GET", "/jobs/job_1"): later}) as server:
+        result = pursuit("jobs", "job_1", "--cancel", url=server.url)
+    assert (result.exit_code, result.output) == (code, said)
+
+
+def test_cancelling_does_not_wait_for_ever() -> None:
+    running = [Answer(body=job("running"))]
+    with stub({("DELETE", "/jobs/job_1"): running, ("GET", "/jobs/job_1"): running}) as server:
+        with Client(server.url) as client:
+            assert client.settled(job("running"), seconds=0.15)["state"] == "running"
+        raw = pursuit("jobs", "job_1", "--cancel", "--json", url=server.url)
+    assert json.loads(raw.output)["state"] == "running"
+    out = Console(file=io.StringIO(), width=40)
+    showing.cancelled(out, job("running"))
+    assert isinstance(out.file, io.StringIO)
+    assert out.file.getvalue() == "job_1 is told to stop, and still running: see `pursuit jobs job_1`\n"
+
+
+def test_a_url_without_its_scheme_and_one_of_another_server(table: Path) -> None:
+    html = [Answer(body=b"<html>", type="text/html")]
+    answers = {("GET", "/models"): [Answer(body={"models": []})], ("GET", "/jobs"): html, ("POST", "/predict"): html}
+    with stub(answers) as server:
+        listed = pursuit("models", "--url", server.url.removeprefix("http://"))
+        stranger = pursuit("jobs", url=server.url)
+        page = pursuit("predict", "cars", table, url=server.url)
+    assert listed.exit_code == 0
+    for result in (stranger, page):
+        assert result.exit_code == 1
+        assert result.output == f"error: {server.url} does not answer like a Pursuit server\n"
 
 
 def test_models_and_versions_are_listed() -> None:

@@ -1,11 +1,12 @@
 """Small things that are printed."""
 
 import io
+from datetime import UTC, datetime
 
 import pytest
 from rich.console import Console
 
-from app.cli.showing import calibration, coverage, fault_line, jobs, number
+from app.cli.showing import calibration, coverage, fault_line, jobs, models, moment, number, versions
 
 
 @pytest.mark.parametrize(
@@ -89,6 +90,65 @@ def test_the_id_of_a_job_is_never_broken(terminal: bool, width: int) -> None:
     jobs(console, page)
     assert isinstance(console.file, io.StringIO)
     lines = console.file.getvalue().splitlines()
-    assert all(any(line.startswith((f"{name} ", f" {name} ")) for line in lines) for name in ids)
+    assert all(any(name in line.split() for line in lines) for name in ids)
     if not terminal:
         assert len([line for line in lines if line.strip()]) == 4  # head, rule, two jobs
+
+
+PAGES = {
+    "jobs": {
+        "jobs": [
+            {
+                "id": f"job_{figure * 32}",
+                "model": model,
+                "state": "succeeded",
+                "created_at": "2026-01-02T03:04:05.678Z",
+            }
+            for figure, model in (("1", "cars"), ("2", "a-rather-long-name-of-a-model"), ("3", "[bold]"))
+        ],
+    },
+    "models": {
+        "models": [{"name": "m" * 50, "latest": 12, "versions": 12, "created_at": "2026-01-02T03:04:05.678Z"}],
+        "next_cursor": "c",
+    },
+    "versions": {
+        "versions": [
+            {
+                "version": 12,
+                "aliases": ["latest", "champion"],
+                "summary": {
+                    "target": "median_house_value_in_dollars",
+                    "basis_size": 1200,
+                    "holdout": {"nmse": 0.12345, "nlpd": -12.345},
+                },
+                "created_at": "2026-01-02T03:04:05.678Z",
+            }
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+@pytest.mark.parametrize("name", PAGES)
+def test_no_line_is_wider_than_the_terminal_and_no_figure_is_broken(name: str, width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+    {"jobs": jobs, "models": models, "versions": versions}[name](console, PAGES[name])
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    words = [word.strip(",") for line in lines for word in line.split()]
+    whole = {
+        "jobs": [f"job_{figure * 32}" for figure in "123"] + ["succeeded", "100%", "[bold]", "2026-01-02"],
+        "models": ["12", "versions", "2026-01-02"],
+        "versions": ["12", "champion", "1200", "0.1235", "-12.35", "2026-01-02"],
+    }[name]
+    assert not {*whole} - {*words}
+
+
+def test_times_are_short_on_a_terminal_and_whole_in_a_pipe() -> None:
+    terminal, pipe = (Console(file=io.StringIO(), force_terminal=forced) for forced in (True, False))
+    now = datetime.now(UTC)
+    assert moment(terminal, now.isoformat()) in {f"{now.astimezone():%H:%M:%S}", f"{now.astimezone():%Y-%m-%d}"}
+    assert moment(terminal, "2026-01-02T12:00:00.000Z") == "2026-01-02"
+    assert moment(pipe, "2026-01-02T12:00:00.000Z") == "2026-01-02T12:00:00.000Z"
+    assert moment(terminal, "yesterday") == "yesterday"

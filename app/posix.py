@@ -1,0 +1,13 @@
+"""What the service needs of the system: importing this fails, in one sentence, where it is not there.
+
+The service runs on POSIX systems; the commands that ask a server, and `core`, run everywhere.
+"""
+
+try:
+    import fcntl  # noqa: F401
+    import resource  # noqa: F401
+except ModuleNotFoundError as error:
+    raise ImportError(
+        "the server and its workers need Linux, macOS or another POSIX system (on Windows: WSL or a container); the "
+        "commands that ask a server, such as `pursuit train FILE --url URL`, work here"
+    ) from error

@@ -1,0 +1,90 @@
+"""Entry point of every process of Pursuit: the `pursuit` command, and the processes that it starts (`app.launch`).
+
+A file beside the packages `app` and `core`, under a name that is ours alone: those two are common, and a user's
+`app.py` must be neither run nor taken for ours. So, before anything else is imported, the current folder leaves the
+module search path, and the two packages are those beside this file, whatever comes first on that path. What is imported
+on top of this file is loaded already, or frozen into the interpreter: no file of that folder can come in its place.
+"""
+
+import os
+import runpy
+import site
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
+
+ROOT = os.path.dirname(os.path.realpath(__file__))
+PACKAGES = ("app", "core")
+MODULES = frozenset({"app.cli", "app.worker", "app.services.intake"})
+"""Modules that processes of ours are started with."""
+
+
+def main() -> None:
+    """Run the `pursuit` command."""
+    isolate()
+    from app.cli import main as command  # not before `app` is known to be ours
+
+    command()
+
+
+def isolate() -> None:
+    """Take the current folder off the module search path, and take `app` and `core` from beside this file.
+
+    Ends the program with one line on standard error where they are not there, or not ours.
+    """
+    _leave_current_folder()
+    for name in PACKAGES:
+        fault = _fault(name)
+        if fault is not None:
+            sys.exit(f"error: {fault}: install Pursuit (pursuit-gp) in a virtual environment of its own")
+    sys.meta_path.insert(0, _Beside())
+
+
+class _Beside:
+    """Finder of the packages beside this file."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, _target: object = None) -> ModuleSpec | None:
+        """Return what is to be imported under this name; None where that is none of our two."""
+        return PathFinder.find_spec(name, [ROOT]) if path is None and name in PACKAGES else None
+
+
+def _leave_current_folder() -> None:
+    """Remove it from `sys.path`, unless it is a folder of Python's own."""
+    try:
+        here = os.path.realpath(os.getcwd())
+    except FileNotFoundError:  # it was deleted: nothing can be imported from it
+        return
+    library = os.path.dirname(os.__file__)
+    own = {library, os.path.join(library, "lib-dynload"), *site.getsitepackages(), site.getusersitepackages()}
+    if here not in map(os.path.realpath, own):
+        sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != here]
+
+
+def _fault(name: str) -> str | None:
+    """Say why this package of ours cannot be used; None if it can."""
+    folder = os.path.join(ROOT, name)
+    loaded = sys.modules.get(name)
+    places = [folder] if loaded is None else list(getattr(loaded, "__path__", ()))
+    if os.path.realpath(next(iter(places), "")) != folder:
+        return f"the package {name!r} was imported from {places or loaded}, and Pursuit's is {folder}"
+    try:
+        with open(os.path.join(folder, "__init__.py"), encoding="utf-8") as source:
+            opening = source.readline()
+    except FileNotFoundError:
+        return f"Pursuit's package {name!r} is missing in {ROOT}"
+    # Of two distributions that hold a package of the same name, the one installed later writes over the other's files.
+    return None if "Pursuit" in opening else f"{folder} is not Pursuit's: another distribution wrote over it"
+
+
+def _run(words: list[str]) -> None:
+    """Run a module of ours as the main program."""
+    isolate()
+    sys.argv[1:] = words[1:]
+    runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] and sys.argv[1] in MODULES:
+        _run(sys.argv[1:])
+    else:
+        main()
