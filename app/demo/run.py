@@ -124,6 +124,7 @@ def _predict(console: Console, client: Client, table: Split, job: Json, picture:
         f"{len(table.truth):,} rows the model has not seen, predicted in {1000 * seconds:.0f} ms. Some:",
     )
     _rows(console, table, predictions)
+    console.print()
     _say(
         console,
         f"NMSE [bold]{scores.nmse:.4f}[/]   NLPD [bold]{scores.nlpd:.3f}[/]   "

@@ -171,7 +171,7 @@ def _text(source: Path) -> Iterator[TextIO]:
     with gzip.open(source) if packed else source.open("rb") as plain:
         start = plain.read(_LOOK)
         encoding = _encoding(start)
-        if encoding != "utf-16" and (b"\0" in start or start.lstrip().startswith(b"{")):
+        if encoding != "utf-16" and (b"\0" in start or start.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{")):
             raise TableError(
                 f"{source.name} is not a CSV table, and the demo reads no other; `pursuit train` reads JSON Lines, "
                 "Parquet, Arrow and Excel too"

@@ -133,6 +133,26 @@ def test_a_stopped_service_answers_nobody(tmp_path: Path) -> None:
         assert not client.ready()
 
 
+def test_a_server_goes_on_where_nobody_hears_where_it_is(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "app.cli", "serve", "--port", str(port), "--data-dir", str(tmp_path / "data")]
+    with (
+        Path("/dev/full").open("wb") as full,
+        subprocess.Popen(command, stdout=full, stderr=subprocess.PIPE) as process,
+    ):
+        try:
+            with Client(f"127.0.0.1:{port}") as client:
+                eventually(client.ready)
+        finally:
+            process.terminate()
+            _, said = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert b"standard output cannot be written: No space left on device" in said
+    assert b"Traceback" not in said
+
+
 def test_train_and_predict_with_a_server(service: Service, table: Path) -> None:
     trained = pursuit("train", table, "--basis-size", 10, url=service.url)
     assert trained.returncode == 0, trained.stderr + service.log.read_text()

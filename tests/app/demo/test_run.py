@@ -16,6 +16,7 @@ from rich.console import Console
 
 from app.cli.client import Client, ClientError
 from app.demo.run import run
+from app.demo.table import Split, split
 from tests.app.cli.processes import alive, children, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(200)]
@@ -63,6 +64,37 @@ def test_it_shows_how_good_a_model_of_ones_own_table_is(table: Path, temporary: 
     assert f"picture: {picture}" in said
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("missing", ["impute", "drop"])
+def test_rows_held_back_that_have_holes_of_their_own_are_left_out(tmp_path: Path, missing: str) -> None:
+    """Training never met them, so that it cannot have learnt what a hole there says; it took its time all the same."""
+    source = random.Random(5)
+    rows = [[f"{source.uniform(0, 6):.4f}", source.choice(["red", "blue"]), ""] for _ in range(120)]
+    for row in rows:
+        row[2] = f"{math.sin(float(row[0])) + (row[1] == 'red') + source.gauss(0, 0.1):.4f}"
+    path = tmp_path / "own.csv"
+    (tmp_path / "split").mkdir()
+
+    def write() -> Split:
+        path.write_text("\n".join(map(",".join, [["a", "kind", "y"], *rows])) + "\n")
+        return split(path, tmp_path / "split")
+
+    places = write().numbers[3:6]
+    for place in places:
+        rows[place - 1][1] = ""
+    assert write().numbers[3:6] == places
+    out = io.StringIO()
+    spec = {"missing": missing, "adapt": False}
+    scores = run(
+        Console(file=out, width=120), file=path, target=None, spec=spec, picture=tmp_path / "p.png", keep=False, port=0
+    )
+    assert scores.nmse < 0.2
+    said = out.getvalue()
+    assert "3 of the 20 rows held back cannot be predicted; the first is " in said
+    assert f"row {places[0]}, column kind, ''" in said
+    assert "17 rows the model has not seen" in said
+    assert [line.split()[0] for line in said.splitlines() if line.lstrip()[:1].isdigit()].count(str(places[0])) == 0
 
 
 def test_keep_leaves_the_server_running(table: Path, tmp_path: Path) -> None:
@@ -123,5 +155,6 @@ def test_what_the_server_refuses_is_told_and_nothing_is_left(temporary: Path, tm
 
 def test_a_picture_that_cannot_be_written_is_said_before_the_work(tmp_path: Path) -> None:
     place = tmp_path / "missing" / "p.png"
-    with pytest.raises(ClientError, match="cannot write the picture"):
-        run(Console(file=io.StringIO()), file=None, target=None, spec={}, picture=place, keep=False, port=0)
+    for picture in (place, tmp_path):
+        with pytest.raises(ClientError, match="cannot write the picture"):
+            run(Console(file=io.StringIO()), file=None, target=None, spec={}, picture=picture, keep=False, port=0)

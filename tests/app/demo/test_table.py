@@ -131,3 +131,38 @@ def test_long_cells_pass_and_csv_keeps_its_limit(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     assert split(source, tmp_path / "out").training_rows == 10
     assert csv.field_size_limit() == usual
+
+
+def test_rows_can_be_left_out_of_those_held_back(tmp_path: Path) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text(written(ROWS))
+    table = split(source, tmp_path)
+    less = table.without({0, 4})
+    assert less.numbers == (*table.numbers[1:4], *table.numbers[5:])
+    assert less.truth == (*table.truth[1:4], *table.truth[5:])
+    lines = table.held_back.decode().splitlines()
+    assert less.held_back.decode().splitlines() == [lines[0], *lines[2:5], *lines[6:]]
+    assert (less.target, less.training_rows) == (table.target, table.training_rows)
+
+
+def test_a_target_without_numbers_names_the_columns_that_have_some(tmp_path: Path) -> None:
+    source = tmp_path / "cars.csv"
+    source.write_text("mpg,maker,weight,name\n" + "".join(f"{i},m{i},{i}.5,car {i}\n" for i in range(20)))
+    with pytest.raises(TableError, match=r"0 rows with a number in 'name'.* --target: mpg, weight$"):
+        split(source, tmp_path)
+
+
+@pytest.mark.parametrize("content", [b'{"a": 1, "y": 2}\n' * 20, b"PAR1\0\0data", b'\xef\xbb\xbf{"a": 1}'])
+def test_a_table_of_another_format_is_told_from_csv(tmp_path: Path, content: bytes) -> None:
+    source = tmp_path / "table"
+    source.write_bytes(content)
+    with pytest.raises(TableError, match="not a CSV table, and the demo reads no other"):
+        split(source, tmp_path)
+
+
+def test_a_gzip_file_that_is_damaged(tmp_path: Path) -> None:
+    source = tmp_path / "in.csv.gz"
+    packed = gzip.compress(written([["a", "y"], *([str(i * i), str(i)] for i in range(5000))]).encode())
+    source.write_bytes(packed[:200] + bytes(255 - byte for byte in packed[200:]))
+    with pytest.raises(TableError, match="not a CSV table"):
+        split(source, tmp_path)
