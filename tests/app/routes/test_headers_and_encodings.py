@@ -8,7 +8,7 @@ import pytest
 from tests.app.routes.service import Service, numbers
 
 JSON = {"Content-Type": "application/json"}
-ASKED = {"model": "numbers", "rows": [[0.5, 0.25]]}
+ASKED: dict[str, Any] = {"model": "numbers", "rows": [[0.5, 0.25]]}
 
 
 def test_a_byte_order_mark_is_no_part_of_json(service: Service) -> None:
