@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.errors import InvalidRequestError
@@ -53,6 +53,7 @@ def has_twice(tree: Any) -> bool:
 
 
 @given(trees, st.integers(0, 1000))
+@example([None, Pairs([(":", None), ("", None), ("", None)])], 0)  # the first colon is written as an escape
 def test_it_is_found_if_and_only_if_it_is_there(tree: Any, seed: int) -> None:
     text = written(tree, random.Random(seed)).encode()
     assert (key_twice(text) is not None) == has_twice(tree)
@@ -72,6 +73,7 @@ def test_it_is_found_if_and_only_if_it_is_there(tree: Any, seed: int) -> None:
         ('[{"x": 1}, {"y": ":", "x" : 2, "x": 2}]', "[1]: the key 'x' is there twice", 1, "x"),
         ('{"spec": {"adapt": {"steps": 1, "steps": 1}}}', "spec.adapt: the key 'steps' is there twice", None, "steps"),
         ('{"a": "12:30", "\\u0061": 1}', "the key 'a' is there twice", None, "a"),
+        ('{"\\u003A": 1, "x": 1, "x": 2}', "the key 'x' is there twice", None, "x"),
         ('[{"": 0, "": 0}]', "[0]: the key '' is there twice", 0, ""),
     ],
 )
