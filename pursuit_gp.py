@@ -20,10 +20,13 @@ MODULES = frozenset({"app.cli", "app.worker", "app.services.intake"})
 
 def main() -> None:
     """Run the `pursuit` command."""
-    isolate()
-    from app.cli import main as command  # not before `app` is known to be ours
+    try:
+        isolate()
+        from app.cli import main as command  # not before `app` is known to be ours
 
-    command()
+        command()
+    except KeyboardInterrupt:  # it was still being loaded
+        sys.exit(130)
 
 
 def isolate() -> None:

@@ -245,7 +245,7 @@ def _server_url(text: str) -> str:
         known = False
     if not known or parts.query or parts.fragment or any(map(str.isspace, url)):
         raise ClientError(f"{text!r} is not the URL of a server; expected one like http://127.0.0.1:8000")
-    return url.rstrip("/")
+    return url.rstrip("/").removesuffix("/docs")  # as a browser shows it
 
 
 def _refusal(response: httpx.Response) -> RefusedError:

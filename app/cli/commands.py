@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from app.settings import Settings
 
 cli = typer.Typer(
-    help="Regression with honest error bars, as a service.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -37,6 +36,26 @@ Target = Annotated[str | None, typer.Option(help="Column to predict.", show_defa
 Spec = Annotated[str, typer.Option(help="Any other fields of the spec, as a JSON object.")]
 WhileStdin = Annotated[bool, typer.Option("--while-stdin", hidden=True)]
 DEFAULT_URL = "http://127.0.0.1:8000"
+
+
+def _tell_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            typer.echo(f"pursuit {version('pursuit-gp')}")
+        except PackageNotFoundError:  # a checkout that is not installed
+            typer.echo("pursuit, of no known version")
+        raise typer.Exit
+
+
+@cli.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Regression with honest error bars, as a service."""
 
 
 @cli.command()

@@ -104,7 +104,7 @@ def test_not_a_url(url: str) -> None:
         Client(url)
 
 
-@pytest.mark.parametrize("written", ["{}", "{}/", " {} ", "http://{}", "http://{}//"])
+@pytest.mark.parametrize("written", ["{}", "{}/", " {} ", "http://{}", "http://{}//", "http://{}/docs"])
 def test_a_url_may_come_without_its_scheme(written: str) -> None:
     with stub({("GET", "/models"): [Answer(body={"models": []})]}) as server:
         host = server.url.removeprefix("http://")

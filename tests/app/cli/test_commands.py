@@ -2,6 +2,7 @@
 
 import io
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,11 @@ def test_a_refusal_names_the_cells(table: Path) -> None:
         "  line 2, column x, '[?]': not a number",
         "  ... 21 in all",
     ]
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    result = pursuit("--version")
+    assert (result.exit_code, result.output) == (0, f"pursuit {version('pursuit-gp')}\n")
 
 
 def test_without_a_server_it_says_how_to_get_one(table: Path) -> None:
