@@ -3,7 +3,7 @@ WORKDIR /src
 RUN python -m venv /opt/pursuit
 COPY deploy/constraints.txt .
 RUN /opt/pursuit/bin/pip install --no-cache-dir --require-hashes -r constraints.txt
-COPY pyproject.toml README.md LICENSE pursuit_gp.py ./
+COPY pyproject.toml README.md LICENSE ./
 COPY core core
 COPY app app
 RUN /opt/pursuit/bin/pip install --no-cache-dir --no-deps --no-build-isolation .

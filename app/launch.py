@@ -6,7 +6,7 @@ They do not import from the current folder (`-P`), and take `app` from where thi
 import sys
 from pathlib import Path
 
-_ENTRY = Path(__file__).resolve().parents[1] / "pursuit_gp.py"
+_ENTRY = Path(__file__).resolve().parent / "entry" / "pursuit_gp.py"
 
 
 def python_command(module: str, *arguments: str) -> list[str]:

@@ -16,6 +16,7 @@ from app.launch import python_command
 from tests.app.cli.processes import eventually
 
 ROOT = Path(__file__).parents[2]
+ENTRY = ROOT / "app" / "entry" / "pursuit_gp.py"
 LIBRARIES = (
     *("app", "core", "pursuit", "numpy", "scipy", "fastapi", "starlette", "uvicorn", "uvloop", "httptools", "pydantic"),
     *("msgspec", "orjson", "sqlalchemy", "alembic", "pyarrow", "openpyxl", "safetensors", "httpx", "typer", "rich"),
@@ -41,7 +42,7 @@ def hostile(tmp_path: Path) -> Iterator[Path]:
 
 def entry(*words: object) -> list[str]:
     """The command line of `pursuit`, as the installed script runs it: the script's own folder comes first."""
-    return [sys.executable, str(ROOT / "pursuit_gp.py"), *map(str, words)]
+    return [sys.executable, str(ENTRY), *map(str, words)]
 
 
 def run(folder: Path, *command: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -59,7 +60,7 @@ def run(folder: Path, *command: str, **environment: str) -> "subprocess.Complete
 def test_the_current_folder_is_off_the_search_path_however_it_came_there(hostile: Path) -> None:
     code = (
         "import sys; from importlib.util import module_from_spec, spec_from_file_location;"
-        f"spec = spec_from_file_location('pursuit_gp', {str(ROOT / 'pursuit_gp.py')!r});"
+        f"spec = spec_from_file_location('pursuit_gp', {str(ENTRY)!r});"
         "entry = module_from_spec(spec); spec.loader.exec_module(entry);"
         "sys.path.insert(0, sys.argv[1]); sys.path.append('.'); entry.isolate();"
         "import random, app.errors, core.errors;"
@@ -80,7 +81,7 @@ def test_a_package_of_the_same_name_on_the_search_path_is_passed_over(hostile: P
 
 
 def test_a_package_that_another_wrote_over_is_told_in_a_line(tmp_path: Path) -> None:
-    (tmp_path / "pursuit_gp.py").write_text((ROOT / "pursuit_gp.py").read_text())
+    (tmp_path / "pursuit_gp.py").write_text(ENTRY.read_text())
     missing = run(tmp_path, sys.executable, "pursuit_gp.py", "serve")
     for name in ("app", "core"):
         (tmp_path / name).mkdir()
@@ -98,7 +99,7 @@ def test_a_process_of_ours_is_isolated_as_this_one_is() -> None:
     code = "from app.launch import python_command; print(python_command('app.cli', 'serve'))"
     plain = python_command("app.cli", "serve")
     assert plain[:2] == [sys.executable, "-P"]
-    assert plain[-3:] == [str(ROOT / "pursuit_gp.py"), "app.cli", "serve"]
+    assert plain[-3:] == [str(ENTRY), "app.cli", "serve"]
     isolated = subprocess.run(
         [sys.executable, "-I", "-c", f"import sys; sys.path.append({str(ROOT)!r}); {code}"],
         capture_output=True,

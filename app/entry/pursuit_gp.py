@@ -1,8 +1,8 @@
 """Entry point of every process of Pursuit: the `pursuit` command, and the processes that it starts (`app.launch`).
 
-A file beside the packages `app` and `core`, under a name that is ours alone: those two are common, and a user's
-`app.py` must be neither run nor taken for ours. So, before anything else is imported, the current folder leaves the
-module search path, and the two packages are those beside this file, whatever comes first on that path. What is imported
+A file under a name that is ours alone: `app` and `core` are common, and a user's `app.py` must be neither run nor taken
+for ours. So, before anything else is imported, the current folder leaves the module search path, and the two packages
+are those that this file was installed with, whatever comes first on that path. What is imported
 on top of this file is loaded already, or frozen into the interpreter: no file of that folder can come in its place.
 """
 
@@ -12,7 +12,14 @@ import site
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
 
-ROOT = os.path.dirname(os.path.realpath(__file__))
+
+def _root(folder: str) -> str:
+    """Return the folder of the packages `app` and `core`: that of this file, or the one that holds `app/entry`."""
+    parent, name = os.path.split(folder)
+    return os.path.dirname(parent) if (os.path.basename(parent), name) == ("app", "entry") else folder
+
+
+ROOT = _root(os.path.dirname(os.path.realpath(__file__)))
 PACKAGES = ("app", "core")
 MODULES = frozenset({"app.cli", "app.worker", "app.services.intake"})
 """Modules that processes of ours are started with."""
@@ -30,7 +37,7 @@ def main() -> None:
 
 
 def isolate() -> None:
-    """Take the current folder off the module search path, and take `app` and `core` from beside this file.
+    """Take the current folder off the module search path, and take `app` and `core` from ROOT.
 
     Ends the program with one line on standard error where they are not there, or not ours.
     """
@@ -39,11 +46,11 @@ def isolate() -> None:
         fault = _fault(name)
         if fault is not None:
             sys.exit(f"error: {fault}: install Pursuit (pursuit-gp) in a virtual environment of its own")
-    sys.meta_path.insert(0, _Beside())
+    sys.meta_path.insert(0, _InRoot())
 
 
-class _Beside:
-    """Finder of the packages beside this file."""
+class _InRoot:
+    """Finder of the packages in ROOT."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, _target: object = None) -> ModuleSpec | None:
