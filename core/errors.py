@@ -59,7 +59,10 @@ class ConstantTargetError(InvalidDataError):
     """Every target is the same number, so there is nothing to predict."""
 
     def __init__(self, value: float) -> None:
-        super().__init__(f"the target is {value!r} in every row: there is nothing to predict")
+        super().__init__(
+            f"the target is {value!r} in every row: there is nothing to predict, and nothing tells how far off that "
+            "may be; learn another target, or add rows in which it differs"
+        )
         self.value = value
 
 

@@ -113,6 +113,15 @@ def train(
     missing: Annotated[
         str | None, typer.Option(help="Missing cells: error, drop or impute.", show_default="error")
     ] = None,
+    decimal: Annotated[
+        str | None, typer.Option(help="Decimal mark of numbers in text: , or .", show_default="as the columns show")
+    ] = None,
+    thousands: Annotated[
+        str | None, typer.Option(help="What groups their digits by three; empty: nothing.", show_default="as above")
+    ] = None,
+    sheet: Annotated[
+        str | None, typer.Option(help="Sheet of a workbook: its name or number.", show_default="the first")
+    ] = None,
     spec: Spec = "{}",
     wait: Annotated[bool, typer.Option(help="Show the progress until the job has ended.")] = True,
     local: Local = False,
@@ -123,6 +132,7 @@ def train(
     fields = _object(spec)
     size = int(basis_size) if basis_size is not None and re.fullmatch("-?[0-9]+", basis_size) else basis_size
     given = {"target": target, "model": model, "method": method, "basis_size": size, "missing": missing}
+    given |= {"decimal": decimal, "thousands": thousands, "sheet": sheet}
     fields |= {name: value for name, value in given.items() if value is not None}
     if local and not wait:
         raise typer.BadParameter("--local has nobody to go on with the job: leave out --no-wait")

@@ -46,16 +46,11 @@ def _essence(content_type: str) -> str:
 
 
 def expect_media_type(request: Request, *known: str) -> str:
-    """The content type, which must be one of `known`. Raises UnsupportedMediaError listing them.
-
-    Tables may be compressed, which their first bytes say; JSON may not.
-    """
+    """The content type, which must be one of `known`. Raises UnsupportedMediaError listing them."""
     given = media_type(request)
     if given not in known:
         said = f"content type {given!r} is not read here" if given else "there is no Content-Type header"
         raise UnsupportedMediaError(f"{said}; send {' or '.join(known)}")
-    if given == JSON and (encoding := header(request, b"content-encoding", "identity")) != "identity":
-        raise UnsupportedMediaError(f"content encoding {encoding!r} is not read for JSON; send it plain")
     return given
 
 
@@ -79,7 +74,7 @@ async def stream_body(
             raise TooLargeError(f"the upload took longer than {seconds:g} s (max_upload_seconds)") from None
         received += len(piece)
         if received > limit:
-            raise TooLargeError(_too_large(received, limit, setting))
+            raise TooLargeError(too_large(received, limit, setting))
         yield piece
 
 
@@ -95,7 +90,7 @@ async def read_body(request: Request, limit: int, setting: str = "PURSUIT_MAX_BO
         piece: bytes = message.get("body", b"")
         received += len(piece)
         if received > limit:
-            raise TooLargeError(_too_large(received, limit, setting))
+            raise TooLargeError(too_large(received, limit, setting))
         pieces.append(piece)
         if not message.get("more_body", False):
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
@@ -104,8 +99,9 @@ async def read_body(request: Request, limit: int, setting: str = "PURSUIT_MAX_BO
 def _check_announced(request: Request, limit: int, setting: str) -> None:
     announced = header(request, b"content-length")
     if announced.isdigit() and int(announced) > limit:
-        raise TooLargeError(_too_large(int(announced), limit, setting))
+        raise TooLargeError(too_large(int(announced), limit, setting))
 
 
-def _too_large(got: int, limit: int, setting: str) -> str:
+def too_large(got: int, limit: int, setting: str) -> str:
+    """The sentence for a body beyond a limit."""
     return f"the body has {got} bytes or more, at most {limit} are taken here (setting {setting})"

@@ -1,22 +1,38 @@
 """`/datasets`: a table in, its columns described; for training by its id."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from app.errors import InvalidRequestError
 from app.routes.answers import STRICT_JSON, json_answer, problems, rfc3339
-from app.routes.bodies import JSON, MULTIPART, expect_media_type, read_body
+from app.routes.bodies import JSON, MULTIPART, expect_media_type
+from app.routes.encodings import read_json
 from app.routes.state import Services, in_heavy_thread, in_thread, services
 from app.routes.tables import COLUMNS, FILE, KEY, ROWS, columns_of, idempotency_key, read_request, rows_of, uploaded
 from app.storage.datasets import LARGEST_PAGE, Dataset
+from app.tables import ReadOptions
 
 router = APIRouter(tags=["datasets"])
 
 Id = Annotated[str, Path(description="Id of the dataset.")]
 Target = Annotated[str | None, Query(description="What the warnings are about; by default the last column.")]
+Decimal = Annotated[
+    Literal[",", "."] | None, Query(description="Decimal mark of the numbers in text; by default as each column shows.")
+]
+Thousands = Annotated[
+    Literal[",", ".", " ", "'", ""] | None,
+    Query(description="What groups their digits by three, empty for nothing; by default as each column shows."),
+]
+Sheet = Annotated[
+    str | None,
+    Query(
+        min_length=1, description="Sheet of an Excel workbook: its name, or its number from 1; by default the first."
+    ),
+]
 Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE)]
 Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
 
@@ -39,6 +55,14 @@ _REQUEST: dict[str, Any] = {
         },
     },
 }
+
+
+class Said(TypedDict):
+    """What a request says beside its table."""
+
+    target: str | None
+    key: str | None
+    options: ReadOptions
 
 
 class DatasetBody(BaseModel):
@@ -76,26 +100,39 @@ class DatasetsBody(BaseModel):
     responses={201: {"model": DatasetDetailBody}, **problems(400, 409, 413, 415, 422)},
     openapi_extra=_REQUEST,
 )
-async def add(request: Request, target: Target = None) -> Response:
+async def add(
+    request: Request,
+    target: Target = None,
+    decimal: Decimal = None,
+    thousands: Thousands = None,
+    sheet: Sheet = None,
+) -> Response:
     """Reads the table, keeps it, and describes its columns. To train on it: `{"dataset": "ds_..", "spec": {..}}`."""
     key = idempotency_key(request)
+    if decimal is not None and decimal == thousands:
+        raise InvalidRequestError(f"thousands: expected another sign than decimal; got {decimal!r} for both")
     serving = services(request)
+    said: Said = {
+        "target": target,
+        "key": key,
+        "options": ReadOptions(decimal=decimal, thousands=thousands, sheet=sheet),
+    }
     if expect_media_type(request, MULTIPART, JSON) == MULTIPART:
         async with uploaded(request) as upload:
             found = await in_heavy_thread(
-                request, serving.datasets.add_file, upload.path, filename=upload.filename, target=target, key=key
+                request, serving.datasets.add_file, upload.path, filename=upload.filename, **said
             )
     else:
-        body = await read_body(request, serving.settings.max_body_bytes)
-        found = await in_heavy_thread(request, _add_json, serving, body, target, key)
+        body = await read_json(request, serving.settings.max_body_bytes)
+        found = await in_heavy_thread(request, _add_json, serving, body, said)
     return json_answer(_detail(found), 201, {"Location": f"/datasets/{found.id}"})
 
 
-def _add_json(serving: Services, body: bytes, target: str | None, key: str | None) -> Dataset:
+def _add_json(serving: Services, body: bytes, said: Said) -> Dataset:
     asked = read_request(body, serving.settings.max_json_depth, "columns", "rows")
     if isinstance(asked.columns, msgspec.Raw):
-        return serving.datasets.add_columns(columns_of(asked.columns), target=target, key=key)
-    return serving.datasets.add_rows(rows_of(asked.rows), target=target, key=key)
+        return serving.datasets.add_columns(columns_of(asked.columns), **said)
+    return serving.datasets.add_rows(rows_of(asked.rows), **said)
 
 
 @router.get(

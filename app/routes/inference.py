@@ -19,7 +19,8 @@ from starlette.routing import Route
 
 from app.errors import InvalidRequestError, UnsupportedMediaError
 from app.routes.answers import Bytes, json_answer
-from app.routes.bodies import JSON, header, media_type, read_body
+from app.routes.bodies import JSON, header, media_type
+from app.routes.encodings import read_json
 from app.routes.predict import ONE_PASS_BYTES, SMALL_BYTES, wish
 from app.routes.state import in_thread, services
 from app.services.batching import FEW_ROWS
@@ -86,10 +87,10 @@ _TENSOR_FIELDS = 4  # name, shape, datatype and data
 
 async def infer(request: Request) -> Response:
     """Predictions for tensors."""
-    if media_type(request) not in (JSON, BINARY, "") or header(request, b"content-encoding", "identity") != "identity":
-        raise UnsupportedMediaError(f"send {JSON}, or {BINARY} with {HEADER_LENGTH}, not compressed")
+    if media_type(request) not in (JSON, BINARY, ""):
+        raise UnsupportedMediaError(f"send {JSON}, or {BINARY} with {HEADER_LENGTH}")
     serving = services(request)
-    body = await read_body(request, serving.settings.max_body_bytes)
+    body = await read_json(request, serving.settings.max_body_bytes)
     length = _length(header(request, _header_length), len(body))
     served = await serving.predictions.find(_reference(request.scope["path"]))
     batcher = serving.batcher

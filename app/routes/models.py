@@ -9,7 +9,8 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from app.routes.answers import json_answer, problems, rfc3339
-from app.routes.bodies import JSON, expect_media_type, read_body
+from app.routes.bodies import JSON, expect_media_type
+from app.routes.encodings import read_json
 from app.routes.state import in_heavy_thread, in_thread, services
 from app.services.decoding import decode
 from app.storage.artefact import ModelArtefact
@@ -204,7 +205,7 @@ async def get_artefact(request: Request, name: Name, version: Number) -> Respons
 async def put_alias(request: Request, name: Name, alias: str) -> Response:
     """Promote or roll back: `champion` is what the plain name then means."""
     expect_media_type(request, JSON)
-    body = decode(await read_body(request, services(request).settings.max_body_bytes), AliasRequest)
+    body = decode(await read_json(request, services(request).settings.max_body_bytes), AliasRequest)
     found = await in_thread(services(request).models.put_alias, name, alias, body.version)
     return json_answer({"model": found.model, "alias": alias, "version": found.version})
 

@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from app.errors import InvalidRequestError
 from app.routes.bodies import JSON, NPY, TABLES, expect_media_type, header, media_type, read_body
+from app.routes.encodings import read_json
 from app.routes.forms import accepted, shaped
 from app.routes.state import in_heavy_thread, services
 from app.services.batching import FEW_ROWS
@@ -61,7 +62,7 @@ async def answer(request: Request) -> Response:
     if request.scope["query_string"]:
         raise InvalidRequestError("a JSON request has no query parameters: put model, interval and include in the body")
     serving = services(request)
-    body = await read_body(request, serving.settings.max_body_bytes)
+    body = await read_json(request, serving.settings.max_body_bytes)
     batcher = serving.batcher
     small = len(body) <= SMALL_BYTES
     asked = _read(body) if small else await batcher.run(_read, body)

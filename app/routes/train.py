@@ -7,7 +7,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from app.routes.answers import STRICT_JSON, json_answer, problems
-from app.routes.bodies import JSON, MULTIPART, expect_media_type, media_type, read_body
+from app.routes.bodies import JSON, MULTIPART, expect_media_type, media_type
+from app.routes.encodings import read_json
 from app.routes.jobs import JobBody, job_json
 from app.routes.state import Services, in_heavy_thread, services
 from app.routes.tables import (
@@ -80,7 +81,7 @@ async def train(request: Request) -> Response:
                 request, serving.training.submit_file, upload.path, filename=upload.filename, spec=spec, key=key
             )
     else:
-        body = await read_body(request, serving.settings.max_body_bytes)
+        body = await read_json(request, serving.settings.max_body_bytes)
         view = await in_heavy_thread(request, _train_on_json, serving, body, key)
     return json_answer(job_json(view), 202, {"Location": f"/jobs/{view.job.id}"})
 

@@ -12,7 +12,7 @@ from app.services.stored import stored_table
 from app.storage import datasets
 from app.storage.blobs import BlobStore
 from app.storage.datasets import Dataset
-from app.tables import Limits, from_columns, from_rows
+from app.tables import AS_IT_SHOWS, Limits, ReadOptions, from_columns, from_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,23 +25,45 @@ class Datasets:
     scratch: Path
     read_seconds: float
 
-    def add_file(self, path: Path, *, filename: str, target: str | None = None, key: str | None = None) -> Dataset:
+    def add_file(
+        self,
+        path: Path,
+        *,
+        filename: str,
+        target: str | None = None,
+        key: str | None = None,
+        options: ReadOptions = AS_IT_SHOWS,
+    ) -> Dataset:
         """Keep a file of any format. target: what its warnings are about. Raises what is wrong with it; O(file)."""
-        return self._add(
-            filename, target, key, lambda order: take_in(replace(order, upload=path), seconds=self.read_seconds)
-        )
+
+        def read(order: Order) -> Receipt:
+            return take_in(replace(order, upload=path), seconds=self.read_seconds)
+
+        return self._add(filename, target, key, options, read)
 
     def add_columns(
-        self, columns: Mapping[str, list[Any]], *, target: str | None = None, key: str | None = None
+        self,
+        columns: Mapping[str, list[Any]],
+        *,
+        target: str | None = None,
+        key: str | None = None,
+        options: ReadOptions = AS_IT_SHOWS,
     ) -> Dataset:
         """Keep columns of JSON values."""
         table = from_columns(columns, limits=self.limits)
-        return self._add("", target, key, lambda order: take_in_held(table, order))
+        return self._add("", target, key, options, lambda order: take_in_held(table, order))
 
-    def add_rows(self, rows: list[dict[str, Any]], *, target: str | None = None, key: str | None = None) -> Dataset:
+    def add_rows(
+        self,
+        rows: list[dict[str, Any]],
+        *,
+        target: str | None = None,
+        key: str | None = None,
+        options: ReadOptions = AS_IT_SHOWS,
+    ) -> Dataset:
         """Keep rows of JSON values by column."""
         table = from_rows(rows, limits=self.limits)
-        return self._add("", target, key, lambda order: take_in_held(table, order))
+        return self._add("", target, key, options, lambda order: take_in_held(table, order))
 
     def get(self, dataset: str) -> Dataset:
         """NotFoundError if there is none of that id."""
@@ -58,10 +80,17 @@ class Datasets:
         with self.database.write() as connection:
             datasets.delete(connection, dataset)
 
-    def _add(self, filename: str, target: str | None, key: str | None, read: Callable[[Order], Receipt]) -> Dataset:
+    def _add(
+        self,
+        filename: str,
+        target: str | None,
+        key: str | None,
+        options: ReadOptions,
+        read: Callable[[Order], Receipt],
+    ) -> Dataset:
         name = "".join(letter for letter in filename if letter.isprintable()) or "table"
         with stored_table(self.database, self.blobs, self.scratch) as table:
-            receipt = read(Order(stored=table.path, limits=self.limits, profile=True, target=target))
+            receipt = read(Order(stored=table.path, limits=self.limits, profile=True, target=target, options=options))
         profile = receipt.profile or {}
         with self.database.write() as connection:
             found, created = datasets.add(

@@ -2,12 +2,14 @@
 that has a key twice."""
 
 import re
+from collections.abc import Sequence
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
 import numpy as np
 
 from app.errors import Fault, InvalidRequestError, MalformedError
+from app.tables.json_places import find_literal, row_and_column
 from app.tables.strict_json import TOO_LARGE, check_keys, is_too_large, keys_of
 
 T = TypeVar("T")
@@ -20,7 +22,6 @@ _MARK = b"\xef\xbb\xbf"  # before UTF-8, by editors of Windows
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _PATH = re.compile(r"(?P<what>.*) - at `\$(?P<path>.*)`")
-_WORDS = (b"NaN", b"Infinity", b"nan", b"inf")
 
 
 def decode(body: bytes | msgspec.Raw, kind: type[T], *, where: str = "") -> T:
@@ -59,8 +60,11 @@ def given(part: msgspec.Raw | msgspec.UnsetType) -> msgspec.Raw | None:
     return None if isinstance(part, msgspec.UnsetType) or bytes(memoryview(part)[:5]) == b"null" else part
 
 
-def decode_any(body: bytes | msgspec.Raw, *, where: str = "") -> Any:
-    """`body` as whatever JSON it is; a number out of range is refused with its full path, keys included."""
+def decode_any(body: bytes | msgspec.Raw, *, where: str = "", names: Sequence[str] = ()) -> Any:
+    """`body` as whatever JSON it is; a number out of range is refused with its full path, keys included.
+
+    names: of the columns, where rows are lists of their cells.
+    """
     if isinstance(body, bytes):
         body = body.removeprefix(_MARK)
     try:
@@ -68,28 +72,29 @@ def decode_any(body: bytes | msgspec.Raw, *, where: str = "") -> Any:
         check_keys(memoryview(body) if isinstance(body, msgspec.Raw) else body, keys_of(found), where=where)
         return found
     except msgspec.ValidationError as error:
-        _descend(bytes(body), where)
-        explain(error, bytes(body), where=where)
+        _descend(bytes(body), where, names)
+        explain(error, bytes(body), where=where, names=names)
     except msgspec.DecodeError as error:
-        explain(error, bytes(body), where=where)
+        explain(error, bytes(body), where=where, names=names)
     except UnicodeDecodeError as error:
         raise MalformedError(f"the JSON is not UTF-8: {error}") from error
     except RecursionError as error:
         raise MalformedError("the JSON is nested too deep") from error
 
 
-def check_whole_numbers(tree: Any, where: str) -> None:
+def check_whole_numbers(tree: Any, where: str, names: Sequence[str] = ()) -> None:
     """InvalidRequestError for a whole number that a float64 cannot hold; msgspec reads them at any length."""
     if is_too_large(tree):
-        raise InvalidRequestError(f"{where}: {TOO_LARGE}", [Fault(message=TOO_LARGE, column=where)])
+        row, column = row_and_column(where, names)
+        raise InvalidRequestError(f"{where}: {TOO_LARGE}", [Fault(message=TOO_LARGE, row=row, column=column)])
     if isinstance(tree, list):
         for place, part in enumerate(tree):
             if not isinstance(part, float | str):  # spares most of the names
-                check_whole_numbers(part, f"{where}[{place}]")
+                check_whole_numbers(part, f"{where}[{place}]", names)
     elif isinstance(tree, dict):
         for key, part in tree.items():
             if not isinstance(part, float | str):
-                check_whole_numbers(part, f"{where}.{key}")
+                check_whole_numbers(part, f"{where}.{key}", names)
 
 
 def check_depth(body: bytes, limit: int) -> None:
@@ -103,16 +108,17 @@ def check_depth(body: bytes, limit: int) -> None:
         raise InvalidRequestError(f"the JSON is nested {deepest:,} deep; at most {limit} are read (max_json_depth)")
 
 
-def explain(error: msgspec.DecodeError, body: bytes, *, where: str = "") -> NoReturn:
-    """Raise the refusal that tells a person what msgspec found."""
+def explain(error: msgspec.DecodeError, body: bytes, *, where: str = "", names: Sequence[str] = ()) -> NoReturn:
+    """Raise the refusal that tells a person what msgspec found. names: as in `decode_any`."""
     message = str(error)
     if isinstance(error, msgspec.ValidationError):
         found = _PATH.fullmatch(message)
         what, path = (found["what"], found["path"]) if found else (message, "")
         what = friendly(what)
         path = (where + path).lstrip(".")
+        row, column = row_and_column(path, names)
         raise InvalidRequestError(
-            f"{path}: {what}" if path else what, faults=[Fault(message=what, column=path or None)]
+            f"{path}: {what}" if path else what, faults=[Fault(message=what, row=row, column=column)]
         ) from error
     if not body.strip():
         raise MalformedError("the body is empty: expected JSON") from error
@@ -124,13 +130,15 @@ def explain(error: msgspec.DecodeError, body: bytes, *, where: str = "") -> NoRe
     if at is None:
         raise MalformedError(f"the body is not JSON: {message}") from error
     position = int(at[1])
-    text = body[max(0, position - 1) : position + 12].lstrip(b"-+ ,:[")
-    for word in _WORDS:
-        if text.startswith(word):
-            raise MalformedError(
-                f"byte {position}{_in(where)}: {word.decode()} is not a JSON number; "
-                "send a finite number, or null where the model takes missing cells"
-            ) from error
+    literal = find_literal(body, position)
+    if literal is not None:
+        path = (where + literal.path).lstrip(".")
+        row, column = row_and_column(path, names)
+        what = f"{literal.text} is not a JSON number; send a finite number, or null where the model takes missing cells"
+        raise MalformedError(
+            f"{path + ', ' if path else ''}byte {position}{_in(where)}: {what}",
+            faults=[Fault(message=what, row=row, column=column, value=literal.text)],
+        ) from error
     line = body.count(b"\n", 0, position) + 1
     near = body[max(0, position - 15) : position + 15].decode(errors="replace")
     raise MalformedError(
@@ -167,20 +175,20 @@ def friendly(what: str) -> str:
     ).replace("Expected", "expected")
 
 
-def _descend(body: bytes, where: str) -> None:
+def _descend(body: bytes, where: str, names: Sequence[str]) -> None:
     """Find the value in `body` that cannot be read and refuse it with its path; returns if there is none."""
     start = body.lstrip()[:1]
     if start == b"[":
         for index, part in enumerate(msgspec.json.decode(body, type=list[msgspec.Raw])):
-            _try(bytes(part), f"{where}[{index}]")
+            _try(bytes(part), f"{where}[{index}]", names)
     elif start == b"{":
         for key, part in msgspec.json.decode(body, type=dict[str, msgspec.Raw]).items():
-            _try(bytes(part), f"{where}.{key}")
+            _try(bytes(part), f"{where}.{key}", names)
 
 
-def _try(part: bytes, where: str) -> None:
+def _try(part: bytes, where: str, names: Sequence[str]) -> None:
     try:
         msgspec.json.decode(part)
     except msgspec.ValidationError as error:
-        _descend(part, where)
-        explain(error, part, where=where)
+        _descend(part, where, names)
+        explain(error, part, where=where, names=names)

@@ -22,9 +22,11 @@ from app.errors import MOST_FAULTS, Fault, InvalidRequestError, PursuitError, To
 from app.launch import python_command
 from app.services.specification import SpecBody, core_spec
 from app.tables import (
+    AS_IT_SHOWS,
     Fitted,
     Kind,
     Limits,
+    ReadOptions,
     Schema,
     Source,
     Table,
@@ -60,7 +62,8 @@ READ_BYTES = 40
 class Order:
     """What is to be done. upload: the file to read; None where the canonical file `stored` is there already.
 
-    spec: check that this could be trained. profile: describe the columns, with this target (None: the last).
+    spec: check that this could be trained. profile: describe the columns, with this target (None: the last). options:
+    how the upload is to be read.
     """
 
     stored: Path
@@ -69,6 +72,7 @@ class Order:
     spec: SpecBody | None = None
     profile: bool = False
     target: str | None = None
+    options: ReadOptions = AS_IT_SHOWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +95,9 @@ def wishes(body: SpecBody) -> Wishes:
         missing_values=body.missing_values,
         dates=body.dates,
         unseen=body.unseen,
+        decimal=body.decimal,
+        thousands=body.thousands,
+        sheet=body.sheet,
     )
 
 
@@ -112,7 +119,12 @@ def take_in(order: Order, *, seconds: float) -> Receipt:
 
 
 def take_in_held(table: Table, order: Order) -> Receipt:
-    """The same for a table in memory."""
+    """The same for a table in memory. InvalidRequestError for a sheet, of which it has none."""
+    if order.options.sheet is not None:
+        message = "a table of JSON has no sheets: leave the field out"
+        raise InvalidRequestError(f"sheet: {message}", [Fault(message=message, column="sheet")])
+    table = replace(table, said=order.options)
+    table = table.reading(None, table.forms())
     write_held(order.stored, table)
     return _check(table, order)
 
@@ -122,8 +134,9 @@ def _carry_out(order: Order) -> Receipt:
         return _check(open_canonical(order.stored), order)
     target = None if order.spec is None else order.spec.target
     known = {name for name in (target, order.target) if name is not None}
-    incoming = open_file(Source(origin=order.upload, limits=order.limits), known=known)
-    write_incoming(order.stored, incoming)
+    asked = order.options
+    incoming = open_file(Source(origin=order.upload, limits=order.limits), known=known, sheet=asked.sheet)
+    write_incoming(order.stored, incoming, asked)
     return _check(replace(open_canonical(order.stored), find_lines=incoming.lines), order)
 
 
@@ -143,7 +156,7 @@ def _check(table: Table, order: Order) -> Receipt:
 def check_spread(table: Table, schema: Schema, fitted: Fitted, *, standardize: bool) -> None:
     """InvalidRequestError naming the columns that `core` cannot standardize; O(n p)."""
     counting = np.arange(len(fitted.rows), dtype=np.float64)  # beside which only the other side can be at fault
-    table = table.reading(schema.missing)
+    table = schema.as_trained(table)
     names = []
     for feature in schema.used:
         if feature.kind is Kind.NUMBER:
@@ -165,7 +178,7 @@ def _check_transform(table: Table, schema: Schema, fitted: Fitted, kind: TargetT
     if kind not in LEAST_TARGET:
         return
     least = LEAST_TARGET[kind]
-    targets = table.reading(schema.missing).columns[schema.target].numbers.values
+    targets = schema.as_trained(table).columns[schema.target].numbers.values
     bad = fitted.rows[targets[fitted.rows] <= least]
     if len(bad):
         message = f"{kind} needs a target above {least:g}"
@@ -208,6 +221,7 @@ def _apart(order: Order, seconds: float) -> Receipt:
         "spec": None if order.spec is None else order.spec.model_dump(mode="json"),
         "profile": order.profile,
         "target": order.target,
+        "options": asdict(order.options),
     }
     try:
         done = subprocess.run(
@@ -256,6 +270,7 @@ def _main() -> None:
         spec=None if asked["spec"] is None else SpecBody.model_validate(asked["spec"]),
         profile=asked["profile"],
         target=asked["target"],
+        options=ReadOptions(**asked["options"]),
     )
     try:
         answer = {"receipt": asdict(_carry_out(order))}

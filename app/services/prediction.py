@@ -237,7 +237,10 @@ class Predictions:
     def read_table(self, served: Served, body: bytes) -> NDArray[np.float64]:
         """A file of any format to the model's inputs (m, p)."""
         schema = served.model.schema
-        return schema.encode_table(read_table(body, limits=self._limits, known=schema.names, least_columns=1))
+        table = read_table(
+            body, limits=self._limits, known=schema.names, least_columns=1, sheet=schema.said.sheet, sheet_wanted=False
+        )
+        return schema.encode_table(table)
 
 
 def load_model(data: bytes, scratch: Scratch | None = None) -> LoadedModel:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from app.errors import InvalidRequestError
 from app.services.decoding import check_whole_numbers, decode_any
 from app.services.row_objects import IGNORED, RowObjects
-from app.tables import Feature, Kind, Schema
+from app.tables import Feature, Kind, Schema, flat
 from app.tables.strict_json import check_keys
 
 PIECE_BYTES = 1 << 17
@@ -112,10 +112,10 @@ class RowReader:
 
     def _rows_slowly(self, data: bytes) -> NDArray[np.float64]:
         """The schema reads what the decoders do not, such as the text "1.5" for a number, or says what is wrong."""
-        found = decode_any(data, where="rows")
+        found = decode_any(data, where="rows", names=self._schema.names)
         if not isinstance(found, list):
             raise InvalidRequestError("rows: expected a list of rows")
-        check_whole_numbers(found, "rows")
+        check_whole_numbers(found, "rows", self._schema.names)
         return self._schema.encode_rows(found)
 
     def _columns_slowly(self, data: bytes) -> NDArray[np.float64]:
@@ -126,7 +126,7 @@ class RowReader:
             if not isinstance(found.get(name, []), list):
                 raise InvalidRequestError(f"columns.{name}: expected a list of cells")
         check_whole_numbers(found, "columns")
-        return self._schema.encode_columns(found)
+        return self._schema.encode_columns({name: flat(cells) for name, cells in found.items()})
 
 
 def pieces_of_numbers(data: memoryview) -> Iterator[memoryview | bytes]:

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, ErrorDetails
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 
 from app.errors import Fault, InvalidRequestError
 from app.tables.names import match_names
@@ -136,6 +136,25 @@ def _switch(value: object) -> object:
     return Calibrate.AUTO if value is True else value
 
 
+def _decimal(value: object) -> object:
+    if value not in (None, ",", "."):
+        raise PydanticCustomError("decimal", '"," or "."')
+    return value
+
+
+def _thousands(value: object) -> object:
+    if value not in (None, ",", ".", " ", "'", ""):
+        raise PydanticCustomError("thousands", '",", ".", " " or "\'", or "" for none')
+    return value
+
+
+def _sheet(value: object) -> object:
+    number = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if not (value is None or number or (isinstance(value, str) and value.strip())):
+        raise PydanticCustomError("sheet", "the name of a sheet, or its number from 1")
+    return value
+
+
 def _spell_switch(value: Calibrate | None) -> str | Literal[False]:
     return False if value is None else value.value
 
@@ -211,11 +230,24 @@ class SpecBody(_Body):
     missing_values: list[Annotated[float, Strict(), Field(allow_inf_nan=False)] | Text] = Field(
         [], max_length=100, description='What else stands for a missing cell, such as -200 or "unknown".'
     )
-    columns: dict[str, Literal["number", "category", "date", "boolean", "ignore"]] = Field(
-        {}, description="What some columns are, where the guess from their cells would be another."
+    columns: dict[str, Literal["number", "category", "date", "day-first", "month-first", "boolean", "ignore"]] = Field(
+        {},
+        description="What some columns are, where the guess from their cells would be another; "
+        "`day-first` and `month-first` are dates that begin so.",
     )
-    dates: Literal["elapsed", "cyclic"] = Field(
-        "elapsed", description="Dates as elapsed days, or also as where in the day, week and year they are."
+    dates: Literal["auto", "elapsed", "cyclic"] = Field(
+        "auto",
+        description="Dates as elapsed days, or also as where in the day, week and year they are; `auto`: those of the "
+        "three that help to predict later rows from earlier ones.",
+    )
+    decimal: Annotated[Literal[",", "."] | None, BeforeValidator(_decimal)] = Field(
+        None, description="Decimal mark of the numbers in text cells; by default as each column shows."
+    )
+    thousands: Annotated[Literal[",", ".", " ", "'", ""] | None, BeforeValidator(_thousands)] = Field(
+        None, description="What groups their digits by three, empty for nothing; by default as each column shows."
+    )
+    sheet: Annotated[Text | Annotated[Whole, Field(ge=1)] | None, BeforeValidator(_sheet)] = Field(
+        None, description="Sheet of an Excel workbook to read: its name, or its number from 1; by default the first."
     )
     unseen: Literal["error", "prior"] = Field("error", description="An unseen category when predicting.")
     artefact: Artefact = Field(
@@ -243,6 +275,9 @@ def read_spec(given: object, *, max_basis_size: int) -> SpecBody:
     except ValidationError as error:
         faults = list({fault.column: fault for fault in map(_fault, error.errors())}.values())
         raise InvalidRequestError("; ".join(fault.message for fault in faults), faults=faults) from error
+    if body.decimal is not None and body.decimal == body.thousands:
+        message = f"spec.thousands: expected another sign than spec.decimal; got {body.decimal!r} for both"
+        raise InvalidRequestError(message, faults=[Fault(message=message, column="thousands")])
     for field in ("basis_size", "max_basis_size"):
         asked = getattr(body, field)
         if asked is not None and asked > max_basis_size:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from app.database import Database
-from app.errors import ConflictError, UnavailableError
+from app.errors import ConflictError, Fault, InvalidRequestError, UnavailableError
 from app.jobs import queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.job import Job
@@ -34,6 +34,7 @@ from app.storage.blobs import BlobStore
 from app.tables import (
     Limits,
     Prepared,
+    ReadOptions,
     Schema,
     fit_table,
     from_columns,
@@ -100,6 +101,9 @@ class Training:
     def submit_dataset(self, dataset: str, *, spec: object, key: str | None = None) -> JobView:
         """Queue a training on an uploaded dataset. NotFoundError if there is none of that id."""
         body = read_spec(spec, max_basis_size=self.most_basis)
+        if body.sheet is not None:
+            message = "the dataset was read when it was uploaded: say it there, POST /datasets?sheet=.."
+            raise InvalidRequestError(f"spec.sheet: {message}", [Fault(message=message, column="sheet")])
         with self.database.read() as connection:
             found = datasets.get(connection, dataset)
         stored = self.blobs.path(found.table)
@@ -110,8 +114,9 @@ class Training:
         return take_in(order, seconds=self.read_seconds)
 
     def _submit(self, body: SpecBody, name: str, key: str | None, read: Callable[[Order], Receipt]) -> JobView:
+        options = ReadOptions(decimal=body.decimal, thousands=body.thousands, sheet=body.sheet)
         with stored_table(self.database, self.blobs, self.scratch) as table:
-            receipt = read(Order(stored=table.path, limits=self.limits, spec=body))
+            receipt = read(Order(stored=table.path, limits=self.limits, spec=body, options=options))
         return self._queue(body, name, key, table.key, receipt)
 
     def _queue(
@@ -275,6 +280,7 @@ def _report(task: Task, schema: Schema, prepared: Prepared, result: TrainResult,
             **({"levels": list(feature.levels)} if feature.levels else {}),
             **({"others_grouped": True} if feature.other else {}),
             **({"order": feature.order.value, "cycles": list(feature.cycles)} if feature.order is not None else {}),
+            **feature.form.to_json(),
             **({"difference_from": str(feature.offset)} if feature.offset is not None else {}),
             **({"missing_replaced_by": feature.replacement} if feature.fill is not None else {}),
         }

@@ -1,7 +1,8 @@
 """What one cell says. The Python functions define the rules; `parse_numbers` is the same over Arrow columns, faster.
 
-A number is `[+-] digits [. digits] [e [+-] digits]` with blanks around it, read as the nearest float64; in a file of
-decimal commas the comma takes the place of the point. No thousands separators, no underscores: `13,5` is never 135.
+A number is `[+-] digits [. digits] [e [+-] digits]` with blanks around it, read as the nearest float64; in a column of
+another NumberFormat its decimal mark takes the place of the point and its groups of digits are joined. No underscores;
+`13,5` is never 135.
 """
 
 import math
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from app.tables.lookalikes import INSTEAD, lookalike
+from app.tables.number_formats import MARKS, NAMES, PLAIN, FileMarks, NumberFormat, find_format, marks_of
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -37,8 +39,8 @@ _INFINITY = r"[+-]?(inf|infinity)"
 _INFINITY_PATTERN = re.compile(_INFINITY, re.IGNORECASE)
 _SEPARATED = r"[+-]?([0-9]{1,3}([.,'" "\u00a0\u202f" r" ][0-9]{3})+([.,][0-9]+)?|[0-9]*,[0-9]+)([eE][+-]?[0-9]+)?"
 _SEPARATED_PATTERN = re.compile(_SEPARATED)
-SWAPPED: Final = str.maketrans(".,", ",.")
-"""Points for commas and commas for points: how cells of decimal commas are read."""
+_WHOLE_PATTERN = re.compile(r"[+-]?[0-9]{1,400}")
+_OPEN_PATTERN = re.compile(r"[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}")
 
 
 class CellKind(StrEnum):
@@ -55,7 +57,7 @@ class CellKind(StrEnum):
 _MEANT: Final = frozenset({CellKind.HUGE, CellKind.INFINITE, CellKind.SEPARATED})
 
 
-def parse_number(cell: Cell, decimal: str = ".") -> tuple[CellKind, float]:
+def parse_number(cell: Cell, form: NumberFormat = PLAIN) -> tuple[CellKind, float]:
     """Kind and value of one cell; the value is NaN unless the kind is NUMBER."""
     if cell is None:
         return CellKind.MISSING, math.nan
@@ -63,7 +65,7 @@ def parse_number(cell: Cell, decimal: str = ".") -> tuple[CellKind, float]:
         return CellKind.TEXT, math.nan
     if isinstance(cell, str):
         text = cell.strip(BLANKS)
-        return _parse_text(text if decimal == "." else text.translate(SWAPPED))
+        return _parse_text(text if form is PLAIN else form.plain(text))
     try:
         value = float(cell)
     except OverflowError:  # an integer above 1.8e308
@@ -71,6 +73,16 @@ def parse_number(cell: Cell, decimal: str = ".") -> tuple[CellKind, float]:
     if math.isfinite(value):
         return CellKind.NUMBER, value
     return (CellKind.MISSING if math.isnan(value) else CellKind.INFINITE), math.nan
+
+
+def read_text(text: str, known: NumberFormat) -> Cell:
+    """A text among JSON cells whose column had the format `known` in training: a number where its own is sure."""
+    found = find_format(marks_of([text]), FileMarks(separator=","), known=known)
+    kind, value = parse_number(text, found)
+    if kind is not CellKind.NUMBER:
+        return text
+    plain = found.plain(text.strip(BLANKS))
+    return int(plain) if _WHOLE_PATTERN.fullmatch(plain) else value  # all digits of an integer
 
 
 def _parse_text(text: str) -> tuple[CellKind, float]:
@@ -93,9 +105,9 @@ def cell_text(cell: Cell) -> str | None:
     return repr(cell) if abs(cell) < 1 << 1100 or isinstance(cell, float) else "1e400"  # an int past float64
 
 
-def describe_number(cell: Cell, decimal: str = ".") -> str:
+def describe_number(cell: Cell, form: NumberFormat = PLAIN) -> str:
     """Why this cell of a numeric column cannot be used, in a few words."""
-    kind, _ = parse_number(cell, decimal)
+    kind, _ = parse_number(cell, form)
     shown = quote(cell)
     match kind:
         case CellKind.MISSING:
@@ -105,11 +117,24 @@ def describe_number(cell: Cell, decimal: str = ".") -> str:
         case CellKind.INFINITE:
             return f"{shown} is not a finite number"
         case CellKind.SEPARATED:
-            mark = "point" if decimal == "." else "comma"
-            return f"{shown} is no plain number: the decimal mark is the {mark} here, and digits are not grouped"
+            return f"{shown} {_describe_marks(str(cell).strip(BLANKS), form)}"
         case _:
             what = lookalike(cell.strip(BLANKS)) if isinstance(cell, str) else None
             return f"{shown} is {what.value}: {INSTEAD[what]}" if what else f"{shown} is not a number"
+
+
+def _describe_marks(text: str, form: NumberFormat) -> str:
+    """Why a number in other marks than the column's is not read, in words that follow it."""
+    if form.thousands is None and _OPEN_PATTERN.fullmatch(text):
+        mark = "," if "," in text else "."
+        say = f'say "decimal": "{mark}" or "thousands": "{mark}" in the spec'
+        return f"may be {text.replace(mark, '.')} or {text.replace(mark, '')}: {say}"
+    mark = "point" if form.decimal == "." else "comma"
+    groups = "not grouped" if form.thousands is None else f"grouped by {NAMES[form.thousands]}"
+    return (
+        f"is no plain number: the decimal mark is the {mark} here, and digits are {groups}; if all cells of the column "
+        f'are written so, say "decimal": "{MARKS[form.decimal]}" or "thousands" in the spec'
+    )
 
 
 def is_blank(cell: Cell) -> bool:
@@ -151,7 +176,7 @@ class Numbers:
         return len(self.values) - int(np.count_nonzero(self.missing)) - len(self.bad)
 
 
-def parse_numbers(texts: Texts, decimal: str = ".") -> Numbers:
+def parse_numbers(texts: Texts, form: NumberFormat = PLAIN) -> Numbers:
     """`parse_number` over a column of text. O(n); a few columns of (n,) numbers in memory."""
     rows = len(texts)
     values = np.empty(rows)
@@ -160,8 +185,8 @@ def parse_numbers(texts: Texts, decimal: str = ".") -> Numbers:
     meant = 0
     start = 0
     for chunk in texts.chunks:
-        if decimal != ".":
-            chunk = _swap_marks(chunk)  # noqa: PLW2901  the same cells
+        if form != PLAIN:
+            chunk = form.plain_chunk(chunk)  # noqa: PLW2901  the same cells
         stop = start + len(chunk)
         plain = _all_numbers(chunk)
         if plain is not None:
@@ -177,14 +202,6 @@ def parse_numbers(texts: Texts, decimal: str = ".") -> Numbers:
         bad=np.concatenate(bad) if bad else np.empty(0, dtype=np.int64),
         meant=meant,
     )
-
-
-def _swap_marks(chunk: TextChunk) -> TextChunk:
-    """Points for commas and commas for points, as `SWAPPED` does."""
-    held: Any = pc.replace_substring(chunk, ".", "\0")
-    pointed: Any = pc.replace_substring(held, ",", ".")
-    swapped: TextChunk = pc.replace_substring(pointed, "\0", ",")
-    return swapped
 
 
 def _all_numbers(chunk: TextChunk) -> FloatArray | None:
@@ -224,9 +241,9 @@ def _flags(array: Any) -> BoolArray:
     return flags
 
 
-def parse_cells(cells: Sequence[Cell], decimal: str = ".") -> Numbers:
+def parse_cells(cells: Sequence[Cell], form: NumberFormat = PLAIN) -> Numbers:
     """`parse_number` over JSON values."""
-    parsed = [parse_number(cell, decimal) for cell in cells]
+    parsed = [parse_number(cell, form) for cell in cells]
     kinds = [kind for kind, _ in parsed]
     wrong = (*_MEANT, CellKind.TEXT)
     return Numbers(

@@ -12,8 +12,10 @@ import pyarrow.csv as pa_csv
 from app.errors import MOST_FAULTS, Fault, InvalidRequestError, MalformedError
 from app.tables.cells import BLANKS
 from app.tables.dialect import Dialect, find_dialect
+from app.tables.edited_text import EditedText
 from app.tables.incoming import Block, Incoming
 from app.tables.names import Names, clean, doubt, read_names
+from app.tables.number_formats import Marks
 from app.tables.problems import plural
 from app.tables.source import UTF8, WESTERN, NotUtf8Error, Source
 from app.tables.splitting import find_lines, records_of
@@ -34,7 +36,8 @@ def open_delimited(source: Source, *, known: Collection[str] = (), least_columns
     """
     source = _with_encoding(source)
     dialect = find_dialect(source, known)
-    notes: list[str] = []
+    source = dialect.source
+    notes = dialect.notes
     if source.encoding == WESTERN:
         notes.append(f"the file is not {UTF8}: read as {WESTERN} (Latin-1); if letters are wrong, save it as {UTF8}")
     width = len(dialect.first.cells)
@@ -43,37 +46,45 @@ def open_delimited(source: Source, *, known: Collection[str] = (), least_columns
         raise InvalidRequestError(
             "the header names only one column; expected at least two (one feature and the target), "
             "separated by comma, tab, semicolon or pipe"
+            + ("; if it is a title, a row of names has to stand below it" if dialect.wider else "")
         )
     return Incoming(
         names=names.names,
         index=names.index,
-        blocks=_blocks(source, dialect, width, kept),
+        blocks=_blocks(source, dialect, width, kept, notes),
         header="the file has a header line",
         limits=source.limits,
-        comma=dialect.delimiter != ",",
+        marks={name: Marks() for name in names.names},
+        tally=True,
+        separator=dialect.delimiter if len(names.names) > 1 else ",",  # of one column nobody can tell
         notes=notes,
         lines=partial(find_lines, source, dialect.delimiter, dialect.start),
     )
 
 
 def _with_encoding(source: Source) -> Source:
-    """The source with the encoding that its first bad byte suggests; O(file up to it)."""
+    """The source with the encoding that its first bad byte suggests, and whether lines begin with `#`; O(file)."""
     try:
-        with source.text() as stream:
-            while stream.read(1 << 20):
-                pass
+        return replace(source, hashes=_has_hashes(source))
     except NotUtf8Error as error:
         if not error.western:
             raise MalformedError(error.message) from error
         western = replace(source, encoding=WESTERN)
         try:
-            with western.text() as stream:
-                while stream.read(1 << 20):
-                    pass
+            return replace(western, hashes=_has_hashes(western))
         except NotUtf8Error:
             raise MalformedError(error.message) from error
-        return western
-    return source
+
+
+def _has_hashes(source: Source) -> bool:
+    """Read the text to its end; whether a line begins with `#`."""
+    found, last = False, b"\n"
+    with source.text() as stream:
+        while data := stream.read(1 << 20):
+            if not found and b"#" in data:
+                found = (last in b"\r\n" and data[:1] == b"#") or b"\n#" in data or b"\r#" in data
+            last = data[-1:]
+    return found
 
 
 def _names(dialect: Dialect, source: Source, notes: list[str]) -> tuple[Names, int]:
@@ -105,7 +116,7 @@ def _holds_cells(source: Source, dialect: Dialect, kept: int) -> bool:
     return False
 
 
-def _blocks(source: Source, dialect: Dialect, width: int, kept: int) -> Iterator[Block]:
+def _blocks(source: Source, dialect: Dialect, width: int, kept: int, notes: list[str]) -> Iterator[Block]:
     """The cells of all data rows."""
     header = dialect.first
     names = [str(place) for place in range(width)]
@@ -126,10 +137,19 @@ def _blocks(source: Source, dialect: Dialect, width: int, kept: int) -> Iterator
                 rows += batch.num_rows
                 _refuse_nameless(block, kept, header.line)
                 yield block[:kept]
+            notes += _tell_comments(stream)
     except pa.ArrowInvalid as error:
         _refuse_records(source, dialect, width, error)
     if any(end in last for end in "\r\n"):  # perhaps an unclosed quotation mark has swallowed the rest of the file
         _refuse_records(source, dialect, width, None)
+
+
+def _tell_comments(stream: BinaryIO) -> list[str]:
+    text = getattr(stream, "raw", None)
+    if not isinstance(text, EditedText) or not text.skipped:
+        return []
+    some, first = plural(len(text.skipped), "comment line"), text.skipped[0]
+    return [f"{some} skipped, beginning with '#' (the first is line {first:,})"]
 
 
 def _refuse_nameless(block: Block, kept: int, line: int) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from app.tables.cells import BoolArray, Cell, FloatArray, IntArray, describe_number, is_blank, quote
 from app.tables.dates import Cycle, DateOrder, days, parse_date, waves
 from app.tables.integers import with_offset
+from app.tables.number_formats import PLAIN, NumberFormat
 from app.tables.problems import Problems, list_names
 from app.tables.table import MISSING_LEVEL, UNSEEN_LEVEL, Column, Kind
 
@@ -26,9 +27,9 @@ class Feature:
     """One column of the upload.
 
     levels: of a category, sorted; other: one more column of its block stands for all other texts. order, cycles: of a
-    date. offset: what is taken from a number first, exactly, since 64-bit numbers would round it. fill: what stands for
-    a missing number (less the offset), boolean or date (in days); None refuses them. indicator: a 0/1 column marks the
-    missing cells.
+    date. form: how the numbers of the column were written. offset: what is taken from a number first, exactly, since
+    64-bit numbers would round it. fill: what stands for a missing number (less the offset), boolean or date (in days);
+    None refuses them. indicator: a 0/1 column marks the missing cells.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Feature:
     other: bool = False
     order: DateOrder | None = None
     cycles: tuple[Cycle, ...] = ()
+    form: NumberFormat = PLAIN
     offset: int | None = None
     fill: float | None = None
     indicator: bool = False
@@ -102,6 +104,7 @@ class Feature:
         }
         if self.other:
             document["other"] = True
+        document |= self.form.to_json()
         if self.offset is not None:
             document["offset"] = str(self.offset)  # it may be past what JSON's readers take for a number
         if self.order is not None:
@@ -127,6 +130,7 @@ class Feature:
             other=bool(document.get("other", False)),
             order=None if order is None else DateOrder(order),
             cycles=tuple(Cycle(cycle) for cycle in document.get("cycles", ())),
+            form=NumberFormat.from_json(document),
             offset=None if offset is None else int(text_of(offset)),
             fill=None if fill is None else float(fill),
             indicator=indicator,
@@ -179,16 +183,16 @@ class Feature:
 
     def describe(self, cell: Cell, column: Column) -> str:
         """Why a cell of this column cannot be used."""
-        absent = is_blank(cell) or (column.missing is not None and column.missing.has(cell, column.decimal))
+        absent = is_blank(cell) or (column.missing is not None and column.missing.has(cell, column.form))
         if absent:
             return f"missing ({quote(cell)})"
         match self.kind:
             case Kind.NUMBER:
-                return describe_number(cell, column.decimal)
+                return describe_number(cell, column.form)
             case Kind.BOOLEAN:
                 return f"{quote(cell)} is neither true nor false"
             case Kind.DATE:
-                return f"{quote(cell)} is no date of the form {FORMS[self.order or DateOrder.YEAR_FIRST]}"
+                return f"{quote(cell)} is no date of the form {form_of(self.order or DateOrder.YEAR_FIRST)}"
             case _:
                 return f"{quote(cell)} was not seen in training; known are {list_names(self.levels)}"
 
@@ -198,7 +202,12 @@ FORMS: Final = {
     DateOrder.DAY_FIRST: "DD/MM/YYYY",
     DateOrder.MONTH_FIRST: "MM/DD/YYYY",
 }
-"""How dates of each order look, for messages."""
+"""How dates of each order look, for messages; numbers look as their order says."""
+
+
+def form_of(order: DateOrder) -> str:
+    """How a date of an order looks."""
+    return FORMS.get(order, order.value)
 
 
 def scan(column: Column, kind: Kind, order: DateOrder | None) -> tuple[FloatArray, BoolArray, IntArray]:

@@ -1,12 +1,13 @@
 """A Table to what training needs: decides what each column is, drops or imputes rows, and encodes the rest."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from app.errors import InvalidRequestError
 from app.tables.cells import BLANKS, BoolArray, FloatArray, IntArray, quote
+from app.tables.date_cycles import choose_cycles, thinned
 from app.tables.dates import Cycle, DateOrder, cycles
 from app.tables.features import OTHER, Feature
 from app.tables.guessing import (
@@ -26,8 +27,11 @@ from app.tables.integers import with_offset
 from app.tables.leaks import find_leaks
 from app.tables.lookalikes import INSTEAD, lookalike
 from app.tables.missing import missing_values
+from app.tables.number_formats import PLAIN
 from app.tables.prepared import Fitted, Prepared
 from app.tables.problems import Problems, plural
+from app.tables.read_options import ReadOptions
+from app.tables.report_notes import tell_cycles, tell_dates, tell_forms
 from app.tables.rounding import check_target, fit_offset, is_past
 from app.tables.row_numbers import count_start, is_index
 from app.tables.schema import Schema, Unseen
@@ -49,6 +53,7 @@ class _Plan:
 
     table: Table
     missing: Missing
+    missing_values: Sequence[float | str]
     dates: Dates
     problems: Problems
     warnings: list[str] = field(default_factory=list)
@@ -68,12 +73,19 @@ def fit_table(table: Table, wishes: Wishes) -> tuple[Schema, Fitted]:
     missing = choice(Missing, "missing", wishes.missing)
     unseen = choice(Unseen, "unseen", wishes.unseen)
     dates = choice(Dates, "dates", wishes.dates)
-    table = table.reading(missing_values(wishes.missing_values))
+    said = ReadOptions(decimal=wishes.decimal, thousands=wishes.thousands, sheet=wishes.sheet).over(table.said)
+    forms = table.forms(said)
+    table = table.reading(missing_values(wishes.missing_values), forms)
     goal = find_target(table, wishes.target)
     choices = find_choices(table, goal, wishes.columns)
     names = find_features(table, goal, wishes.features)
     plan = _Plan(
-        table=table, missing=missing, dates=dates, problems=Problems(lines=table.lines), warnings=list(table.notes)
+        table=table,
+        missing=missing,
+        missing_values=wishes.missing_values,
+        dates=dates,
+        problems=Problems(lines=table.lines),
+        warnings=list(table.notes),
     )
     _check_target(plan, goal)
     guesses = {name: _read_feature(plan, name, choices.get(name)) for name in names}
@@ -83,11 +95,21 @@ def fit_table(table: Table, wishes: Wishes) -> tuple[Schema, Fitted]:
     _tell_numbers(plan, {name: guesses[name] for name in names if name not in wanted})
     used = [name for name in names if guesses[name].kind is not Kind.UNUSED]
     plan.warnings += tell_sentinels({name: plan.sentinels[name] for name in (goal, *used) if name in plan.sentinels})
+    if not said.marks_said:
+        numbers = [name for name in used if guesses[name].kind is Kind.NUMBER]
+        plan.warnings += tell_forms(table, forms, [*numbers, goal])
     rows = _kept_rows(plan, goal, used)
     kept = table if len(rows) == table.rows else table.take(rows, [goal, *names])
     _check_rows(kept, goal)
     fitted = tuple(_fit_feature(plan, kept.columns[name], name, guesses[name]) for name in names)
-    schema = Schema(target=goal, features=fitted, unseen=unseen, missing=missing_values(wishes.missing_values))
+    fitted = _with_cycles(plan, kept, goal, fitted)
+    schema = Schema(
+        target=goal,
+        features=fitted,
+        unseen=unseen,
+        missing=missing_values(wishes.missing_values),
+        said=said,
+    )
     if not schema.used:
         reasons = plan.warnings[len(table.notes) :] or ["all are to be ignored"]
         more = [f"and {len(reasons) - _REASONS:,} more"] if len(reasons) > _REASONS else []
@@ -104,7 +126,7 @@ def fit_schema(table: Table, **wishes: object) -> tuple[Schema, Prepared]:
 
 def prepare(table: Table, schema: Schema, fitted: Fitted) -> Prepared:
     """The design matrix of the rows that are trained on."""
-    table = table.reading(schema.missing)
+    table = schema.as_trained(table)
     used = [feature.name for feature in schema.used]
     kept = table if len(fitted.rows) == table.rows else table.take(fitted.rows, [schema.target, *used])
     return Prepared(
@@ -161,6 +183,7 @@ def _read_feature(plan: _Plan, name: str, choice: Choice | None) -> Guess:
         plan.warnings.append(f"column {name!r} is {value} in every row and was left out")
         return Guess(kind=Kind.UNUSED)
     plan.gaps[name] = absent
+    plan.warnings += tell_dates(name, column, guess, chosen=choice is not None)
     if guess.seen is not None:
         plan.warnings.append(f"column {name!r} {tell_lookalike(guess.seen)}")
     if guess.kind is Kind.NUMBER:
@@ -253,7 +276,37 @@ def _fit_feature(plan: _Plan, column: Column, name: str, guess: Guess) -> Featur
             "and marked in an indicator column"
         )
     order: DateOrder | None = guess.order
-    return Feature(name=name, kind=guess.kind, order=order, cycles=turns, offset=offset, fill=fill, indicator=marked)
+    form = column.form if guess.kind is Kind.NUMBER else PLAIN
+    return Feature(
+        name=name,
+        kind=guess.kind,
+        order=order,
+        cycles=turns,
+        form=form,
+        offset=offset,
+        fill=fill,
+        indicator=marked,
+    )
+
+
+def _with_cycles(plan: _Plan, kept: Table, target: str, fitted: tuple[Feature, ...]) -> tuple[Feature, ...]:
+    """The features, dates with the cycles that help to predict later rows, if that is to be found out."""
+    if plan.dates is not Dates.AUTO or not any(feature.kind is Kind.DATE for feature in fitted):
+        return fitted
+    schema = Schema(target=target, features=fitted, missing=missing_values(plan.missing_values))
+    some = kept.take(thinned(kept.rows), [target, *(feature.name for feature in schema.used)])
+    inputs, targets = schema.encode_table(some), some.columns[target].numbers.values
+    owners = [feature for feature in schema.used for _ in range(feature.width)]
+    beside = inputs[:, [feature.kind is not Kind.DATE for feature in owners]]
+    made = []
+    for feature in fitted:
+        if feature.kind is Kind.DATE:
+            micros = np.round(inputs[:, owners.index(feature)] * 86_400e6).astype(np.int64)
+            choice = choose_cycles(micros, beside, targets)
+            feature = replace(feature, cycles=choice.cycles)  # noqa: PLW2901  the same one
+            plan.warnings += tell_cycles(feature.name, choice)
+        made.append(feature)
+    return tuple(made)
 
 
 def _levels(plan: _Plan, column: Column, name: str) -> tuple[tuple[str, ...], bool]:
@@ -282,5 +335,6 @@ def _check_rows(kept: Table, target: str) -> None:
     found = kept.columns[target].numbers.values
     if found.min() == found.max():
         raise InvalidRequestError(
-            f"the target {target!r} is {float(found[0])!r} in every row: there is nothing to predict"
+            f"the target {target!r} is {float(found[0])!r} in every row: there is nothing to predict, and nothing "
+            "tells how far off that may be; name another target, or send rows in which it differs"
         )

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from app.errors import UnsupportedMediaError
+from app.errors import Fault, InvalidRequestError, UnsupportedMediaError
 from app.tables.delimited import open_delimited
 from app.tables.incoming import Incoming, Screen
 from app.tables.jsoned import open_lines
 from app.tables.limits import Limits
 from app.tables.names import clean
+from app.tables.number_formats import PLAIN, find_forms
 from app.tables.source import Source
 from app.tables.table import Column, Table
 from app.tables.typed import open_arrow, open_parquet
@@ -35,18 +36,29 @@ _NOT_READ = {
 }
 
 
-def open_file(source: Source, *, known: Collection[str] = (), least_columns: int = 2) -> Incoming:
+def open_file(
+    source: Source,
+    *,
+    known: Collection[str] = (),
+    least_columns: int = 2,
+    sheet: str | int | None = None,
+    sheet_wanted: bool = True,
+) -> Incoming:
     """The reader for the file; see the readers for what they raise.
 
-    known: names of columns that a header would have. least_columns: 1 where no target is needed.
+    known: names of columns that a header would have. least_columns: 1 where no target is needed. sheet: of a workbook;
+    sheet_wanted: InvalidRequestError for another sort of file, and for a workbook of one sheet of another name.
     """
     head = source.head()
+    if sheet is not None and sheet_wanted and not head.startswith(WORKBOOK):
+        message = "the table is no Excel workbook, which alone has sheets: leave the field out"
+        raise InvalidRequestError(f"sheet: {message}", [Fault(message=message)])
     if head.startswith(_PARQUET):
         return open_parquet(source)
     if head.startswith(_ARROW):
         return open_arrow(source)
     if head.startswith(WORKBOOK):
-        return open_workbook(source)
+        return open_workbook(source, known=known, sheet=sheet, fallback=not sheet_wanted)
     for magic, name in _NOT_READ.items():
         if head.startswith(magic):
             raise UnsupportedMediaError(f"the file is {name}; expected {READ}, plain or in gzip or zstd")
@@ -61,26 +73,36 @@ def is_binary(source: Source) -> bool:
 
 
 def read_table(
-    origin: Path | bytes, *, limits: Limits | None = None, known: Collection[str] = (), least_columns: int = 2
+    origin: Path | bytes,
+    *,
+    limits: Limits | None = None,
+    known: Collection[str] = (),
+    least_columns: int = 2,
+    sheet: str | int | None = None,
+    sheet_wanted: bool = True,
 ) -> Table:
-    """A file as a table in memory, as text. O(file)."""
-    incoming = open_file(Source(origin=origin, limits=limits or Limits()), known=known, least_columns=least_columns)
-    return held(incoming)
+    """A file of any format as a table in memory, as text; the options are those of `open_file`. O(file)."""
+    source = Source(origin=origin, limits=limits or Limits())
+    return held(open_file(source, known=known, least_columns=least_columns, sheet=sheet, sheet_wanted=sheet_wanted))
 
 
 def held(incoming: Incoming) -> Table:
     """All blocks of a file, in memory."""
     screen = Screen(incoming)
     blocks = list(screen.blocks())
+    forms = find_forms(incoming.marks, incoming.separator)
     columns = {
-        name: Column(texts=pa.chunked_array([block[place] for block in blocks], pa.string()), decimal=screen.decimal)
+        name: Column(
+            texts=pa.chunked_array([block[place] for block in blocks], pa.string()), form=forms.get(name, PLAIN)
+        )
         for place, name in enumerate(incoming.names)
     }
     return Table(
         names=incoming.names,
         columns=columns,
         rows=screen.rows,
-        decimal=screen.decimal,
+        marks=incoming.marks,
+        separator=incoming.separator,
         notes=tuple(incoming.notes),
         find_lines=incoming.lines,
         index=incoming.index,

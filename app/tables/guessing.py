@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from app.tables.cells import FloatArray, IntArray, quote
-from app.tables.dates import DateOrder, find_order
+from app.tables.dates import DateOrder, find_number_order, find_order
 from app.tables.features import GAPS, scan
 from app.tables.integers import with_offset
 from app.tables.lookalikes import INSTEAD, Seen, find_lookalike
@@ -26,7 +26,10 @@ FEWEST_ROWS: Final = 20
 """In fewer rows it is no wonder that all cells differ: nothing is taken for an identifier."""
 MOSTLY_UNIQUE: Final = 0.5
 """Text with more distinct values than this share of its cells says nothing about other rows."""
-_UNCLEAR = "holds dates that may begin with the day or with the month (write YYYY-MM-DD)"
+_UNCLEAR = (
+    "holds dates that may begin with the day or with the month (write YYYY-MM-DD, or say "
+    'in "columns" that it is "day-first" or "month-first")'
+)
 _PADDED_SHARE = 0.1
 _PADDED = re.compile(r"0[0-9]+")
 
@@ -37,17 +40,20 @@ class Choice(StrEnum):
     NUMBER = "number"
     CATEGORY = "category"
     DATE = "date"
+    DAY_FIRST = "day-first"
+    MONTH_FIRST = "month-first"
     BOOLEAN = "boolean"
     IGNORE = "ignore"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guess:
-    """kind; order: of a date. useless: why the column is better left out, in words that follow its name. seen: what a
-    category looks like that could have been a number."""
+    """kind; order: of a date; decided: the order of the rows told it. useless: why the column is better left out, in
+    words that follow its name. seen: what a category looks like that could have been a number."""
 
     kind: Kind
     order: DateOrder | None = None
+    decided: bool = False
     useless: str | None = None
     seen: Seen | None = None
 
@@ -66,7 +72,7 @@ def guess_kind(column: Column) -> Guess:
         return Guess(kind=Kind.BOOLEAN)
     if meant >= FEWEST_NUMBERS * present and len(names) > MOST_LEVELS:
         return Guess(kind=Kind.NUMBER)
-    return _guess_date(names) or _guess_text(column, names)
+    return _guess_date(column, names) or _guess_text(column, names)
 
 
 def _guess_text(column: Column, names: list[str]) -> Guess:
@@ -83,10 +89,15 @@ def tell_lookalike(seen: Seen) -> str:
     return f"was read as a category, though {what}; to learn from its order, {INSTEAD[seen.what]}"
 
 
-def _guess_date(names: list[str]) -> Guess | None:
-    order, unclear = find_order(names, NUMERIC_SHARE)
+def _guess_date(column: Column, names: list[str], share: float = NUMERIC_SHARE) -> Guess | None:
+    """The date that the texts are, as they say or as the rows are in order; UNUSED where nothing tells."""
+    order, unclear = find_order(names, share)
     if order is not None:
         return Guess(kind=Kind.DATE, order=order)
+    if unclear:
+        order, unclear = find_order(names, share, lambda values: _in_rows(column, names, values))
+        if order is not None:
+            return Guess(kind=Kind.DATE, order=order, decided=True)
     return Guess(kind=Kind.UNUSED, useless=_UNCLEAR) if unclear else None
 
 
@@ -96,12 +107,22 @@ def chosen_kind(column: Column, choice: Choice) -> Guess:
         case Choice.IGNORE:
             return Guess(kind=Kind.UNUSED)
         case Choice.DATE:
-            order, unclear = find_order(_names(column), FEWEST_NUMBERS)
-            if unclear:
-                return Guess(kind=Kind.UNUSED, useless=_UNCLEAR)
-            return Guess(kind=Kind.DATE, order=order or DateOrder.YEAR_FIRST)
+            names = _names(column)
+            numbers = find_number_order(names, FEWEST_NUMBERS)
+            guess = None if numbers is not None else _guess_date(column, names, FEWEST_NUMBERS)
+            return guess or Guess(kind=Kind.DATE, order=numbers or DateOrder.YEAR_FIRST)
+        case Choice.DAY_FIRST | Choice.MONTH_FIRST:
+            return Guess(kind=Kind.DATE, order=DateOrder(choice.value))
         case _:
             return Guess(kind=Kind(choice.value))
+
+
+def _in_rows(column: Column, names: list[str], values: FloatArray) -> FloatArray:
+    """values[place] of names[place] for each row of the column."""
+    known: Any = column.levels.names
+    index = {name: place for place, name in enumerate(names)}
+    places = np.array([index.get(name, -1) for name in known.to_pylist()], dtype=np.int64)
+    return column.by_level(np.append(values, np.nan)[places])
 
 
 def identifies(column: Column, guess: Guess) -> str | None:

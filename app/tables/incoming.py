@@ -1,10 +1,9 @@
 """Incoming: what every reader makes of a file, text columns in blocks; and the screen that every block passes.
 
-The screen holds the limits on rows and cells, drops empty rows at the end, and gathers what the whole file says of its
-decimal mark.
+The screen holds the limits on rows and cells, drops empty rows at the end, and tallies how numbers are written.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,45 +12,42 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.errors import InvalidRequestError
-from app.tables.cells import BLANKS, BoolArray, TextChunk, to_numpy
+from app.tables.cells import BLANKS, BoolArray, Cell, TextChunk, cell_text, to_numpy
 from app.tables.limits import Limits
+from app.tables.number_formats import Marks
 from app.tables.problems import plural
 from app.tables.table import Lines, no_lines
 
 Block = Sequence[TextChunk]
-_DECIMAL_COMMA = (
-    r"^[ \t]*[+-]?(0[0-9]*,[0-9]+|[0-9]{4,},[0-9]+|[0-9]+,([0-9]{1,2}|[0-9]{4,})|,[0-9]+)([eE][+-]?[0-9]+)?[ \t]*$"
-)
-"""Only a decimal comma can be meant: `13,5`, `0,758`, `,5`. `1,234` may mean a thousand."""
-_DECIMAL_POINT = r"^[ \t]*[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ \t]*$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
     """A file being read. blocks: the cells of some rows at a time, a text column for each name; read once.
 
-    header: what there is beside rows, for messages. comma: cells may have decimal commas. notes: what a person should
-    know of the reading. lines: finds the lines of the file for row numbers. index: names of a data frame's index.
+    header: what there is beside rows, for messages. marks: the tally of the columns that hold text; tally: it is to be
+    made from the blocks. separator: of the cells of delimited text. notes: what a person should know of the reading.
+    lines: finds the lines of the file for row numbers. index: names of a data frame's index.
     """
 
     names: tuple[str, ...]
     blocks: Iterator[Block]
     header: str
     limits: Limits
-    comma: bool = False
+    marks: dict[str, Marks] = field(default_factory=dict)
+    tally: bool = False
+    separator: str | None = None
     notes: list[str] = field(default_factory=list)
     lines: Lines = no_lines
     index: tuple[str, ...] = ()
 
 
 class Screen:
-    """Blocks in, blocks out. Once the last is through: `rows`, `decimal`, and more in the notes."""
+    """Blocks in, blocks out. Once the last is through: `rows`, the marks, and more in the notes."""
 
     def __init__(self, incoming: Incoming) -> None:
         self._incoming = incoming
         self._blank: list[Block] = []
-        self._comma = np.zeros(len(incoming.names), dtype=np.bool_)
-        self._point = np.zeros(len(incoming.names), dtype=np.bool_)
         self.rows = 0
 
     def blocks(self) -> Iterator[Block]:
@@ -67,7 +63,7 @@ class Screen:
             full = size - (_blank_tail(block) if len(block) > 1 else 0)  # a lone empty cell is a row to predict
             if full:
                 yield from self._release()
-                self._look_at_marks(block)
+                self._tally(block)
                 self.rows += full
                 limits.check_rows(self.rows)
                 yield [column.slice(0, full) for column in block]
@@ -78,11 +74,6 @@ class Screen:
         if self._blank:
             dropped = sum(len(block[0]) for block in self._blank)
             self._incoming.notes.append(f"{plural(dropped, 'empty row')} at the end of the file dropped")
-
-    @property
-    def decimal(self) -> str:
-        """The comma, if some column has decimal commas and none has decimal points."""
-        return "," if self._comma.any() and not self._point.any() else "."
 
     def _release(self) -> Iterator[Block]:
         """Empty rows that turn out not to be the last."""
@@ -106,15 +97,22 @@ class Screen:
                 place = f"row {row:,}" if line is None else f"line {line:,}"
                 raise self._incoming.limits.cell_is_too_long(f"{place}, column {name!r}", int(lengths[long[0]]))
 
-    def _look_at_marks(self, block: Block) -> None:
-        """O(block) until every column has shown its mark; afterwards nothing."""
-        if not self._incoming.comma:
-            return
-        for place, column in enumerate(block):
-            if not self._comma[place] and pc.any(pc.match_substring(column, ",")).as_py():
-                self._comma[place] = bool(pc.any(pc.match_substring_regex(column, _DECIMAL_COMMA)).as_py())
-            if not self._point[place] and pc.any(pc.match_substring(column, ".")).as_py():
-                self._point[place] = bool(pc.any(pc.match_substring_regex(column, _DECIMAL_POINT)).as_py())
+    def _tally(self, block: Block) -> None:
+        if self._incoming.tally:
+            for name, column in zip(self._incoming.names, block, strict=True):
+                if name in self._incoming.marks:
+                    self._incoming.marks[name].add(column)
+
+
+def tallied(
+    blocks: Iterable[Sequence[Sequence[Cell]]], names: Sequence[str], marks: dict[str, Marks]
+) -> Iterator[Block]:
+    """Blocks of columns of typed cells as text; the columns that hold text are tallied in `marks`."""
+    tallies = [Marks() for _ in names]
+    for block in blocks:
+        columns = zip(names, tallies, block, strict=True)
+        marks.update({name: tally for name, tally, cells in columns if tally.add_cells(cells)})
+        yield [pa.array(map(cell_text, cells), pa.string()) for cells in block]
 
 
 def _blank_tail(block: Block) -> int:

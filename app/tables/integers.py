@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from app.tables.cells import BLANKS, SWAPPED, Cell, CellKind, FloatArray, TextChunk, Texts, parse_number, to_numpy
+from app.tables.cells import BLANKS, Cell, CellKind, FloatArray, TextChunk, Texts, parse_number, to_numpy
+from app.tables.number_formats import PLAIN, NumberFormat
 
 LARGE: Final = 2.0**52
 """Size of a column's largest integer from which on differences are taken: beyond it no prediction may go far."""
@@ -47,9 +48,9 @@ def with_offset(value: float, offset: int | None) -> float | int:
     return offset + (int(value) if value.is_integer() else value)
 
 
-def difference(cell: Cell, offset: int, decimal: str = ".") -> float:
+def difference(cell: Cell, offset: int, form: NumberFormat = PLAIN) -> float:
     """A cell that is a number, less the offset: exact, then rounded once."""
-    value = exact_value(cell, decimal)
+    value = exact_value(cell, form)
     exact = value - offset if isinstance(value, int) else Fraction(value) - offset
     try:
         return float(exact)
@@ -57,11 +58,11 @@ def difference(cell: Cell, offset: int, decimal: str = ".") -> float:
         return math.inf if exact > 0 else -math.inf
 
 
-def exact_value(cell: Cell, decimal: str = ".") -> int | float:
+def exact_value(cell: Cell, form: NumberFormat = PLAIN) -> int | float:
     """A cell that is a number: all digits of an integer that is written as one, else the nearest 64-bit number."""
     if isinstance(cell, str):
         text = cell.strip(BLANKS)
-        text = text if decimal == "." else text.translate(SWAPPED)
+        text = text if form is PLAIN else form.plain(text)
         whole = _WHOLE.fullmatch(text)
         if whole is None:
             return float(text)
@@ -69,21 +70,21 @@ def exact_value(cell: Cell, decimal: str = ".") -> int | float:
     return cell or 0
 
 
-def differences(cells: Iterable[Cell], values: FloatArray, offset: int, decimal: str = ".") -> FloatArray:
+def differences(cells: Iterable[Cell], values: FloatArray, offset: int, form: NumberFormat = PLAIN) -> FloatArray:
     """Those of JSON cells (n,); NaN where `values`, the same cells read as numbers, has it."""
     known = (~np.isnan(values)).tolist()
-    found = (difference(cell, offset, decimal) if there else math.nan for cell, there in zip(cells, known, strict=True))
+    found = (difference(cell, offset, form) if there else math.nan for cell, there in zip(cells, known, strict=True))
     return np.fromiter(found, np.float64, count=len(values))
 
 
-def text_differences(texts: Texts, values: FloatArray, offset: int, decimal: str = ".") -> FloatArray:
+def text_differences(texts: Texts, values: FloatArray, offset: int, form: NumberFormat = PLAIN) -> FloatArray:
     """The same for a column of text. O(n), quickly where cells are written as integers of 64 bits."""
     parts = [np.empty(0)]
     start = 0
     for chunk in texts.chunks:
         here = values[start : start + len(chunk)]
         quick = _integers_less(chunk, here, offset)
-        parts.append(differences(chunk.to_pylist(), here, offset, decimal) if quick is None else quick)
+        parts.append(differences(chunk.to_pylist(), here, offset, form) if quick is None else quick)
         start += len(chunk)
     return np.concatenate(parts)
 
@@ -109,15 +110,15 @@ def _integers_less(chunk: TextChunk, values: FloatArray, offset: int) -> FloatAr
     return None
 
 
-def find_merged(texts: Iterable[str], offset: int | None, decimal: str = ".") -> tuple[str, str] | None:
+def find_merged(texts: Iterable[str], offset: int | None, form: NumberFormat = PLAIN) -> tuple[str, str] | None:
     """Two texts of different integers that are one 64-bit number, even as differences from the offset."""
     seen: dict[float, tuple[str, int | float]] = {}
     for text in texts:
-        kind, value = parse_number(text, decimal)
+        kind, value = parse_number(text, form)
         if kind is not CellKind.NUMBER or not EXACT <= abs(value) <= _LARGEST:
             continue
-        exact = exact_value(text, decimal)
-        other, known = seen.setdefault(difference(text, offset or 0, decimal), (text, exact))
+        exact = exact_value(text, form)
+        other, known = seen.setdefault(difference(text, offset or 0, form), (text, exact))
         if known != exact:
             return other, text
     return None

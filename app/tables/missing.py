@@ -1,5 +1,6 @@
 """What a table uses for a missing cell beside the usual: `-200`, `unknown`. The same in training and prediction."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from app.tables.cells import BLANKS, Cell, CellKind, Levels, Numbers, cell_text, parse_number
+from app.tables.number_formats import PLAIN, NumberFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,18 +19,20 @@ class MissingValues:
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """Those that are numbers."""
-        found = [parse_number(value) for value in self.values]
-        return tuple(value for kind, value in found if kind is CellKind.NUMBER)
+        """Those that are numbers, and what single precision makes of them."""
+        found = [value for kind, value in map(parse_number, self.values) if kind is CellKind.NUMBER]
+        with np.errstate(over="ignore", under="ignore"):
+            rounded = [float(np.float32(value)) for value in found]
+        return tuple({value: None for value in (*found, *rounded) if math.isfinite(value)})
 
     @property
     def texts(self) -> frozenset[str]:
         """All, as texts."""
         return frozenset(str(cell_text(value)).strip(BLANKS) for value in self.values)
 
-    def has(self, cell: Cell, decimal: str = ".") -> bool:
+    def has(self, cell: Cell, form: NumberFormat = PLAIN) -> bool:
         """Whether a cell stands for a missing one."""
-        kind, value = parse_number(cell, decimal)
+        kind, value = parse_number(cell, form)
         if kind is CellKind.NUMBER and value in self.numbers:
             return True
         text = cell_text(cell)
@@ -50,10 +54,10 @@ class MissingValues:
         values[missing] = np.nan
         return Numbers(values=values, missing=missing, bad=bad, meant=meant)
 
-    def strike_levels(self, levels: Levels, decimal: str) -> Levels:
+    def strike_levels(self, levels: Levels, form: NumberFormat) -> Levels:
         """The levels without these."""
         names: Any = levels.names
-        gone = [code for code, name in enumerate(names.to_pylist()) if self.has(name, decimal)]
+        gone = [code for code, name in enumerate(names.to_pylist()) if self.has(name, form)]
         if not gone:
             return levels
         codes = levels.codes.copy()

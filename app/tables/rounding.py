@@ -29,7 +29,7 @@ def fit_offset(table: Table, name: str, column: Column) -> int | None:
     numbers = column.less(offset)
     if float(np.nanmax(numbers)) - float(np.nanmin(numbers)) >= EXACT:
         texts: Any = column.levels.names.slice(0, _MOST_COMPARED)
-        pair = find_merged(texts.to_pylist(), offset, column.decimal)
+        pair = find_merged(texts.to_pylist(), offset, column.form)
         if pair is not None:
             whole = table.columns[name]
             first = whole.levels.names.index(pair[1]).as_py()

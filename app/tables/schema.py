@@ -13,12 +13,14 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from app.errors import Fault, InvalidRequestError, MalformedError
-from app.tables.cells import BoolArray, Cell, FloatArray, IntArray
+from app.tables.cells import BoolArray, Cell, FloatArray, IntArray, read_text
 from app.tables.features import Feature, text_of
 from app.tables.jsoned import cells_of, common_length
 from app.tables.missing import MissingValues, missing_values
 from app.tables.names import guess_name, match_names
+from app.tables.number_formats import PLAIN, NumberFormat
 from app.tables.problems import Problems, json_type, list_names, plural
+from app.tables.read_options import AS_IT_SHOWS, ReadOptions
 from app.tables.table import Column, Kind, Table, plain_matrix
 
 T = TypeVar("T")
@@ -38,12 +40,14 @@ class Schema:
     The `encode_*` methods give (m, p) float64, C order, and raise InvalidRequestError naming row and column: a
     missing column, a missing cell that training did not impute, a cell that is no number, an unseen level. Other
     columns are ignored. The same cell gives the same bits whichever method reads it.
+    said: how tables are to be read.
     """
 
     target: str
     features: tuple[Feature, ...]
     unseen: Unseen = Unseen.ERROR
     missing: MissingValues | None = None
+    said: ReadOptions = AS_IT_SHOWS
 
     @property
     def width(self) -> int:
@@ -128,11 +132,19 @@ class Schema:
         given = self._required(columns)
         used = {feature.name: cells_of(feature.name, given[feature.name]) for feature in self.used}
         rows = common_length(used)
-        return self._encode({name: Column(cells=cells) for name, cells in used.items()}, rows, Problems())
+        forms = {feature.name: feature.form for feature in self.used}
+        return self._encode({name: self._column(cells, forms[name]) for name, cells in used.items()}, rows, Problems())
 
     def encode_table(self, table: Table) -> FloatArray:
         """A table; errors name its rows and, of a file, the lines."""
+        meant = self._meant(table.columns.keys())
+        known = {meant[feature.name]: feature.form for feature in self.used if feature.name in meant}
+        table = table.reading(self.missing, table.forms(self.said, known))
         return self._encode(self._required(table.columns), table.rows, Problems(lines=table.lines))
+
+    def as_trained(self, table: Table) -> Table:
+        """The table of the training, read as this schema was fitted on it."""
+        return table.reading(self.missing, table.forms(self.said))
 
     def to_json(self) -> dict[str, Any]:
         """A JSON document that `from_json` reads back to an equal schema."""
@@ -141,6 +153,7 @@ class Schema:
             "unseen": self.unseen.value,
             "features": [feature.to_json() for feature in self.features],
             **({} if self.missing is None else {"missing_values": list(self.missing.values)}),
+            **self.said.to_json(),
         }
 
     @classmethod
@@ -152,6 +165,7 @@ class Schema:
                 unseen=Unseen(document["unseen"]),
                 features=tuple(Feature.from_json(feature) for feature in document["features"]),
                 missing=missing_values(document.get("missing_values")),
+                said=ReadOptions.from_json(document),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise MalformedError(f"this is not a table schema: {error!r}") from error
@@ -170,6 +184,15 @@ class Schema:
         if problems.total:
             problems.refuse(_advice(only_missing=only_missing, unseen=unseen))
         return inputs
+
+    def _column(self, cells: Sequence[Cell], form: NumberFormat) -> Column:
+        """JSON cells. Their texts are written as the column was in training, or surely otherwise."""
+        if form == PLAIN or str not in set(map(type, cells)):
+            return Column(cells=cells)
+        if not self.said.marks_said:
+            cells = [read_text(cell, form) if isinstance(cell, str) else cell for cell in cells]
+            form = NumberFormat(form.decimal, None if form.thousands == "." else form.thousands)
+        return Column(cells=cells, form=form)
 
     def _required(self, columns: Mapping[str, T]) -> Mapping[str, T]:
         """The columns of the used features among others, by the features' names."""

@@ -23,6 +23,8 @@ _LIMITS: Final = frozenset(
     | {float(np.finfo(kind).max) for kind in (np.float32, np.float64)}
 )
 """Sizes at which machines' numbers end, and netCDF's filling."""
+_WHOLE = 2.0**24  # integers up to it are what they are in single precision
+_LARGEST_SINGLE = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +66,24 @@ def find_sentinels(numbers: FloatArray) -> list[Sentinel]:
     ]
 
 
+def as_written(value: float) -> float:
+    """The number that was written where single precision has rounded it: -999.9 for -999.9000244140625."""
+    if (value.is_integer() and abs(value) < _WHOLE) or abs(value) > _LARGEST_SINGLE:
+        return value
+    single = np.float32(value)
+    return float(str(single)) if float(single) == value else value
+
+
 def _is_code(value: float) -> bool:
     """Whether people or machines write this for "no value": nines, -1, -200, 88, the ends of a machine's numbers."""
-    size = abs(value)
-    if size in _LIMITS:
+    if abs(value) in _LIMITS:
         return True
+    value = as_written(value)
+    size = abs(value)
     if size < 1.0:
         return False
-    if size >= 1e10:
-        return size == 10.0 ** round(math.log10(size))
+    if size >= 1e8:  # single precision makes such powers of nines
+        return size == 10.0 ** round(math.log10(size)) or (size < 1e15 and set(repr(int(size))) == {"9"})
     digits = repr(size).removesuffix(".0")
     figures = set(digits) - {"."}
     if figures == {"9"} or (figures in ({"7"}, {"8"}) and len(digits) > 1 and "." not in digits):
@@ -85,7 +96,7 @@ def tell_sentinels(found: Mapping[str, list[Sentinel]]) -> list[str]:
     places: dict[float, dict[str, Sentinel]] = {}
     for name, sentinels in found.items():
         for sentinel in sentinels:
-            places.setdefault(sentinel.value, {})[name] = sentinel
+            places.setdefault(as_written(sentinel.value), {})[name] = sentinel
     warnings = []
     for value, columns in places.items():
         listed = [f"{name!r} {sentinel.count:,}" for name, sentinel in columns.items()]
@@ -111,5 +122,6 @@ def advice(value: float) -> str:
 
 
 def _shown(value: float) -> str:
-    """As JSON has it, without the point of an integer."""
+    """As JSON has it, without the point of an integer, and as it was before single precision rounded it."""
+    value = as_written(value)
     return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)

@@ -8,14 +8,17 @@ import codecs
 import gzip
 import io
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NoReturn, cast
 
 import pyarrow as pa
 
-from app.errors import InvalidRequestError, MalformedError, PursuitError
+from app.errors import Fault, InvalidRequestError, MalformedError
+from app.tables.edited_text import Comments, EditedText
 from app.tables.limits import Limits
+from app.tables.streams import Stream
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -35,11 +38,16 @@ class NotUtf8Error(MalformedError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A file, on disk or in memory, that can be read again from its start. encoding: of its text, once known."""
+    """A file, on disk or in memory, that can be read again from its start. encoding: of its text, once known. hashes:
+    whether lines begin with `#`; edits: lines that are to be read otherwise; comments: which others are to be skipped.
+    """
 
     origin: Path | bytes = field(repr=False)
     limits: Limits = field(default_factory=Limits)
     encoding: str = UTF8
+    hashes: bool = False
+    edits: Mapping[int, str] = field(default_factory=dict)
+    comments: Comments | None = None
 
     def plain(self) -> BinaryIO:
         """A stream of the bytes after decompression; reading it raises TooLargeError and MalformedError."""
@@ -67,51 +75,24 @@ class Source:
 
     def text(self) -> BinaryIO:
         """A stream of checked UTF-8 without byte order mark; reading it raises the refusals of `_Text`."""
-        return cast(BinaryIO, io.BufferedReader(_Text(self.plain(), self.encoding), 1 << 18))
+        checked = cast(BinaryIO, io.BufferedReader(_Text(self.plain(), self.encoding), 1 << 18))
+        return cast(BinaryIO, io.BufferedReader(self.edited(checked), 1 << 18)) if self.is_edited else checked
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether lines of the text are left out or changed."""
+        return bool(self.edits) or self.comments is not None
+
+    def edited(self, checked: BinaryIO) -> EditedText:
+        """A stream of checked text with its lines changed."""
+        return EditedText(checked, self.edits, self.comments)
 
 
 def _compression(start: bytes) -> str | None:
     return "gzip" if start.startswith(GZIP) else "zstd" if start.startswith(ZSTD) else None
 
 
-class _Stream(io.RawIOBase):
-    """Gives out what `_next` makes, and once it has failed fails again."""
-
-    def __init__(self, inner: BinaryIO) -> None:
-        super().__init__()
-        self._inner = inner
-        self._ready = memoryview(b"")
-        self._ended = False
-        self._failure: PursuitError | None = None
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if self._failure is not None:
-            raise self._failure
-        try:
-            while not self._ready and not self._ended:
-                self._ready = memoryview(self._next(len(buffer)))
-        except PursuitError as error:
-            self._failure = error
-            raise
-        count = min(len(buffer), len(self._ready))
-        buffer[:count] = self._ready[:count]
-        self._ready = self._ready[count:]
-        return count
-
-    def close(self) -> None:
-        if not self.closed:
-            self._inner.close()
-        super().close()
-
-    def _next(self, size: int) -> bytes:
-        """More bytes, or none yet; sets `_ended` at the end."""
-        raise NotImplementedError
-
-
-class _Plain(_Stream):
+class _Plain(Stream):
     """Decompressed bytes, counted."""
 
     def __init__(self, stored: BinaryIO, start: bytes, limits: Limits) -> None:
@@ -140,7 +121,7 @@ class _Plain(_Stream):
         return data
 
 
-class _Text(_Stream):
+class _Text(Stream):
     """UTF-8 without NUL or byte order mark, other encodings written anew; refuses at the first wrong byte."""
 
     def __init__(self, plain: BinaryIO, encoding: str) -> None:
@@ -157,22 +138,32 @@ class _Text(_Stream):
         if first and self._encoding == UTF8 and data.startswith(_UTF16_MARKS):
             self._encoding, self._decoder = UTF16, codecs.getincrementaldecoder(UTF16)()
         if self._encoding != UTF16 and ((first and len(data.translate(None, _CONTROL)) != len(data)) or b"\0" in data):
-            raise MalformedError(
-                f"the file is not text (it holds control characters{'' if first else ' and zero bytes'}); "
-                "expected CSV or JSON Lines in UTF-8, UTF-16 or Windows-1252, Parquet, Arrow or Excel (.xlsx)"
-            )
+            self._refuse_control(data)
         text = self._decode(data)
         self._ended = not data
         self._offset += len(data)
-        self._lines += data.count(b"\n")
         if self._encoding != UTF8:
             if "\0" in text:
-                raise MalformedError("the file is not text: it holds zero characters")
+                self._refuse_control(text.encode())
+            self._lines += text.count("\n")
             return text.encode()
+        self._lines += data.count(b"\n")
         if first and data.startswith(codecs.BOM_UTF8):
             self._wide = True
             return data[3:]
         return data
+
+    def _refuse_control(self, data: bytes) -> NoReturn:
+        """MalformedError naming the line of the first zero byte, or else of the first control character."""
+        zero = data.find(b"\0")
+        place = zero if zero >= 0 else next(at for at, byte in enumerate(data) if byte in _CONTROL)
+        line = self._lines + data.count(b"\n", 0, place)
+        message = "a zero byte (NUL)" if zero >= 0 else f"the control character 0x{data[place]:02x}"
+        raise MalformedError(
+            f"the file is not text: line {line:,} holds {message}; "
+            "expected CSV or JSON Lines in UTF-8, UTF-16 or Windows-1252, Parquet, Arrow or Excel (.xlsx)",
+            [Fault(line=line, message=message)],
+        )
 
     def _decode(self, data: bytes) -> str:
         held = len(self._decoder.getstate()[0])

@@ -6,7 +6,7 @@ says how to read it, so a small table is never misread.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import chain
 from typing import Any, cast
@@ -32,6 +32,8 @@ from app.tables.cells import (
 )
 from app.tables.integers import differences, find_offset, text_differences
 from app.tables.missing import MissingValues
+from app.tables.number_formats import PLAIN, Marks, NumberFormat, find_forms
+from app.tables.read_options import AS_IT_SHOWS, ReadOptions
 
 MISSING_LEVEL = -1
 UNSEEN_LEVEL = -2
@@ -58,22 +60,22 @@ def no_lines(rows: Iterable[int]) -> dict[int, int]:  # noqa: ARG001  the signat
 class Column:
     """One column: text cells of a file, or JSON values. Readings are kept once made.
 
-    decimal: its decimal mark. missing: what stands for a missing cell beside the usual.
+    form: how its numbers are written. missing: what stands for a missing cell beside the usual.
     """
 
-    __slots__ = ("_cells", "_levels", "_numbers", "_texts", "decimal", "missing")
+    __slots__ = ("_cells", "_levels", "_numbers", "_texts", "form", "missing")
 
     def __init__(
         self,
         *,
         texts: "Texts | None" = None,
         cells: Sequence[Cell] | None = None,
-        decimal: str = ".",
+        form: NumberFormat = PLAIN,
         missing: MissingValues | None = None,
     ) -> None:
         self._texts = texts
         self._cells = cells
-        self.decimal = decimal
+        self.form = form
         self.missing = missing
         self._numbers: Numbers | None = None
         self._levels: Levels | None = None
@@ -95,9 +97,9 @@ class Column:
         """The column read as numbers."""
         if self._numbers is None:
             if self._cells is None:
-                numbers = parse_numbers(self.texts, self.decimal)
+                numbers = parse_numbers(self.texts, self.form)
             else:
-                numbers = _plain_numbers(self._cells) or parse_cells(self._cells, self.decimal)
+                numbers = _plain_numbers(self._cells) or parse_cells(self._cells, self.form)
             self._numbers = numbers if self.missing is None else self.missing.strike(numbers, self.cell)
         return self._numbers
 
@@ -112,15 +114,15 @@ class Column:
         if offset is None:
             return values
         if self._cells is not None:
-            return differences(self._cells, values, offset, self.decimal)
-        return text_differences(self.texts, values, offset, self.decimal)
+            return differences(self._cells, values, offset, self.form)
+        return text_differences(self.texts, values, offset, self.form)
 
     @property
     def levels(self) -> Levels:
         """The column read as text levels."""
         if self._levels is None:
             levels = parse_levels(self.texts)
-            self._levels = levels if self.missing is None else self.missing.strike_levels(levels, self.decimal)
+            self._levels = levels if self.missing is None else self.missing.strike_levels(levels, self.form)
         return self._levels
 
     def places(self, levels: Sequence[str]) -> IntArray:
@@ -141,18 +143,19 @@ class Column:
         result: FloatArray = np.append(values, np.nan)[self.levels.codes]
         return result
 
-    def reading(self, missing: MissingValues | None) -> "Column":
-        """The same cells with other missing values."""
-        if missing == self.missing:
+    def reading(self, missing: MissingValues | None, form: NumberFormat | None = None) -> "Column":
+        """The same cells with other missing values, and in another format if one is given."""
+        form = self.form if form is None else form
+        if missing == self.missing and form == self.form:
             return self
-        return Column(texts=self._texts, cells=self._cells, decimal=self.decimal, missing=missing)
+        return Column(texts=self._texts, cells=self._cells, form=form, missing=missing)
 
     def take(self, rows: IntArray) -> "Column":
         """These rows, with the readings made so far."""
         if self._cells is not None:
             cells = self._cells
-            return Column(cells=[cells[row] for row in rows.tolist()], decimal=self.decimal, missing=self.missing)
-        taken = Column(texts=self.texts.take(rows), decimal=self.decimal, missing=self.missing)
+            return Column(cells=[cells[row] for row in rows.tolist()], form=self.form, missing=self.missing)
+        taken = Column(texts=self.texts.take(rows), form=self.form, missing=self.missing)
         if self._numbers is not None and not len(self._numbers.bad):
             taken._numbers = replace(
                 self._numbers, values=self._numbers.values[rows], missing=self._numbers.missing[rows]
@@ -170,7 +173,7 @@ class Column:
     def _place(self, cell: Cell, index: Mapping[str, int]) -> int:
         text = cell_text(cell)
         text = None if text is None else text.strip(BLANKS)
-        if not text or (self.missing is not None and self.missing.has(cell, self.decimal)):
+        if not text or (self.missing is not None and self.missing.has(cell, self.form)):
             return MISSING_LEVEL
         return index[text] if text in index else _place_of_text(text, index)
 
@@ -211,27 +214,39 @@ def plain_matrix(rows: Sequence[Sequence[Cell]]) -> FloatArray | None:
 class Table:
     """Columns of equal length, in the order of the upload.
 
-    notes: what a person should know of the reading. find_lines: the 1-based lines of the file on which data rows start,
-    nothing for JSON; reads the file again. index: names of the columns that are a data frame's index.
+    marks: the tally of the columns that hold text, by name; the numbers of the others have decimal points by their
+    type. separator: of the cells of a delimited file. said: how the table was to be read when it was sent. notes: what
+    a person should know of the reading. find_lines: the 1-based lines of the file on which data rows start, nothing for
+    JSON; reads the file again. index: names of the columns that are a data frame's index.
     """
 
     names: tuple[str, ...]
     columns: Mapping[str, Column]
     rows: int
-    decimal: str = "."
+    marks: Mapping[str, Marks] = field(default_factory=dict)
+    separator: str | None = None
+    said: ReadOptions = AS_IT_SHOWS
     notes: tuple[str, ...] = ()
     find_lines: Lines = no_lines
     index: tuple[str, ...] = ()
 
     def take(self, rows: IntArray, names: Iterable[str]) -> "Table":
         """These rows of these columns, without the file: row numbers are then those of the new table."""
-        columns = _Changed(self.columns, tuple(names), lambda column: column.take(rows))
-        return Table(names=tuple(columns), columns=columns, rows=len(rows), decimal=self.decimal)
+        columns = _Changed(self.columns, tuple(names), lambda column, _: column.take(rows))
+        return Table(names=tuple(columns), columns=columns, rows=len(rows), marks=self.marks, separator=self.separator)
 
-    def reading(self, missing: MissingValues | None) -> "Table":
-        """The same table with other missing values."""
-        columns = _Changed(self.columns, self.names, lambda column: column.reading(missing))
+    def reading(self, missing: MissingValues | None, forms: Mapping[str, NumberFormat] | None = None) -> "Table":
+        """The same table with other missing values, and with other number formats of some columns."""
+        forms = forms or {}
+        columns = _Changed(self.columns, self.names, lambda column, name: column.reading(missing, forms.get(name)))
         return replace(self, columns=columns)
+
+    def forms(
+        self, said: ReadOptions | None = None, known: Mapping[str, NumberFormat] | None = None
+    ) -> dict[str, NumberFormat]:
+        """The number format of each column of text; see `find_format`. said: over what was said before."""
+        asked = self.said if said is None else said.over(self.said)
+        return find_forms(self.marks, self.separator, decimal=asked.decimal, thousands=asked.thousands, known=known)
 
     def line(self, row: int) -> int | None:
         """The line on which a data row starts, if it is known."""
@@ -247,7 +262,7 @@ class _Changed(Mapping[str, Column]):
     """Columns made anew when they are asked for; the last one asked for is kept."""
 
     def __init__(
-        self, columns: Mapping[str, Column], names: tuple[str, ...], change: Callable[[Column], Column]
+        self, columns: Mapping[str, Column], names: tuple[str, ...], change: Callable[[Column, str], Column]
     ) -> None:
         self._columns = columns
         self._names = dict.fromkeys(names)
@@ -258,7 +273,7 @@ class _Changed(Mapping[str, Column]):
         if name not in self._names:
             raise KeyError(name)
         if self._last is None or self._last[0] != name:
-            self._last = (name, self._change(self._columns[name]))
+            self._last = (name, self._change(self._columns[name], name))
         return self._last[1]
 
     def __iter__(self) -> Iterator[str]:

@@ -24,8 +24,10 @@ class Missing(StrEnum):
 
 
 class Dates(StrEnum):
-    """What becomes of a date: days since 1970, or those and where in the day, week and year it is."""
+    """What becomes of a date: days since 1970, or those and where in the day, week and year it is; AUTO: where that
+    helps to predict later rows."""
 
+    AUTO = "auto"
     ELAPSED = "elapsed"
     CYCLIC = "cyclic"
 
@@ -39,8 +41,11 @@ class Wishes:
     columns: Mapping[str, str] = field(default_factory=dict)
     missing: str = Missing.ERROR
     missing_values: Sequence[float | str] = ()
-    dates: str = Dates.ELAPSED
+    dates: str = Dates.AUTO
     unseen: str = Unseen.ERROR
+    decimal: str | None = None
+    thousands: str | None = None
+    sheet: str | int | None = None
 
 
 def choice(kind: type[_Choice], field_name: str, value: str) -> _Choice:

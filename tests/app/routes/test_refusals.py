@@ -12,13 +12,19 @@ from hypothesis import strategies as st
 from app.routes.errors import PROBLEM
 from tests.app.routes.refused import FORM, refused
 from tests.app.routes.service import Service, running
+from tests.app.tables.files import zstd
 
 
-def test_json_is_sent_plain_and_says_all(service: Service) -> None:
+def test_json_may_be_packed_and_says_all(service: Service) -> None:
     body = json.dumps({"model": "numbers", "rows": [[1, 2]]}).encode()
     kind = {"content-type": "application/json"}
-    packed = service.client.post("/predict", content=gzip.compress(body), headers=kind | {"content-encoding": "gzip"})
-    refused(packed, 415, "'gzip'", "plain")
+    plain = service.client.post("/predict", content=body, headers=kind).json()
+    for packed, encoding in ((gzip.compress(body), "gzip"), (zstd(body), "zstd"), (gzip.compress(body), "identity")):
+        headers = kind | {"content-encoding": encoding}
+        assert service.client.post("/predict", content=packed, headers=headers).json() == plain
+    refused(service.client.post("/predict", content=body, headers=kind | {"content-encoding": "br"}), 415, "'br'")
+    refused(service.client.post("/predict", content=body, headers=kind | {"content-encoding": "gzip"}), 400, "is not")
+    refused(service.client.post("/predict", content=gzip.compress(body)[:-9], headers=kind), 400, "cut short")
     refused(service.client.post("/predict?interval=0.5", content=body, headers=kind), 422, "in the body")
 
 
@@ -49,6 +55,8 @@ def test_bodies_above_the_limits(tmp_path: Path) -> None:
             refused(small.client.post(path, content=body, headers=json_kind), 413, "1000", "PURSUIT_MAX_BODY_BYTES")
             answer = small.client.post(path, content=iter([body[:900], body[900:]]), headers=json_kind)
             refused(answer, 413, "1000", "PURSUIT_MAX_BODY_BYTES")
+            packed = small.client.post(path, content=gzip.compress(body), headers=json_kind)
+            refused(packed, 413, "unpacked", "1000", "PURSUIT_MAX_BODY_BYTES")
         refused(small.post_file("a,y\n" + "1,2\n" * 2000), 413, "5000", "PURSUIT_MAX_UPLOAD_BYTES")
         assert list(small.settings.uploads.glob("*/*")) == []
 

@@ -60,6 +60,30 @@ def test_the_path_of_a_number_that_is_too_large(body: bytes, words: str) -> None
     assert caught.value.faults[0].column is not None
 
 
+PLACES = [
+    (b'[{"a": 1}, {"a": 1e400}]', 1, "a"),
+    (b'[{"a": 1}, {"a b.c": NaN}]', 1, "a b.c"),
+    (b'[{"a": "NaN, Infinity"}, {"a": "x"}, {"b": -Infinity, "a": NaN}]', 2, "b"),
+    (b"[[1, 2], [1, 1e400]]", 1, "second"),
+    (b"[[1, NaN], [NaN, 4]]", 0, "second"),
+    (b"[[1, 2, NaN]]", 0, "[2]"),
+    (b"[1, NaN]", 1, None),
+]
+
+
+@pytest.mark.parametrize(("body", "row", "column"), PLACES)
+def test_the_row_and_column_of_what_is_no_number(body: bytes, row: int, column: str | None) -> None:
+    with pytest.raises(PursuitError) as caught:
+        decode_any(body, where="rows", names=("first", "second"))
+    fault = caught.value.faults[0]
+    assert (fault.row, fault.column) == (row, column)
+    if column is not None and column.isalpha():
+        columns = b'{"first": [2], "second": [1, 2, ' + (b"NaN" if b"NaN" in body else b"1e400") + b"]}"
+        with pytest.raises(PursuitError) as caught:
+            decode_any(columns, where="columns")
+        assert (caught.value.faults[0].row, caught.value.faults[0].column) == (2, "second")
+
+
 def test_nested_for_ever() -> None:
     with pytest.raises(MalformedError):
         decode_any(b"[" * 100_000 + b"]" * 100_000)

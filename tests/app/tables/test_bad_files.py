@@ -15,8 +15,10 @@ ADVICE = (
 FILL = 'set "missing" to "drop" to leave such rows out, or to "impute" to fill them in'
 OTHER_FORMATS = "expected CSV, JSON Lines, Parquet, Arrow or Excel (.xlsx), plain or in gzip or zstd"
 NAMES = "every column needs a name of its own; "
-POINT = "is no plain number: the decimal mark is the point here, and digits are not grouped; " + ADVICE
-COMMA = "is no plain number: the decimal mark is the comma here, and digits are not grouped; " + ADVICE
+OTHERWISE = 'if all cells of the column are written so, say "decimal": "{}" or "thousands" in the spec; ' + ADVICE
+POINT = "is no plain number: the decimal mark is the point here, and digits are not grouped; " + OTHERWISE.format(",")
+COMMA = "is no plain number: the decimal mark is the comma here, and digits are not grouped; " + OTHERWISE.format(".")
+EITHER = 'may be 1.234 or 1234: say "decimal": "{0}" or "thousands": "{0}" in the spec; ' + ADVICE
 MANY = "{} cells cannot be used, the first at "
 DATE = "is no date of the form YYYY-MM-DD; " + ADVICE
 AGAIN = "save it as UTF-8 and send it again"
@@ -34,17 +36,39 @@ BAD: list[tuple[str, bytes, dict[str, Any], str]] = [
         {},
         MANY.format(34) + f"line 2, column 'a': '-' is not a number; {ADVICE}",
     ),
-    ("13,5 in a comma file", b'x,y\n"13,5",10\n"2",20\n', {}, f"line 2, column 'x': '13,5' {POINT}"),
+    (
+        "13,5 with decimal points",
+        b'x,y\n"13,5",10\n"2",20\n',
+        {"decimal": "."},
+        f"line 2, column 'x': '13,5' {POINT}",
+    ),
     (
         "thousands",
         b'x,y\n"1,234",10\n"12,345",20\n999,30\n',
         {},
-        MANY.format(2) + f"line 2, column 'x': '1,234' {POINT}",
+        MANY.format(2) + f"line 2, column 'x': '1,234' {EITHER.format(',')}",
     ),
-    ("1,234 that may be either", b"x;y\n1,234;10\n2;20\n", {}, f"line 2, column 'x': '1,234' {POINT}"),
-    ("thousands among decimal commas", b"x;y\n1.234,5;10\n2,5;20\n", {}, f"line 2, column 'x': '1.234,5' {COMMA}"),
-    ("blanks between thousands", b"x,y\n1 234,10\n2,20\n", {}, f"line 2, column 'x': '1 234' {POINT}"),
-    ("both decimal marks", b"x;y\n1,5;10\n2;20.5\n", {}, f"line 2, column 'x': '1,5' {POINT}"),
+    ("1,234 that may be either", b"x;y\n1,234;10\n2;20\n", {}, f"line 2, column 'x': '1,234' {EITHER.format(',')}"),
+    (
+        "1.234 that may be either beside decimal commas",
+        b"x;y\n1.234;10,5\n2;20\n",
+        {},
+        f"line 2, column 'x': '1.234' {EITHER.format('.')}",
+    ),
+    (
+        "thousands among decimal commas where none are",
+        b"x;y\n1.234,5;10\n2,5;20\n",
+        {"thousands": ""},
+        f"line 2, column 'x': '1.234,5' {COMMA}",
+    ),
+    ("both decimal marks", b"x;y\n1,5;10\n2.5;20\n", {}, f"line 2, column 'x': '1,5' {POINT}"),
+    (
+        "fewer than three digits in a group",
+        b'x,y\n"1,23",10\n2.5,20\n',
+        {"thousands": ","},
+        "line 2, column 'x': '1,23' is no plain number: the decimal mark is the point here, and digits are grouped by "
+        f"commas; {OTHERWISE.format(',')}",
+    ),
     ("a bad date", table("d", ["2011-02-31", *JANUARY]), {}, f"line 2, column 'd': '2011-02-31' {DATE}"),
     (
         "a bad boolean",
@@ -74,7 +98,8 @@ BAD: list[tuple[str, bytes, dict[str, Any], str]] = [
         "a kind that is none",
         b"x,y\n1,2\n2,3\n",
         {"columns": {"x": "text"}},
-        "columns.x: expected one of 'number', 'category', 'date', 'boolean', 'ignore', got 'text'",
+        "columns.x: expected one of 'number', 'category', 'date', 'day-first', 'month-first', 'boolean', 'ignore', "
+        "got 'text'",
     ),
     (
         "the target as a category",
@@ -130,9 +155,10 @@ BAD: list[tuple[str, bytes, dict[str, Any], str]] = [
     ),
     (
         "lists in Parquet",
-        parquet({"x": [[1], [2]], "y": [1, 2]}),
+        parquet({"x": [[1], [2, 3]], "y": [1, 2]}),
         {},
-        "column 'x': its type is list<element: int64>: expected numbers, text, booleans, dates or timestamps",
+        "column 'x': its type is list<element: int64>, with 2 cells in row 1: expected numbers, text, booleans, dates, "
+        "times or timestamps",
     ),
     (
         "zstd cut short",
@@ -177,7 +203,13 @@ BAD: list[tuple[str, bytes, dict[str, Any], str]] = [
         "a number too large in JSON",
         b'{"x": 1, "y": 2}\n{"x": 1e999, "y": 2}\n',
         {},
-        "line 2: a number is too large: expected at most 1.8e308",
+        "line 2, column 'x': a number is too large: expected at most 1.8e308",
+    ),
+    (
+        "NaN in JSON",
+        b'{"x": 1, "y": 2}\n{"x": "NaN", "y": NaN}\n',
+        {},
+        "line 2, column 'y': NaN is not a JSON number; write a finite number, or null for a missing cell",
     ),
     ("no columns in JSON Lines", b"{}\n", {}, "there are no columns: expected at least one feature and the target"),
 ]

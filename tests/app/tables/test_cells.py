@@ -18,6 +18,10 @@ from app.tables.cells import (
     parse_numbers,
     quote,
 )
+from app.tables.number_formats import GROUPS, MARKS, NumberFormat
+
+COMMA = NumberFormat(",")
+FORMATS = [NumberFormat(mark, group) for mark in MARKS for group in (None, *GROUPS) if group != mark]
 
 NUMBERS = [
     ("3", 3.0),
@@ -94,16 +98,16 @@ def test_cells_that_are_no_number(text: str, kind: CellKind) -> None:
 )
 def test_decimal_commas(text: str, value: float) -> None:
     for reading in (
-        parse_cells([text], ","),
-        parse_numbers(column([text]), ","),
-        parse_numbers(column([text, "x"]), ","),
+        parse_cells([text], COMMA),
+        parse_numbers(column([text]), COMMA),
+        parse_numbers(column([text, "x"]), COMMA),
     ):
         assert reading.values[0] == value
 
 
 @pytest.mark.parametrize("text", ["1.234", "1.234,5", "1,234.5", "13.5", "1,2,3"])
 def test_points_among_decimal_commas_are_no_numbers(text: str) -> None:
-    for reading in (parse_cells([text, "1"], ","), parse_numbers(column([text, "1"]), ",")):
+    for reading in (parse_cells([text, "1"], COMMA), parse_numbers(column([text, "1"]), COMMA)):
         assert reading.bad.tolist() == [0]
 
 
@@ -126,15 +130,16 @@ cells = st.one_of(
     st.sampled_from([text for text, _ in NUMBERS] + [text for text, _ in NOT_NUMBERS]),
     st.from_regex(r"[ \t]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?[ \t]*", fullmatch=True),
     st.floats().map(repr),
+    st.from_regex(r" ?[+-]?[0-9]{1,3}([., '\u202f][0-9]{3}){1,2}([.,][0-9]*)?(e2)? ?", fullmatch=True),
     st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
     st.none(),
 )
 
 
-@given(st.lists(st.lists(cells, max_size=6), max_size=4), st.sampled_from(".,"))
-def test_a_column_of_text_is_read_as_its_cells(chunks: list[list[str | None]], decimal: str) -> None:
-    fast = parse_numbers(pa.chunked_array([pa.array(chunk, pa.string()) for chunk in chunks], pa.string()), decimal)
-    slow = parse_cells([cell for chunk in chunks for cell in chunk], decimal)
+@given(st.lists(st.lists(cells, max_size=6), max_size=4), st.sampled_from(FORMATS))
+def test_a_column_of_text_is_read_as_its_cells(chunks: list[list[str | None]], form: NumberFormat) -> None:
+    fast = parse_numbers(pa.chunked_array([pa.array(chunk, pa.string()) for chunk in chunks], pa.string()), form)
+    slow = parse_cells([cell for chunk in chunks for cell in chunk], form)
     assert fast.values.tobytes() == slow.values.tobytes() or np.array_equal(fast.values, slow.values, equal_nan=True)
     assert np.array_equal(np.signbit(fast.values[fast.values == 0]), np.signbit(slow.values[slow.values == 0]))
     assert fast.missing.tolist() == slow.missing.tolist()

@@ -91,7 +91,7 @@ def test_a_table_comes_back_or_is_refused(table: dict[str, list[Any]], dialect: 
     if any("no header line" in note for note in found.notes):
         event("said to be without a header")
         return
-    event(f"read, decimal {found.decimal} of {dialect.decimal}")
+    event(f"read, separated by {found.separator!r}, decimal {dialect.decimal}")
     while all(_is_blank(cells[-1]) for cells in table.values()):  # dropped and said
         table = {name: cells[:-1] for name, cells in table.items()}
     assert list(table) == list(found.names)

@@ -63,3 +63,12 @@ def test_rows_and_columns_give_the_same_table() -> None:
     columns = from_columns({"a": [1, None], "b": ["x", None], "c": [None, 2.5]})
     assert rows.names == columns.names == ("a", "b", "c")
     assert texts(rows) == texts(columns) == {"a": ["1", None], "b": ["x", None], "c": [None, "2.5"]}
+
+
+def test_columns_of_shape_n_1_are_flat() -> None:
+    table = from_columns({"x": [["a"], ["b"], ["a"]], "y": [[0.0], [1.0], [None]]})
+    assert [table.columns[name].texts.to_pylist() for name in table.names] == [["a", "b", "a"], ["0.0", "1.0", None]]
+    wrong: list[list[Any]] = [[[0.0], [1.0, 2.0]], [[0.0], 1.0], [0.0, [1.0]], [[[0.0]], [[1.0]]], [[], []]]
+    for cells in wrong:
+        with pytest.raises(InvalidRequestError, match="column 'y': expected a number or text, got a list"):
+            from_columns({"x": [1, 2], "y": cells})

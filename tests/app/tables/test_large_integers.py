@@ -13,6 +13,7 @@ from app.errors import InvalidRequestError
 from app.tables import Schema, Table, fit_schema, from_columns, from_rows, open_canonical, read_table, write_held
 from app.tables.cells import Cell
 from app.tables.integers import difference, find_offset
+from app.tables.number_formats import NumberFormat
 from app.tables.profile import describe_table
 from tests.app.tables.files import FORMATS, Columns, workbook
 
@@ -83,7 +84,7 @@ def test_the_same_cell_gives_the_same_bits_by_every_way(name: str) -> None:
 def test_a_difference_is_rounded_once(cell: int, offset: int) -> None:
     exact = float(cell - offset)
     assert difference(cell, offset) == difference(str(cell), offset) == difference(f"{cell}.00", offset) == exact
-    assert difference(f"{cell},0", offset, ",") == exact
+    assert difference(f"{cell},0", offset, NumberFormat(",")) == exact
 
 
 @given(cell=st.floats(allow_nan=False, allow_infinity=False), offset=st.integers(-(2**60), 2**60))

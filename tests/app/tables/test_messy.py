@@ -24,6 +24,7 @@ CASES: dict[str, tuple[dict[str, Any], int, int, list[str]]] = {
         [
             "2 empty columns",
             "114 empty rows",
+            "begin with the day",
             "'00.00.00' is a time",
             "'CO(GT)' 1,683",
             *["in an indicator column"] * 12,

@@ -16,6 +16,7 @@ READINGS: list[tuple[str, bytes, dict[str, list[str]]]] = [
     ("semicolon", b"a;b\n1,5;2\n", {"a": ["1,5"], "b": ["2"]}),
     ("commas in a semicolon header", b'"a, in m";b\n1;2\n', {"a, in m": ["1"], "b": ["2"]}),
     ("semicolons lose against agreement", b"a,b;c,d;e\n1;2;3\n", {"a,b": ["1"], "c,d": ["2"], "e": ["3"]}),
+    ("tabs where commas would make a title", b"a\tb\n\t:,:\n10,5\t\n", {"a": ["", "10,5"], "b": [":,:", ""]}),
     ("CRLF", b"a,b\r\n1,2\r\n", {"a": ["1"], "b": ["2"]}),
     ("CR", b"a,b\r1,2\r3,4\r", {"a": ["1", "3"], "b": ["2", "4"]}),
     ("byte order mark", b"\xef\xbb\xbfa,b\n1,2\n", {"a": ["1"], "b": ["2"]}),
@@ -176,9 +177,25 @@ REFUSALS: list[tuple[str, bytes, type[PursuitError], str, list[Fault]]] = [
         "binary",
         bytes(range(256)),
         MalformedError,
-        "the file is not text (it holds control characters); expected CSV or JSON Lines in UTF-8, UTF-16 or "
+        "the file is not text: line 1 holds a zero byte (NUL); expected CSV or JSON Lines in UTF-8, UTF-16 or "
         "Windows-1252, Parquet, Arrow or Excel (.xlsx)",
-        [],
+        [(None, 1, None, "a zero byte (NUL)")],
+    ),
+    (
+        "a zero byte far down",
+        b"a,b\n" + b"1,2\n" * 100_000 + b"1,\x002\n",
+        MalformedError,
+        "the file is not text: line 100,002 holds a zero byte (NUL); expected CSV or JSON Lines in UTF-8, UTF-16 or "
+        "Windows-1252, Parquet, Arrow or Excel (.xlsx)",
+        [(None, 100_002, None, "a zero byte (NUL)")],
+    ),
+    (
+        "a control character",
+        b"a,b\n1,2\n3,\x1b4\n",
+        MalformedError,
+        "the file is not text: line 3 holds the control character 0x1b; expected CSV or JSON Lines in UTF-8, UTF-16 or "
+        "Windows-1252, Parquet, Arrow or Excel (.xlsx)",
+        [(None, 3, None, "the control character 0x1b")],
     ),
     (
         "gzip cut short",
@@ -216,7 +233,7 @@ REFUSALS: list[tuple[str, bytes, type[PursuitError], str, list[Fault]]] = [
         b'{"columns": {"a": [1], "b": [2]}}',
         InvalidRequestError,
         "line 1, column 'columns': expected a number or text, got an object",
-        [(None, 1, "columns", "expected a number or text, got an object")],
+        [(0, 1, "columns", "expected a number or text, got an object")],
     ),
     (
         "JSON rows",

@@ -1,9 +1,12 @@
 """Numbers that stand for a missing cell are told and never taken out unasked; what is only unusual is not told."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from app.tables import fit_schema, from_columns
+from app.errors import InvalidRequestError
+from app.tables import fit_schema, from_columns, read_table
 from app.tables.cells import FloatArray
 from app.tables.profile import describe_column
 from app.tables.sentinels import find_sentinels
@@ -109,6 +112,28 @@ def test_the_profile_of_a_column_tells_it() -> None:
         "999 stands in 30 cells, the other values are 0 to 27; if it stands for a missing cell, say "
         '"missing_values": [999]'
     ]
+
+
+ROUNDED = [-999.9, -99.99, 99.9, 1e20, -9999.0, 9999999.0, 99999999.0, 9999999999.0]
+
+
+@pytest.mark.parametrize("code", ROUNDED)
+def test_a_code_in_single_precision_is_told_as_it_was_written(code: float) -> None:
+    x = BELL.astype(np.float32)
+    x[:30] = code
+    single = float(np.float32(code))
+    (found,) = find_sentinels(x.astype(np.float64))
+    assert (found.value, found.count) == (single, 30)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"x": x, "y": SIGNED}), sink)
+    table = read_table(sink.getvalue().to_pybytes())
+    shown = f"{int(single)}" if single.is_integer() and single < 1e15 else f"{code!r}"
+    (told,) = [words for words in fit_schema(table)[1].warnings if words.startswith(shown)]
+    assert f'"missing_values": [{shown}]' in told
+    schema, prepared = fit_schema(table, missing="drop", missing_values=[float(shown)])
+    assert prepared.dropped == 30
+    with pytest.raises(InvalidRequestError, match="row 0, column 'x': missing"):
+        schema.encode_rows([[single]])
 
 
 @needs_files

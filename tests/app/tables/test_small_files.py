@@ -14,7 +14,10 @@ PLAIN = "x,y\n1,10\n2,20\n3,30.5\n"
 SWAPPED = {"x": [1.0, 2.0, 3.0], "y": Y}
 DOUBT = "the names of the columns are numbers ({}): if the first row is data, put a row of names above it"
 HEADERLESS = "the file has no header line: its columns were named column_1 to column_{}"
-EITHER = "holds dates that may begin with the day or with the month (write YYYY-MM-DD)"
+EITHER = (
+    "holds dates that may begin with the day or with the month (write YYYY-MM-DD, or say "
+    'in "columns" that it is "day-first" or "month-first")'
+)
 GOOD: list[tuple[str, bytes, dict[str, Any], Features, list[str]]] = [
     ("comma", PLAIN.encode(), {}, XY, []),
     ("tab", PLAIN.replace(",", "\t").encode(), {}, XY, []),
@@ -173,15 +176,91 @@ GOOD: list[tuple[str, bytes, dict[str, Any], Features, list[str]]] = [
         {"d": [0.25, 0.5, 1.0]},
         [],
     ),
-    ("day first", b"d,y\n03/01/1970,10\n13/01/1970,20\n03/02/1970,30.5\n", {}, {"d": [2.0, 12.0, 33.0]}, []),
-    ("month first", b"d,y\n01/03/1970,10\n01/13/1970,20\n02/03/1970,30.5\n", {}, {"d": [2.0, 12.0, 33.0]}, []),
+    (
+        "day first",
+        b"d,y\n03/01/1970,10\n13/01/1970,20\n03/02/1970,30.5\n",
+        {},
+        {"d": [2.0, 12.0, 33.0]},
+        ["column 'd': dates begin with the day, as '13/01/1970' shows"],
+    ),
+    (
+        "month first",
+        b"d,y\n01/03/1970,10\n01/13/1970,20\n02/03/1970,30.5\n",
+        {},
+        {"d": [2.0, 12.0, 33.0]},
+        ["column 'd': dates begin with the month, as '01/13/1970' shows"],
+    ),
     ("points mean day first", b"d,y\n03.01.1970,10\n04.01.1970,20\n03.02.1970,30.5\n", {}, {"d": [2.0, 3.0, 33.0]}, []),
     (
         "day or month first",
-        b"d,x,y\n03/01/1970,1,10\n04/01/1970,2,20\n03/02/1970,3,30.5\n",
+        b"d,x,y\n03/01/1970,1,10\n04/01/1970,2,20\n05/01/1970,3,30.5\n",
         {},
         {"d": LEFT_OUT, **XY},
         [f"column 'd' {EITHER} and was left out"],
+    ),
+    (
+        "day first because the rows are then in order",
+        b"d,x,y\n03/01/1970,1,10\n04/01/1970,2,20\n03/02/1970,3,30.5\n",
+        {},
+        {"d": [2.0, 3.0, 33.0], **XY},
+        [
+            "column 'd': dates begin with the day, for only so are the rows in order ('03/01/1970' is 1970-01-03); if "
+            'not, say "columns": {"d": "month-first"}'
+        ],
+    ),
+    (
+        "month first because it is said",
+        b"d,y\n01/02/1970,10\n02/01/1970,20\n03/01/1970,30.5\n",
+        {"columns": {"d": "month-first"}},
+        {"d": [1.0, 31.0, 59.0]},
+        [],
+    ),
+    ("names of months", b"d,y\n01-Jan-1970,10\n03-Jan-1970,20\n01-FEB-1970,30.5\n", {}, {"d": [0.0, 2.0, 31.0]}, []),
+    ("months", b"d,y\n1970-01,10\n1970-02,20\n1970-03,30.5\n", {}, {"d": [0.0, 31.0, 59.0]}, []),
+    ("quarters", b"d,y\n1970Q1,10\n1970Q2,20\n1971Q1,30.5\n", {}, {"d": [0.0, 90.0, 365.0]}, []),
+    (
+        "years of two digits",
+        b"d,y\n1/5/24,10\n2/5/24,20\n13/5/24,30.5\n",
+        {},
+        {"d": [19844.0, 19845.0, 19856.0]},
+        [
+            "column 'd': dates begin with the day, as '13/5/24' shows",
+            "column 'd': years of two digits are 1969 to 2068 ('1/5/24' is 2024-05-01)",
+        ],
+    ),
+    (
+        "numbers that are said to be dates",
+        b"d,y\n19700101,10\n19700103,20\n19710101,30.5\n",
+        {"columns": {"d": "date"}},
+        {"d": [0.0, 2.0, 365.0]},
+        ["column 'd': its numbers were read as dates (YYYYMMDD)"],
+    ),
+    (
+        "numbers that look like dates",
+        b"d,y\n19700101,10\n19700103,20\n19710101,30.5\n",
+        {},
+        {"d": [19700101.0, 19700103.0, 19710101.0]},
+        [
+            "column 'd' holds numbers that look like dates ('19700101', YYYYMMDD) and was read as numbers; to read it "
+            'as dates, say "columns": {"d": "date"}'
+        ],
+    ),
+    (
+        "seconds since 1970 that are said to be dates",
+        b"d,y\n1706659200,10\n1706745600,20\n1706832000,30.5\n",
+        {"columns": {"d": "date"}},
+        {"d": [19753.0, 19754.0, 19755.0]},
+        ["column 'd': its numbers were read as dates (seconds since 1970)"],
+    ),
+    (
+        "texts that look like dates",
+        b"d,y\n31 Jan,10\n1 Feb,20\n31 Jan,30.5\n",
+        {},
+        {"d": ["31 Jan", "1 Feb", "31 Jan"]},
+        [
+            "column 'd' looks like dates, such as '1 Feb', but too few of its texts can be read so: it was taken for "
+            "text; write YYYY-MM-DD"
+        ],
     ),
     (
         "times with points are levels",

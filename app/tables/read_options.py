@@ -1,0 +1,41 @@
+"""What is said of how a table is to be read: when it is sent, and in the specification of a training."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """decimal: the decimal mark of numbers in text; thousands: what groups their digits, empty for nothing; sheet: of
+    an Excel workbook, its name or its number from 1. None: as the table itself shows, and the first sheet.
+    """
+
+    decimal: str | None = None
+    thousands: str | None = None
+    sheet: str | int | None = None
+
+    @property
+    def marks_said(self) -> bool:
+        """Whether anything is said of the numbers."""
+        return self.decimal is not None or self.thousands is not None
+
+    def over(self, earlier: "ReadOptions") -> "ReadOptions":
+        """These options, and where they say nothing what was said earlier."""
+        marks = self if self.marks_said else earlier
+        sheet = earlier.sheet if self.sheet is None else self.sheet
+        return ReadOptions(decimal=marks.decimal, thousands=marks.thousands, sheet=sheet)
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON document without what is not said."""
+        options = {"decimal": self.decimal, "thousands": self.thousands, "sheet": self.sheet}
+        return {name: value for name, value in options.items() if value is not None}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "ReadOptions":
+        """Read what `to_json` wrote, among other things."""
+        return cls(**{name: document.get(name) for name in ("decimal", "thousands", "sheet")})
+
+
+AS_IT_SHOWS = ReadOptions()
+"""Nothing is said."""
