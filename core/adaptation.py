@@ -156,10 +156,11 @@ def minimise(
 
 
 def _group_spread(rows: Rows) -> FloatArray:
-    """Root mean square of the columns of each lengthscale group, (g,); 1 for a group that is constant."""
-    groups = rows.groups
-    totals = np.bincount(groups, weights=np.square(rows.X).mean(axis=0))
-    counts = np.bincount(groups, weights=(np.abs(rows.X).max(axis=0) > 0).astype(float))
-    spread = np.sqrt(totals / np.maximum(counts, 1.0))
+    """Root of the sum of the columns' mean squares, by lengthscale group (g,); 1 for a group that is constant.
+
+    A group's squared distance is a sum over its columns. With their mean, two levels of a hundred would start apart by
+    exp(-100), where the gradient is nothing and no descent learns how alike levels are.
+    """
+    spread = np.sqrt(np.bincount(rows.groups, weights=np.square(rows.X).mean(axis=0)))
     spread[spread == 0.0] = 1.0
     return np.asarray(spread)
