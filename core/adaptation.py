@@ -23,8 +23,9 @@ nothing any more, and a descent does not come back from them: the gradient in lo
 SIGNAL_RANGE, BIAS_RANGE, NOISE_RANGE = (1e-3, 1e2), (1e-6, 1e1), (1e-6, 2.0)
 """In variances of the target. The noise floor also bounds how badly conditioned the factors can get."""
 COUNTED = 6.0
-"""Columns of a group that its spread is a mean over, at most. 140 shops of 12 rows, with a number beside them: NMSE .018
-without this limit, .005 with it; diamonds, of up to 8 levels, is .0237 and .0233 (four seeds), worse if it is 1."""
+"""Columns of a group that its spread is a mean over, at most. 140 shops of 12 rows, with a number beside them: NMSE
+.018 without this limit, .005 with it; diamonds, of up to 8 levels, .0237 and .0233 (four seeds), and .0247 if it is
+1."""
 
 Objective = Callable[[Hyperparameters], tuple[float, FloatArray]]
 

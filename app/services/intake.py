@@ -91,6 +91,7 @@ def wishes(body: SpecBody) -> Wishes:
         missing_values=body.missing_values,
         dates=body.dates,
         unseen=body.unseen,
+        max_levels=body.max_levels,
     )
 
 

@@ -41,6 +41,7 @@ class Wishes:
     missing_values: Sequence[float | str] = ()
     dates: str = Dates.ELAPSED
     unseen: str = Unseen.ERROR
+    max_levels: int | None = None
 
 
 def choice(kind: type[_Choice], field_name: str, value: str) -> _Choice:
