@@ -224,11 +224,15 @@ class SpecBody(_Body):
         description="How many values of a category are told apart, the most common ones; the others are grouped. "
         '"auto": 500, fewer where the table has many rows or many such columns.',
         json_schema_extra={
-            "anyOf": [{"type": "integer", "minimum": 1, "maximum": 10_000}, {"const": "auto"}],
+            "anyOf": [{"type": "integer", "minimum": 1, "maximum": 10_000}, {"const": "auto"}, {"type": "null"}],
             "default": "auto",
         },
     )
-    unseen: Literal["error", "prior"] = Field("error", description="An unseen category when predicting.")
+    unseen: Literal["error", "prior"] = Field(
+        "error",
+        description="An unseen category when predicting: refused, or answered as an average one, its error bar as wide "
+        "as categories differ.",
+    )
     artefact: Artefact = Field(
         Artefact.FULL, description="What is kept: `full`; `compact`, smaller; `mean`, smallest and without error bars."
     )

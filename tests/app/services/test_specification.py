@@ -136,7 +136,7 @@ def test_every_wrong_field_is_named_at_once() -> None:
         ("max_levels", 0, "expected at least 1; got 0"),
         ("max_levels", 10_001, "expected at most 10000; got 10001"),
         ("max_levels", "all", "expected a whole number or \"auto\"; got 'all'"),
-        ("max_levels", True, 'expected a whole number or "auto"; got True'),
+        ("max_levels", True, 'expected a whole number or "auto"; got true'),
         ("max_levels", 2.5, 'expected a whole number or "auto"; got 2.5'),
     ],
 )

@@ -1,6 +1,7 @@
 """An unseen level: the mean of an average one, and an error bar that holds the spread between levels."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ class Shops:
 
     def answer(self, model: Model, schema: Schema, rows: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Mean and 95% interval of rows."""
-        cells = [list(row) for row in zip(self.x[rows].tolist(), self.names[rows], strict=True)]
+        cells: list[list[Any]] = [list(row) for row in zip(self.x[rows].tolist(), self.names[rows], strict=True)]
         found = ModelPredictor(model).predict(schema.encode_rows(cells)).target
         return (found.centre, *found.interval(0.95))
 
@@ -109,6 +110,7 @@ def test_every_other_feature_keeps_its_place() -> None:
     assert [feature.unseen_value is None for feature in placed.features] == [False, True, False, True]
     bare = [replace(feature, unseen_value=None) for feature in placed.features]
     assert tuple(bare) == schema.features
-    encoded = placed.encode_rows([["new", 0.5, "shop 3", 1.0]])[0]
+    row: list[Any] = ["new", 0.5, "shop 3", 1.0]
+    encoded = placed.encode_rows([row])[0]
     assert np.count_nonzero(encoded[:5]) == 5
     assert encoded[6:14].tolist() == [1.0 if name == "shop 3" else 0.0 for name in schema.features[2].levels]
