@@ -22,6 +22,10 @@ LENGTHSCALE_RANGE = (0.02, 100.0)
 nothing any more, and a descent does not come back from them: the gradient in log w fades with w."""
 SIGNAL_RANGE, BIAS_RANGE, NOISE_RANGE = (1e-3, 1e2), (1e-6, 1e1), (1e-6, 2.0)
 """In variances of the target. The noise floor also bounds how badly conditioned the factors can get."""
+COUNTED = 6.0
+"""Columns of a group that its spread is a mean over, at most. 140 shops of 12 rows, with a number beside them: NMSE
+.018 without this limit, .005 with it; diamonds, of up to 8 levels, .0237 and .0233 (four seeds), and .0247 if it is
+1."""
 
 Objective = Callable[[Hyperparameters], tuple[float, FloatArray]]
 
@@ -156,10 +160,14 @@ def minimise(
 
 
 def _group_spread(rows: Rows) -> FloatArray:
-    """Root mean square of the columns of each lengthscale group, (g,); 1 for a group that is constant."""
+    """Root mean square of the columns of each lengthscale group, (g,), COUNTED of them at most; 1 for a constant group.
+
+    A group's squared distance is a sum over its columns: of 140 levels, that of two is 280 times the mean square. With
+    the mean over all, a search would begin with levels apart by exp(-70), where the gradient is nothing, and end there.
+    """
     groups = rows.groups
     totals = np.bincount(groups, weights=np.square(rows.X).mean(axis=0))
     counts = np.bincount(groups, weights=(np.abs(rows.X).max(axis=0) > 0).astype(float))
-    spread = np.sqrt(totals / np.maximum(counts, 1.0))
+    spread = np.sqrt(totals / np.clip(counts, 1.0, COUNTED))
     spread[spread == 0.0] = 1.0
     return np.asarray(spread)

@@ -80,7 +80,8 @@ class DatasetDetailBody(DatasetBody):
 
     target: str = Field(description="The column that the warnings are about.")
     columns: list[dict[str, Any]] = Field(
-        description="Name, type, missing, distinct, warnings; min, mean, max and a histogram, or the top texts."
+        description="Name, type, missing, distinct, warnings; min, mean, max and a histogram, or the top texts "
+        "and the number of levels."
     )
     warnings: list[str]
 

@@ -98,6 +98,7 @@ def wishes(body: SpecBody) -> Wishes:
         decimal=body.decimal,
         thousands=body.thousands,
         sheet=body.sheet,
+        max_levels=body.max_levels,
     )
 
 

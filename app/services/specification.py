@@ -163,7 +163,7 @@ def _spell(value: _Body | None) -> dict[str, Any] | Literal[False]:
     return False if value is None else value.model_dump()
 
 
-def _spell_basis_size(value: int | None) -> int | Literal["auto"]:
+def _spell_auto(value: int | None) -> int | Literal["auto"]:
     return "auto" if value is None else value
 
 
@@ -178,7 +178,7 @@ class SpecBody(_Body):
     method: Method = Field(Method.BATCH, description="How basis vectors are chosen.")
     gain: Gain = Field(Gain.SB, description="What `batch` chooses by.")
     basis_size: Annotated[
-        Annotated[Whole, Field(ge=1)] | None, BeforeValidator(_auto), PlainSerializer(_spell_basis_size)
+        Annotated[Whole, Field(ge=1)] | None, BeforeValidator(_auto), PlainSerializer(_spell_auto)
     ] = Field(
         None,
         description='How many basis vectors, or "auto": stop where the criterion stops paying.',
@@ -249,7 +249,22 @@ class SpecBody(_Body):
     sheet: Annotated[Text | Annotated[Whole, Field(ge=1)] | None, BeforeValidator(_sheet)] = Field(
         None, description="Sheet of an Excel workbook to read: its name, or its number from 1; by default the first."
     )
-    unseen: Literal["error", "prior"] = Field("error", description="An unseen category when predicting.")
+    max_levels: Annotated[
+        Annotated[Whole, Field(ge=1, le=10_000)] | None, BeforeValidator(_auto), PlainSerializer(_spell_auto)
+    ] = Field(
+        None,
+        description="How many values of a category are told apart, the most common ones; the others are grouped. "
+        '"auto": 500, fewer where the table has many rows or many such columns.',
+        json_schema_extra={
+            "anyOf": [{"type": "integer", "minimum": 1, "maximum": 10_000}, {"const": "auto"}, {"type": "null"}],
+            "default": "auto",
+        },
+    )
+    unseen: Literal["error", "prior"] = Field(
+        "error",
+        description="An unseen category when predicting: refused, or answered as an average one, its error bar as wide "
+        "as categories differ.",
+    )
     artefact: Artefact = Field(
         Artefact.FULL, description="What is kept: `full`; `compact`, smaller; `mean`, smallest and without error bars."
     )
@@ -390,7 +405,7 @@ def _fault(detail: ErrorDetails) -> Fault:
     if detail["type"] == "missing":
         return Fault(message=f"spec.{path}: missing", column=path)
     what = in_our_words(detail["msg"])
-    if path == "basis_size" and detail["type"].startswith("int"):
+    if path in ("basis_size", "max_levels") and detail["type"].startswith("int"):
         what += ' or "auto"'
     return Fault(message=f"spec.{path}: expected {what}; got {_short(value)}", column=path)
 

@@ -29,6 +29,7 @@ from app.services.intake import Order, Receipt, take_in, take_in_held, wishes
 from app.services.jobs import JobView, view
 from app.services.specification import SpecBody, core_spec, default_name, read_spec
 from app.services.stored import stored_table
+from app.services.unseen import place_unseen
 from app.storage import artefact, catalog, datasets
 from app.storage.blobs import BlobStore
 from app.tables import (
@@ -172,6 +173,7 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         resume = None if task.checkpoint is None else Checkpoint.from_json(dict(task.checkpoint))
         result = train(dataset, spec, listen=listener, resume=resume, workers=threads, compute=compute)
         listener.say("publishing", _PUBLISH)
+        schema = place_unseen(schema, result.model, prepared.inputs)
         report = _report(task, schema, prepared, result, reading)
         basis_rows = tuple(int(prepared.rows[index]) for index in result.selection.indices)
         model = artefact.ModelArtefact(

@@ -29,7 +29,8 @@ class Feature:
     levels: of a category, sorted; other: one more column of its block stands for all other texts. order, cycles: of a
     date. form: how the numbers of the column were written. offset: what is taken from a number first, exactly, since
     64-bit numbers would round it. fill: what stands for a missing number (less the offset), boolean or date (in days);
-    None refuses them. indicator: a 0/1 column marks the missing cells.
+    None refuses them. indicator: a 0/1 column marks the missing cells. unseen_value: what stands in each column of a
+    category for an unseen level that is to be answered; None for FAR in the first of them.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Feature:
     offset: int | None = None
     fill: float | None = None
     indicator: bool = False
+    unseen_value: float | None = None
 
     @property
     def width(self) -> int:
@@ -105,6 +107,8 @@ class Feature:
         if self.other:
             document["other"] = True
         document |= self.form.to_json()
+        if self.unseen_value is not None:
+            document["unseen_value"] = self.unseen_value
         if self.offset is not None:
             document["offset"] = str(self.offset)  # it may be past what JSON's readers take for a number
         if self.order is not None:
@@ -123,6 +127,9 @@ class Feature:
             raise ValueError(f"order {order!r} of a {kind}")
         if not isinstance(indicator, bool) or (fill is not None and not math.isfinite(fill)):
             raise ValueError(f"fill {fill!r}, indicator {indicator!r}")
+        unseen_value = document.get("unseen_value")
+        if unseen_value is not None and not math.isfinite(unseen_value):
+            raise ValueError(f"unseen_value {unseen_value!r}")
         return cls(
             name=text_of(document["name"]),
             kind=kind,
@@ -134,12 +141,13 @@ class Feature:
             offset=None if offset is None else int(text_of(offset)),
             fill=None if fill is None else float(fill),
             indicator=indicator,
+            unseen_value=None if unseen_value is None else float(unseen_value),
         )
 
     def encode(self, column: Column, out: FloatArray, problems: Problems, *, far: bool) -> bool:
         """Fills `out` (m, width), which is zero; adds what is wrong; whether anything but missing cells is.
 
-        far: a text that training has not seen is a row far from all.
+        far: a text that training has not seen is a level apart from all others.
         """
         if self.kind is Kind.CATEGORY:
             return self._encode_category(column, out, problems, far=far)
@@ -168,8 +176,10 @@ class Feature:
         strange = places == UNSEEN_LEVEL
         if self.other:
             places[strange] = len(self.levels)
-        elif far:
+        elif far and self.unseen_value is None:
             out[strange, 0] = FAR
+        elif far:
+            out[strange] = self.unseen_value
         if self.other or far:
             strange = np.zeros_like(strange)
         known = np.flatnonzero(places >= 0)

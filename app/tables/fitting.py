@@ -11,7 +11,6 @@ from app.tables.date_cycles import choose_cycles, thinned
 from app.tables.dates import Cycle, DateOrder, cycles
 from app.tables.features import OTHER, Feature
 from app.tables.guessing import (
-    MOST_LEVELS,
     Choice,
     Guess,
     chosen_kind,
@@ -25,6 +24,7 @@ from app.tables.guessing import (
 )
 from app.tables.integers import with_offset
 from app.tables.leaks import find_leaks
+from app.tables.levels import choose_levels, level_limits
 from app.tables.lookalikes import INSTEAD, lookalike
 from app.tables.missing import missing_values
 from app.tables.number_formats import PLAIN
@@ -49,7 +49,7 @@ _ADVICE = (
 @dataclass(slots=True, kw_only=True)
 class _Plan:
     """What the columns of a table turn out to be. gaps: rows, by column, where a cell is missing; sentinels: numbers,
-    by column, that may stand for one."""
+    by column, that may stand for one; distinct: how many texts each category has."""
 
     table: Table
     missing: Missing
@@ -59,6 +59,7 @@ class _Plan:
     warnings: list[str] = field(default_factory=list)
     gaps: dict[str, IntArray] = field(default_factory=dict)
     sentinels: dict[str, list[Sentinel]] = field(default_factory=dict)
+    distinct: dict[str, int] = field(default_factory=dict)
 
 
 def fit_table(table: Table, wishes: Wishes) -> tuple[Schema, Fitted]:
@@ -66,7 +67,8 @@ def fit_table(table: Table, wishes: Wishes) -> tuple[Schema, Fitted]:
 
     target: default the last column. features: default all other columns, without text that only tells the rows apart
     and the index of a data frame, which has no place in a positional row either.
-    columns: what some columns are, over the guess. A feature that is constant or empty is left out with a warning. A
+    columns: what some columns are, over the guess. max_levels: of each category, rarer ones are grouped; default as
+    many as the table affords (`app.tables.levels`). A feature that is constant or empty is left out with a warning. A
     missing target is never imputed: under "impute" its row is dropped. Raises InvalidRequestError with the places:
     unknown column, text target, wrong or missing cells, a constant target, fewer than 2 rows. O(n p); holds a column.
     """
@@ -101,7 +103,9 @@ def fit_table(table: Table, wishes: Wishes) -> tuple[Schema, Fitted]:
     rows = _kept_rows(plan, goal, used)
     kept = table if len(rows) == table.rows else table.take(rows, [goal, *names])
     _check_rows(kept, goal)
-    fitted = tuple(_fit_feature(plan, kept.columns[name], name, guesses[name]) for name in names)
+    distinct = {name: plan.distinct[name] for name in used if name in plan.distinct}
+    limits = level_limits(distinct, len(rows), wishes.max_levels)
+    fitted = tuple(_fit_feature(plan, kept.columns[name], name, guesses[name], limits.get(name, 0)) for name in names)
     fitted = _with_cycles(plan, kept, goal, fitted)
     schema = Schema(
         target=goal,
@@ -188,6 +192,8 @@ def _read_feature(plan: _Plan, name: str, choice: Choice | None) -> Guess:
         plan.warnings.append(f"column {name!r} {tell_lookalike(guess.seen)}")
     if guess.kind is Kind.NUMBER:
         plan.sentinels[name] = find_sentinels(column.numbers.values)
+    if guess.kind is Kind.CATEGORY:
+        plan.distinct[name] = len(column.levels.counts())
     useless = identifies(column, guess)
     if name in plan.table.index and guess.kind is Kind.NUMBER and is_index(column):
         useless = "is the index of a data frame (whole numbers in a column without a name)"
@@ -243,8 +249,8 @@ def _kept_rows(plan: _Plan, target: str, used: Sequence[str]) -> IntArray:
     return np.flatnonzero(keep)
 
 
-def _fit_feature(plan: _Plan, column: Column, name: str, guess: Guess) -> Feature:
-    """The feature over the rows that are kept."""
+def _fit_feature(plan: _Plan, column: Column, name: str, guess: Guess, limit: int) -> Feature:
+    """The feature over the rows that are kept. limit: the most levels it may have."""
     if guess.kind is Kind.UNUSED:
         return Feature(name=name, kind=guess.kind)
     absent = gaps(column, guess)
@@ -256,7 +262,7 @@ def _fit_feature(plan: _Plan, column: Column, name: str, guess: Guess) -> Featur
     if guess.kind is Kind.CATEGORY:
         if marked:
             plan.warnings.append(f"{plural(len(absent), 'missing cell')} of column {name!r} read as a level of its own")
-        levels, other = _levels(plan, column, name)
+        levels, other = _levels(plan, column, name, limit)
         return Feature(name=name, kind=guess.kind, levels=levels, other=other, indicator=marked)
     present = values(column, guess)
     offset = fit_offset(plan.table, name, column) if guess.kind is Kind.NUMBER else None
@@ -309,18 +315,16 @@ def _with_cycles(plan: _Plan, kept: Table, target: str, fitted: tuple[Feature, .
     return tuple(made)
 
 
-def _levels(plan: _Plan, column: Column, name: str) -> tuple[tuple[str, ...], bool]:
+def _levels(plan: _Plan, column: Column, name: str, limit: int) -> tuple[tuple[str, ...], bool]:
     """The levels of a category, and whether the rare ones are grouped."""
-    counts = column.levels.counts()
-    if len(counts) <= MOST_LEVELS:
-        return tuple(sorted(counts)), False
-    common = sorted(counts, key=lambda level: (-counts[level], level))[:MOST_LEVELS]
-    rare = sum(counts.values()) - sum(counts[level] for level in common)
-    plan.warnings.append(
-        f"column {name!r} is text with {len(counts):,} different values: the {MOST_LEVELS} most common are levels, the "
-        f"others ({plural(rare, 'cell')}) were grouped as {OTHER!r}"
-    )
-    return tuple(sorted(common)), True
+    chosen = choose_levels(column.levels.counts(), limit)
+    if chosen.pooled:
+        plan.warnings.append(
+            f"column {name!r} is text with {len(chosen.names) + chosen.pooled:,} different values: the {limit:,} most "
+            f"common are levels, the others ({plural(chosen.cells, 'cell')}) were grouped as {OTHER!r}; for more, set "
+            '"max_levels"'
+        )
+    return chosen.names, chosen.pooled > 0
 
 
 def _median(present: FloatArray) -> float:

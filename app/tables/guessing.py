@@ -17,7 +17,7 @@ from app.tables.problems import plural
 from app.tables.table import Column, Kind
 
 MOST_LEVELS: Final = 50
-"""The most distinct texts that a category has; the rarer ones of a column with more are grouped."""
+"""With more distinct texts, a column of numbers and texts is numbers with mistakes rather than a category."""
 NUMERIC_SHARE: Final = 0.9
 """From this share of numbers (or dates) on, the rest of a column is taken for mistakes, not for categories."""
 FEWEST_NUMBERS: Final = 0.5

@@ -9,7 +9,6 @@ from app.tables.cells import FloatArray, IntArray, quote
 from app.tables.dates import DateOrder, parse_date
 from app.tables.fitting import fit_table
 from app.tables.guessing import (
-    MOST_LEVELS,
     Guess,
     gaps,
     guess_kind,
@@ -24,6 +23,7 @@ from app.tables.integers import with_offset
 from app.tables.leaks import find_leaks
 from app.tables.problems import plural
 from app.tables.row_numbers import count_start, is_index
+from app.tables.schema import Schema
 from app.tables.sentinels import describe, find_sentinels
 from app.tables.table import Column, Kind, Table
 from app.tables.wishes import Dates, Missing, Wishes, find_target
@@ -75,10 +75,6 @@ def describe_column(name: str, column: Column, *, index: bool = False) -> dict[s
         warnings.append(tell_lookalike(guess.seen))
     if guess.kind is Kind.NUMBER:
         warnings += map(describe, find_sentinels(column.numbers.values))
-    if guess.kind is Kind.CATEGORY and found["distinct"] > MOST_LEVELS:
-        warnings.append(
-            f"{found['distinct']:,} different values: training groups all but the {MOST_LEVELS} most common"
-        )
     return {"name": name, "missing": len(absent), **found, "warnings": warnings}
 
 
@@ -150,8 +146,8 @@ def histogram(present: FloatArray) -> dict[str, Any]:
 def describe_table(table: Table, target: str | None) -> dict[str, Any]:
     """All columns, and warnings: how the file was read, and what gives the target away. O(cells).
 
-    target: by default the last column; if it cannot be learned, the warnings say why. InvalidRequestError for a name
-    that is not there.
+    "levels" of a category: how many of its values training tells apart. target: by default the last column; if it
+    cannot be learned, the warnings say why. InvalidRequestError for a name that is not there.
     """
     goal = find_target(table, target)
     columns = [describe_column(name, table.columns[name], index=name in table.index) for name in table.names]
@@ -160,11 +156,27 @@ def describe_table(table: Table, target: str | None) -> dict[str, Any]:
     try:
         wishes = Wishes(target=goal, missing=Missing.IMPUTE, dates=Dates.ELAPSED, columns=ignored)
         schema, fitted = fit_table(table, wishes)
+        _tell_levels(columns, schema)
         warnings += find_leaks(table.take(fitted.rows, table.names), schema)
     except InvalidRequestError as error:
         if target is not None or len(table.names) > 1:
             warnings.append(f"{goal!r} cannot be the target as it is: {error.message}")
     return {"columns": columns, "target": goal, "warnings": warnings}
+
+
+def _tell_levels(columns: list[dict[str, Any]], schema: Schema) -> None:
+    """How many values of each category would be levels, and a warning where others are grouped."""
+    features = {feature.name: feature for feature in schema.used if feature.kind is Kind.CATEGORY}
+    for column in columns:
+        feature = features.get(column["name"])
+        if feature is None:
+            continue
+        column["levels"] = len(feature.levels)
+        if feature.other:
+            column["warnings"].append(
+                f"{column['distinct']:,} different values: training groups all but the {len(feature.levels):,} most "
+                'common, unless "max_levels" asks for more'
+            )
 
 
 def _is_spoilt(column: Column) -> bool:

@@ -27,7 +27,8 @@ T = TypeVar("T")
 
 
 class Unseen(StrEnum):
-    """What a category that training has not seen means: a refusal, or a row far from all (the prior answers)."""
+    """How a level that training has not seen is read: refused, or as an average one whose error bar holds the spread
+    between levels (far from all rows where there are too few to tell)."""
 
     ERROR = "error"
     PRIOR = "prior"

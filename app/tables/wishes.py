@@ -46,6 +46,7 @@ class Wishes:
     decimal: str | None = None
     thousands: str | None = None
     sheet: str | int | None = None
+    max_levels: int | None = None
 
 
 def choice(kind: type[_Choice], field_name: str, value: str) -> _Choice:

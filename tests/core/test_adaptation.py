@@ -182,6 +182,19 @@ def test_constant_columns_do_not_spoil_the_box() -> None:
     np.testing.assert_allclose(start.lengthscales[2], np.sqrt(3), rtol=1e-12)
 
 
+@pytest.mark.parametrize("levels", [2, 6, 30, 140, 500])
+def test_levels_start_alike_enough_for_a_slope(levels: int) -> None:
+    """However many they are: a start where the kernel of two levels is nothing is one that no descent leaves."""
+    X = np.column_stack((np.linspace(-1.7, 1.7, 2 * levels), np.tile(np.eye(levels), (2, 1)) - 1.0 / levels))
+    rows = Rows(X=X, y=np.sin(7.0 * np.arange(2 * levels)), groups=np.array([0] + [1] * levels))
+    start, bounds = heuristic(rows), box(rows)
+    assert np.exp(-2.0 * start.weights[1]) > 0.02  # exp(-70) of 140 levels, were it a mean over all
+    assert np.exp(-2.0 * np.exp(bounds.lower[1])) > 0.998  # and the box lets them be one
+    if levels <= 6:
+        spread = np.sqrt(np.mean(np.square(X[:, 1:])))
+        np.testing.assert_allclose(start.lengthscales[1], np.sqrt(2) * spread, rtol=1e-12)
+
+
 def test_a_descent_ends_where_two_steps_gain_less_than_is_asked() -> None:
     start = hyperparameters_of(np.array([-1.2, 1.0, -1.2, 1.0]))
     whole, part = Valley(), Valley()

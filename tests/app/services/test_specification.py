@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InvalidRequestError
+from app.services.intake import wishes
 from app.services.specification import SpecBody, core_spec, default_name, read_spec
 from core.spec import Adaptation, Approximation, Artefact, BoundsRequest, Gain, Method, Refinement, TrainSpec
 
@@ -109,6 +110,15 @@ def test_the_stored_form_speaks_as_the_api_does() -> None:
     assert read(adapt=False).model_dump(mode="json")["adapt"] is False
 
 
+@pytest.mark.parametrize(("given", "expected"), [({}, None), ({"max_levels": "auto"}, None), ({"max_levels": 9}, 9)])
+def test_ways_to_ask_for_levels(given: dict[str, Any], expected: int | None) -> None:
+    body = read(**given)
+    assert wishes(body).max_levels == expected
+    stored = body.model_dump(mode="json")
+    assert stored["max_levels"] == ("auto" if expected is None else expected)
+    assert read_spec(stored, max_basis_size=4000) == body
+
+
 def test_every_wrong_field_is_named_at_once() -> None:
     with pytest.raises(InvalidRequestError) as caught:
         read(metod="batch", holdout=3, seed="x")
@@ -123,9 +133,14 @@ def test_every_wrong_field_is_named_at_once() -> None:
         ("tolerance", 0, "expected more than 0; got 0"),
         ("tolerance", 1, "expected less than 1; got 1"),
         ("tolerance", "1%", "expected a number; got '1%'"),
+        ("max_levels", 0, "expected at least 1; got 0"),
+        ("max_levels", 10_001, "expected at most 10000; got 10001"),
+        ("max_levels", "all", "expected a whole number or \"auto\"; got 'all'"),
+        ("max_levels", True, 'expected a whole number or "auto"; got true'),
+        ("max_levels", 2.5, 'expected a whole number or "auto"; got 2.5'),
     ],
 )
-def test_what_is_kept_is_named_where_it_is_wrong(field: str, value: object, words: str) -> None:
+def test_a_field_is_named_where_it_is_wrong(field: str, value: object, words: str) -> None:
     with pytest.raises(InvalidRequestError, match=rf"spec\.{field}: ") as caught:
         read(**{field: value})
     assert words in caught.value.message

@@ -253,14 +253,14 @@ def test_fifty_levels_are_read() -> None:
 
 def test_the_rare_ones_of_more_levels_are_grouped() -> None:
     text = levels(52, 3) + "level 51,7\n"
-    schema, prepared = fit(text)
+    schema, prepared = fit(text, max_levels=50)
     (feature,) = schema.features
     assert (len(feature.levels), feature.other, schema.width) == (50, True, 51)
     assert {"level 49", "level 50"}.isdisjoint(feature.levels)  # of those that are as rare, the last by name
     assert schema.column_names[-1] == "c (other)"
     assert prepared.warnings == (
         "column 'c' is text with 52 different values: the 50 most common are levels, the others (6 cells) were "
-        "grouped as 'other'",
+        "grouped as 'other'; for more, set \"max_levels\"",
     )
     assert prepared.inputs[:, -1].sum() == 6
     assert schema.encode_rows([["level 49"], ["never seen"], ["level 51"]])[:, -1].tolist() == [1, 1, 0]

@@ -1,5 +1,7 @@
 """Encoding at prediction time: the exact row or the exact refusal, and one answer for all ways of asking."""
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -197,6 +199,16 @@ def test_large_integers_are_rounded_as_in_text() -> None:
         assert NUMBERS.encode_table(from_columns({"a": [value], "b": [0]}))[0, 0] == float(value)
 
 
+def test_an_unseen_level_may_be_as_far_from_each_other_level() -> None:
+    colour = replace(SCHEMA.features[1], unseen_value=0.25)
+    schema = Schema(target="y", features=(colour, SCHEMA.features[4]), unseen=Unseen.PRIOR)
+    assert schema.encode_rows([["green", "XL"], ["red", "S"]]).tolist() == [
+        [0.25, 0.25, 0.25, 0.25, FAR, 0, 0],
+        [0, 0, 0, 1, 0, 1, 0],
+    ]
+    assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
+
+
 def test_json_round_trip() -> None:
     assert Schema.from_json(SCHEMA.to_json()) == SCHEMA
     assert Schema.from_json(NUMBERS.to_json()) == NUMBERS
@@ -214,6 +226,8 @@ def test_json_round_trip() -> None:
         {"features": [{"name": "a", "kind": "category", "levels": ["x", "x"], "fill": None, "indicator": False}]},
         {"features": [{"name": "a", "kind": "number", "levels": [], "fill": float("nan"), "indicator": False}]},
         {"features": [{"name": "a", "kind": "number", "levels": [], "fill": None, "indicator": 1}]},
+        {"features": [{**SCHEMA.features[1].to_json(), "unseen_value": float("inf")}]},
+        {"features": [{**SCHEMA.features[1].to_json(), "unseen_value": "near"}]},
     ],
 )
 def test_damaged_schemas_are_refused(change: dict[str, Any]) -> None:

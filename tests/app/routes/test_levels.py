@@ -1,0 +1,60 @@
+"""Categories of hundreds of levels over HTTP: shops of a dozen rows each, whose sales differ by shop."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.app.routes.service import Service
+
+SHOPS, ROWS, NOISE = 140, 12, 0.5
+
+
+def shops(seed: int, *, spread: float, count: int = SHOPS) -> tuple[str, list[list[str]], np.ndarray[Any, Any]]:
+    """A table of shops in no order; rows to ask for, 4 of each shop, and their truths."""
+    chance = np.random.default_rng(seed)
+    effect = spread * chance.standard_normal(count)
+    place = chance.permutation(np.repeat(np.arange(count), ROWS))
+    y = effect[place] + NOISE * chance.standard_normal(len(place))
+    lines = [f"shop {shop},{value!r}" for shop, value in zip(place.tolist(), y.tolist(), strict=True)]
+    asked = np.repeat(np.arange(count), 4)
+    truth = effect[asked] + NOISE * chance.standard_normal(len(asked))
+    return "shop,y\n" + "\n".join(lines) + "\n", [[f"shop {shop}"] for shop in asked.tolist()], truth
+
+
+def scores(service: Service, seed: int, *, spread: float, count: int = SHOPS) -> tuple[float, float, dict[str, Any]]:
+    """NMSE and coverage of 95% intervals on new rows of a model trained as it comes, and its report."""
+    table, asked, truth = shops(seed, spread=spread, count=count)
+    job = service.train(table, model="shops")
+    found = service.ask("shops", asked)
+    mean, lower, upper = (np.array(found[name]) for name in ("mean", "lower", "upper"))
+    nmse = float(np.mean(np.square(truth - mean)) / np.var(truth))
+    return nmse, float(np.mean((lower <= truth) & (truth <= upper))), job["result"]["report"]
+
+
+def test_shops_are_told_apart_by_default(empty: Service) -> None:
+    """The noise alone leaves .0031 of the variance, .0033 where a shop's mean is that of 12 rows; 50 shops told apart
+    left .62. A share of 560 rows is known to .009, that of a fit to 1,680 rows to about twice that."""
+    nmse, coverage, report = scores(empty, 0, spread=9.0)
+    assert nmse < 0.005
+    assert 0.92 <= coverage <= 0.98
+    assert len(report["columns"][0]["levels"]) == SHOPS
+    assert not any("shop" in warning for warning in report["warnings"])
+
+
+def test_shops_that_do_not_differ_do_no_harm(empty: Service) -> None:
+    """Nothing of a row's own target is in its level: noise stays noise, and the error bars as wide."""
+    nmse, coverage, report = scores(empty, 1, spread=0.0, count=60)
+    assert nmse < 1.05  # the means of 720 rows and of these 240 differ by .08 standard deviations, .006 of a variance
+    assert 0.90 <= coverage <= 0.99  # of 240 rows, .014 by chance
+    assert report["holdout"]["nmse"] > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("spread", "most"), [(9.0, 0.005), (0.5, 0.6)])
+def test_error_bars_of_shops_are_honest(empty: Service, spread: float, most: float) -> None:
+    """Ten draws of strong effects, or of effects as large as the noise, of which .5 + 1/26 is what can be known."""
+    found = [scores(empty, seed, spread=spread)[:2] for seed in range(10)]
+    nmse, coverage = np.mean(found, axis=0)
+    assert nmse < most
+    assert 0.92 <= coverage <= 0.98
