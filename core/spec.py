@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
-from core.calibration import Intervals
 from core.errors import InvalidSpecError
 from core.hyperparameters import Hyperparameters
-from core.transforms import TargetTransform
+from core.predict.calibration import Intervals
+from core.predict.transforms import TargetTransform
 
 Name = TypeVar("Name", bound=StrEnum)
 
@@ -128,7 +128,7 @@ class TrainSpec:
     `batch`, default max(4 d, 1000). holdout: share of rows that the report's scores are measured on.
     calibrate: None leaves the error bars as the Gaussian process gives them.
     tolerance: only read by artefact `compact`, largest relative change of a training row's standard deviation.
-    precision: of predictions; float32 is kept where `core.precision` finds it good enough.
+    precision: of predictions; float32 is kept where `core.predict.float32` finds it good enough.
     """
 
     method: Method = Method.BATCH

@@ -16,10 +16,10 @@ from typing import Any
 
 from app.compute.folder import ShardFolder
 from core.data import Standardization
-from core.factors import Rows, on_shard
 from core.hyperparameters import IntArray
-from core.scratch import Scratch
-from core.sharding import Part
+from core.numeric.shards import Part
+from core.numeric.workspace import Scratch
+from core.sparse.factors import Rows, on_shard
 
 KEPT_BYTES = 1 << 31
 """Shards kept by one process."""

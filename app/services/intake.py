@@ -40,8 +40,8 @@ from app.tables.profile import describe_table
 from core.data import Dataset, standardization
 from core.errors import InvalidDataError
 from core.hyperparameters import BoolArray, FloatArray
-from core.memory import training_bytes
-from core.transforms import LEAST_TARGET, TargetTransform
+from core.predict.transforms import LEAST_TARGET, TargetTransform
+from core.train.memory import training_bytes
 
 log = logging.getLogger(__name__)
 

@@ -26,8 +26,8 @@ from app.storage import artefact, catalog
 from app.storage.blobs import BlobStore
 from app.tables import Limits, Schema, read_table
 from core.errors import CoreError, MeanOnlyError
-from core.model import ModelPredictor
-from core.scratch import Scratch
+from core.numeric.workspace import Scratch
+from core.predict.model import ModelPredictor
 
 log = logging.getLogger(__name__)
 

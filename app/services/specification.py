@@ -25,8 +25,9 @@ from pydantic_core import CoreSchema, ErrorDetails
 from app.errors import Fault, InvalidRequestError
 from app.tables.names import match_names
 from app.tables.problems import json_type
-from core.calibration import Intervals
 from core.hyperparameters import Hyperparameters
+from core.predict.calibration import Intervals
+from core.predict.transforms import TargetTransform
 from core.spec import (
     Adaptation,
     Approximation,
@@ -40,7 +41,6 @@ from core.spec import (
     Refinement,
     TrainSpec,
 )
-from core.transforms import TargetTransform
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 """What models and aliases may be called."""

@@ -42,9 +42,9 @@ from app.tables import (
     prepare,
 )
 from core.data import Dataset
-from core.progress import Phase
-from core.sharding import Compute
-from core.training import Checkpoint, Progress, TrainResult, train
+from core.numeric.shards import Compute
+from core.train.progress import Phase
+from core.train.run import Checkpoint, Progress, TrainResult, train
 
 KIND = "train"
 """The kind of these jobs in the queue."""

@@ -27,13 +27,13 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from app.errors import BrokenArtefactError
-from core.calibration import Calibration
-from core.compact import PRECISIONS, CompactPosterior, Stored, served
 from core.errors import CoreError
-from core.model import Model, VaryingNoise
-from core.posterior import SparsePosterior
+from core.predict.calibration import Calibration
+from core.predict.compact import PRECISIONS, CompactPosterior, Stored, served
+from core.predict.model import Model, VaryingNoise
+from core.predict.transforms import Transform
+from core.sparse.posterior import SparsePosterior
 from core.spec import Artefact, Precision
-from core.transforms import Transform
 
 FORMAT_VERSION = 2
 READ_VERSIONS = (1, FORMAT_VERSION)
@@ -54,7 +54,7 @@ class ModelArtefact:
     posterior: what predicts, or what expands to it. schema: how columns become inputs, as JSON. spec: what was asked,
     as JSON. hyperparameters: by column, as JSON. basis_columns: (p,) names of the inputs. basis_rows: (d,) 0-based row
     numbers of the upload, in the order chosen. gains: (d,) what the criterion said of each, None for a method without.
-    report: as the job showed it. noise, calibration, transform, precision: see core.model.
+    report: as the job showed it. noise, calibration, transform, precision: see core.predict.model.
     """
 
     posterior: Stored

@@ -2,7 +2,7 @@
 
 Methods that follow a measure which can rise (nlml, the three leave-one-out measures) stop once it has risen for good:
 it may have several minima (Sundararajan et al., sec. 4.1), so the loop goes on for a while past the best, and the
-basis is then cut there. `sb` stops at a small gap of Smola and Bartlett's bounds (`core.bounds`). The other methods
+basis is then cut there. `sb` stops at a small gap of Smola and Bartlett's bounds (`core.sparse.bounds`). The other methods
 are cut where leave-one-out says so, for every prefix of the basis at once:
 
     rows of W of a prefix are the first rows of W, so q and mu of every prefix are running sums
@@ -18,12 +18,12 @@ from functools import partial
 
 import numpy as np
 
-from core.bounds import DualGreedy, posterior_bounds
-from core.factors import Block, Factors, Penalty, Rows, Scheme, factorise
 from core.hyperparameters import FloatArray, Hyperparameters
-from core.linalg import LowerSolver
-from core.selection.criteria import left_out_moments
+from core.numeric.linalg import LowerSolver
+from core.selection.gains import left_out_moments
 from core.selection.state import GrowingFit, Selection
+from core.sparse.bounds import DualGreedy, posterior_bounds
+from core.sparse.factors import Block, Factors, Penalty, Rows, Scheme, factorise
 from core.spec import Method, TrainSpec
 
 GAP_METHODS = frozenset({Method.SB, Method.NLPP})
@@ -34,7 +34,7 @@ PATIENCE_STEPS, PATIENCE_SHARE = 50, 1.5
 class Measure:
     """What a method minimises, from the empty basis on; `values` stays empty for a method that follows nothing.
 
-    For `sb` it is the gap of Theorem 1 of Smola & Bartlett 2001 (`core.bounds`), where the size is to be found.
+    For `sb` it is the gap of Theorem 1 of Smola & Bartlett 2001 (`core.sparse.bounds`), where the size is to be found.
     """
 
     def __init__(self, spec: TrainSpec, rows: Rows, hyperparameters: Hyperparameters, size: int) -> None:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.factors import Rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.parallel import Partial, across
+from core.numeric.threads import Partial, across
+from core.sparse.factors import Rows
 
 LEAST_SHARE = 1e-13
 """A candidate whose Schur complement in A is below this share of its own square adds nothing but rounding. (More, 1e-9,

@@ -28,10 +28,10 @@ from threadpoolctl import threadpool_limits
 from app.compute.cluster import Cluster
 from core.data import Dataset, Standardization
 from core.hyperparameters import FloatArray, IntArray
-from core.prediction import Predictor
-from core.sharding import MOST_SHARDS, Part, Spread, cuts_of
+from core.numeric.shards import MOST_SHARDS, Part, Spread, cuts_of
+from core.predict.predictor import Predictor
 from core.spec import TrainSpec
-from core.training import TrainResult, train
+from core.train.run import TrainResult, train
 from tests.benchmarks.sets import conditions, load
 
 SIZE = 300
@@ -61,7 +61,7 @@ class Watched:
     disturb: Callable[[], None] | None = None
 
     def spread(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> Spread:
-        """See `core.sharding.Compute`."""
+        """See `core.numeric.shards.Compute`."""
         return _WatchedRows(self, len(numbers), self.cluster.spread(dataset, numbers, unit))
 
 
@@ -72,7 +72,7 @@ class _WatchedRows:
     inner: Spread
 
     def total(self, work: Callable[[Any, Sequence[slice]], Part], size: int, least: int) -> Part:
-        """See `core.sharding.Spread`."""
+        """See `core.numeric.shards.Spread`."""
         begin, disturb = time.perf_counter(), self.watched.disturb
         if disturb is not None and self.watched.passes:  # how long one takes is known
             threading.Timer(0.4 * self.watched.passes[-1].seconds, disturb).start()

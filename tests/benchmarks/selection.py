@@ -15,19 +15,19 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np  # after the setting, which OpenBLAS reads when it loads
 
-from core.adaptation import box, descend, heuristic
 from core.data import Dataset, standardization
-from core.exact import exact_nlml_and_gradient
-from core.factors import Rows, factorise, scheme
 from core.hyperparameters import FloatArray, Hyperparameters
-from core.metrics import Scores, scores
-from core.posterior import posterior
-from core.prediction import predict
-from core.predictive import Predictive
+from core.predict.distribution import Predictive
+from core.predict.metrics import Scores, scores
+from core.predict.predictor import predict
+from core.process.exact import exact_nlml_and_gradient
 from core.selection.greedy import select
 from core.selection.size import prefix_measures
 from core.selection.state import Selection
+from core.sparse.factors import Rows, factorise, scheme
+from core.sparse.posterior import posterior
 from core.spec import Approximation, Gain, Method, TrainSpec
+from core.train.optimise import box, descend, heuristic
 from tests.benchmarks.papers.tables import read
 from tests.benchmarks.sets import conditions, full_gp_of_kin40k, load
 

@@ -18,13 +18,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from core.data import Dataset
-from core.factors import Rows, factorise, scheme
 from core.hyperparameters import FloatArray, Hyperparameters
-from core.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block
-from core.likelihood import nlml_and_gradient
+from core.process.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block
 from core.selection.greedy import select
+from core.sparse.factors import Rows, factorise, scheme
+from core.sparse.likelihood import nlml_and_gradient
 from core.spec import Approximation, Gain, Method, TrainSpec
-from core.training import train
+from core.train.run import train
 from tests.benchmarks.sets import FOLDER, conditions, load
 
 WORKERS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

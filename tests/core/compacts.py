@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from core.calibration import Calibration
 from core.data import Standardization
-from core.factors import Factors
 from core.hyperparameters import FloatArray
-from core.model import Model, ModelPredictor, VaryingNoise, log_noise
-from core.posterior import SparsePosterior, posterior
-from core.prediction import predict
+from core.predict.calibration import Calibration
+from core.predict.model import Model, ModelPredictor, VaryingNoise, log_noise
+from core.predict.predictor import predict
+from core.sparse.factors import Factors
+from core.sparse.posterior import SparsePosterior, posterior
 from core.spec import Approximation
 from tests.core.problems import Problem
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from core.calibration import LeftOut
 from core.hyperparameters import FloatArray
+from core.predict.calibration import LeftOut
 
 
 def rows(

@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from core.factors import Factors, Rows, factorise, scheme
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.sparse.factors import Factors, Rows, factorise, scheme
 from core.spec import Approximation
 from tests.dense.kernel import Params, Sparse
 
@@ -33,7 +33,7 @@ class Problem:
 
     @property
     def rows(self) -> Rows:
-        """As `core.factors` takes them."""
+        """As `core.sparse.factors` takes them."""
         return Rows(X=self.X, y=self.y, groups=self.groups, workers=self.workers)
 
     def factors(self, approximation: Approximation) -> Factors:

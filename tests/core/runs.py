@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from core.data import Dataset
-from core.model import Model
-from core.posterior import SparsePosterior
-from core.progress import Checkpoint, Progress
+from core.predict.model import Model
+from core.sparse.posterior import SparsePosterior
 from core.spec import Adaptation, TrainSpec
-from core.training import TrainResult, train
+from core.train.progress import Checkpoint, Progress
+from core.train.run import TrainResult, train
 from tests.core.problems import hyperparameters, problem
 
 START = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.3, noise_variance=0.07)

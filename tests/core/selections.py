@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from core.hyperparameters import FloatArray, IntArray
 from core.selection.candidates import CandidateCache, Candidates, Everyone, KernelColumns
-from core.selection.criteria import CRITERIA, CacheCriterion
+from core.selection.gains import CRITERIA, CacheCriterion
 from core.selection.greedy import select
 from core.selection.state import GrowingFit, Selection
 from core.spec import Method, TrainSpec

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from core.calibration import Intervals
 from core.errors import InvalidSpecError
+from core.predict.calibration import Intervals
+from core.predict.transforms import TargetTransform
 from core.spec import Adaptation, Approximation, Artefact, Calibrate, Method, Noise, TrainSpec
-from core.transforms import TargetTransform
 
 
 def test_defaults_are_those_of_the_contract() -> None:

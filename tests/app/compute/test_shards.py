@@ -11,8 +11,8 @@ from app.compute import shards
 from app.compute.folder import ShardFolder
 from app.compute.shards import Shard, added, sum_shard
 from core.data import Dataset, standardization
-from core.factors import Rows
 from core.hyperparameters import FloatArray
+from core.sparse.factors import Rows
 
 
 class Total:

@@ -11,9 +11,9 @@ from app.services.prediction import LoadedModel, Wanted, load_model, predict
 from app.storage import artefact
 from app.storage.artefact import ModelArtefact
 from core.hyperparameters import FloatArray
-from core.model import VaryingNoise
-from core.posterior import SparsePosterior
-from core.scratch import Scratch
+from core.numeric.workspace import Scratch
+from core.predict.model import VaryingNoise
+from core.sparse.posterior import SparsePosterior
 from core.spec import Precision
 
 

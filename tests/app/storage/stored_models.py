@@ -17,10 +17,10 @@ from threadpoolctl import threadpool_info
 
 from app.storage.artefact import ModelArtefact, load, save
 from core.data import Dataset
-from core.model import Model, ModelPredictor
-from core.progress import Checkpoint, Progress
+from core.predict.model import Model, ModelPredictor
 from core.spec import Adaptation, Refinement, TrainSpec
-from core.training import TrainResult, train
+from core.train.progress import Checkpoint, Progress
+from core.train.run import TrainResult, train
 
 FOLDER = Path(__file__).parent / "stored"
 QUICK: dict[str, Any] = {"basis_size": 12, "pool_size": 60, "adaptation": Adaptation(rounds=2, steps=6)}

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from app.storage.artefact import load, save
-from core.progress import Checkpoint
 from core.spec import Artefact, Precision
-from core.training import train
+from core.train.progress import Checkpoint
+from core.train.run import train
 from tests.app.storage.stored_models import (
     CHECKPOINTED,
     FOLDER,

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from core.adaptation import Objective, box, heuristic
 from core.data import Dataset
-from core.exact import exact_nlml_and_gradient
-from core.factors import Rows, factorise, scheme
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.kernel import cross, gram
-from core.likelihood import nlml, nlml_and_gradient
-from core.linalg import cholesky, solve_vector
+from core.numeric.linalg import cholesky, solve_vector
+from core.process.exact import exact_nlml_and_gradient
+from core.process.kernel import cross, gram
 from core.selection.greedy import select
+from core.sparse.factors import Rows, factorise, scheme
+from core.sparse.likelihood import nlml, nlml_and_gradient
 from core.spec import Approximation, Method, TrainSpec
+from core.train.optimise import Objective, box, heuristic
 from tests.benchmarks.papers import seeger_published as published
 from tests.benchmarks.papers.pursuit_defaults import trained_and_scored
 from tests.benchmarks.papers.reselecting import Trace, descend

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from core.data import Dataset
-from core.factors import Rows
-from core.kernel import cross, gram
-from core.linalg import cholesky, solve_lower, solve_vector
+from core.numeric.linalg import cholesky, solve_lower, solve_vector
+from core.process.kernel import cross, gram
+from core.sparse.factors import Rows
 from tests.benchmarks.papers import smola_bartlett_published as published
 from tests.benchmarks.papers.pursuit_defaults import trained_and_scored
 from tests.benchmarks.papers.scale import Scale, Size

@@ -6,10 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
-from core.bounds import DualGreedy, PosteriorBounds, posterior_bounds
-from core.factors import Factors, Penalty, Rows, Scheme, factorise
 from core.hyperparameters import FloatArray, Hyperparameters
 from core.selection.greedy import select
+from core.sparse.bounds import DualGreedy, PosteriorBounds, posterior_bounds
+from core.sparse.factors import Factors, Penalty, Rows, Scheme, factorise
 from core.spec import Method, TrainSpec
 from tests.benchmarks.papers import smola_bartlett_published as published
 

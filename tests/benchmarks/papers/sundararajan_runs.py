@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from core.adaptation import Box, box, descend, heuristic
 from core.data import Dataset, Standardization, standardization
-from core.exact import exact_nlml_and_gradient
-from core.factors import Rows, factorise, scheme
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.likelihood import nlml_and_gradient
-from core.model import ModelPredictor
-from core.posterior import posterior
-from core.prediction import predict
+from core.predict.model import ModelPredictor
+from core.predict.predictor import predict
+from core.process.exact import exact_nlml_and_gradient
 from core.selection.greedy import select
 from core.selection.size import PATIENCE_SHARE, PATIENCE_STEPS
 from core.selection.state import Selection
+from core.sparse.factors import Rows, factorise, scheme
+from core.sparse.likelihood import nlml_and_gradient
+from core.sparse.posterior import posterior
 from core.spec import Approximation, Method, Refinement, TrainSpec
-from core.training import train
+from core.train.optimise import Box, box, descend, heuristic
+from core.train.run import train
 from tests.benchmarks.papers.tables import Partition, Table, partition
 from tests.benchmarks.papers.units import Found
 

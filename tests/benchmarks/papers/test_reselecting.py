@@ -4,10 +4,10 @@ from functools import partial
 
 import numpy as np
 
-from core.adaptation import Box, box, heuristic, hyperparameters_of, theta_of
-from core.exact import exact_nlml_and_gradient
-from core.factors import Rows
 from core.hyperparameters import FloatArray, Hyperparameters
+from core.process.exact import exact_nlml_and_gradient
+from core.sparse.factors import Rows
+from core.train.optimise import Box, box, heuristic, hyperparameters_of, theta_of
 from tests.benchmarks.papers.reselecting import descend
 
 START = Hyperparameters(lengthscales=np.ones(3), signal_variance=1.0, bias_variance=1.0, noise_variance=1.0)

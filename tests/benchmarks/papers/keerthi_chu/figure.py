@@ -13,13 +13,13 @@ from typing import TypeVar
 import numpy as np
 
 from core.data import Dataset, standardization
-from core.factors import Factors, Rows, factorise, scheme
 from core.hyperparameters import Hyperparameters
-from core.posterior import posterior
-from core.prediction import predict
+from core.predict.predictor import predict
 from core.selection.candidates import KernelColumns
 from core.selection.greedy import select
 from core.selection.state import GrowingFit, Selection
+from core.sparse.factors import Factors, Rows, factorise, scheme
+from core.sparse.posterior import posterior
 from core.spec import Approximation, Method, TrainSpec
 from tests.benchmarks.papers.keerthi_chu.scoring import numbers_of, scored_plainly
 from tests.benchmarks.papers.units import Found

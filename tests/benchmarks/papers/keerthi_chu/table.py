@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.adaptation import box, descend, heuristic
 from core.data import Dataset, standardization
-from core.exact import exact_nlml_and_gradient
-from core.factors import Rows
 from core.hyperparameters import Hyperparameters
-from core.model import ModelPredictor
-from core.prediction import predict
+from core.predict.model import ModelPredictor
+from core.predict.predictor import predict
+from core.process.exact import exact_nlml_and_gradient
+from core.sparse.factors import Rows
 from core.spec import Adaptation, Approximation, Method, Noise, TrainSpec
-from core.training import train
+from core.train.optimise import box, descend, heuristic
+from core.train.run import train
 from tests.benchmarks.papers.keerthi_chu.scoring import numbers_of, scored, scored_plainly
 from tests.benchmarks.papers.units import Found
 from tests.benchmarks.sets import load
