@@ -10,20 +10,9 @@ A lengthscale belongs to a *group* of columns: one numeric column, or the block 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from core.arrays import FloatArray, frozen
 from core.errors import InvalidSpecError
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
-
-
-def frozen(values: object) -> FloatArray:
-    """A read-only float64 copy of `values`."""
-    array = np.array(values, dtype=np.float64)
-    array.flags.writeable = False
-    return array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -6,8 +6,6 @@ from typing import TypeVar
 
 from core.errors import InvalidSpecError
 from core.hyperparameters import Hyperparameters
-from core.predict.calibration import Intervals
-from core.predict.transforms import TargetTransform
 
 Name = TypeVar("Name", bound=StrEnum)
 
@@ -39,6 +37,22 @@ class Gain(StrEnum):
     NLML = "nlml"
     VFE = "vfe"
     VARIANCE = "variance"
+
+
+class Intervals(StrEnum):
+    """The shape of intervals."""
+
+    SYMMETRIC = "symmetric"
+    ASYMMETRIC = "asymmetric"
+
+
+class TargetTransform(StrEnum):
+    """What the target may be learnt as."""
+
+    NONE = "none"
+    LOG = "log"
+    LOG1P = "log1p"
+    YEO_JOHNSON = "yeo-johnson"
 
 
 class Calibrate(StrEnum):

@@ -33,8 +33,8 @@ from distributed.comm.core import CommClosedError
 from app.compute.folder import DamagedShardError, ShardFolder
 from app.compute.shards import Shard, added, given, sum_shard
 from app.errors import ComputeAwayError, TooLargeError
+from core.arrays import IntArray
 from core.data import Dataset, Standardization
-from core.hyperparameters import IntArray
 from core.numeric.shards import Part, cuts_of
 
 log = logging.getLogger(__name__)
@@ -82,7 +82,8 @@ class Cluster:
         self._parts: tuple[Dataset, list[str]] | None = None
 
     def spread(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> "SpreadRows":
-        """See `core.numeric.shards.Compute`. Writes what is not there yet: the dataset once, and which rows are taken."""
+        """See `core.numeric.shards.Compute`. Writes what is not there yet: the dataset once, and which rows are
+        taken."""
         spread = SpreadRows(self, dataset, numbers, unit)
         spread.write()
         return spread

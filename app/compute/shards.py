@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from app.compute.folder import ShardFolder
+from core.arrays import IntArray
 from core.data import Standardization
-from core.hyperparameters import IntArray
 from core.numeric.shards import Part
 from core.numeric.workspace import Scratch
-from core.sparse.factors import Rows, on_shard
+from core.process.rows import Rows, on_shard
 
 KEPT_BYTES = 1 << 31
 """Shards kept by one process."""

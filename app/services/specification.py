@@ -26,8 +26,6 @@ from app.errors import Fault, InvalidRequestError
 from app.tables.names import match_names
 from app.tables.problems import json_type
 from core.hyperparameters import Hyperparameters
-from core.predict.calibration import Intervals
-from core.predict.transforms import TargetTransform
 from core.spec import (
     Adaptation,
     Approximation,
@@ -35,10 +33,12 @@ from core.spec import (
     BoundsRequest,
     Calibrate,
     Gain,
+    Intervals,
     Method,
     Noise,
     Precision,
     Refinement,
+    TargetTransform,
     TrainSpec,
 )
 

@@ -43,8 +43,9 @@ from app.tables import (
 )
 from core.data import Dataset
 from core.numeric.shards import Compute
-from core.train.progress import Phase
-from core.train.run import Checkpoint, Progress, TrainResult, train
+from core.train.progress import Checkpoint, Phase, Progress
+from core.train.report import TrainResult
+from core.train.run import train
 
 KIND = "train"
 """The kind of these jobs in the queue."""

@@ -11,9 +11,11 @@ import warnings
 import numpy as np
 from scipy.linalg import blas, lapack
 
+from core.arrays import FloatArray
 from core.errors import InvalidDataError, NotPositiveDefiniteError, NumericalError
-from core.hyperparameters import FloatArray
 
+ROW_UNIT = 8
+"""Rows of a block come in multiples of it: then OpenBLAS uses the same instructions for a row whatever its block is."""
 SOLVED = 64
 """Rows of a triangular solve done by one product: fewer make products too thin, more do work that is not needed."""
 TILE = 256

@@ -1,9 +1,9 @@
 """Sums over shards of rows: the same cuts and the same order of additions wherever the work is done.
 
 A sum is a map, `work` on some rows, and a reduction, `add` of two neighbours' results. There are three ways to do it,
-chosen by what the rows say (`core.sparse.factors.Rows`): one shard after another (one worker), shards on several threads
-(`core.numeric.threads`), or shards in other processes, on other machines, behind a `Spread`. Where rows are many, cuts depend
-on their number alone and results are added in a binary tree over the shards' numbers:
+chosen by what the rows say (`core.process.rows.Rows`): one shard after another (one worker), shards on several threads
+(`core.numeric.threads`), or shards in other processes, on other machines, behind a `Spread`. Where rows are many, cuts
+depend on their number alone and results are added in a binary tree over the shards' numbers:
 
     ((0 + 1) + (2 + 3)) + ((4 + 5) + 6)
 
@@ -15,8 +15,8 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
+from core.arrays import IntArray
 from core.data import Dataset, Standardization
-from core.hyperparameters import IntArray
 from core.numeric.threads import each, in_runs
 
 SHARDED_ROWS = 1 << 18
@@ -43,8 +43,8 @@ class Spread(Protocol):
     """Rows that lie in shards where other processes read them."""
 
     def total(self, work: Callable[[Any, Sequence[slice]], Part], size: int, least: int) -> Part:
-        """The sum of work(rows, blocks of them) over the shards: what `core.sparse.factors.on_shard` does for each of them,
-        added in the order of `tree_total`.
+        """The sum of work(rows, blocks of them) over the shards: what `core.process.rows.on_shard` does for each of
+        them, added in the order of `tree_total`.
 
         work: a function of a module, or a functools.partial of one, with arrays and plain values.
         """

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
-from core.hyperparameters import FloatArray
+from core.arrays import FloatArray
+from core.numeric.linalg import ROW_UNIT
 from core.numeric.workspace import Scratch
-from core.process.kernel import ROW_UNIT
 
 Numbers = NDArray[np.floating[Any]]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from core.hyperparameters import FloatArray
+from core.arrays import FloatArray
 
 WASTE = 2
 """An array may have so many times the numbers that are needed."""

@@ -1,6 +1,7 @@
 """Error bars made to hold, from predictions of rows by fits that had not seen them.
 
-With error r_i, latent variance l_i and noise s_i of each such row (`core.sparse.leave_one_out`, `core.train.cross_fit`), two corrections:
+With error r_i, latent variance l_i and noise s_i of each such row (`core.sparse.leave_one_out`,
+`core.train.cross_fit`), two corrections:
 
     scales      var = stretch(l) + b s with the (a, b) of the lowest predictive loss sum (r^2 / var + log var) / 2,
                 stretch(l) = a l / (1 + (a - 1) l / far)
@@ -19,23 +20,15 @@ Beyond the median H is convex in c for every common distribution, so that the ch
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from enum import StrEnum
 from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import ndtri
 
+from core.arrays import FloatArray, IntArray, frozen
 from core.errors import InvalidDataError, UnsupportedLevelError
-from core.hyperparameters import FloatArray, IntArray, frozen
-
-
-class Intervals(StrEnum):
-    """The shape of intervals."""
-
-    SYMMETRIC = "symmetric"
-    ASYMMETRIC = "asymmetric"
-
+from core.spec import Intervals
 
 LEAST_SCORES = {Intervals.SYMMETRIC: 20, Intervals.ASYMMETRIC: 40}
 """With fewer, quantiles of a normal distribution stand for those of the scores: these support a level of 95%."""

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
+from core.arrays import FloatArray
 from core.errors import InvalidDataError
-from core.hyperparameters import FloatArray
 from core.numeric.linalg import cholesky, solve_lower
 from core.process.kernel import gram
 from core.sparse.posterior import SparsePosterior

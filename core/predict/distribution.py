@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.hyperparameters import FloatArray
+from core.arrays import FloatArray
 from core.predict.calibration import Calibration
 from core.predict.transforms import Transform
 

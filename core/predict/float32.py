@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.hyperparameters import FloatArray
+from core.arrays import FloatArray
 from core.predict.model import Model, ModelPredictor
 from core.spec import Precision
 

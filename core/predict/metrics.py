@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.arrays import FloatArray
 from core.errors import UnsupportedLevelError
-from core.hyperparameters import FloatArray
 from core.predict.distribution import Predictive
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)

@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from core.arrays import FloatArray
 from core.errors import InvalidDataError
-from core.hyperparameters import FloatArray
 from core.numeric.workspace import Scratch
 from core.predict.calibration import Calibration
 from core.predict.distribution import Predictive
 from core.predict.predictor import Predictor
-from core.predict.transforms import TargetTransform, Transform
+from core.predict.transforms import Transform
 from core.sparse.posterior import SparsePosterior
-from core.spec import Precision
+from core.spec import Precision, TargetTransform
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

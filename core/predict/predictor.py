@@ -7,8 +7,8 @@ multiple of a unit, so that a row's numbers are the same whatever block it sits 
 one thread (as the service sets it), to 1e-12 where its own threads split a product by its size.
 
 In float32 the triangular product, which is most of the work, is done in single precision, for models of which
-`core.predict.float32` has found that it changes nothing that matters. The mean stays what it is: alpha is large and changes
-sign, and a mean in single precision is some hundred times as far off as a variance.
+`core.predict.float32` has found that it changes nothing that matters. The mean stays what it is: alpha is large and
+changes sign, and a mean in single precision is some hundred times as far off as a variance.
 """
 
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas
 
+from core.arrays import FloatArray
 from core.errors import InvalidDataError, MeanOnlyError
-from core.hyperparameters import FloatArray
+from core.numeric.linalg import ROW_UNIT
 from core.numeric.triangle import Triangle
 from core.numeric.workspace import Scratch
 from core.process.kernel import (
     LEAST_EXPONENT,
     LEAST_SINGLE_EXPONENT,
-    ROW_UNIT,
     augmented_basis,
     augmented_rows,
     column_weights,

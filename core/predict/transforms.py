@@ -12,15 +12,15 @@ on the unit; c is where the profile likelihood of a normal distribution is highe
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, Self
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.optimize import minimize_scalar
 
+from core.arrays import FloatArray
 from core.errors import InvalidDataError
-from core.hyperparameters import FloatArray
+from core.spec import TargetTransform
 
 QUADRATURE = 48
 POWERS = (0.0, 2.0)
@@ -29,15 +29,6 @@ FARTHEST = 1e150
 """Targets mapped back are held within this many of their own spreads, so that their squares are numbers."""
 _NO_POWER = 1e-8
 """An exponent this near zero is zero."""
-
-
-class TargetTransform(StrEnum):
-    """What the target may be learnt as."""
-
-    NONE = "none"
-    LOG = "log"
-    LOG1P = "log1p"
-    YEO_JOHNSON = "yeo-johnson"
 
 
 LEAST_TARGET = {TargetTransform.LOG: 0.0, TargetTransform.LOG1P: -1.0}

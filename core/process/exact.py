@@ -7,11 +7,12 @@ Fitting theta on a random subset is the start that Keerthi & Chu 2005 (sec. 5) a
 
 import numpy as np
 
+from core.arrays import FloatArray
 from core.errors import NumericalError
-from core.hyperparameters import FloatArray, Hyperparameters
+from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import cholesky, inverse_from_cholesky, solve_vector
 from core.process.kernel import DistanceSums, gram
-from core.sparse.factors import Rows
+from core.process.rows import Rows
 
 
 def exact_nlml_and_gradient(rows: Rows, hyperparameters: Hyperparameters) -> tuple[float, FloatArray]:

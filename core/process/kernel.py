@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.arrays import FloatArray, IntArray
+from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import mirror_lower
 
-ROW_UNIT = 8
 LEAST_EXPONENT = -700.0
 """exp(-700) is 1e-304: nothing, and still a normal number."""
 LEAST_SINGLE_EXPONENT = -87.0

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.arrays import FloatArray, IntArray
+from core.hyperparameters import Hyperparameters
 from core.numeric.threads import across, each, in_runs
 from core.process.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block
+from core.process.rows import Rows
 from core.selection.state import GrowingFit, Step
-from core.sparse.factors import KEPT_BYTES, Rows
+from core.sparse.factors import KEPT_BYTES
 
 WORTH_KEEPING = 50
 """With fewer columns in the table a kernel value is made as quickly as it is copied."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.hyperparameters import BoolArray, FloatArray, IntArray
+from core.arrays import BoolArray, FloatArray, IntArray
 from core.selection.candidates import CandidateCache, Candidates, Needs
 from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, GrowingFit
 from core.spec import Method

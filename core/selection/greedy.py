@@ -10,13 +10,14 @@ candidate is fresh, as in Smola & Bartlett 2001. Criteria of O(1) a row see all 
 
 import numpy as np
 
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.arrays import FloatArray, IntArray
+from core.hyperparameters import Hyperparameters
+from core.process.rows import Rows
 from core.selection.candidates import CandidateCache, Candidates, Everyone, KernelColumns
 from core.selection.gains import CRITERIA, CacheCriterion
 from core.selection.pool import SUMMED_ROWS, distinct, pursue
 from core.selection.size import Measure, cut
 from core.selection.state import GrowingFit, Selection
-from core.sparse.factors import Rows
 from core.spec import Method, TrainSpec
 
 LEAST_CACHE = 500

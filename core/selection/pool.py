@@ -21,11 +21,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.arrays import FloatArray, IntArray
+from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import TILE, add_gram_lower, mirror_lower
 from core.process.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block, gram
+from core.process.rows import Rows
 from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, Selection
-from core.sparse.factors import Rows
 from core.spec import Gain
 
 BoolArray = NDArray[np.bool_]

@@ -2,8 +2,8 @@
 
 Methods that follow a measure which can rise (nlml, the three leave-one-out measures) stop once it has risen for good:
 it may have several minima (Sundararajan et al., sec. 4.1), so the loop goes on for a while past the best, and the
-basis is then cut there. `sb` stops at a small gap of Smola and Bartlett's bounds (`core.sparse.bounds`). The other methods
-are cut where leave-one-out says so, for every prefix of the basis at once:
+basis is then cut there. `sb` stops at a small gap of Smola and Bartlett's bounds (`core.sparse.bounds`). The other
+methods are cut where leave-one-out says so, for every prefix of the basis at once:
 
     rows of W of a prefix are the first rows of W, so q and mu of every prefix are running sums
 
@@ -18,12 +18,15 @@ from functools import partial
 
 import numpy as np
 
-from core.hyperparameters import FloatArray, Hyperparameters
+from core.arrays import FloatArray
+from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import LowerSolver
+from core.process.rows import Rows
 from core.selection.gains import left_out_moments
 from core.selection.state import GrowingFit, Selection
 from core.sparse.bounds import DualGreedy, posterior_bounds
-from core.sparse.factors import Block, Factors, Penalty, Rows, Scheme, factorise
+from core.sparse.factors import Block, Factors, factorise
+from core.sparse.scheme import Penalty, Scheme
 from core.spec import Method, TrainSpec
 
 GAP_METHODS = frozenset({Method.SB, Method.NLPP})

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.arrays import FloatArray, IntArray
+from core.hyperparameters import Hyperparameters
 from core.numeric.threads import Partial, across
-from core.sparse.factors import Rows
+from core.process.rows import Rows
 
 LEAST_SHARE = 1e-13
 """A candidate whose Schur complement in A is below this share of its own square adds nothing but rounding. (More, 1e-9,

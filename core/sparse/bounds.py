@@ -16,10 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.arrays import FloatArray, IntArray
+from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import cholesky, solve_lower
 from core.process.kernel import cross, gram
-from core.sparse.factors import Penalty, Rows, Scheme, factorise
+from core.process.rows import Rows
+from core.sparse.factors import factorise
+from core.sparse.scheme import Penalty, Scheme
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,97 +14,23 @@ other processes can do it for the shards they hold (`core.numeric.shards`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 
 import numpy as np
 
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.arrays import FloatArray
+from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import LowerSolver, add_gram, cholesky, jittered_cholesky, solve_vector
-from core.numeric.shards import Part, Spread, tree_total
-from core.numeric.threads import PAYING, Partial, each, in_runs
+from core.numeric.shards import Part, tree_total
+from core.numeric.threads import Partial, each, in_runs
 from core.numeric.workspace import Scratch
-from core.process.kernel import ROW_UNIT, augmented_basis, augmented_rows, column_weights, gaussian_block, gram
-from core.spec import Approximation
-
-BLOCK_NUMBERS = 1 << 19
-"""Numbers in one (d, m) block: 4 MiB, so that several stay in cache."""
+from core.process.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block, gram
+from core.process.rows import Rows, over_rows
+from core.sparse.scheme import Scheme
 
 KEPT_BYTES = 1 << 29
 """Kernel blocks are kept between the passes up to this size, and made again past it."""
-
-
-class Penalty(Enum):
-    """What the objective adds for the variance that the basis leaves unexplained."""
-
-    NONE = 0
-    TRACE = 1
-    """sum(e) / (2 s2)"""
-    POWER = 2
-    """(1 - a) / (2 a) sum log(1 + a e / s2)"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scheme:
-    """An approximation in two terms: `power` a in D = s2 + a e, and the objective's penalty."""
-
-    power: float
-    penalty: Penalty
-
-
-def scheme(approximation: Approximation, power: float = 0.7) -> Scheme:
-    """The two terms of an approximation; `power` is read for power EP only."""
-    match approximation:
-        case Approximation.SOR | Approximation.DTC:
-            return Scheme(power=0.0, penalty=Penalty.NONE)
-        case Approximation.VFE:
-            return Scheme(power=0.0, penalty=Penalty.TRACE)
-        case Approximation.FITC:
-            return Scheme(power=1.0, penalty=Penalty.NONE)
-        case Approximation.PEP:
-            return Scheme(power=power, penalty=Penalty.POWER)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Rows:
-    """Standardized training rows: X (n, p), y (n,), and the lengthscale group of each column (p,).
-
-    workers: threads that sums over these rows may use. scratch: what these sums write into. cuts: where shards begin
-    and end, () where the rows are few. spread: the same shards where other processes read them, which then do the sums.
-    """
-
-    X: FloatArray
-    y: FloatArray
-    groups: IntArray
-    workers: int = 1
-    scratch: Scratch = field(default_factory=Scratch)
-    cuts: tuple[int, ...] = ()
-    spread: Spread | None = None
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-    def take(self, places: IntArray, *, workers: int = 1) -> "Rows":
-        """Some of the rows, summed here."""
-        X, y = self.X[places], self.y[places]
-        return Rows(X=X, y=y, groups=self.groups, workers=workers, scratch=self.scratch)
-
-    def total(
-        self,
-        work: "Callable[[Rows, Sequence[slice]], Part]",
-        size: int,
-        least: int = 64,
-        spent: Callable[[Part], None] = lambda _: None,
-    ) -> Part:
-        """The sum of work(rows, blocks of them) over all rows, by `spread` where there is one, else on threads.
-
-        Blocks are as in `over_rows` for a basis of this size. spent: see `core.numeric.shards.tree_total`.
-        """
-        if self.spread is not None:
-            return self.spread.total(work, size, least)
-        return tree_total(lambda places: work(self, places), _runs(self, size, least), self.workers, spent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -173,7 +99,8 @@ class Factors:
         return rows.total(lambda _, places: work(self, self._blocks(places)), len(self.Z))
 
     def left_out(self, block: Block, q: FloatArray, r: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Error y_i - f_-i and variance, noise included, of a block's rows each given all the others (`core.sparse.leave_one_out`).
+        """Error y_i - f_-i and variance, noise included, of a block's rows each given all the others
+        (`core.sparse.leave_one_out`).
 
         q_i = V_i' B^-1 V_i and r = y - mu, (m,) each. The variance of the full prior outside the basis is in it.
         """
@@ -195,35 +122,6 @@ class Factors:
 
     def _blocks(self, places: Sequence[slice]) -> Iterator[Block]:
         return _blocks(self.rows, self.Z, self.hyperparameters, self.lower, places)
-
-
-def over_rows(
-    rows: Rows, basis: FloatArray, work: Callable[[Sequence[slice]], Partial], *, least: int = 64
-) -> list[Partial]:
-    """work(run of slices) on every thread: even slices, of about BLOCK_NUMBERS kernel values each, or of `least` rows
-    where these are more; such that every thread has as many where that pays."""
-    return each(work, in_runs(_even(len(rows), len(basis), least, rows.workers), rows.workers))
-
-
-def on_shard(rows: Rows, work: Callable[[Rows, Sequence[slice]], Part], size: int, least: int) -> Part:
-    """What one shard adds to `Rows.total`, computed where its rows are."""
-    return work(rows, _even(len(rows), size, least))
-
-
-def _runs(rows: Rows, size: int, least: int) -> list[Sequence[slice]]:
-    """Blocks of each shard, or where there are none a run of blocks for each thread."""
-    if not rows.cuts:
-        return in_runs(_even(len(rows), size, least, rows.workers), rows.workers)
-    return [_even(end - begin, size, least, begin=begin) for begin, end in pairwise(rows.cuts) if end > begin]
-
-
-def _even(rows: int, size: int, least: int, workers: int = 1, begin: int = 0) -> list[slice]:
-    step = max(least, BLOCK_NUMBERS // size)
-    count = -(-rows // step)
-    if rows * size >= PAYING:
-        count = -(-count // workers) * workers
-    step = -(-rows // (count * ROW_UNIT)) * ROW_UNIT
-    return [slice(begin + start, begin + min(start + step, rows)) for start in range(0, rows, step)]
 
 
 def factorise(

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from core.hyperparameters import FloatArray
+from core.arrays import FloatArray
 from core.numeric.linalg import LowerSolver
 from core.sparse.factors import Block, Factors
 

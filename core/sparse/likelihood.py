@@ -25,12 +25,15 @@ from functools import partial
 
 import numpy as np
 
+from core.arrays import FloatArray
 from core.errors import NumericalError
-from core.hyperparameters import FloatArray, Hyperparameters
+from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import add_gram, inverse_from_cholesky
 from core.numeric.threads import across
 from core.process.kernel import DistanceSums, column_weights
-from core.sparse.factors import Block, Factors, Penalty, Rows, Scheme, factorise
+from core.process.rows import Rows
+from core.sparse.factors import Block, Factors, factorise
+from core.sparse.scheme import Penalty, Scheme
 
 
 @dataclass(slots=True, eq=False)

@@ -16,9 +16,10 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg import eigh, qr
 
+from core.arrays import FloatArray, IntArray, frozen
 from core.data import Standardization
 from core.errors import InvalidDataError
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray, frozen
+from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import pack_upper, solve_lower, unpack_upper
 from core.sparse.factors import Factors
 from core.spec import Approximation

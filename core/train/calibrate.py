@@ -1,8 +1,8 @@
 """What a run knows of its own errors: left-out rows, the calibration they give, scores and bounds.
 
-Rows are left out in closed form, or by folds that choose the basis again (`core.train.cross_fit`). Where rows are few for the
-number of hyperparameters theta itself has fitted the noise, so there each fold moves theta again too. Basis vectors
-that moved have seen every target, and moving them again for each fold would cost as much as the run: they are
+Rows are left out in closed form, or by folds that choose the basis again (`core.train.cross_fit`). Where rows are few
+for the number of hyperparameters theta itself has fitted the noise, so there each fold moves theta again too. Basis
+vectors that moved have seen every target, and moving them again for each fold would cost as much as the run: they are
 calibrated on half of the rows held out for the report, which keeps the other half.
 """
 
@@ -12,17 +12,20 @@ from functools import partial
 
 import numpy as np
 
+from core.arrays import FloatArray, IntArray
 from core.data import Dataset
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.hyperparameters import Hyperparameters
 from core.predict.calibration import Calibration, LeftOut, calibrate
 from core.predict.distribution import Predictive
 from core.predict.model import log_noise
 from core.predict.transforms import Transform
+from core.process.rows import Rows
 from core.selection.greedy import pool_size, select
 from core.selection.pool import Pool
 from core.sparse.bounds import bounds_of
-from core.sparse.factors import Factors, Rows, Scheme, factorise
+from core.sparse.factors import Factors, factorise
 from core.sparse.likelihood import nlml, nlml_and_gradient
+from core.sparse.scheme import Scheme
 from core.spec import Approximation, Calibrate, Method, Noise, TrainSpec
 from core.train.cross_fit import FOLDS, farthest_variance, left_out_by_folds, left_out_in_closed_form, predicted
 from core.train.fit import Fit

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import blas, eigh, eigvalsh
 
+from core.arrays import FloatArray
 from core.errors import InvalidDataError, NotPositiveDefiniteError
-from core.hyperparameters import FloatArray
 from core.predict.calibration import Calibration, stretch
 from core.predict.compact import PRECISIONS, CompactPosterior, Stored, stored_bytes
 from core.sparse.factors import Block, Factors
@@ -100,8 +100,8 @@ def kept(
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Full:
     """What is compared with. shares (d,), descending, and U (d, d): B^-1 = U diag(shares) U'. kss: the prior variance;
-    base: the latent variance before l'l is taken off, kss or, for SoR, 0; farthest: see core.predict.calibration; noise (n,):
-    of each training row, scaled; least_noise: of any row there can be."""
+    base: the latent variance before l'l is taken off, kss or, for SoR, 0; farthest: see core.predict.calibration; noise
+    (n,): of each training row, scaled; least_noise: of any row there can be."""
 
     factors: Factors
     posterior: SparsePosterior

@@ -1,20 +1,22 @@
 """Predictions of rows by fits that did not see them.
 
-Leave-one-out in closed form (`core.sparse.leave_one_out`) is free, but the basis and theta saw the row that is left out: where basis
-vectors or columns are many for the rows its errors are too small. Cross-fitting chooses the basis again without a fold
-of the rows and predicts the fold (Chernozhukov et al. 2018 name the idea; here it serves a calibration).
+Leave-one-out in closed form (`core.sparse.leave_one_out`) is free, but the basis and theta saw the row that is left
+out: where basis vectors or columns are many for the rows its errors are too small. Cross-fitting chooses the basis
+again without a fold of the rows and predicts the fold (Chernozhukov et al. 2018 name the idea; here it serves a
+calibration).
 """
 
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from core.hyperparameters import FloatArray, IntArray
+from core.arrays import FloatArray, IntArray
 from core.numeric.linalg import LowerSolver, solve_vector
 from core.numeric.threads import in_order
 from core.predict.calibration import LeftOut
 from core.process.kernel import cross
-from core.sparse.factors import Factors, Rows, over_rows
+from core.process.rows import Rows, over_rows
+from core.sparse.factors import Factors
 
 FOLDS = 20
 """Each fit has nearly all rows, as the published one has all."""
@@ -30,7 +32,8 @@ def left_out_in_closed_form(
 ) -> LeftOut:
     """Every training row but those of the basis, by leave-one-out. O(n).
 
-    moments: of `core.sparse.leave_one_out.leave_one_out`. basis: which rows the basis vectors are, empty where they have moved.
+    moments: of `core.sparse.leave_one_out.leave_one_out`. basis: which rows the basis vectors are, empty where they
+    have moved.
     """
     mean, variance = moments
     s2 = factors.hyperparameters.noise_variance

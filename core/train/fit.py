@@ -5,11 +5,13 @@ from typing import Self
 
 import numpy as np
 
+from core.arrays import FloatArray, IntArray
 from core.data import Dataset, Standardization, standardization
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.hyperparameters import Hyperparameters
 from core.numeric.shards import Compute, sample_cuts
+from core.process.rows import Rows
 from core.selection.state import Selection
-from core.sparse.factors import Factors, Rows
+from core.sparse.factors import Factors
 from core.sparse.leave_one_out import leave_one_out
 
 Moments = tuple[FloatArray, FloatArray]
@@ -72,7 +74,8 @@ class Fit:
     _moments: dict[bool, Moments] = field(default_factory=dict, repr=False)
 
     def leave_one_out(self, *, full_prior: bool) -> Moments:
-        """Of each row of the sample given all the others (`core.sparse.leave_one_out`), standardized. O(n d^2), once."""
+        """Of each row of the sample given all the others (`core.sparse.leave_one_out`), standardized. O(n d^2),
+        once."""
         if full_prior not in self._moments:
             self._moments[full_prior] = leave_one_out(self.factors, full_prior=full_prior)
         return self._moments[full_prior]

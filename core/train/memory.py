@@ -11,7 +11,8 @@ An upper estimate of the peak, summed over what is held at once (n rows, p colum
 `tests/core/train/test_memory.py` holds it against what trainings took.
 """
 
-from core.sparse.factors import BLOCK_NUMBERS, KEPT_BYTES
+from core.process.rows import BLOCK_NUMBERS
+from core.sparse.factors import KEPT_BYTES
 from core.spec import Method, TrainSpec
 
 NUMBER = 8

@@ -14,14 +14,16 @@ from functools import partial
 
 import numpy as np
 
+from core.arrays import FloatArray
 from core.data import Dataset, standardization
-from core.hyperparameters import FloatArray
 from core.predict.calibration import LeftOut, loss_of, scales
 from core.predict.model import VaryingNoise
+from core.process.rows import Rows
 from core.selection.greedy import select
-from core.sparse.factors import Factors, Rows, factorise, scheme
+from core.sparse.factors import Factors, factorise
 from core.sparse.likelihood import nlml_and_gradient
 from core.sparse.posterior import posterior
+from core.sparse.scheme import scheme
 from core.spec import Approximation, TrainSpec
 from core.train.cross_fit import predicted
 from core.train.optimise import box, descend, heuristic

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
+from core.arrays import FloatArray
 from core.errors import NumericalError
-from core.hyperparameters import FloatArray, Hyperparameters
-from core.sparse.factors import Rows
+from core.hyperparameters import Hyperparameters
+from core.process.rows import Rows
 
 FIRST_STEP = 0.5
 LENGTHSCALE_RANGE = (0.02, 100.0)

@@ -11,10 +11,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from core.hyperparameters import FloatArray, Hyperparameters
-from core.sparse.factors import Rows, Scheme, factorise
+from core.arrays import FloatArray
+from core.hyperparameters import Hyperparameters
+from core.process.rows import Rows
+from core.sparse.factors import factorise
 from core.sparse.leave_one_out import leave_one_out_loss
 from core.sparse.likelihood import nlml_and_gradients
+from core.sparse.scheme import Scheme
 from core.train.optimise import Box, hyperparameters_of, minimise, theta_of
 
 NOISE_FLOOR_SHARE = 0.1

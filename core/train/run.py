@@ -7,7 +7,8 @@
     4. if asked: choose a basis at the last theta, then move theta and the basis vectors together
     5. choose a basis at the last theta unless it has moved, fit, predict the held-out rows
     6. choose and fit with all rows: the model that is published
-    7. calibrate its error bars (`core.train.calibrate`); where the rows left out for that are predicted no better than by
+    7. calibrate its error bars (`core.train.calibrate`); where the rows left out for that are predicted no better than
+    by
        the target's mean, 5 and 6 again with a model that says no more; score the held-out rows with a calibration that
        has not seen them
     8. if asked: a smaller form of it, to store, and a look whether float32 is enough to predict with it
@@ -21,9 +22,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from core.arrays import IntArray
 from core.data import Dataset
 from core.errors import InvalidSpecError
-from core.hyperparameters import IntArray
 from core.numeric.shards import Compute
 from core.predict.compact import Stored, served
 from core.predict.distribution import Predictive
@@ -33,13 +34,13 @@ from core.predict.model import Model, log_noise
 from core.predict.predictor import Prediction, Predictor
 from core.predict.transforms import transform_of
 from core.selection.state import Selection
-from core.sparse.factors import Scheme, scheme
 from core.sparse.posterior import SparsePosterior, posterior
+from core.sparse.scheme import Scheme, scheme
 from core.spec import Approximation, Artefact, TrainSpec
 from core.train.calibrate import Calibrated, bounds_report, calibrated, calibrated_by, leave_one_out_predictive
 from core.train.compress import kept
 from core.train.fit import Fit, Found, Sample
-from core.train.progress import Checkpoint, Journal, Listener, Phase, Progress
+from core.train.progress import Checkpoint, Journal, Listener, Phase
 from core.train.report import ArtefactReport, CalibrationReport, TrainReport, TrainResult
 from core.train.search import SEARCHED, Search, Stage, random_of
 
@@ -307,6 +308,3 @@ class _Run:
 def _stages(spec: TrainSpec) -> int:
     """Rounds, and one more if the basis moves."""
     return (0 if spec.adaptation is None else spec.adaptation.rounds) + (spec.refinement is not None)
-
-
-__all__ = ["Checkpoint", "Phase", "Progress", "TrainReport", "TrainResult", "train"]

@@ -11,13 +11,16 @@ from functools import partial
 
 import numpy as np
 
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.arrays import FloatArray, IntArray
+from core.hyperparameters import Hyperparameters
 from core.numeric.threads import each
 from core.process.exact import exact_nlml_and_gradient
+from core.process.rows import Rows
 from core.selection.greedy import select
 from core.selection.state import Selection
-from core.sparse.factors import Rows, Scheme, factorise
+from core.sparse.factors import factorise
 from core.sparse.likelihood import nlml, nlml_and_gradient
+from core.sparse.scheme import Scheme
 from core.spec import TrainSpec
 from core.train.fit import Fit, Found, Sample
 from core.train.optimise import FIRST_STEP, Box, box, descend, heuristic, hyperparameters_of, theta_of

@@ -26,12 +26,13 @@ from distributed import LocalCluster
 from threadpoolctl import threadpool_limits
 
 from app.compute.cluster import Cluster
+from core.arrays import FloatArray, IntArray
 from core.data import Dataset, Standardization
-from core.hyperparameters import FloatArray, IntArray
 from core.numeric.shards import MOST_SHARDS, Part, Spread, cuts_of
 from core.predict.predictor import Predictor
 from core.spec import TrainSpec
-from core.train.run import TrainResult, train
+from core.train.report import TrainResult
+from core.train.run import train
 from tests.benchmarks.sets import conditions, load
 
 SIZE = 300

@@ -14,11 +14,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np  # after the setting, which OpenBLAS reads when it loads
 
-from core.hyperparameters import Hyperparameters, IntArray
+from core.arrays import IntArray
+from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import solve_lower
 from core.process.kernel import cross
+from core.process.rows import Rows
 from core.selection.pool import pursue
-from core.sparse.factors import Penalty, Rows, Scheme, factorise
+from core.sparse.factors import factorise
+from core.sparse.scheme import Penalty, Scheme
 from tests.benchmarks.selection import _rows, _score
 from tests.benchmarks.sets import conditions, full_gp_of_kin40k, load
 

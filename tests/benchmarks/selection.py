@@ -15,17 +15,20 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np  # after the setting, which OpenBLAS reads when it loads
 
+from core.arrays import FloatArray
 from core.data import Dataset, standardization
-from core.hyperparameters import FloatArray, Hyperparameters
+from core.hyperparameters import Hyperparameters
 from core.predict.distribution import Predictive
 from core.predict.metrics import Scores, scores
 from core.predict.predictor import predict
 from core.process.exact import exact_nlml_and_gradient
+from core.process.rows import Rows
 from core.selection.greedy import select
 from core.selection.size import prefix_measures
 from core.selection.state import Selection
-from core.sparse.factors import Rows, factorise, scheme
+from core.sparse.factors import factorise
 from core.sparse.posterior import posterior
+from core.sparse.scheme import scheme
 from core.spec import Approximation, Gain, Method, TrainSpec
 from core.train.optimise import box, descend, heuristic
 from tests.benchmarks.papers.tables import read

@@ -13,7 +13,7 @@ from core.hyperparameters import Hyperparameters
 from core.predict.distribution import Predictive
 from core.predict.metrics import scores
 from core.predict.predictor import predict
-from core.sparse.factors import Rows
+from core.process.rows import Rows
 from core.spec import Adaptation, TrainSpec
 from core.train.optimise import heuristic
 from core.train.run import train

@@ -17,12 +17,15 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from core.arrays import FloatArray
 from core.data import Dataset
-from core.hyperparameters import FloatArray, Hyperparameters
+from core.hyperparameters import Hyperparameters
 from core.process.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block
+from core.process.rows import Rows
 from core.selection.greedy import select
-from core.sparse.factors import Rows, factorise, scheme
+from core.sparse.factors import factorise
 from core.sparse.likelihood import nlml_and_gradient
+from core.sparse.scheme import scheme
 from core.spec import Approximation, Gain, Method, TrainSpec
 from core.train.run import train
 from tests.benchmarks.sets import FOLDER, conditions, load

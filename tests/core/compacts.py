@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from core.arrays import FloatArray
 from core.data import Standardization
-from core.hyperparameters import FloatArray
 from core.predict.calibration import Calibration
 from core.predict.model import Model, ModelPredictor, VaryingNoise, log_noise
 from core.predict.predictor import predict

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from core.hyperparameters import FloatArray
+from core.arrays import FloatArray
 from core.predict.calibration import LeftOut
 
 

@@ -6,8 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.sparse.factors import Factors, Rows, factorise, scheme
+from core.arrays import FloatArray, IntArray
+from core.hyperparameters import Hyperparameters
+from core.process.rows import Rows
+from core.sparse.factors import Factors, factorise
+from core.sparse.scheme import scheme
 from core.spec import Approximation
 from tests.dense.kernel import Params, Sparse
 

@@ -11,7 +11,8 @@ from core.predict.model import Model
 from core.sparse.posterior import SparsePosterior
 from core.spec import Adaptation, TrainSpec
 from core.train.progress import Checkpoint, Progress
-from core.train.run import TrainResult, train
+from core.train.report import TrainResult
+from core.train.run import train
 from tests.core.problems import hyperparameters, problem
 
 START = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.3, noise_variance=0.07)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from core.hyperparameters import FloatArray, IntArray
+from core.arrays import FloatArray, IntArray
 from core.selection.candidates import CandidateCache, Candidates, Everyone, KernelColumns
 from core.selection.gains import CRITERIA, CacheCriterion
 from core.selection.greedy import select

@@ -4,9 +4,17 @@ import numpy as np
 import pytest
 
 from core.errors import InvalidSpecError
-from core.predict.calibration import Intervals
-from core.predict.transforms import TargetTransform
-from core.spec import Adaptation, Approximation, Artefact, Calibrate, Method, Noise, TrainSpec
+from core.spec import (
+    Adaptation,
+    Approximation,
+    Artefact,
+    Calibrate,
+    Intervals,
+    Method,
+    Noise,
+    TargetTransform,
+    TrainSpec,
+)
 
 
 def test_defaults_are_those_of_the_contract() -> None:

@@ -14,16 +14,19 @@ import pytest
 import core.numeric.shards
 from app.compute.cluster import Cluster, dask_address
 from app.errors import ComputeAwayError
+from core.arrays import FloatArray, IntArray
 from core.data import Dataset, Standardization
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.hyperparameters import Hyperparameters
 from core.numeric.shards import Part, Spread
 from core.predict.predictor import Predictor
+from core.process.rows import Rows
 from core.selection.pool import pool_products
 from core.selection.size import prefix_measures
 from core.selection.state import Selection
-from core.sparse.factors import Factors, Rows, factorise, scheme
+from core.sparse.factors import Factors, factorise
 from core.sparse.leave_one_out import leave_one_out
 from core.sparse.likelihood import nlml, nlml_and_gradients
+from core.sparse.scheme import scheme
 from core.spec import Adaptation, Approximation, TrainSpec
 from core.train.fit import Sample
 from core.train.run import train

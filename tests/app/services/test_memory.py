@@ -10,7 +10,7 @@ import pytest
 from app.services.prediction import LoadedModel, Wanted, load_model, predict
 from app.storage import artefact
 from app.storage.artefact import ModelArtefact
-from core.hyperparameters import FloatArray
+from core.arrays import FloatArray
 from core.numeric.workspace import Scratch
 from core.predict.model import VaryingNoise
 from core.sparse.posterior import SparsePosterior

@@ -20,7 +20,8 @@ from core.data import Dataset
 from core.predict.model import Model, ModelPredictor
 from core.spec import Adaptation, Refinement, TrainSpec
 from core.train.progress import Checkpoint, Progress
-from core.train.run import TrainResult, train
+from core.train.report import TrainResult
+from core.train.run import train
 
 FOLDER = Path(__file__).parent / "stored"
 QUICK: dict[str, Any] = {"basis_size": 12, "pool_size": 60, "adaptation": Adaptation(rounds=2, steps=6)}

@@ -17,10 +17,8 @@ from app.storage import catalog
 from app.storage.artefact import ModelArtefact, load, save
 from core.data import Dataset
 from core.hyperparameters import Hyperparameters
-from core.predict.calibration import Intervals
 from core.predict.model import ModelPredictor
-from core.predict.transforms import TargetTransform
-from core.spec import Artefact, Method, Precision, TrainSpec
+from core.spec import Artefact, Intervals, Method, Precision, TargetTransform, TrainSpec
 from core.train.run import train
 from tests.app.routes.service import Service, running
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from core.arrays import FloatArray
 from core.errors import NumericalError
-from core.hyperparameters import FloatArray, Hyperparameters
+from core.hyperparameters import Hyperparameters
 from core.train.optimise import FIRST_STEP, Box, Objective, hyperparameters_of, theta_of
 
 MEMORY, HALVINGS = 20, 12

@@ -14,14 +14,17 @@ from typing import Any
 
 import numpy as np
 
+from core.arrays import FloatArray, IntArray
 from core.data import Dataset
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import cholesky, solve_vector
 from core.process.exact import exact_nlml_and_gradient
 from core.process.kernel import cross, gram
+from core.process.rows import Rows
 from core.selection.greedy import select
-from core.sparse.factors import Rows, factorise, scheme
+from core.sparse.factors import factorise
 from core.sparse.likelihood import nlml, nlml_and_gradient
+from core.sparse.scheme import scheme
 from core.spec import Approximation, Method, TrainSpec
 from core.train.optimise import Objective, box, heuristic
 from tests.benchmarks.papers import seeger_published as published

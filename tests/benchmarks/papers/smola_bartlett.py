@@ -19,7 +19,7 @@ import numpy as np
 from core.data import Dataset
 from core.numeric.linalg import cholesky, solve_lower, solve_vector
 from core.process.kernel import cross, gram
-from core.sparse.factors import Rows
+from core.process.rows import Rows
 from tests.benchmarks.papers import smola_bartlett_published as published
 from tests.benchmarks.papers.pursuit_defaults import trained_and_scored
 from tests.benchmarks.papers.scale import Scale, Size

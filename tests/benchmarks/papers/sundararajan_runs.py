@@ -13,17 +13,20 @@ from typing import Any
 
 import numpy as np
 
+from core.arrays import FloatArray, IntArray
 from core.data import Dataset, Standardization, standardization
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.hyperparameters import Hyperparameters
 from core.predict.model import ModelPredictor
 from core.predict.predictor import predict
 from core.process.exact import exact_nlml_and_gradient
+from core.process.rows import Rows
 from core.selection.greedy import select
 from core.selection.size import PATIENCE_SHARE, PATIENCE_STEPS
 from core.selection.state import Selection
-from core.sparse.factors import Rows, factorise, scheme
+from core.sparse.factors import factorise
 from core.sparse.likelihood import nlml_and_gradient
 from core.sparse.posterior import posterior
+from core.sparse.scheme import scheme
 from core.spec import Approximation, Method, Refinement, TrainSpec
 from core.train.optimise import Box, box, descend, heuristic
 from core.train.run import train

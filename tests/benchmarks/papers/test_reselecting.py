@@ -4,9 +4,10 @@ from functools import partial
 
 import numpy as np
 
-from core.hyperparameters import FloatArray, Hyperparameters
+from core.arrays import FloatArray
+from core.hyperparameters import Hyperparameters
 from core.process.exact import exact_nlml_and_gradient
-from core.sparse.factors import Rows
+from core.process.rows import Rows
 from core.train.optimise import Box, box, heuristic, hyperparameters_of, theta_of
 from tests.benchmarks.papers.reselecting import descend
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_triangular
 
+from core.arrays import FloatArray
 from core.errors import CoreError, InvalidDataError, NotPositiveDefiniteError, NumericalError
-from core.hyperparameters import FloatArray
 from core.numeric.linalg import (
     JITTERS,
     SOLVED,

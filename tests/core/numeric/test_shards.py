@@ -8,15 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import core.numeric.shards
+from core.arrays import FloatArray
 from core.data import Dataset
-from core.hyperparameters import FloatArray
 from core.numeric.shards import FEWEST_SHARDS, MOST_SHARDS, SHARD_ROWS, SHARDED_ROWS, cuts_of, sample_cuts, tree_total
+from core.process.rows import Rows
 from core.selection.pool import pool_products
 from core.selection.size import prefix_measures
 from core.selection.state import Selection
-from core.sparse.factors import Factors, Rows, factorise, scheme
+from core.sparse.factors import Factors, factorise
 from core.sparse.leave_one_out import leave_one_out
 from core.sparse.likelihood import nlml, nlml_and_gradients
+from core.sparse.scheme import scheme
 from core.spec import Approximation
 from core.train.fit import Sample
 from tests.core.problems import POWER, Problem, problem
@@ -112,7 +114,7 @@ def everything(rows: Rows, case: Problem, approximation: Approximation) -> dict[
 def test_shards_have_the_same_bits_on_any_number_of_threads(
     approximation: Approximation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.sparse.factors.BLOCK_NUMBERS", 1)
+    monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1)
     case = problem(5, n=209)
     one = everything(sharded(case, 1), case, approximation)
     for workers in (2, 3, 16):
@@ -123,7 +125,7 @@ def test_shards_have_the_same_bits_on_any_number_of_threads(
 
 
 def test_kept_blocks_are_by_shard(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.sparse.factors.BLOCK_NUMBERS", 1)
+    monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1)
     case = problem(5, n=209)
 
     def rows_of(factors: Factors) -> list[int]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.hyperparameters import FloatArray
+from core.arrays import FloatArray
 from core.numeric.triangle import TILE, WIDEST, Triangle
 from core.numeric.workspace import Scratch
 

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from core.arrays import FloatArray
 from core.errors import InvalidDataError, UnsupportedLevelError
-from core.hyperparameters import FloatArray
-from core.predict.calibration import Calibration, Intervals, LeftOut, calibrate
+from core.predict.calibration import Calibration, LeftOut, calibrate
+from core.spec import Intervals
 from tests.core.leftout import random_rows, rows, variance_of
 
 PERCENT = tuple(Fraction(percent, 100) for percent in range(1, 100))

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
+from core.arrays import FloatArray
 from core.errors import UnsupportedLevelError
-from core.hyperparameters import FloatArray
-from core.predict.calibration import Calibration, Intervals
+from core.predict.calibration import Calibration
 from core.predict.distribution import CRPS_QUANTILES, Predictive
-from core.predict.transforms import TargetTransform, Transform
+from core.predict.transforms import Transform
+from core.spec import Intervals, TargetTransform
 
 CENTRE, SD = np.array([-1.2, 0.0, 0.4, 2.0]), np.array([0.05, 0.7, 1.3, 0.4])
 LOG, LOG1P = Transform(kind=TargetTransform.LOG), Transform(kind=TargetTransform.LOG1P)

@@ -11,7 +11,8 @@ from core.predict.float32 import MOST_ERROR, float32_error, kept_precision
 from core.predict.model import Model, ModelPredictor
 from core.predict.predictor import BLOCK_ROWS
 from core.spec import Approximation, Artefact, Method, Noise, Precision, TrainSpec
-from core.train.run import TrainResult, train
+from core.train.report import TrainResult
+from core.train.run import train
 
 FEW = {"method": Method.RAND, "basis_size": 40, "adaptation": None, "holdout": 0.0}
 

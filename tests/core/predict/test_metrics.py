@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from core.hyperparameters import FloatArray
-from core.predict.calibration import Calibration, Intervals
+from core.arrays import FloatArray
+from core.predict.calibration import Calibration
 from core.predict.distribution import CRPS_QUANTILES, Predictive
 from core.predict.metrics import LEVELS, RELIABILITY, Scores, scores
-from core.predict.transforms import TargetTransform, Transform
+from core.predict.transforms import Transform
+from core.spec import Intervals, TargetTransform
 
 
 def normal(mean: FloatArray, variance: FloatArray, calibration: Calibration | None = None) -> Predictive:

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from core.arrays import FloatArray
 from core.data import Dataset
 from core.errors import InvalidDataError
-from core.hyperparameters import FloatArray
 from core.predict.calibration import Calibration
 from core.predict.model import Model, ModelPredictor, VaryingNoise, log_noise
-from core.predict.transforms import TargetTransform, Transform
-from core.spec import Approximation
+from core.predict.transforms import Transform
+from core.spec import Approximation, TargetTransform
 from tests.core.leftout import stretched
 from tests.core.predict.test_predictor import BASIS, fitted
 from tests.core.problems import hyperparameters, oracle_params

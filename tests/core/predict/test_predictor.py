@@ -1,4 +1,5 @@
-"""core/predict/predictor.py and core/sparse/posterior.py: the served numbers against conditioning of the joint Gaussian."""
+"""core/predict/predictor.py and core/sparse/posterior.py: the served numbers against conditioning of the joint
+Gaussian."""
 
 import json
 import os
@@ -10,14 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.arrays import FloatArray
 from core.data import Dataset, standardization
 from core.errors import InvalidDataError
-from core.hyperparameters import FloatArray, Hyperparameters
+from core.hyperparameters import Hyperparameters
 from core.predict.calibration import Calibration
 from core.predict.model import Model, ModelPredictor
 from core.predict.predictor import BLOCK_ROWS, Predictor, predict
-from core.sparse.factors import Rows, factorise, scheme
+from core.process.rows import Rows
+from core.sparse.factors import factorise
 from core.sparse.posterior import SparsePosterior, posterior
+from core.sparse.scheme import scheme
 from core.spec import Approximation
 from tests.core.problems import POWER, hyperparameters, oracle_params, problem
 from tests.dense import precise

@@ -1,4 +1,5 @@
-"""core/predict/calibration.py: scales against a grid, and how a latent variance is bent back to the prior far from the data."""
+"""core/predict/calibration.py: scales against a grid, and how a latent variance is bent back to the prior far from the
+data."""
 
 from dataclasses import fields
 from typing import Any
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import core.predict.calibration
-from core.hyperparameters import FloatArray
+from core.arrays import FloatArray
 from core.predict.calibration import MOST_SCALE, Calibration, LeftOut, loss_of, scales, stretch
 from tests.core.leftout import random_rows, rows, stretched, variance_of
 from tests.dense.objective import central_differences

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import inv_boxcox1p
 
+from core.arrays import FloatArray
 from core.data import Dataset
 from core.errors import InvalidDataError
-from core.hyperparameters import FloatArray
 from core.predict.model import ModelPredictor
-from core.predict.transforms import TargetTransform, Transform, transform_of
-from core.spec import TrainSpec
+from core.predict.transforms import Transform, transform_of
+from core.spec import TargetTransform, TrainSpec
 from core.train.run import train
 
 LOGARITHMS = (TargetTransform.LOG, TargetTransform.LOG1P)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from core.arrays import FloatArray
 from core.errors import NotPositiveDefiniteError
-from core.hyperparameters import FloatArray
 from core.process.exact import exact_nlml_and_gradient
-from core.sparse.factors import scheme
 from core.sparse.likelihood import nlml_and_gradient
+from core.sparse.scheme import scheme
 from core.spec import Approximation
 from tests.core.problems import THETAS, oracle_params, problem, to_log
 from tests.dense.objective import central_differences, exact_objective

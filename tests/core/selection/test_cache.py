@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from core.hyperparameters import FloatArray, IntArray
+from core.arrays import FloatArray, IntArray
 from core.selection.candidates import CandidateCache
 from core.selection.gains import CRITERIA, CacheCriterion, RowCriterion
 from core.selection.state import GrowingFit

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 import core.selection.gains
 import core.selection.state
-from core.hyperparameters import FloatArray, Hyperparameters
+from core.arrays import FloatArray
+from core.hyperparameters import Hyperparameters
+from core.process.rows import Rows
 from core.selection.greedy import select
-from core.sparse.factors import Rows
 from core.spec import Approximation, Gain, Method, TrainSpec
 from tests.core.problems import Problem, oracle_params, problem
 from tests.core.selections import BY_ROW, CACHED, REACHED, chosen

@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 import core.selection.greedy
 import core.selection.pool
 import core.sparse.factors
-from core.hyperparameters import FloatArray, Hyperparameters
+from core.arrays import FloatArray
+from core.hyperparameters import Hyperparameters
+from core.process.rows import Rows
 from core.selection.greedy import select
 from core.selection.pool import Pool, _Pursuit, distinct, pool_products, pursue
-from core.sparse.factors import Rows, factorise, scheme
+from core.sparse.factors import factorise
 from core.sparse.likelihood import nlml
+from core.sparse.scheme import scheme
 from core.spec import Approximation, Gain, Method, TrainSpec
 from tests.core.problems import Problem, hyperparameters, oracle_params, problem
 from tests.core.selections import REACHED, chosen, small_problems
@@ -132,8 +135,8 @@ def test_pool_products(monkeypatch: pytest.MonkeyPatch) -> None:
     params = oracle_params(case.hyperparameters, case.groups)
     pool = np.arange(3, 60, 5)
     K = kernel(params, case.X[pool], case.X)
-    for numbers in (core.sparse.factors.BLOCK_NUMBERS, 1):
-        monkeypatch.setattr(core.sparse.factors, "BLOCK_NUMBERS", numbers)
+    for numbers in (core.process.rows.BLOCK_NUMBERS, 1):
+        monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", numbers)
         for workers in (1, 3):
             G, g = pool_products(case.changed(workers=workers).rows, case.X[pool], case.hyperparameters)
             np.testing.assert_allclose(G, K @ K.T, rtol=1e-11)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import core.sparse.factors
-from core.hyperparameters import FloatArray
+from core.arrays import FloatArray
 from core.selection import size as sizes
 from core.selection.size import GAP_METHODS, PATIENCE_SHARE, PATIENCE_STEPS, Measure, prefix_measures
 from core.selection.state import Selection
@@ -69,7 +69,7 @@ def test_prefix_measures_over_blocks_and_threads(monkeypatch: pytest.MonkeyPatch
     """Blocks of 64 rows, kept or made again."""
     case = problem(3, n=150, d=4)
     oracle = [dense_measure(Method.LOO_CVE, case, case.indices[:k].tolist(), JITTER) for k in (0, 1, 4)]
-    monkeypatch.setattr(core.sparse.factors, "BLOCK_NUMBERS", 1)
+    monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1)
     for kept in (1 << 29, 0):
         monkeypatch.setattr(core.sparse.factors, "KEPT_BYTES", kept)
         for workers in (1, 3):

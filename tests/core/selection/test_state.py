@@ -7,11 +7,11 @@ import pytest
 
 import core.process.kernel
 import core.selection.candidates
-from core.hyperparameters import FloatArray
+from core.arrays import FloatArray
+from core.process.rows import Rows
 from core.selection.candidates import CandidateCache, KernelColumns, Needs
 from core.selection.gains import CRITERIA, CacheCriterion
 from core.selection.state import GrowingFit, Selection
-from core.sparse.factors import Rows
 from core.spec import Approximation, Method
 from tests.core.problems import Problem, oracle_params, problem
 from tests.core.selections import CACHED, chosen, column, grown

@@ -49,7 +49,7 @@ def test_any_number_of_workers_picks_the_same_rows(method: Method, size: int | N
 
 @pytest.mark.parametrize("gain", list(Gain))
 def test_a_pool_on_any_number_of_workers(gain: Gain, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.sparse.factors.BLOCK_NUMBERS", 1)
+    monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1)
     case = problem(1, n=300)
     one, two = (chosen(case.changed(workers=n), Method.BATCH, 15, gain=gain, pool_size=80) for n in (1, 2))
     np.testing.assert_array_equal(two.indices, one.indices)

@@ -1,10 +1,11 @@
-"""core/sparse/bounds.py against the definitions of Smola & Bartlett 2001, Theorem 1, and what they bound between them."""
+"""core/sparse/bounds.py against the definitions of Smola & Bartlett 2001, Theorem 1, and what they bound between
+them."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from core.hyperparameters import FloatArray
+from core.arrays import FloatArray
 from core.sparse.bounds import DualGreedy, bounds_of, posterior_bounds
 from tests.core.problems import Problem, oracle_params, problem
 from tests.core.selections import small_problems

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 import core.sparse.factors
 from core.errors import NumericalError
 from core.hyperparameters import Hyperparameters
-from core.sparse.factors import Block, Factors, Penalty, Rows, factorise, over_rows, scheme
+from core.process.rows import Rows, over_rows
+from core.sparse.factors import Block, Factors, factorise
 from core.sparse.leave_one_out import leave_one_out
+from core.sparse.scheme import Penalty, scheme
 from core.spec import Approximation
 from tests.core.problems import POWER, Problem, problem
 from tests.dense.posterior import likelihood_diagonal, residual_diagonal
@@ -80,7 +82,7 @@ def test_chunks_and_kept_blocks_change_nothing(approximation: Approximation, mon
     case = problem(5, n=209)
     whole = case.factors(approximation)
     assert len(blocks_of(whole)) == 1
-    monkeypatch.setattr(core.sparse.factors, "BLOCK_NUMBERS", 1)
+    monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1)
     chunked = case.factors(approximation)
     assert len(blocks_of(chunked)) == 4
     assert len(chunked.kept) == 1
@@ -96,7 +98,7 @@ def test_chunks_and_kept_blocks_change_nothing(approximation: Approximation, mon
 
 @pytest.mark.parametrize("workers", [2, 3, 16])
 def test_threads_change_only_rounding_and_not_from_run_to_run(workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core.sparse.factors, "BLOCK_NUMBERS", 1)
+    monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1)
     case = problem(5, n=209)
     alone = case.factors(Approximation.FITC)
     threaded = case.changed(workers=workers)

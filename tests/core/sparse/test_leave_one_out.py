@@ -38,7 +38,7 @@ def test_all_rows_as_basis_is_the_exact_process(approximation: Approximation) ->
 def test_chunks_and_threads_change_only_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     case = problem(5, n=209)
     whole = leave_one_out(case.factors(Approximation.FITC))
-    monkeypatch.setattr(core.sparse.factors, "BLOCK_NUMBERS", 1)
+    monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1)
     monkeypatch.setattr(core.sparse.factors, "KEPT_BYTES", 0)
     for workers in (1, 3):
         chunked = leave_one_out(case.changed(workers=workers).factors(Approximation.FITC))

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import core.sparse.factors
-from core.hyperparameters import FloatArray
-from core.sparse.factors import scheme
+from core.arrays import FloatArray
 from core.sparse.likelihood import nlml_and_gradient
+from core.sparse.scheme import scheme
 from core.spec import Approximation
 from tests.core.problems import POWER, THETAS, Problem, problem, to_log
 from tests.dense.objective import central_differences, exact_objective, objective
@@ -75,7 +75,7 @@ def test_power_one_is_fitc_and_power_nought_is_vfe() -> None:
 def test_chunked_equals_unchunked(approximation: Approximation, monkeypatch: pytest.MonkeyPatch) -> None:
     case = problem(5, n=209)
     value, gradient = ours(case, approximation)
-    monkeypatch.setattr(core.sparse.factors, "BLOCK_NUMBERS", 1)
+    monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1)
     for kept in (1 << 29, 0):
         monkeypatch.setattr(core.sparse.factors, "KEPT_BYTES", kept)
         chunked, chunked_gradient = ours(case, approximation)
@@ -87,7 +87,7 @@ def test_chunked_equals_unchunked(approximation: Approximation, monkeypatch: pyt
 def test_threads_change_only_rounding_and_not_from_run_to_run(
     approximation: Approximation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(core.sparse.factors, "BLOCK_NUMBERS", 1)
+    monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1)
     case = problem(5, n=209)
     value, gradient = ours(case, approximation)
     for workers in (2, 3):

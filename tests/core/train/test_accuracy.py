@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from core.arrays import FloatArray
 from core.data import Dataset
-from core.hyperparameters import FloatArray, Hyperparameters
+from core.hyperparameters import Hyperparameters
 from core.predict.metrics import LEVELS, Scores, scores
 from core.predict.model import ModelPredictor
 from core.spec import Approximation, Calibrate, Method, TrainSpec

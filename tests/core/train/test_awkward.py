@@ -12,7 +12,8 @@ from core.predict.model import ModelPredictor
 from core.predict.predictor import predict
 from core.sparse.posterior import SparsePosterior
 from core.spec import Adaptation, Approximation, Calibrate, Method, TrainSpec
-from core.train.run import TrainResult, train
+from core.train.report import TrainResult
+from core.train.run import train
 from tests.core.problems import problem
 from tests.core.runs import QUICK, START, table
 

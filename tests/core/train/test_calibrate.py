@@ -7,20 +7,30 @@ import numpy as np
 import pytest
 
 import core.train.calibrate
+from core.arrays import IntArray
 from core.data import Dataset
-from core.hyperparameters import IntArray
 from core.numeric.linalg import JITTERS
-from core.predict.calibration import Calibration, Intervals, LeftOut
+from core.predict.calibration import Calibration, LeftOut
 from core.predict.distribution import Predictive
 from core.predict.metrics import LEVELS, scores
 from core.predict.model import ModelPredictor
-from core.predict.transforms import TargetTransform
 from core.selection.pool import pursue
 from core.sparse.factors import Factors
-from core.spec import Adaptation, Approximation, Calibrate, Gain, Noise, Refinement, TrainSpec
+from core.spec import (
+    Adaptation,
+    Approximation,
+    Calibrate,
+    Gain,
+    Intervals,
+    Noise,
+    Refinement,
+    TargetTransform,
+    TrainSpec,
+)
 from core.train.calibrate import MANY_ROWS, way
 from core.train.cross_fit import FOLDS, left_out_by_folds
-from core.train.run import TrainResult, train
+from core.train.report import TrainResult
+from core.train.run import train
 from tests.core.problems import hyperparameters, oracle_params
 from tests.core.runs import QUICK, START, checkpoints_of, same_bits, same_model, same_posterior, table
 from tests.dense.compact import farthest, stretched

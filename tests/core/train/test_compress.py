@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.arrays import FloatArray
 from core.errors import InvalidDataError
-from core.hyperparameters import FloatArray
 from core.predict.calibration import Calibration
 from core.predict.model import VaryingNoise, log_noise
 from core.predict.predictor import predict

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 import core.sparse.factors
 import core.train.cross_fit
-from core.hyperparameters import IntArray
-from core.sparse.factors import Factors, Rows, factorise, scheme
+from core.arrays import IntArray
+from core.process.rows import Rows
+from core.sparse.factors import Factors, factorise
 from core.sparse.leave_one_out import leave_one_out
+from core.sparse.scheme import scheme
 from core.spec import Approximation
 from core.train.cross_fit import (
     FOLDS,
@@ -89,7 +91,7 @@ def test_new_rows_are_predicted_as_by_the_dense_posterior(seed: int, approximati
 def test_chunks_and_threads_change_only_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
     case, new = problem(0), problem(50, n=209)
     whole = predicted(case.factors(Approximation.FITC), new.X, new.y)
-    monkeypatch.setattr(core.sparse.factors, "BLOCK_NUMBERS", 1)
+    monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1)
     for workers in (1, 3):
         ours = predicted(case.changed(workers=workers).factors(Approximation.FITC), new.X, new.y)
         np.testing.assert_allclose(ours.error, whole.error, rtol=1e-9, atol=1e-12)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from core.arrays import FloatArray
 from core.data import Dataset
-from core.hyperparameters import FloatArray
 from core.predict.calibration import LeftOut
 from core.predict.metrics import LEVELS
 from core.predict.model import ModelPredictor, log_noise

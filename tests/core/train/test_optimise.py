@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.arrays import FloatArray
 from core.errors import NotPositiveDefiniteError, NumericalError
-from core.hyperparameters import FloatArray, Hyperparameters
-from core.sparse.factors import Rows, scheme
+from core.hyperparameters import Hyperparameters
+from core.process.rows import Rows
 from core.sparse.likelihood import nlml_and_gradient
+from core.sparse.scheme import scheme
 from core.spec import Approximation
 from core.train.optimise import Box, box, descend, heuristic, hyperparameters_of, theta_of
 from tests.core.problems import hyperparameters, problem, to_log

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import core.train.refine
-from core.hyperparameters import FloatArray
-from core.sparse.factors import factorise, scheme
+from core.arrays import FloatArray
+from core.sparse.factors import factorise
 from core.sparse.leave_one_out import leave_one_out_loss
 from core.sparse.likelihood import nlml_and_gradients
+from core.sparse.scheme import scheme
 from core.spec import Approximation
 from core.train.optimise import box
 from core.train.refine import NOISE_FLOOR_SHARE, refine
@@ -47,7 +48,7 @@ def test_the_evaluation_knows_the_leave_one_out_loss(
     approximation: Approximation, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the gradient needs the same numbers; else it says that it does not."""
-    monkeypatch.setattr("core.sparse.factors.BLOCK_NUMBERS", 1)
+    monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1)
     case = problem(3, n=150, d=8).changed(workers=workers)
     found = nlml_and_gradients(case.rows, case.Z, case.hyperparameters, scheme(approximation, POWER)).left_out_loss
     if approximation in (Approximation.FITC, Approximation.PEP):

@@ -14,9 +14,9 @@ import core.selection.pool
 import core.sparse.factors
 import core.train.run
 import core.train.search
+from core.arrays import FloatArray
 from core.data import Dataset
 from core.errors import InvalidSpecError
-from core.hyperparameters import FloatArray
 from core.numeric.linalg import JITTERS
 from core.predict.compact import CompactPosterior, served, stored_bytes
 from core.predict.metrics import LEVELS
@@ -25,7 +25,8 @@ from core.predict.predictor import Predictor, predict
 from core.sparse.likelihood import nlml
 from core.sparse.posterior import SparsePosterior
 from core.spec import Adaptation, Approximation, Artefact, Calibrate, Method, Noise, TrainSpec
-from core.train.run import TrainResult, train
+from core.train.report import TrainResult
+from core.train.run import train
 from tests.core.problems import hyperparameters, oracle_params
 from tests.core.runs import QUICK, START, same_bits, table
 from tests.dense.kernel import Sparse
@@ -235,7 +236,7 @@ def test_chunks_and_threads_change_only_rounding(monkeypatch: pytest.MonkeyPatch
     spec = TrainSpec(basis_size=15, pool_size=90, adaptation=None, start=START, calibrate=Calibrate.LOO)
     new = table(50).inputs
     whole = predict(train(dataset, spec).model.posterior, new)
-    monkeypatch.setattr(core.sparse.factors, "BLOCK_NUMBERS", 1)
+    monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1)
     monkeypatch.setattr(core.sparse.factors, "KEPT_BYTES", 0)
     for workers in (1, 3):
         ours = train(dataset, spec, workers=workers)
@@ -247,7 +248,7 @@ def test_chunks_and_threads_change_only_rounding(monkeypatch: pytest.MonkeyPatch
 def test_memory_is_bounded_by_blocks(approximation: Approximation, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a (P, n) nor a (d, n) array, past the size where blocks are kept: what lets a million rows train."""
     monkeypatch.setattr(core.sparse.factors, "KEPT_BYTES", 0)
-    monkeypatch.setattr(core.sparse.factors, "BLOCK_NUMBERS", 1 << 16)  # half a megabyte
+    monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1 << 16)  # half a megabyte
     monkeypatch.setattr(core.selection.pool, "POOL_BLOCK", 64)
     dataset = table(13, n=40_000)
     spec = TrainSpec(

@@ -15,11 +15,13 @@ import numpy as np
 from core.data import Dataset, standardization
 from core.hyperparameters import Hyperparameters
 from core.predict.predictor import predict
+from core.process.rows import Rows
 from core.selection.candidates import KernelColumns
 from core.selection.greedy import select
 from core.selection.state import GrowingFit, Selection
-from core.sparse.factors import Factors, Rows, factorise, scheme
+from core.sparse.factors import Factors, factorise
 from core.sparse.posterior import posterior
+from core.sparse.scheme import scheme
 from core.spec import Approximation, Method, TrainSpec
 from tests.benchmarks.papers.keerthi_chu.scoring import numbers_of, scored_plainly
 from tests.benchmarks.papers.units import Found

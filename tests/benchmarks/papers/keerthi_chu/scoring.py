@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from core.hyperparameters import FloatArray, Hyperparameters
+from core.arrays import FloatArray
+from core.hyperparameters import Hyperparameters
 from core.predict.distribution import Predictive
 from core.predict.metrics import scores
 from core.predict.predictor import Prediction

@@ -11,7 +11,7 @@ from core.hyperparameters import Hyperparameters
 from core.predict.model import ModelPredictor
 from core.predict.predictor import predict
 from core.process.exact import exact_nlml_and_gradient
-from core.sparse.factors import Rows
+from core.process.rows import Rows
 from core.spec import Adaptation, Approximation, Method, Noise, TrainSpec
 from core.train.optimise import box, descend, heuristic
 from core.train.run import train

@@ -1,0 +1,37 @@
+"""What tells the sparse approximations apart."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from core.spec import Approximation
+
+
+class Penalty(Enum):
+    """What the objective adds for the variance that the basis leaves unexplained."""
+
+    NONE = 0
+    TRACE = 1
+    """sum(e) / (2 s2)"""
+    POWER = 2
+    """(1 - a) / (2 a) sum log(1 + a e / s2)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheme:
+    """An approximation in two terms: `power` a in D = s2 + a e, and the objective's penalty."""
+
+    power: float
+    penalty: Penalty
+
+
+def scheme(approximation: Approximation, power: float = 0.7) -> Scheme:
+    """The two terms of an approximation; `power` is read for power EP only."""
+    match approximation:
+        case Approximation.SOR | Approximation.DTC:
+            return Scheme(power=0.0, penalty=Penalty.NONE)
+        case Approximation.VFE:
+            return Scheme(power=0.0, penalty=Penalty.TRACE)
+        case Approximation.FITC:
+            return Scheme(power=1.0, penalty=Penalty.NONE)
+        case Approximation.PEP:
+            return Scheme(power=power, penalty=Penalty.POWER)
