@@ -1,11 +1,11 @@
 """What may be asked of a training run."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeVar
 
 from core.errors import InvalidSpecError
-from core.hyperparameters import Hyperparameters
+from core.hyperparameters import Hyperparameters, KernelFamily
 
 Name = TypeVar("Name", bound=StrEnum)
 
@@ -132,6 +132,21 @@ class BoundsRequest:
     rows: tuple[int, ...] = ()
 
 
+_CHOICES: dict[str, type[StrEnum]] = {
+    "method": Method,
+    "gain": Gain,
+    "approximation": Approximation,
+    "kernel": KernelFamily,
+    "intervals": Intervals,
+    "target_transform": TargetTransform,
+    "noise": Noise,
+    "calibrate": Calibrate,
+    "artefact": Artefact,
+    "precision": Precision,
+}
+"""Fields of a specification that are one of several names; `calibrate` may be None."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainSpec:
     """One training run, checked. Raises InvalidSpecError naming the field.
@@ -153,6 +168,7 @@ class TrainSpec:
     power: float = 0.7
     adaptation: Adaptation | None = field(default_factory=Adaptation)
     refinement: Refinement | None = None
+    kernel: KernelFamily = KernelFamily.GAUSSIAN
     start: Hyperparameters | None = None
     candidates: int = 59
     cache_size: int | None = None
@@ -171,17 +187,7 @@ class TrainSpec:
     precision: Precision = Precision.FLOAT64
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "method", _member(Method, "method", self.method))
-        object.__setattr__(self, "gain", _member(Gain, "gain", self.gain))
-        object.__setattr__(self, "approximation", _member(Approximation, "approximation", self.approximation))
-        object.__setattr__(self, "intervals", _member(Intervals, "intervals", self.intervals))
-        transform = _member(TargetTransform, "target_transform", self.target_transform)
-        object.__setattr__(self, "target_transform", transform)
-        object.__setattr__(self, "noise", _member(Noise, "noise", self.noise))
-        if self.calibrate is not None:
-            object.__setattr__(self, "calibrate", _member(Calibrate, "calibrate", self.calibrate))
-        object.__setattr__(self, "artefact", _member(Artefact, "artefact", self.artefact))
-        object.__setattr__(self, "precision", _member(Precision, "precision", self.precision))
+        self._check_choices()
         if not 0.0 < self.tolerance < 1.0:
             raise InvalidSpecError("tolerance", f"expected a number between 0 and 1, got {self.tolerance!r}")
         _at_least("max_basis_size", self.max_basis_size, 1)
@@ -211,6 +217,15 @@ class TrainSpec:
             raise InvalidSpecError("artefact", "the mean of a transformed target needs its error bar: not `mean`")
         if self.refinement is not None and self.bounds is not None:
             raise InvalidSpecError("bounds", "they hold for basis vectors that are rows, not with `refine`")
+
+    def _check_choices(self) -> None:
+        """Turn names into members of their enums; the kernel of given hyperparameters is the one that was asked for."""
+        for name, kind in _CHOICES.items():
+            value = getattr(self, name)
+            if value is not None or name != "calibrate":
+                object.__setattr__(self, name, _member(kind, name, value))
+        if self.start is not None and self.start.kernel is not self.kernel:
+            object.__setattr__(self, "start", replace(self.start, kernel=self.kernel))
 
     @property
     def most_basis(self) -> int:

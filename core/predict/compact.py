@@ -23,8 +23,9 @@ from scipy.linalg import qr
 
 from core.arrays import FloatArray
 from core.errors import InvalidDataError
+from core.hyperparameters import KernelFamily
 from core.numeric.linalg import cholesky, solve_lower
-from core.process.kernel import gram
+from core.process.kernel import Kernel
 from core.sparse.posterior import SparsePosterior
 
 Directions = NDArray[np.float16] | NDArray[np.float32] | NDArray[np.float64]
@@ -79,6 +80,11 @@ class CompactPosterior:
         """(d, p) in raw units."""
         return self.mean.basis
 
+    @property
+    def kernel(self) -> KernelFamily:
+        """Family of the kernel."""
+        return self.mean.kernel
+
     def expand(self) -> SparsePosterior:
         """The posterior to predict with. O(d^3): two Cholesky factorisations, a triangular solve and a QR.
 
@@ -87,7 +93,7 @@ class CompactPosterior:
         mean = self.mean
         hyperparameters, size = mean.hyperparameters, len(mean.basis)
         Z = mean.standardization.inputs(mean.basis)
-        Kuu = gram(Z, hyperparameters, mean.groups.astype(np.int64)) + hyperparameters.bias_variance
+        Kuu = Kernel.of(hyperparameters, mean.groups.astype(np.int64)).gram(Z)
         Kuu[np.diag_indices(size)] += self.jitter * hyperparameters.prior_variance
         L = cholesky(Kuu, "Kuu")
         S = self.directions.astype(np.float64)
@@ -107,7 +113,12 @@ class CompactPosterior:
         return {**self.mean.scalars(), **{name: getattr(self, name) for name in _SCALARS}}
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, NDArray[Any]], scalars: Mapping[str, float]) -> Self:
+    def restore(
+        cls,
+        arrays: Mapping[str, NDArray[Any]],
+        scalars: Mapping[str, float],
+        kernel: KernelFamily = KernelFamily.GAUSSIAN,
+    ) -> Self:
         """The same again from `arrays()` and `scalars()`, bit for bit; InvalidDataError where they do not fit."""
         missing = [name for name in ("directions", *_SCALARS) if name not in arrays and name not in scalars]
         if missing:
@@ -115,6 +126,7 @@ class CompactPosterior:
         mean = SparsePosterior.restore(
             {name: array for name, array in arrays.items() if name != "directions"},
             {name: value for name, value in scalars.items() if name not in _SCALARS},
+            kernel,
         )
         own = {name: float(scalars[name]) for name in _SCALARS}
         return cls(mean=mean, directions=arrays["directions"], **own)

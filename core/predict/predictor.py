@@ -22,14 +22,7 @@ from core.errors import InvalidDataError, MeanOnlyError
 from core.numeric.linalg import ROW_UNIT
 from core.numeric.triangle import Triangle
 from core.numeric.workspace import Scratch
-from core.process.kernel import (
-    LEAST_EXPONENT,
-    LEAST_SINGLE_EXPONENT,
-    augmented_basis,
-    augmented_rows,
-    column_weights,
-    gaussian_block,
-)
+from core.process.kernel import LEAST_EXPONENT, LEAST_EXPONENT_FLOAT32, Kernel
 from core.sparse.posterior import SparsePosterior
 from core.spec import Precision
 
@@ -61,14 +54,11 @@ class Predictor:
     ) -> None:
         self._scratch = scratch or Scratch()
         self._standardization = posterior.standardization
-        self._weights = column_weights(posterior.hyperparameters, posterior.groups.astype(np.int64))
-        self._basis = augmented_basis(
-            self._standardization.inputs(posterior.basis), self._weights, posterior.signal_variance
-        )
+        self._kernel = Kernel.of(posterior.hyperparameters, posterior.groups.astype(np.int64))
+        self._basis = self._kernel.basis(self._standardization.inputs(posterior.basis))
         self._alpha = posterior.alpha
         self._R = None if posterior.mean_only else Triangle(posterior.R, np.dtype(precision.value))
-        self._least = LEAST_EXPONENT if precision is Precision.FLOAT64 else LEAST_SINGLE_EXPONENT
-        self._signal_variance, self._bias_variance = posterior.signal_variance, posterior.bias_variance
+        self._least = LEAST_EXPONENT if precision is Precision.FLOAT64 else LEAST_EXPONENT_FLOAT32
         self._variance_base, self._variance_sign = posterior.variance_base, posterior.variance_sign
         self.noise_variance = posterior.noise_variance * posterior.target_scale**2
         self.farthest = posterior.farthest * posterior.target_scale**2 if posterior.farthest > 0.0 else float("inf")
@@ -76,7 +66,7 @@ class Predictor:
     @property
     def columns(self) -> int:
         """p, the number of input columns."""
-        return len(self._weights)
+        return len(self._kernel.weights)
 
     @property
     def basis_size(self) -> int:
@@ -108,7 +98,7 @@ class Predictor:
         inputs = self._checked(inputs)
         mean, latent = np.empty(len(inputs)), np.empty(len(inputs))
         for place in _blocks(len(inputs)):
-            k = self._kernel(inputs[place])
+            k = self._kernel_block(inputs[place])
             rows = place.stop - place.start
             mean[place] = self._mean(k)[:rows]
             latent[place] = self._latent(self._R, k)[:rows]
@@ -126,7 +116,7 @@ class Predictor:
         inputs = self._checked(inputs)
         mean = np.empty(len(inputs))
         for place in _blocks(len(inputs)):
-            k = self._kernel(inputs[place])
+            k = self._kernel_block(inputs[place])
             mean[place] = self._mean(k)[: place.stop - place.start]
             self._scratch.give(k)
         return self._raw(mean)
@@ -147,17 +137,14 @@ class Predictor:
             raise InvalidDataError(f"row {row}, input column {column}: not a finite number")
         return inputs
 
-    def _kernel(self, inputs: FloatArray) -> FloatArray:
+    def _kernel_block(self, inputs: FloatArray) -> FloatArray:
         """K(Z, x) with bias, (d, rows), rows padded to a multiple of the unit."""
         rows, unit = len(inputs), ROW_UNIT if self._R is None else self._R.unit
         padded = np.zeros((-(-rows // unit) * unit, self.columns))
         with np.errstate(over="ignore"):
             np.clip(self._standardization.inputs(inputs), -FARTHEST, FARTHEST, out=padded[:rows])
-        augmented = augmented_rows(padded, self._weights)
         room = self._scratch.take(self.basis_size, len(padded))
-        k = gaussian_block(self._basis, augmented, self._signal_variance, out=room, least=self._least)
-        k += self._bias_variance
-        return k
+        return self._kernel.block(self._basis, self._kernel.rows(padded), room, self._least)
 
     def _mean(self, k: FloatArray) -> FloatArray:
         return np.asarray(blas.dgemv(1.0, k.T, self._alpha))

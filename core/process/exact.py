@@ -11,8 +11,9 @@ from core.arrays import FloatArray
 from core.errors import NumericalError
 from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import cholesky, inverse_from_cholesky, solve_vector
-from core.process.kernel import DistanceSums, gram
+from core.process.kernel import DistanceSums, Kernel
 from core.process.rows import Rows
+from core.process.theta import Theta
 
 
 def exact_nlml_and_gradient(rows: Rows, hyperparameters: Hyperparameters) -> tuple[float, FloatArray]:
@@ -20,10 +21,9 @@ def exact_nlml_and_gradient(rows: Rows, hyperparameters: Hyperparameters) -> tup
 
     O(n^3 / 2) multiply-adds, three (n, n) arrays. Raises NotPositiveDefiniteError or NumericalError.
     """
-    vb, s2 = hyperparameters.bias_variance, hyperparameters.noise_variance
-    n, groups = len(rows), rows.groups
-    K0 = gram(rows.X, hyperparameters, groups)
-    C = np.asfortranarray(K0 + vb)
+    n, s2, kernel = len(rows), hyperparameters.noise_variance, Kernel.of(hyperparameters, rows.groups)
+    K0 = kernel.stationary_gram(rows.X)
+    C = np.asfortranarray(kernel.add_bias(K0))
     C[np.diag_indices(n)] += s2
     L = cholesky(C, "K + s2 I")
     beta = solve_vector(L, solve_vector(L, rows.y), transposed=True)
@@ -31,12 +31,15 @@ def exact_nlml_and_gradient(rows: Rows, hyperparameters: Hyperparameters) -> tup
     dC = inverse_from_cholesky(L)
     dC -= np.outer(beta, beta)
     dC *= 0.5
-    P = dC * K0
-    gradient = np.zeros(len(hyperparameters.lengthscales) + 3)
-    np.add.at(gradient, groups, -hyperparameters.weights[groups] * DistanceSums.of(P, rows.X).moments(rows.X))
-    gradient[-3] = P.sum()
-    gradient[-2] = vb * dC.sum()
-    gradient[-1] = s2 * np.trace(dC)
+    P = dC * kernel.slope_gram(K0, rows.X)
+    by_weights = np.zeros(len(hyperparameters.lengthscales))
+    np.add.at(by_weights, rows.groups, -kernel.weights * DistanceSums.of(P, rows.X).moments(rows.X))
+    gradient = Theta.assemble(
+        weights=by_weights,
+        signal=float((dC * K0).sum()),
+        bias=kernel.bias_variance * float(dC.sum()),
+        noise=s2 * float(np.trace(dC)),
+    )
     if not (np.isfinite(value) and np.isfinite(gradient).all()):
         raise NumericalError("the objective or its gradient is not a finite number")
     return float(value), gradient

@@ -18,7 +18,7 @@ import numpy as np
 from core.arrays import FloatArray, IntArray
 from core.hyperparameters import Hyperparameters
 from core.numeric.threads import across, each, in_runs
-from core.process.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block
+from core.process.kernel import Kernel
 from core.process.rows import Rows
 from core.selection.state import GrowingFit, Step
 from core.sparse.factors import KEPT_BYTES
@@ -45,10 +45,9 @@ class KernelColumns:
 
     def __init__(self, rows: Rows, hyperparameters: Hyperparameters) -> None:
         self._rows = rows
-        self._hyperparameters = hyperparameters
-        self._weights = column_weights(hyperparameters, rows.groups)
+        self._kernel = Kernel.of(hyperparameters, rows.groups)
         places = [slice(start, start + _BLOCK_ROWS) for start in range(0, len(rows), _BLOCK_ROWS)]
-        blocks = [(place, augmented_rows(rows.X[place], self._weights)) for place in places]
+        blocks = [(place, self._kernel.rows(rows.X[place])) for place in places]
         self._runs = in_runs(blocks, rows.workers)
         self._kept: OrderedDict[int, FloatArray] = OrderedDict()
         self._most = KEPT_BYTES // (8 * len(rows)) if rows.X.shape[1] >= WORTH_KEEPING else 0
@@ -74,13 +73,12 @@ class KernelColumns:
 
     def _made(self, indices: IntArray) -> FloatArray:
         """Fresh columns, by blocks that stay in cache, on every thread."""
-        v0, vb = self._hyperparameters.signal_variance, self._hyperparameters.bias_variance
-        basis = augmented_basis(self._rows.X[indices], self._weights, v0)
+        basis = self._kernel.basis(self._rows.X[indices])
         columns = np.empty((len(indices), len(self._rows)))
 
         def fill(run: Sequence[tuple[slice, FloatArray]]) -> None:
             for place, rows in run:
-                np.add(gaussian_block(basis, rows, v0), vb, out=columns[:, place])
+                self._kernel.add_bias(self._kernel.stationary(basis, rows), columns[:, place])
 
         if len(indices):
             each(fill, self._runs)

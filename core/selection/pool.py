@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from core.arrays import FloatArray, IntArray
 from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import TILE, add_gram_lower, mirror_lower
-from core.process.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block, gram
+from core.process.kernel import Kernel
 from core.process.rows import Rows
 from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, Selection
 from core.spec import Gain
@@ -70,16 +70,14 @@ class _Products:
 def _products(
     rows: Rows, places: Sequence[slice], *, candidates: FloatArray, hyperparameters: Hyperparameters
 ) -> _Products:
-    weights = column_weights(hyperparameters, rows.groups)
-    v0, vb = hyperparameters.signal_variance, hyperparameters.bias_variance
-    size, basis = len(candidates), augmented_basis(candidates, weights, v0)
+    kernel = Kernel.of(hyperparameters, rows.groups)
+    size, basis = len(candidates), kernel.basis(candidates)
     G, g = rows.scratch.take(size, size), np.zeros(size)
     G.fill(0.0)
     with rows.scratch.lent(min(TILE, size), size) as work:
         for place in places:
             with rows.scratch.lent(size, place.stop - place.start) as K:
-                gaussian_block(basis, augmented_rows(rows.X[place], weights), v0, K)
-                np.add(K, vb, out=K)
+                kernel.block(basis, kernel.rows(rows.X[place]), K)
                 add_gram_lower(G, K, work)
                 g += K @ rows.y[place]
     return _Products(G=G, g=g)
@@ -100,8 +98,7 @@ class Pool:
         self.indices = distinct(rows.X, indices)
         candidates = rows.X[self.indices]
         size = len(candidates)
-        self._K = gram(candidates, hyperparameters, rows.groups, rows.scratch.take(size, size))
-        self._K += hyperparameters.bias_variance
+        self._K = Kernel.of(hyperparameters, rows.groups).gram(candidates, rows.scratch.take(size, size))
         summed = rows if among is None else rows.take(among, workers=rows.workers)
         self._G, self._g = pool_products(summed, candidates, hyperparameters)
         self._power = float(summed.y @ summed.y)

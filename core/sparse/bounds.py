@@ -19,7 +19,7 @@ import numpy as np
 from core.arrays import FloatArray, IntArray
 from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import cholesky, solve_lower
-from core.process.kernel import cross, gram
+from core.process.kernel import Kernel
 from core.process.rows import Rows
 from core.sparse.factors import factorise
 from core.sparse.scheme import Penalty, Scheme
@@ -40,6 +40,7 @@ class DualGreedy:
 
     def __init__(self, rows: Rows, hyperparameters: Hyperparameters, capacity: int) -> None:
         self._rows, self._hyperparameters = rows, hyperparameters
+        self._kernel = Kernel.of(hyperparameters, rows.groups)
         self._U = np.empty((min(capacity, len(rows)), len(rows)))
         self._S = np.full(len(rows), hyperparameters.noise_variance + hyperparameters.prior_variance)
         self._h = rows.y.copy()
@@ -63,8 +64,7 @@ class DualGreedy:
             return
         gains = np.where(allowed, np.square(self._h) / (2.0 * self._S), -np.inf)
         best = int(np.argmax(gains))
-        column = cross(self._rows.X[best : best + 1], self._rows.X, self._hyperparameters, self._rows.groups)[0]
-        column += self._hyperparameters.bias_variance
+        column = self._kernel.cross(self._rows.X[best : best + 1], self._rows.X)[0]
         column[best] += self._hyperparameters.noise_variance
         root = np.sqrt(self._S[best])
         row = self._U[size]
@@ -108,16 +108,12 @@ def bounds_of(
     if not len(inputs):
         return found, np.empty(0), np.empty(0)
     chosen = rows.X[dual.indices]
-    among = gram(chosen, hyperparameters, rows.groups) + hyperparameters.bias_variance + s2 * np.eye(len(chosen))
-    near = solve_lower(cholesky(among, "s2 I + K"), _kernel(chosen, inputs, hyperparameters, rows))
+    kernel = Kernel.of(hyperparameters, rows.groups)
+    among = kernel.gram(chosen) + s2 * np.eye(len(chosen))
+    near = solve_lower(cholesky(among, "s2 I + K"), kernel.cross(chosen, inputs))
     upper = prior + s2 - np.einsum("km,km->m", near, near)
-    k = _kernel(inputs, rows.X, hyperparameters, rows)  # (m, n)
+    k = kernel.cross(inputs, rows.X)  # (m, n)
     parts = factors.over_blocks(lambda blocks: sum(block.V @ k[:, block.rows].T for block in blocks))
     along = solve_lower(factors.LB, np.ascontiguousarray(sum(parts)))  # sqrt(s2) W k
     missed = np.einsum("mn,mn->m", k, k) - np.einsum("km,km->m", along, along) / s2
     return found, np.maximum(prior + s2 - missed / s2, s2), upper
-
-
-def _kernel(basis: FloatArray, inputs: FloatArray, hyperparameters: Hyperparameters, rows: Rows) -> FloatArray:
-    """With bias, (d, m)."""
-    return cross(basis, inputs, hyperparameters, rows.groups) + hyperparameters.bias_variance

@@ -25,7 +25,7 @@ from core.numeric.linalg import LowerSolver, add_gram, cholesky, jittered_choles
 from core.numeric.shards import Part, tree_total
 from core.numeric.threads import Partial, each, in_runs
 from core.numeric.workspace import Scratch
-from core.process.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block, gram
+from core.process.kernel import Kernel
 from core.process.rows import Rows, over_rows
 from core.sparse.scheme import Scheme
 
@@ -80,6 +80,11 @@ class Factors:
     alpha: FloatArray
     kept: tuple[tuple[Block, ...], ...]
 
+    @property
+    def kernel(self) -> Kernel:
+        """Kernel of these hyperparameters."""
+        return Kernel.of(self.hyperparameters, self.rows.groups)
+
     def over_blocks(self, work: Callable[[Iterable[Block]], Partial]) -> list[Partial]:
         """work(run of blocks) on every thread, results in the order of the rows; blocks are kept or made again."""
         if self.kept:
@@ -133,8 +138,9 @@ def factorise(
     Raises NotPositiveDefiniteError where the hyperparameters are beyond double precision.
     """
     s2, a, size = hyperparameters.noise_variance, scheme.power, len(Z)
-    among = gram(Z, hyperparameters, rows.groups)
-    L, jitter = jittered_cholesky(among + hyperparameters.bias_variance, "Kuu")
+    kernel = Kernel.of(hyperparameters, rows.groups)
+    among = kernel.stationary_gram(Z)
+    L, jitter = jittered_cholesky(kernel.add_bias(among), "Kuu")
     lower = LowerSolver(L)
     keep = keep and rows.spread is None and 16 * size * len(rows) <= KEPT_BYTES
     first = partial(_first_pass, Z=Z, hyperparameters=hyperparameters, scheme=scheme, lower=lower, keep=keep)
@@ -241,15 +247,14 @@ def _blocks(
     keep: bool = False,
 ) -> Iterator[Block]:
     """lower: of L. keep: each block stays as it is; otherwise only until the next one."""
-    weights = column_weights(hyperparameters, rows.groups)
-    v0, size = hyperparameters.signal_variance, len(Z)
-    basis = augmented_basis(Z, weights, v0)
+    kernel, size = Kernel.of(hyperparameters, rows.groups), len(Z)
+    basis = kernel.basis(Z)
     scratch = rows.scratch if keep else Scratch()  # of its own, and gone with the last block
     for place in places:
         count = place.stop - place.start
         block = Block(rows=place, K0_and_two=scratch.take(size + 2, count), V_and_one=scratch.take(size + 1, count))
-        gaussian_block(basis, augmented_rows(rows.X[place], weights), v0, block.K0)
-        lower.solve(np.add(block.K0, hyperparameters.bias_variance, out=block.V))
+        kernel.stationary(basis, kernel.rows(rows.X[place]), block.K0)
+        lower.solve(kernel.add_bias(block.K0, block.V))
         yield block
         if not keep:
             scratch.give(block.K0_and_two)

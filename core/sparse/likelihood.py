@@ -10,7 +10,8 @@ Seeger et al. 2003, appendix A.2):
     dphi/dKuu = -1/2 L^-T (I - B^-1) L^-1 + 1/2 alpha alpha' + L^-T V diag(t) V' L^-1
     dphi/ds2  = sum g + dpenalty/ds2
 
-Then every ARD weight costs two products with the kernel values already held, never an (n, d, p) array. With a = 0
+Everything else follows from the kernel's slope: with P = dphi/dK o (-dk/dR) every ARD weight and basis vector costs
+two products with blocks already held, never an (n, d, p) array. With a = 0
 D and t are constants and dphi/dKuf is a single product; cost 2 n d^2 multiply-adds then. With a > 0 (FITC, power EP)
 
     2 t = (1 - a s) / D,   s = (q + r^2) / D,   q_i = V_i' B^-1 V_i,   r = y - mu
@@ -30,8 +31,9 @@ from core.errors import NumericalError
 from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import add_gram, inverse_from_cholesky
 from core.numeric.threads import across
-from core.process.kernel import DistanceSums, column_weights
+from core.process.kernel import DistanceSums
 from core.process.rows import Rows
+from core.process.theta import Theta
 from core.sparse.factors import Block, Factors, factorise
 from core.sparse.scheme import Penalty, Scheme
 
@@ -41,9 +43,9 @@ class _Sums:
     """What the second pass adds up over blocks of rows."""
 
     distances: DistanceSums
-    """of P = dphi/dKuf o K0"""
-    kernel: float = 0.0
-    """sum P"""
+    """of P = dphi/dKuf o (-dk/dR)"""
+    signal: float = 0.0
+    """sum dphi/dKuf o K0"""
     bias: float = 0.0
     """sum dphi/dKuf"""
     fit: float = 0.0
@@ -60,7 +62,7 @@ class _Sums:
     def add(self, other: "_Sums") -> None:
         """The rows that come next."""
         self.distances.add(other.distances)
-        self.kernel += other.kernel
+        self.signal += other.signal
         self.bias += other.bias
         self.fit += other.fit
         self.noise += other.noise
@@ -219,11 +221,17 @@ def _varying_part(factors: Factors, blocks: Iterable[Block], *, matrix: FloatArr
 
 
 def _collect(factors: Factors, sums: _Sums, block: Block, dKuf: FloatArray, scale: FloatArray) -> None:
-    """Adds one block of dphi/dKuf = dKuf diag(scale), which is spent: it becomes P = dKuf o K0."""
+    """Add one block of dphi/dKuf = dKuf diag(scale), which is overwritten by P = dKuf o (-dk/dR)."""
+    X, K0 = factors.rows.X[block.rows], block.K0
     sums.bias += float(dKuf.sum(axis=0) @ scale)
-    dKuf *= block.K0
-    distances = DistanceSums.of(dKuf, factors.rows.X[block.rows], scale)
-    sums.kernel += float(distances.rows.sum())
+    with factors.rows.scratch.lent(*K0.shape) as work:
+        slope = factors.kernel.slope(K0, factors.Z, X, work)
+        if slope is not K0:
+            sums.signal += float(np.einsum("km,km->m", dKuf, K0) @ scale)
+        dKuf *= slope
+    distances = DistanceSums.of(dKuf, X, scale)
+    if slope is K0:
+        sums.signal += float(distances.rows.sum())
     sums.distances.add(distances)
 
 
@@ -232,18 +240,18 @@ def _chain(factors: Factors, sums: _Sums, dKuu: FloatArray) -> tuple[FloatArray,
 
     Jitter is a share of v0 + vb, so it moves with them.
     """
-    hyperparameters, groups, Z = factors.hyperparameters, factors.rows.groups, factors.Z
-    v0, vb = hyperparameters.signal_variance, hyperparameters.bias_variance
-    Pu = dKuu * factors.among
-    among = DistanceSums.of(Pu, Z)
+    hyperparameters, kernel, Z = factors.hyperparameters, factors.kernel, factors.Z
+    among = DistanceSums.of(dKuu * kernel.slope_gram(factors.among, Z), Z)
     by_prior = sums.unexplained + factors.jitter * float(np.trace(dKuu))
-    weights = column_weights(hyperparameters, groups)
-    by_theta = np.zeros(len(hyperparameters.lengthscales) + 3)
-    np.add.at(by_theta, groups, -weights * (sums.distances.moments(Z) + among.moments(Z)))
-    by_theta[-3] = sums.kernel + float(Pu.sum()) + v0 * by_prior
-    by_theta[-2] = vb * (sums.bias + float(dKuu.sum()) + by_prior)
-    by_theta[-1] = hyperparameters.noise_variance * (sums.noise + _penalty(factors)[2])
-    by_basis = 2.0 * weights * (sums.distances.pulls(Z) + 2.0 * among.pulls(Z))
+    by_weights = np.zeros(len(hyperparameters.lengthscales))
+    np.add.at(by_weights, factors.rows.groups, -kernel.weights * (sums.distances.moments(Z) + among.moments(Z)))
+    by_theta = Theta.assemble(
+        weights=by_weights,
+        signal=sums.signal + float((dKuu * factors.among).sum()) + kernel.signal_variance * by_prior,
+        bias=kernel.bias_variance * (sums.bias + float(dKuu.sum()) + by_prior),
+        noise=hyperparameters.noise_variance * (sums.noise + _penalty(factors)[2]),
+    )
+    by_basis = 2.0 * kernel.weights * (sums.distances.pulls(Z) + 2.0 * among.pulls(Z))
     return by_theta, by_basis
 
 

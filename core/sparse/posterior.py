@@ -19,7 +19,7 @@ from scipy.linalg import eigh, qr
 from core.arrays import FloatArray, IntArray, frozen
 from core.data import Standardization
 from core.errors import InvalidDataError
-from core.hyperparameters import Hyperparameters
+from core.hyperparameters import Hyperparameters, KernelFamily
 from core.numeric.linalg import pack_upper, solve_lower, unpack_upper
 from core.sparse.factors import Factors
 from core.spec import Approximation
@@ -52,6 +52,7 @@ class SparsePosterior:
     variance_base: float
     variance_sign: float
     farthest: float
+    kernel: KernelFamily = KernelFamily.GAUSSIAN
 
     def __post_init__(self) -> None:
         for name in _ARRAYS:
@@ -84,6 +85,7 @@ class SparsePosterior:
             signal_variance=self.signal_variance,
             bias_variance=self.bias_variance,
             noise_variance=self.noise_variance,
+            kernel=self.kernel,
         )
 
     @property
@@ -107,15 +109,22 @@ class SparsePosterior:
 
     def scalars(self) -> dict[str, float]:
         """Every number by name, for storage."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in _ARRAYS}
+        return {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name not in (*_ARRAYS, "kernel")
+        }
 
     @classmethod
-    def restore(cls, arrays: Mapping[str, FloatArray], scalars: Mapping[str, float]) -> Self:
+    def restore(
+        cls,
+        arrays: Mapping[str, FloatArray],
+        scalars: Mapping[str, float],
+        kernel: KernelFamily = KernelFamily.GAUSSIAN,
+    ) -> Self:
         """The posterior with these `arrays()` and `scalars()`, bit for bit; InvalidDataError where they do not fit.
 
         R may be missing for a mean alone, and be a square, as it was in older files, which did not know `farthest`.
         """
-        names = {field.name for field in fields(cls)}
+        names = {field.name for field in fields(cls)} - {"kernel"}
         R = arrays.get("R", np.empty((0, 0)))
         optional = {"R", "farthest"} if R.ndim == 2 and len(R) else {"R"}
         if names - set(arrays) - set(scalars) - optional or (set(arrays) | set(scalars)) - names:
@@ -124,7 +133,7 @@ class SparsePosterior:
         values: dict[str, Any] = {**arrays, **{name: float(value) for name, value in scalars.items()}}
         if "farthest" not in values:
             values["farthest"] = _farthest(**{name: values[name] for name in _OF_FARTHEST})
-        return cls(**values)
+        return cls(**values, kernel=kernel)
 
 
 _OF_FARTHEST = ("R", "bias_variance", "variance_base", "variance_sign")
@@ -169,4 +178,5 @@ def posterior(
         variance_base=base,
         variance_sign=sign,
         farthest=_farthest(np.triu(R), hyperparameters.bias_variance, base, sign),
+        kernel=hyperparameters.kernel,
     )

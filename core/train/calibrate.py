@@ -20,6 +20,7 @@ from core.predict.distribution import Predictive
 from core.predict.model import log_noise
 from core.predict.transforms import Transform
 from core.process.rows import Rows
+from core.process.theta import Theta
 from core.selection.greedy import pool_size, select
 from core.selection.pool import Pool
 from core.sparse.bounds import bounds_of
@@ -182,7 +183,7 @@ class _Folds:
         rows, self._seed = fit.sample.rows, seed
         self._rows, self._theta, self._scheme = rows, fit.found.theta, fit.factors.scheme
         self._spec = replace(spec, basis_size=len(fit.selection.indices))
-        few = len(rows) < ROWS_FOR_EACH * (len(self._theta.lengthscales) + 3)
+        few = len(rows) < ROWS_FOR_EACH * Theta.size(len(self._theta.lengthscales))
         self._warm = few and spec.adaptation is not None
         self._pool = None
         if spec.method is Method.BATCH and not self._warm and self._spec.most_basis > SMALL_BASIS:

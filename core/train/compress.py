@@ -225,13 +225,13 @@ def _certified(full: _Full, directions: FloatArray, rest: float, tolerance: floa
 
 def _measured(full: _Full, served: SparsePosterior) -> float:
     """The largest relative error of a training row's standard deviation, by the factors R that are served. O(n d^2)."""
-    bias = full.factors.hyperparameters.bias_variance
+    kernel = full.factors.kernel
     ours, theirs = np.asfortranarray(served.R), np.asfortranarray(full.posterior.R)
 
     def part(blocks: Iterable[Block]) -> float:
         largest = 0.0
         for block in blocks:
-            k = block.K0 + bias
+            k = kernel.add_bias(block.K0)
             compact = np.maximum(served.variance_base + served.variance_sign * _norms(ours, k), 0.0)
             exact = np.maximum(full.base + served.variance_sign * _norms(theirs, k), 0.0)
             ratio = full.observed(compact, block.rows) / full.observed(exact, block.rows)

@@ -14,7 +14,6 @@ from core.arrays import FloatArray, IntArray
 from core.numeric.linalg import LowerSolver, solve_vector
 from core.numeric.threads import in_order
 from core.predict.calibration import LeftOut
-from core.process.kernel import cross
 from core.process.rows import Rows, over_rows
 from core.sparse.factors import Factors
 
@@ -86,13 +85,13 @@ def left_out_by_folds(
 
 def predicted(factors: Factors, X: FloatArray, y: FloatArray, *, full_prior: bool = True) -> LeftOut:
     """New rows X (m, p) with targets y (m,), standardized as the fit's own are. O(m d^2)."""
-    theta, groups = factors.hyperparameters, factors.rows.groups
+    theta, kernel = factors.hyperparameters, factors.kernel
     error, latent = np.empty(len(y)), np.empty(len(y))
     lower = LowerSolver(factors.LB)
 
     def part(places: Sequence[slice]) -> None:
         for place in places:
-            k = cross(factors.Z, X[place], theta, groups) + theta.bias_variance
+            k = kernel.cross(factors.Z, X[place])
             error[place] = y[place] - factors.alpha @ k
             V = factors.lower.solve(k)
             explained = np.einsum("km,km->m", V, V)
@@ -101,7 +100,7 @@ def predicted(factors: Factors, X: FloatArray, y: FloatArray, *, full_prior: boo
             if full_prior:
                 latent[place] += np.maximum(theta.prior_variance - explained, 0.0)
 
-    over_rows(Rows(X=X, y=y, groups=groups, workers=factors.rows.workers), factors.Z, part)
+    over_rows(Rows(X=X, y=y, groups=factors.rows.groups, workers=factors.rows.workers), factors.Z, part)
     return LeftOut(
         places=np.arange(len(y)),
         error=error,

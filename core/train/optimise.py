@@ -7,15 +7,15 @@ long in log units. Later steps do not feel the scale.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
 
 from core.arrays import FloatArray
 from core.errors import NumericalError
-from core.hyperparameters import Hyperparameters
+from core.hyperparameters import Hyperparameters, KernelFamily
 from core.process.rows import Rows
+from core.process.theta import Box, Theta
 
 FIRST_STEP = 0.5
 LENGTHSCALE_RANGE = (0.02, 100.0)
@@ -27,52 +27,23 @@ SIGNAL_RANGE, BIAS_RANGE, NOISE_RANGE = (1e-3, 1e2), (1e-6, 1e1), (1e-6, 2.0)
 Objective = Callable[[Hyperparameters], tuple[float, FloatArray]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Box:
-    """Bounds of theta, (g + 3,) each."""
-
-    lower: FloatArray
-    upper: FloatArray
-
-    def clip(self, theta: FloatArray) -> FloatArray:
-        """The nearest theta inside."""
-        return np.asarray(np.clip(theta, self.lower, self.upper))
-
-
 def box(rows: Rows) -> Box:
     """Bounds in units of the rows' own spread, so that they fit data that were not standardized too."""
     spread = _group_spread(rows)
     power = float(np.mean(np.square(rows.y)))
     longest, shortest = LENGTHSCALE_RANGE[1] * spread, LENGTHSCALE_RANGE[0] * spread
-    variances = np.array([SIGNAL_RANGE, BIAS_RANGE, NOISE_RANGE]) * power
-    return Box(
-        lower=np.log(np.concatenate((0.5 / longest**2, variances[:, 0]))),
-        upper=np.log(np.concatenate((0.5 / shortest**2, variances[:, 1]))),
-    )
+
+    def bound(lengthscales: FloatArray, end: int) -> FloatArray:
+        variances = (power * limits[end] for limits in (SIGNAL_RANGE, BIAS_RANGE, NOISE_RANGE))
+        signal, bias, noise = variances
+        return np.log(Theta.assemble(weights=0.5 / lengthscales**2, signal=signal, bias=bias, noise=noise))
+
+    return Box(lower=bound(longest, 0), upper=bound(shortest, 1))
 
 
-def theta_of(hyperparameters: Hyperparameters) -> FloatArray:
-    """Logarithms (g + 3,): ARD weights, signal, bias, noise. A bias of zero becomes the smallest number."""
-    variances = (
-        hyperparameters.signal_variance,
-        max(hyperparameters.bias_variance, np.finfo(float).tiny),
-        hyperparameters.noise_variance,
-    )
-    return np.log(np.concatenate((hyperparameters.weights, variances)))
-
-
-def hyperparameters_of(theta: FloatArray) -> Hyperparameters:
-    """The inverse of `theta_of`."""
-    natural = np.exp(theta)
-    return Hyperparameters(
-        lengthscales=np.sqrt(0.5 / natural[:-3]),
-        signal_variance=float(natural[-3]),
-        bias_variance=float(natural[-2]),
-        noise_variance=float(natural[-1]),
-    )
-
-
-def heuristic(rows: Rows, *, reach: float = 1.0, noise_share: float = 0.1) -> Hyperparameters:
+def heuristic(
+    rows: Rows, *, reach: float = 1.0, noise_share: float = 0.1, kernel: KernelFamily = KernelFamily.GAUSSIAN
+) -> Hyperparameters:
     """A start: lengthscales reach * sqrt(g) standard deviations, the target's variance as signal, a tenth as noise."""
     spread = _group_spread(rows)
     power = float(np.mean(np.square(rows.y)))
@@ -81,6 +52,7 @@ def heuristic(rows: Rows, *, reach: float = 1.0, noise_share: float = 0.1) -> Hy
         signal_variance=power,
         bias_variance=1e-3 * power,
         noise_variance=noise_share * power,
+        kernel=kernel,
     )
 
 
@@ -107,10 +79,13 @@ def descend(
         if idle == 2:
             raise StopIteration
 
-    theta, value = minimise(
-        lambda theta: objective(hyperparameters_of(theta)), theta_of(start), box, steps, rest, first_step
+    def hyperparameters(values: FloatArray) -> Hyperparameters:
+        return Theta(values=values).hyperparameters(start.kernel)
+
+    values, value = minimise(
+        lambda values: objective(hyperparameters(values)), Theta.of(start).values, box, steps, rest, first_step
     )
-    return hyperparameters_of(theta), value
+    return hyperparameters(values), value
 
 
 def minimise(

@@ -14,11 +14,12 @@ import numpy as np
 from core.arrays import FloatArray
 from core.hyperparameters import Hyperparameters
 from core.process.rows import Rows
+from core.process.theta import Box, Theta
 from core.sparse.factors import factorise
 from core.sparse.leave_one_out import leave_one_out_loss
 from core.sparse.likelihood import nlml_and_gradients
 from core.sparse.scheme import Scheme
-from core.train.optimise import Box, hyperparameters_of, minimise, theta_of
+from core.train.optimise import minimise
 
 NOISE_FLOOR_SHARE = 0.1
 LOOK_EVERY = 5
@@ -40,14 +41,12 @@ def refine(
     tell: hears the objective after each evaluation. Never worse than the start by the loss it stops on.
     O(steps n d^2). Raises NumericalError where not even the start can be evaluated.
     """
-    split = len(hyperparameters.lengthscales) + 3
-    lower, upper = box.lower.copy(), box.upper.copy()
-    lower[-1] = max(lower[-1], np.log(NOISE_FLOOR_SHARE * hyperparameters.noise_variance))
-    anywhere = np.full(Z.size, np.inf)
-    bounds = Box(lower=np.concatenate((lower, -anywhere)), upper=np.concatenate((upper, anywhere)))
+    split = Theta.size(len(hyperparameters.lengthscales))
+    bounds = box.with_noise_floor(NOISE_FLOOR_SHARE * hyperparameters.noise_variance).followed_by(Z.size)
 
     def apart(point: FloatArray) -> tuple[Hyperparameters, FloatArray]:
-        return hyperparameters_of(point[:split]), point[split:].reshape(Z.shape)
+        theta = Theta(values=point[:split])
+        return theta.hyperparameters(hyperparameters.kernel), point[split:].reshape(Z.shape)
 
     last_loss: tuple[FloatArray, float] | None = None
 
@@ -66,7 +65,7 @@ def refine(
         theta, basis = apart(point)
         return leave_one_out_loss(factorise(rows, basis, theta, scheme, keep=False))
 
-    start = np.concatenate((theta_of(hyperparameters), Z.ravel()))
+    start = np.concatenate((Theta.of(hyperparameters).values, Z.ravel()))
     best_point, best_loss = start, loss(start)
     visits = looks_without = 0
 

@@ -16,6 +16,7 @@ from core.hyperparameters import Hyperparameters
 from core.numeric.threads import each
 from core.process.exact import exact_nlml_and_gradient
 from core.process.rows import Rows
+from core.process.theta import Box, Theta
 from core.selection.greedy import select
 from core.selection.state import Selection
 from core.sparse.factors import factorise
@@ -23,7 +24,7 @@ from core.sparse.likelihood import nlml, nlml_and_gradient
 from core.sparse.scheme import Scheme
 from core.spec import TrainSpec
 from core.train.fit import Fit, Found, Sample
-from core.train.optimise import FIRST_STEP, Box, box, descend, heuristic, hyperparameters_of, theta_of
+from core.train.optimise import FIRST_STEP, box, descend, heuristic
 from core.train.progress import Checkpoint, Journal, Phase
 from core.train.refine import refine
 
@@ -90,9 +91,9 @@ class Search:
         """A model that says no more than the target's mean and variance: theta where every row is alike, a single basis
         vector; and the search whose end it is."""
         bounds = box(self._sample.rows)
-        theta = bounds.lower.copy()  # the longest lengthscales, the smallest signal
-        theta[-1] = np.log(np.mean(np.square(self._sample.rows.y)))
-        start = hyperparameters_of(bounds.clip(theta))
+        longest = Theta(values=bounds.lower)  # lengthscales; and the smallest signal
+        theta = longest.with_noise(float(np.mean(np.square(self._sample.rows.y))))
+        start = Theta(values=bounds.clip(theta.values)).hyperparameters(self._spec.kernel)
         spec = replace(self._spec, start=start, adaptation=None, refinement=None, basis_size=1)
         search = Search(spec, self._scheme, self._sample, self._journal, None)
         return search, Found(theta=start, selection=_NOTHING)
@@ -211,7 +212,7 @@ class Search:
         screen, polish = _some(rows, order[:SCREEN_ROWS]), _some(rows, order[:POLISH_ROWS])
 
         def screened(reach: float) -> tuple[Hyperparameters, float]:
-            start = heuristic(rows, reach=reach)
+            start = heuristic(rows, reach=reach, kernel=self._spec.kernel)
             return _exact(screen, start, bounds, SCREEN_STEPS)
 
         tried = each(screened, SCREEN_REACHES)
@@ -248,7 +249,7 @@ class Search:
     def _save(self, found: Found) -> Found:
         """A checkpoint; and what a run that goes on from it would have, to the last bit."""
         self._journal.hear()
-        theta = theta_of(found.theta)
+        theta = Theta.of(found.theta).values
         self._journal.save(
             theta=tuple(theta.tolist()),
             indices=tuple(found.selection.indices.tolist()),
@@ -267,7 +268,9 @@ class Search:
 
     def _exactly(self, rounds: int, theta: FloatArray) -> Hyperparameters:
         """From a checkpoint's theta; those that were given are not moved by the detour over logarithms."""
-        return self._spec.start if self._spec.start is not None and rounds == 0 else hyperparameters_of(theta)
+        if self._spec.start is not None and rounds == 0:
+            return self._spec.start
+        return Theta(values=theta).hyperparameters(self._spec.kernel)
 
 
 def random_of(spec: TrainSpec, stage: int) -> np.random.Generator:

@@ -19,7 +19,7 @@ from core.data import Dataset
 from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import cholesky, solve_vector
 from core.process.exact import exact_nlml_and_gradient
-from core.process.kernel import cross, gram
+from core.process.kernel import Kernel
 from core.process.rows import Rows
 from core.selection.greedy import select
 from core.sparse.factors import factorise
@@ -195,15 +195,15 @@ def _first(rows: Rows, count: int) -> Rows:
 
 
 def _full_error(rows: Rows, theta: Hyperparameters, inputs: FloatArray, targets: FloatArray) -> float:
-    K = gram(rows.X, theta, rows.groups) + theta.bias_variance + theta.noise_variance * np.eye(len(rows))
+    K = Kernel.of(theta, rows.groups).gram(rows.X) + theta.noise_variance * np.eye(len(rows))
     L = cholesky(K, "K + s2 I")
     alpha = solve_vector(L, solve_vector(L, rows.y), transposed=True)
     return _half(targets - _mean(rows.X, alpha, theta, rows.groups, inputs))
 
 
 def _mean(Z: FloatArray, alpha: FloatArray, theta: Hyperparameters, groups: IntArray, inputs: FloatArray) -> FloatArray:
-    blocks = np.array_split(inputs, -(-len(inputs) // 4_096))
-    return np.concatenate([alpha @ (cross(Z, block, theta, groups) + theta.bias_variance) for block in blocks])
+    blocks, kernel = np.array_split(inputs, -(-len(inputs) // 4_096)), Kernel.of(theta, groups)
+    return np.concatenate([alpha @ kernel.cross(Z, block) for block in blocks])
 
 
 def _half(missed: FloatArray) -> float:

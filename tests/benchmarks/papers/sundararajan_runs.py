@@ -20,6 +20,7 @@ from core.predict.model import ModelPredictor
 from core.predict.predictor import predict
 from core.process.exact import exact_nlml_and_gradient
 from core.process.rows import Rows
+from core.process.theta import Box
 from core.selection.greedy import select
 from core.selection.size import PATIENCE_SHARE, PATIENCE_STEPS
 from core.selection.state import Selection
@@ -28,7 +29,7 @@ from core.sparse.likelihood import nlml_and_gradient
 from core.sparse.posterior import posterior
 from core.sparse.scheme import scheme
 from core.spec import Approximation, Method, Refinement, TrainSpec
-from core.train.optimise import Box, box, descend, heuristic
+from core.train.optimise import box, descend, heuristic
 from core.train.run import train
 from tests.benchmarks.papers.tables import Partition, Table, partition
 from tests.benchmarks.papers.units import Found

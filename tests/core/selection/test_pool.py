@@ -12,7 +12,7 @@ import core.selection.pool
 import core.sparse.factors
 from core.arrays import FloatArray
 from core.hyperparameters import Hyperparameters
-from core.process.rows import Rows
+from core.process.rows import BLOCK_NUMBERS, Rows
 from core.selection.greedy import select
 from core.selection.pool import Pool, _Pursuit, distinct, pool_products, pursue
 from core.sparse.factors import factorise
@@ -135,7 +135,7 @@ def test_pool_products(monkeypatch: pytest.MonkeyPatch) -> None:
     params = oracle_params(case.hyperparameters, case.groups)
     pool = np.arange(3, 60, 5)
     K = kernel(params, case.X[pool], case.X)
-    for numbers in (core.process.rows.BLOCK_NUMBERS, 1):
+    for numbers in (BLOCK_NUMBERS, 1):
         monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", numbers)
         for workers in (1, 3):
             G, g = pool_products(case.changed(workers=workers).rows, case.X[pool], case.hyperparameters)

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import core.process.kernel
 import core.selection.candidates
 from core.arrays import FloatArray
+from core.process.kernel import Kernel
 from core.process.rows import Rows
 from core.selection.candidates import CandidateCache, KernelColumns, Needs
 from core.selection.gains import CRITERIA, CacheCriterion
@@ -195,12 +195,12 @@ def test_kernel_columns_are_the_same_however_many_are_kept(kept: int, monkeypatc
 def test_kernel_columns_that_come_back_are_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[int] = []
 
-    def counting(basis: FloatArray, *rest: object) -> FloatArray:
+    def counting(self: Kernel, basis: FloatArray, *rest: Any) -> FloatArray:
         made.append(len(basis))
-        return original(basis, *rest)  # type: ignore[arg-type]
+        return original(self, basis, *rest)
 
-    original = core.process.kernel.gaussian_block
-    monkeypatch.setattr(core.selection.candidates, "gaussian_block", counting)
+    original = Kernel.stationary
+    monkeypatch.setattr(Kernel, "stationary", counting)
     monkeypatch.setattr(core.selection.candidates, "KEPT_BYTES", 8 * 30 * 4)
     monkeypatch.setattr(core.selection.candidates, "WORTH_KEEPING", 0)
     case = problem(4, n=30)

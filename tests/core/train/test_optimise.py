@@ -9,11 +9,12 @@ from core.arrays import FloatArray
 from core.errors import NotPositiveDefiniteError, NumericalError
 from core.hyperparameters import Hyperparameters
 from core.process.rows import Rows
+from core.process.theta import Box
 from core.sparse.likelihood import nlml_and_gradient
 from core.sparse.scheme import scheme
 from core.spec import Approximation
-from core.train.optimise import Box, box, descend, heuristic, hyperparameters_of, theta_of
-from tests.core.problems import hyperparameters, problem, to_log
+from core.train.optimise import box, descend, heuristic
+from tests.core.problems import hyperparameters, hyperparameters_of, problem, theta_of, to_log
 
 
 def test_theta_is_in_the_order_of_the_gradient() -> None:
