@@ -40,6 +40,11 @@ class Needs:
     across: bool = False
 
 
+def kept_columns(rows: int, columns: int) -> int:
+    """Return how many kernel columns of n rows are kept for candidates that come back; columns: of the inputs."""
+    return KEPT_BYTES // (8 * rows) if columns >= WORTH_KEEPING else 0
+
+
 class KernelColumns:
     """Kernel columns K(X, x_i) with bias, the latest kept for candidates that come back."""
 
@@ -50,7 +55,7 @@ class KernelColumns:
         blocks = [(place, self._kernel.rows(rows.X[place])) for place in places]
         self._runs = in_runs(blocks, rows.workers)
         self._kept: OrderedDict[int, FloatArray] = OrderedDict()
-        self._most = KEPT_BYTES // (8 * len(rows)) if rows.X.shape[1] >= WORTH_KEEPING else 0
+        self._most = kept_columns(*rows.X.shape)
 
     def of(self, indices: IntArray) -> FloatArray:
         """(c, n), C order. O(n p) for each column that is not kept."""

@@ -66,7 +66,7 @@ def _greedy(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, size:
     columns = KernelColumns(rows, hyperparameters)
     if isinstance(criterion, CacheCriterion):
         fit = GrowingFit.empty(rows, hyperparameters, most, explained=criterion.needs.explained)
-        first = supply.take(_cache_size(spec, size), _NOBODY)
+        first = supply.take(cache_size(spec, size), _NOBODY)
         candidates: Candidates = CandidateCache.fill(fit, columns, criterion.needs, first)
     else:
         fit = GrowingFit.empty(rows, hyperparameters, most, explained=True)
@@ -144,7 +144,7 @@ class _Supply:
         return taken
 
 
-def _cache_size(spec: TrainSpec, size: int) -> int:
+def cache_size(spec: TrainSpec, size: int) -> int:
     """kappa, plus what is kept: by default nothing. For `dmax` d in all as in the paper, but at least LEAST_CACHE."""
     if spec.method is Method.DMAX:
         return spec.cache_size or max(size, LEAST_CACHE)

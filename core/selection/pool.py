@@ -19,17 +19,15 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from core.arrays import FloatArray, IntArray
+from core.arrays import BoolArray, FloatArray, IntArray
 from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import TILE, add_gram_lower, mirror_lower
 from core.process.kernel import Kernel
 from core.process.rows import Rows
-from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, Selection
+from core.selection.gains import GAINS, Quantities
+from core.selection.state import LEAST_UNEXPLAINED, Selection
 from core.spec import Gain
-
-BoolArray = NDArray[np.bool_]
 
 ROUNDING = 1e-9
 """Of y'y: what gains may be wrong by."""
@@ -173,16 +171,15 @@ class _Pursuit:
         size: int,
         gain: Gain,
     ) -> None:
-        self._s2, self._gain = hyperparameters.noise_variance, gain
+        self._s2, self._formula = hyperparameters.noise_variance, GAINS[gain]
+        self._bounded = gain is Gain.SB
         self._K, self._T = K, T
         self._own = np.diag(self._T).copy()
         self._S, self._h = self._own.copy(), g
         self._left, self._rounding = 0.5 * power, ROUNDING * power
-        with_logarithm = gain in (Gain.NLML, Gain.VFE)
-        self._least_S = (LEAST_SHARE_OF_EVIDENCE if with_logarithm else LEAST_SHARE) * self._own
+        self._least_S = self._formula.least_share * self._own
         self._R = np.empty((size, len(g)))
-        self._with_e = gain in (Gain.NLML, Gain.VFE, Gain.VARIANCE)
-        self._with_across = gain is Gain.VFE
+        self._with_e, self._with_across = self._formula.explained, self._formula.across
         self._e = np.diag(K).copy()
         self._least_e = LEAST_UNEXPLAINED * self._e
         self._C = np.empty((size if self._with_e else 0, len(g)))
@@ -204,7 +201,7 @@ class _Pursuit:
         self._out |= self._least_S >= self._S
         if self._with_e:
             self._out |= self._e <= self._least_e
-        if self._gain is Gain.SB:  # pi cannot fall below zero: who promises that has lost its digits
+        if self._bounded:  # pi cannot fall below zero: who promises that has lost its digits
             self._out |= scores > self._left + self._rounding
         scores = np.where(self._out, -np.inf, scores)
         best = int(np.argmax(scores))
@@ -219,19 +216,15 @@ class _Pursuit:
         return True
 
     def _scores(self) -> FloatArray:
-        S = np.maximum(self._S, self._least_S)
-        squares = np.square(self._h)
-        match self._gain:
-            case Gain.SB:
-                return np.asarray(squares / (2.0 * S))
-            case Gain.POST_BACKFITTING:
-                return np.asarray(squares / (2.0 * self._own))
-            case Gain.VARIANCE:
-                return self._e
-            case Gain.NLML | Gain.VFE:
-                e = np.maximum(self._e, self._least_e)
-                gains = squares / (2.0 * self._s2 * S) - 0.5 * np.log(S / (self._s2 * e))
-                return gains + self._across / (2.0 * self._s2 * e) if self._gain is Gain.VFE else np.asarray(gains)
+        found = Quantities(
+            noise_variance=self._s2,
+            h=self._h,
+            S=np.maximum(self._S, self._least_S),
+            own=self._own,
+            e=np.maximum(self._e, self._least_e),
+            across=self._across,
+        )
+        return self._formula.value(found)
 
     def _add_to_fit(self, best: int) -> None:
         row, root = self._R[self.size], np.sqrt(self._S[best])

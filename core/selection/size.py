@@ -22,7 +22,7 @@ from core.arrays import FloatArray
 from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import LowerSolver
 from core.process.rows import Rows
-from core.selection.gains import left_out_moments
+from core.selection.gains import CRITERIA, left_out_moments
 from core.selection.state import GrowingFit, Selection
 from core.sparse.bounds import DualGreedy, posterior_bounds
 from core.sparse.factors import Block, Factors, factorise
@@ -43,17 +43,12 @@ class Measure:
     def __init__(self, spec: TrainSpec, rows: Rows, hyperparameters: Hyperparameters, size: int) -> None:
         self._spec, self._rows, self._hyperparameters = spec, rows, hyperparameters
         n, s2, prior = len(rows), hyperparameters.noise_variance, hyperparameters.prior_variance
-        power = float(rows.y @ rows.y)
-        start = {
-            Method.NLML: 0.5 * (n * np.log(2.0 * np.pi * s2) + power / s2),
-            Method.VFE: 0.5 * (n * np.log(2.0 * np.pi * s2) + power / s2) + n * prior / (2.0 * s2),
-            Method.LOO_CVE: power / n,
-            Method.NLGPP: power / n / (prior + s2) + np.log(prior + s2),
-            Method.GPE: power / n + prior + s2,
-        }
+        self._start = CRITERIA[spec.method].start
         searching = spec.basis_size is None
         self._dual = DualGreedy(rows, hyperparameters, size) if searching and spec.method in GAP_METHODS else None
-        self.values: list[float] = [float(start[spec.method])] if spec.method in start else []
+        self.values: list[float] = []
+        if self._start is not None:
+            self.values = [float(self._start.value(float(rows.y @ rows.y), n, prior, s2))]
         if self._dual is not None:
             self.values = [2.0]
 
@@ -64,9 +59,8 @@ class Measure:
             primal = -0.5 * float(np.square(fit.b[: fit.size]).sum())
             found = posterior_bounds(primal, self._dual, self._rows, self._hyperparameters)
             self.values.append(found.gap)
-        elif self.values:
-            adds = self._spec.method in (Method.NLML, Method.VFE)
-            self.values.append(self.values[-1] - gain if adds else -gain)
+        elif self._start is not None:
+            self.values.append(self.values[-1] - gain if self._start.by_gains else -gain)
 
     def settled(self) -> bool:
         """Whether the size is found: the gap is small enough, or the best is so far behind that it will stay."""

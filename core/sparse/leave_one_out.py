@@ -17,12 +17,9 @@ from core.numeric.linalg import LowerSolver
 from core.sparse.factors import Block, Factors
 
 
-def leave_one_out(factors: Factors, *, full_prior: bool = True) -> tuple[FloatArray, FloatArray]:
-    """Mean (n,) and variance (n,) of each training target given all the others, standardized. O(n d^2).
-
-    full_prior: False for SoR, whose prior has no variance outside the span of the basis.
-    """
-    found = factors.total(partial(_moments, lower=LowerSolver(factors.LB), full_prior=full_prior))
+def leave_one_out(factors: Factors) -> tuple[FloatArray, FloatArray]:
+    """Mean (n,) and variance (n,) of each training target given all the others, standardized. O(n d^2)."""
+    found = factors.total(partial(_moments, lower=LowerSolver(factors.LB)))
     return np.concatenate(found.means), np.concatenate(found.variances)
 
 
@@ -39,7 +36,7 @@ class _Moments:
         self.variances += other.variances
 
 
-def _moments(factors: Factors, blocks: Iterable[Block], *, lower: LowerSolver, full_prior: bool) -> _Moments:
+def _moments(factors: Factors, blocks: Iterable[Block], *, lower: LowerSolver) -> _Moments:
     """lower: of LB."""
     found = _Moments(means=[], variances=[])
     for block in blocks:
@@ -49,14 +46,14 @@ def _moments(factors: Factors, blocks: Iterable[Block], *, lower: LowerSolver, f
             lower.solve(W)
             q = np.einsum("km,km->m", W, W)
         error, variance = factors.left_out(block, q, y - factors.c @ block.V)
-        if not full_prior:
+        if not factors.scheme.full_prior:
             variance -= (1.0 - factors.scheme.power) * factors.e[block.rows]
         found.means.append(y - error)
         found.variances.append(variance)
     return found
 
 
-def leave_one_out_loss(factors: Factors, *, full_prior: bool = True) -> float:
+def leave_one_out_loss(factors: Factors) -> float:
     """Mean negative log predictive density of each training target given all the others, standardized."""
-    mean, variance = leave_one_out(factors, full_prior=full_prior)
+    mean, variance = leave_one_out(factors)
     return float(0.5 * np.mean(np.square(factors.rows.y - mean) / variance + np.log(2.0 * np.pi * variance)))

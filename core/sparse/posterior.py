@@ -22,7 +22,6 @@ from core.errors import InvalidDataError
 from core.hyperparameters import Hyperparameters, KernelFamily
 from core.numeric.linalg import pack_upper, solve_lower, unpack_upper
 from core.sparse.factors import Factors
-from core.spec import Approximation
 
 _ARRAYS = ("basis", "lengthscales", "groups", "alpha", "R", "input_shift", "input_scale")
 
@@ -148,7 +147,6 @@ def _farthest(R: FloatArray, bias_variance: float, variance_base: float, varianc
 
 def posterior(
     factors: Factors,
-    approximation: Approximation,
     basis: FloatArray,
     groups: IntArray,
     standardization: Standardization,
@@ -157,7 +155,7 @@ def posterior(
     hyperparameters = factors.hyperparameters
     lam, U = eigh(factors.information)
     lam = np.maximum(lam, 0.0)
-    reduced = approximation is Approximation.SOR
+    reduced = not factors.scheme.full_prior
     shares = 1.0 / (lam + 1.0) if reduced else lam / (lam + 1.0)
     F = solve_lower(factors.L, np.ascontiguousarray(U * np.sqrt(shares)), transposed=True)
     (R,) = qr(F.T, mode="r", check_finite=False)

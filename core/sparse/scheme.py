@@ -18,16 +18,20 @@ class Penalty(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scheme:
-    """An approximation in two terms: `power` a in D = s2 + a e, and the objective's penalty."""
+    """An approximation in three terms: `power` a in D = s2 + a e, the objective's penalty, and whether the prior has
+    variance outside the span of the basis, as all but SoR do."""
 
     power: float
     penalty: Penalty
+    full_prior: bool = True
 
 
 def scheme(approximation: Approximation, power: float = 0.7) -> Scheme:
-    """The two terms of an approximation; `power` is read for power EP only."""
+    """Return the terms of an approximation; `power` is read for power EP only."""
     match approximation:
-        case Approximation.SOR | Approximation.DTC:
+        case Approximation.SOR:
+            return Scheme(power=0.0, penalty=Penalty.NONE, full_prior=False)
+        case Approximation.DTC:
             return Scheme(power=0.0, penalty=Penalty.NONE)
         case Approximation.VFE:
             return Scheme(power=0.0, penalty=Penalty.TRACE)

@@ -27,7 +27,7 @@ from core.sparse.bounds import bounds_of
 from core.sparse.factors import Factors, factorise
 from core.sparse.likelihood import nlml, nlml_and_gradient
 from core.sparse.scheme import Scheme
-from core.spec import Approximation, Calibrate, Method, Noise, TrainSpec
+from core.spec import Calibrate, Method, Noise, TrainSpec
 from core.train.cross_fit import FOLDS, farthest_variance, left_out_by_folds, left_out_in_closed_form, predicted
 from core.train.fit import Fit
 from core.train.noise import LearntNoise, varying_noise
@@ -107,11 +107,11 @@ def calibrated(fit: Fit, spec: TrainSpec, seed: Seed, tell: Callable[[float], No
     asked = way(spec, len(fit.sample.rows), len(fit.selection.indices))
     if asked is None:
         return Calibrated()
-    full_prior, moved = spec.approximation is not Approximation.SOR, fit.found.moved is not None
+    moved = fit.found.moved is not None
     if asked is Calibrate.LOO or moved:
         basis = np.empty(0, np.int64) if moved else fit.sample.places(fit.selection)
-        moments = fit.leave_one_out(full_prior=full_prior)
-        left_out = left_out_in_closed_form(fit.factors, moments, basis, full_prior=full_prior)
+        moments = fit.leave_one_out()
+        left_out = left_out_in_closed_form(fit.factors, moments, basis)
         return _read(fit.sample.dataset, left_out, spec, seed, "leave-one-out", fit.sample.rows.workers)
     folds = _Folds(fit, spec, seed)
     left_out = left_out_by_folds(
@@ -119,23 +119,22 @@ def calibrated(fit: Fit, spec: TrainSpec, seed: Seed, tell: Callable[[float], No
         folds.fit,
         np.random.default_rng(seed),
         folds=folds.count,
-        full_prior=full_prior,
         tell=tell,
     )
     read = _read(fit.sample.dataset, left_out, spec, seed, "cross-fitting", fit.sample.rows.workers)
-    if _falls_short(fit, read, full_prior=full_prior):
+    if _falls_short(fit, read):
         return calibrated(fit, replace(spec, calibrate=Calibrate.LOO), seed)
     return read
 
 
-def _falls_short(fit: Fit, read: Calibrated, *, full_prior: bool) -> bool:
+def _falls_short(fit: Fit, read: Calibrated) -> bool:
     """Whether intervals made by the folds hold less than they say even by leave-one-out of the fit itself.
 
     That flatters, since the basis saw the rows, so what falls short there is too narrow: the folds' fits were not like
     this one. A table of 600 rows, a fifth of them filled in, had folds with far larger latent variances, which shrank
     the fit's own: 95% intervals held 64% of fresh rows, and 94% by leave-one-out.
     """
-    found = leave_one_out_predictive(fit, read, Transform(), full_prior=full_prior)
+    found = leave_one_out_predictive(fit, read, Transform())
     targets = fit.sample.dataset.targets
     for level in CHECKED_LEVELS:
         lower, upper = found.interval(min(level, read.calibration.most_level))
@@ -152,7 +151,6 @@ def calibrated_by(fit: Fit, dataset: Dataset, unseen: IntArray, spec: TrainSpec,
         fit.factors,
         unit.inputs(dataset.inputs[unseen]),
         unit.targets(dataset.targets[unseen]),
-        full_prior=spec.approximation is not Approximation.SOR,
     )
     left_out = replace(left_out, places=unseen)
     read = _read(dataset, left_out, spec, seed, "held-out rows", fit.sample.rows.workers)
@@ -227,15 +225,15 @@ def _best_of_draws(
     return factors if best is None else best
 
 
-def leave_one_out_predictive(fit: Fit, read: Calibrated, transform: Transform, *, full_prior: bool) -> Predictive:
+def leave_one_out_predictive(fit: Fit, read: Calibrated, transform: Transform) -> Predictive:
     """Of each training row given all the others, in the target's unit, (n,)."""
-    mean, variance = fit.leave_one_out(full_prior=full_prior)
+    mean, variance = fit.leave_one_out()
     unit, calibration = fit.sample.standardization, read.calibration
     s2 = fit.factors.hyperparameters.noise_variance
     noise = np.full(len(mean), s2)
     if read.noise is not None:
         noise = s2 * np.exp(log_noise(read.noise.noise, fit.sample.dataset.inputs))
-    far = farthest_variance(fit.factors) if full_prior else np.inf
+    far = farthest_variance(fit.factors)
     return Predictive(
         centre=mean * unit.target_scale + unit.target_shift,
         variance=calibration.variance(np.maximum(variance - s2, 0.0), noise, far) * unit.target_scale**2,

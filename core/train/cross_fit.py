@@ -26,9 +26,7 @@ LEAST_OTHERS = 100
 known than any new row."""
 
 
-def left_out_in_closed_form(
-    factors: Factors, moments: tuple[FloatArray, FloatArray], basis: IntArray, *, full_prior: bool = True
-) -> LeftOut:
+def left_out_in_closed_form(factors: Factors, moments: tuple[FloatArray, FloatArray], basis: IntArray) -> LeftOut:
     """Every training row but those of the basis, by leave-one-out. O(n).
 
     moments: of `core.sparse.leave_one_out.leave_one_out`. basis: which rows the basis vectors are, empty where they
@@ -43,7 +41,7 @@ def left_out_in_closed_form(
         error=(factors.rows.y - mean)[places],
         latent_variance=np.maximum(variance - s2, 0.0)[places],
         noise_variance=np.full(len(places), s2),
-        farthest=np.full(len(places), farthest_variance(factors) if full_prior else np.inf),
+        farthest=np.full(len(places), farthest_variance(factors)),
     )
 
 
@@ -53,7 +51,6 @@ def left_out_by_folds(
     random: np.random.Generator,
     *,
     folds: int = FOLDS,
-    full_prior: bool = True,
     tell: Callable[[float], None] = lambda _: None,
 ) -> LeftOut:
     """Up to `folds` folds of the rows, until ENOUGH_ROWS are predicted, each by `fit(number, places of the rest)`.
@@ -68,7 +65,7 @@ def left_out_by_folds(
     def part(number: int) -> LeftOut:
         fold = order[cuts[number] : cuts[number] + size]
         factors = fit(number, np.setdiff1d(np.arange(len(rows)), fold))
-        return predicted(factors, rows.X[fold], rows.y[fold], full_prior=full_prior)
+        return predicted(factors, rows.X[fold], rows.y[fold])
 
     parts: list[LeftOut] = []
     for found in in_order(part, range(len(cuts)), rows.workers):
@@ -83,7 +80,7 @@ def left_out_by_folds(
     )
 
 
-def predicted(factors: Factors, X: FloatArray, y: FloatArray, *, full_prior: bool = True) -> LeftOut:
+def predicted(factors: Factors, X: FloatArray, y: FloatArray) -> LeftOut:
     """New rows X (m, p) with targets y (m,), standardized as the fit's own are. O(m d^2)."""
     theta, kernel = factors.hyperparameters, factors.kernel
     error, latent = np.empty(len(y)), np.empty(len(y))
@@ -97,7 +94,7 @@ def predicted(factors: Factors, X: FloatArray, y: FloatArray, *, full_prior: boo
             explained = np.einsum("km,km->m", V, V)
             W = lower.solve(V)
             latent[place] = np.einsum("km,km->m", W, W)
-            if full_prior:
+            if factors.scheme.full_prior:
                 latent[place] += np.maximum(theta.prior_variance - explained, 0.0)
 
     over_rows(Rows(X=X, y=y, groups=factors.rows.groups, workers=factors.rows.workers), factors.Z, part)
@@ -106,12 +103,17 @@ def predicted(factors: Factors, X: FloatArray, y: FloatArray, *, full_prior: boo
         error=error,
         latent_variance=latent,
         noise_variance=np.full(len(y), theta.noise_variance),
-        farthest=np.full(len(y), farthest_variance(factors) if full_prior else np.inf),
+        farthest=np.full(len(y), farthest_variance(factors)),
     )
 
 
 def farthest_variance(factors: Factors) -> float:
-    """The latent variance far from all data, where of the kernel only the bias is left. O(d^2)."""
+    """Return the latent variance far from all data, where only the bias is left of the kernel. O(d^2).
+
+    Infinite for SoR, whose prior has no variance there to be compared with.
+    """
+    if not factors.scheme.full_prior:
+        return np.inf
     theta = factors.hyperparameters
     V = solve_vector(factors.L, np.full(len(factors.Z), theta.bias_variance))
     W = solve_vector(factors.LB, V)

@@ -71,11 +71,13 @@ class Fit:
     found: Found
     selection: Selection
     factors: Factors
-    _moments: dict[bool, Moments] = field(default_factory=dict, repr=False)
+    _moments: list[Moments] = field(default_factory=list, repr=False)
 
-    def leave_one_out(self, *, full_prior: bool) -> Moments:
-        """Of each row of the sample given all the others (`core.sparse.leave_one_out`), standardized. O(n d^2),
-        once."""
-        if full_prior not in self._moments:
-            self._moments[full_prior] = leave_one_out(self.factors, full_prior=full_prior)
-        return self._moments[full_prior]
+    def leave_one_out(self) -> Moments:
+        """Return mean and variance of each row given all the others (`core.sparse.leave_one_out`), standardized.
+
+        O(n d^2), once.
+        """
+        if not self._moments:
+            self._moments.append(leave_one_out(self.factors))
+        return self._moments[0]

@@ -12,16 +12,19 @@ An upper estimate of the peak, summed over what is held at once (n rows, p colum
 """
 
 from core.process.rows import BLOCK_NUMBERS
+from core.selection.candidates import kept_columns
+from core.selection.greedy import cache_size, pool_size
 from core.sparse.factors import KEPT_BYTES
 from core.spec import Method, TrainSpec
+from core.train.search import POLISH_ROWS
 
 NUMBER = 8
 ROW_COPIES = 10
 SQUARES = 14
 BLOCKS = 5
 """Blocks in the making, for each thread."""
-POLISH_ROWS = 1_000
-"""At most so many rows start the search, by a full GP with a few square matrices of theirs."""
+START_SQUARES = 3
+"""Square matrices of the full GP on POLISH_ROWS that starts the search."""
 
 
 def training_bytes(rows: int, columns: int, spec: TrainSpec, *, workers: int = 1) -> int:
@@ -30,7 +33,7 @@ def training_bytes(rows: int, columns: int, spec: TrainSpec, *, workers: int = 1
     rows, columns: of the matrix of inputs. workers: its threads.
     """
     d = min(spec.most_basis, rows)
-    numbers = ROW_COPIES * rows * (columns + 1) + SQUARES * d * d + 3 * min(rows, POLISH_ROWS) ** 2
+    numbers = ROW_COPIES * rows * (columns + 1) + SQUARES * d * d + START_SQUARES * min(rows, POLISH_ROWS) ** 2
     numbers += min(2 * d * rows, KEPT_BYTES // NUMBER) + workers * (BLOCKS * BLOCK_NUMBERS + 2 * d * d)
     return NUMBER * (numbers + _choosing(rows, d, columns, spec, workers))
 
@@ -38,12 +41,9 @@ def training_bytes(rows: int, columns: int, spec: TrainSpec, *, workers: int = 1
 def _choosing(rows: int, d: int, columns: int, spec: TrainSpec, workers: int) -> int:
     """Numbers that the choice of the basis holds."""
     if spec.method is Method.BATCH:
-        pool = min(max(4 * d, 1_000) if spec.pool_size is None else max(spec.pool_size, d), rows)
+        pool = min(max(pool_size(spec, d), d), rows)
         return (3 + workers) * pool * pool + 2 * d * pool
     if spec.method is Method.RAND:
         return 0
-    cached = spec.candidates
-    if spec.method is Method.DMAX:
-        cached = max(d, 500) if spec.cache_size is None else spec.cache_size
-    kept = KEPT_BYTES // NUMBER if columns >= 50 else 0
-    return 2 * d * rows + 3 * min(cached, rows) * rows + min(kept, rows * rows)
+    kept = kept_columns(rows, columns) * rows
+    return 2 * d * rows + 3 * min(cache_size(spec, d), rows) * rows + min(kept, rows * rows)

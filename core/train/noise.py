@@ -81,7 +81,7 @@ def varying_noise(
     if gain <= doubt:
         return None
     factors = _learnt(rows, random)
-    fitted = posterior(factors, Approximation.VFE, unit.raw_inputs(factors.Z), dataset.groups, unit)
+    fitted = posterior(factors, unit.raw_inputs(factors.Z), dataset.groups, unit)
     noise = VaryingNoise(posterior=fitted.without_variance(), lowest=float(mean.min()), highest=float(mean.max()))
     return LearntNoise(noise=noise, logarithm=mean, left_out=varied, gain=gain)
 

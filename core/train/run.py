@@ -36,7 +36,7 @@ from core.predict.transforms import transform_of
 from core.selection.state import Selection
 from core.sparse.posterior import SparsePosterior, posterior
 from core.sparse.scheme import Scheme, scheme
-from core.spec import Approximation, Artefact, TrainSpec
+from core.spec import Artefact, TrainSpec
 from core.train.calibrate import Calibrated, bounds_report, calibrated, calibrated_by, leave_one_out_predictive
 from core.train.compress import kept
 from core.train.fit import Fit, Found, Sample
@@ -117,7 +117,6 @@ class _Run:
         if spec.bounds is not None and any(not 0 <= row < len(dataset.targets) for row in spec.bounds.rows):
             raise InvalidSpecError("bounds.rows", f"expected rows from 0 to {len(dataset.targets) - 1}")
         self.scheme: Scheme = scheme(spec.approximation, spec.power)
-        self.full_prior = spec.approximation is not Approximation.SOR
         self.held_out = self._held_out()
         self.flat = False
         self.transform = transform_of(spec.target_transform, dataset.targets)
@@ -261,7 +260,7 @@ class _Run:
         )
 
     def _leave_one_out_scores(self, fit: Fit, read: Calibrated) -> Scores:
-        predicted = leave_one_out_predictive(fit, read, self.transform, full_prior=self.full_prior)
+        predicted = leave_one_out_predictive(fit, read, self.transform)
         targets = fit.sample.dataset.targets
         unexplained = float(np.mean(np.square(targets - predicted.centre)) / np.var(targets))
         if unexplained > EXPLAINS_NOTHING and not self.flat:
@@ -302,7 +301,7 @@ class _Run:
     def _posterior(self, fit: Fit) -> SparsePosterior:
         moved = fit.found.moved
         basis = self.dataset.inputs[fit.selection.indices] if moved is None else moved
-        return posterior(fit.factors, self.spec.approximation, basis, self.dataset.groups, fit.sample.standardization)
+        return posterior(fit.factors, basis, self.dataset.groups, fit.sample.standardization)
 
 
 def _stages(spec: TrainSpec) -> int:

@@ -155,9 +155,7 @@ def _best(rows: Rows, theta: Hyperparameters, spec: TrainSpec) -> float:
 
 def _score(rows: Rows, dataset: Dataset, theta: Hyperparameters, found: Selection, test: FloatArray) -> Scores:
     factors = factorise(rows, rows.X[found.indices], theta, scheme(Approximation.DTC))
-    model = posterior(
-        factors, Approximation.DTC, dataset.inputs[found.indices], dataset.groups, standardization(dataset)
-    )
+    model = posterior(factors, dataset.inputs[found.indices], dataset.groups, standardization(dataset))
     predicted = predict(model, test[:, :-1])
     return scores(test[:, -1], Predictive(centre=predicted.mean, variance=predicted.target_variance))
 

@@ -23,7 +23,7 @@ def fitted(case: Problem, approximation: Approximation) -> tuple[Factors, Sparse
     units = Standardization(
         input_shift=np.zeros(columns), input_scale=np.ones(columns), target_shift=0.0, target_scale=1.0
     )
-    return factors, posterior(factors, approximation, case.Z, case.groups, units)
+    return factors, posterior(factors, case.Z, case.groups, units)
 
 
 def ratio(one: SparsePosterior, other: SparsePosterior, inputs: FloatArray) -> FloatArray:

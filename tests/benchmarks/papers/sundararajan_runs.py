@@ -181,7 +181,7 @@ class _Task:
     def score(self, theta: Hyperparameters, chosen: IntArray) -> dict[str, float]:
         """On the test rows, by DTC with these basis vectors."""
         factors = factorise(self.rows, self.rows.X[chosen], theta, _DTC)
-        model = posterior(factors, Approximation.DTC, self.dataset.inputs[chosen], self.dataset.groups, self.unit)
+        model = posterior(factors, self.dataset.inputs[chosen], self.dataset.groups, self.unit)
         predicted = predict(model, self.split.test.inputs)
         return _scores(self.split.test, predicted.mean, predicted.target_variance, self.split.train)
 

@@ -103,7 +103,9 @@ def everything(rows: Rows, case: Problem, approximation: Approximation) -> dict[
         "loss": np.array(found.left_out_loss or 0.0),
         "mean": mean,
         "variance": variance,
-        "variance without the full prior": leave_one_out(again, full_prior=False)[1],
+        "variance without the full prior": leave_one_out(
+            replace(again, scheme=replace(again.scheme, full_prior=False))
+        )[1],
         "G": G,
         "g": g,
         "measures": prefix_measures(rows, case.hyperparameters, selection),

@@ -45,7 +45,7 @@ def fitted(
     X, y = units.inputs(dataset.inputs), units.targets(dataset.targets)
     rows = Rows(X=X, y=y, groups=dataset.groups)
     factors = factorise(rows, X[indices], hyperparameters, scheme(approximation, POWER))
-    served = posterior(factors, approximation, dataset.inputs[indices], dataset.groups, units)
+    served = posterior(factors, dataset.inputs[indices], dataset.groups, units)
     params = oracle_params(hyperparameters, dataset.groups)
     return served, Sparse(approximation.value, params, X, y, X[indices], POWER, factors.jitter)
 

@@ -287,7 +287,7 @@ def test_pool_smaller_than_what_is_asked_for(gain: Gain) -> None:
 @pytest.mark.parametrize("gain", GAIN_NAMES)
 def test_copies_are_known_as_such_without_the_thresholds(gain: Gain, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounding may lift a copy over any threshold: that no two chosen rows are equal does not hang on one."""
-    monkeypatch.setattr(core.selection.pool, "LEAST_SHARE", 1e-25)
+    monkeypatch.setattr("core.selection.gains.LEAST_SHARE", 1e-25)
     monkeypatch.setattr(core.selection.pool, "LEAST_UNEXPLAINED", 1e-25)
     case = problem(3, n=24)
     X = case.X.copy()

@@ -18,7 +18,7 @@ EVERY = list(Approximation)
 def test_leave_one_out_is_n_deletions(seed: int, approximation: Approximation) -> None:
     case = problem(seed, n=25)
     factors = case.factors(approximation)
-    mean, variance = leave_one_out(factors, full_prior=approximation is not Approximation.SOR)
+    mean, variance = leave_one_out(factors)
     oracle_mean, oracle_variance = deletions(case.sparse(approximation, factors.jitter))
     np.testing.assert_allclose(mean, oracle_mean, rtol=1e-7, atol=1e-8)
     np.testing.assert_allclose(variance, oracle_variance, rtol=1e-7)
@@ -53,8 +53,7 @@ def test_noise_free_data_give_finite_moments(size: int, noise: float, approximat
     """Where 1 - q_i has no digits left the moments may be loose, but must stay finite and sane."""
     case = problem(8, n=40, d=size).with_hyperparameters(noise_variance=noise)
     case = case.changed(y=np.sin(case.X[:, 0]))
-    full_prior = approximation is not Approximation.SOR
-    mean, variance = leave_one_out(case.factors(approximation), full_prior=full_prior)
+    mean, variance = leave_one_out(case.factors(approximation))
     assert np.isfinite(mean).all()
     assert np.isfinite(variance).all()
     assert (variance >= noise * (1 - 1e-6)).all()

@@ -33,10 +33,6 @@ from tests.dense.posterior import predict as oracle_predict
 EVERY = list(Approximation)
 
 
-def full(approximation: Approximation) -> bool:
-    return approximation is not Approximation.SOR
-
-
 def farthest(oracle: Sparse) -> float:
     """The dense posterior's latent variance a million lengthscales off; infinite for SoR."""
     if oracle.approximation == "sor":
@@ -62,7 +58,7 @@ def test_farthest_variance_is_the_dense_one_very_far_away(theta: str, approximat
 
 
 @settings(max_examples=150, deadline=None)
-@given(case=small_problems(ill=True), approximation=st.sampled_from([a for a in EVERY if full(a)]))
+@given(case=small_problems(ill=True), approximation=st.sampled_from([a for a in EVERY if a is not Approximation.SOR]))
 def test_farthest_variance_of_any_theta(case: Problem, approximation: Approximation) -> None:
     """Never below the signal's own: a calibration that divided by less would bend the wrong way."""
     assume(len(case.indices) > 0)
@@ -78,7 +74,7 @@ def test_farthest_variance_of_any_theta(case: Problem, approximation: Approximat
 def test_new_rows_are_predicted_as_by_the_dense_posterior(seed: int, approximation: Approximation) -> None:
     case, new = problem(seed), problem(seed + 50, n=33)
     factors = case.factors(approximation)
-    found = predicted(factors, new.X, new.y, full_prior=full(approximation))
+    found = predicted(factors, new.X, new.y)
     mean, variance = oracle_predict(case.sparse(approximation, factors.jitter), new.X)
     np.testing.assert_allclose(found.error, new.y - mean, rtol=1e-7, atol=1e-8)
     np.testing.assert_allclose(found.latent_variance, variance, rtol=1e-7, atol=1e-10)
@@ -124,7 +120,7 @@ class Fits:
 def test_every_row_is_predicted_once_by_a_fit_without_it(count: int, approximation: Approximation) -> None:
     case = problem(2, n=count)
     fits = Fits(case, approximation)
-    found = left_out_by_folds(case.rows, fits, np.random.default_rng(0), full_prior=full(approximation))
+    found = left_out_by_folds(case.rows, fits, np.random.default_rng(0))
     assert sorted(found.places) == list(range(count))
     size = -(-count // FOLDS)
     assert len(fits.rests) == -(-count // size) <= FOLDS
@@ -187,8 +183,8 @@ def test_closed_form_is_n_deletions(approximation: Approximation) -> None:
     """Few rows: those of the basis are among them."""
     case = problem(0, n=25)
     factors = case.factors(approximation)
-    moments = leave_one_out(factors, full_prior=full(approximation))
-    found = left_out_in_closed_form(factors, moments, case.indices, full_prior=full(approximation))
+    moments = leave_one_out(factors)
+    found = left_out_in_closed_form(factors, moments, case.indices)
     mean, variance = deletions(case.sparse(approximation, factors.jitter))
     s2 = case.hyperparameters.noise_variance
     np.testing.assert_array_equal(found.places, np.arange(25))

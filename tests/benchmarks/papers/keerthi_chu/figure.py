@@ -64,7 +64,7 @@ def figure_1(
         selection = chosen[size if kind in EACH_SIZE_ANEW else at[-1]]
         factors = _fit(rows, theta, selection, size, approximation)
         basis = dataset.inputs[selection.indices[:size]]
-        model = posterior(factors, approximation, basis, dataset.groups, unit)
+        model = posterior(factors, basis, dataset.groups, unit)
         return scored_plainly(test[:, -1], predict(model, test[:, :-1])) | {"basis_size": len(basis)}
 
     kinds = [Approximation.DTC, *([Approximation.PEP] if kind is Method.BATCH else [])]
