@@ -43,7 +43,7 @@ class Measure:
     def __init__(self, spec: TrainSpec, rows: Rows, hyperparameters: Hyperparameters, size: int) -> None:
         self._spec, self._rows, self._hyperparameters = spec, rows, hyperparameters
         n, s2, prior = len(rows), hyperparameters.noise_variance, hyperparameters.prior_variance
-        self._start = CRITERIA[spec.method].start
+        self._start = CRITERIA[spec.method].start if spec.method in CRITERIA else None
         searching = spec.basis_size is None
         self._dual = DualGreedy(rows, hyperparameters, size) if searching and spec.method in GAP_METHODS else None
         self.values: list[float] = []
