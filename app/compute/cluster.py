@@ -81,7 +81,7 @@ class Cluster:
         self._client: Client | None = None
         self._parts: tuple[Dataset, list[str]] | None = None
 
-    def spread(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> "SpreadRows":
+    def scatter(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> "SpreadRows":
         """See `core.numeric.shards.Compute`. Writes what is not there yet: the dataset once, and which rows are
         taken."""
         spread = SpreadRows(self, dataset, numbers, unit)
@@ -182,7 +182,7 @@ class Cluster:
 
 @dataclass(slots=True, eq=False)
 class SpreadRows:
-    """See `core.numeric.shards.Spread`."""
+    """See `core.numeric.shards.ShardedRows`."""
 
     cluster: Cluster
     dataset: Dataset
@@ -197,7 +197,7 @@ class SpreadRows:
         self.written = time.monotonic()
 
     def total(self, work: Callable[[Any, Sequence[slice]], Part], size: int, least: int) -> Part:
-        """See `core.numeric.shards.Spread`. Raises what `Cluster.done` does."""
+        """See `core.numeric.shards.ShardedRows`. Raises what `Cluster.done` does."""
         if time.monotonic() - self.written > YOUNG_SECONDS:
             self.cluster.keep(self.shards)
             self.written = time.monotonic()

@@ -110,7 +110,8 @@ class LowerSolver:
 
 
 def solve_lower(factor: FloatArray, block: FloatArray, *, transposed: bool = False) -> FloatArray:
-    """L^-1 block, or L^-T block, in place for a C-ordered block (d, m), for once. O(d^2 m / 2) multiply-adds."""
+    """L^-1 block, or L^-T block, in place for a C-ordered block (d, m), for a single use. O(d^2 m / 2)
+    multiply-adds."""
     solver = LowerSolver(factor)
     return solver.solve_transposed(block) if transposed else solver.solve(block)
 
@@ -151,12 +152,12 @@ def unpack_upper(packed: FloatArray) -> FloatArray:
 
 
 def add_gram(total: FloatArray, block: FloatArray, work: FloatArray) -> None:
-    """total += block block', both halves, (d, d), in place; work: as large, spent. O(d^2 m / 2)."""
+    """total += block block', both halves, (d, d), in place; work: as large, overwritten. O(d^2 m / 2)."""
     total += np.matmul(block, block.T, out=work)
 
 
 def add_gram_lower(total: FloatArray, block: FloatArray, work: FloatArray) -> None:
-    """The same for the lower half of a large matrix, by strips of its rows; work: (TILE, d) at least, spent."""
+    """The same for the lower half of a large matrix, by strips of its rows; work: (TILE, d) at least, overwritten."""
     for begin in range(0, len(total), TILE):
         rows, end = slice(begin, begin + TILE), min(begin + TILE, len(total))
         total[rows, :end] += np.matmul(block[rows], block[:end].T, out=work[: end - begin, :end])

@@ -2,8 +2,8 @@
 
 A sum is a map, `work` on some rows, and a reduction, `add` of two neighbours' results. There are three ways to do it,
 chosen by what the rows say (`core.process.rows.Rows`): one shard after another (one worker), shards on several threads
-(`core.numeric.threads`), or shards in other processes, on other machines, behind a `Spread`. Where rows are many, cuts
-depend on their number alone and results are added in a binary tree over the shards' numbers:
+(`core.numeric.threads`), or shards in other processes, on other machines, behind a `ShardedRows`. Where rows are many,
+cuts depend on their number alone and results are added in a binary tree over the shards' numbers:
 
     ((0 + 1) + (2 + 3)) + ((4 + 5) + 6)
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from core.arrays import IntArray
 from core.data import Dataset, Standardization
-from core.numeric.threads import each, in_runs
+from core.numeric.threads import map_threads, split_evenly
 
 SHARDED_ROWS = 1 << 18
 """From so many rows on, cuts are fixed: there are then enough shards for any number of threads."""
@@ -39,7 +39,7 @@ Part = TypeVar("Part", bound=Summable)
 Item = TypeVar("Item")
 
 
-class Spread(Protocol):
+class ShardedRows(Protocol):
     """Rows that lie in shards where other processes read them."""
 
     def total(self, work: Callable[[Any, Sequence[slice]], Part], size: int, least: int) -> Part:
@@ -54,7 +54,7 @@ class Spread(Protocol):
 class Compute(Protocol):
     """Other processes that add up."""
 
-    def spread(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> Spread:
+    def scatter(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> ShardedRows:
         """Lets them read these rows of the dataset, standardized by `unit`, cut at `cuts_of` its rows."""
         ...
 
@@ -78,28 +78,28 @@ def tree_total(
     work: Callable[[Item], Part],
     items: Sequence[Item],
     workers: int,
-    spent: Callable[[Part], None] = lambda _: None,
+    discard: Callable[[Part], None] = lambda _: None,
 ) -> Part:
     """The sum of work(item), added in a binary tree over the items' numbers, on so many threads.
 
-    spent: hears of each result that was added to another and is needed no more. Each thread holds at most
+    discard: hears of each result that was added to another and is needed no more. Each thread holds at most
     log2(items) + 1 results.
     """
 
     def run_of(places: Sequence[int]) -> list[_Node[Part]]:
         nodes: list[_Node[Part]] = []
         for place in places:
-            _push(nodes, _Node(place, 0, work(items[place])), spent)
+            _push(nodes, _Node(place, 0, work(items[place])), discard)
         return nodes
 
     nodes: list[_Node[Part]] = []
-    for run in each(run_of, in_runs(range(len(items)), workers)):
+    for run in map_threads(run_of, split_evenly(range(len(items)), workers)):
         for node in run:
-            _push(nodes, node, spent)
+            _push(nodes, node, discard)
     while len(nodes) > 1:  # the ragged end, from the right
         last = nodes.pop()
         nodes[-1].part.add(last.part)
-        spent(last.part)
+        discard(last.part)
     return nodes[0].part
 
 
@@ -110,11 +110,11 @@ class _Node(Generic[Part]):
         self.start, self.level, self.part = start, level, part
 
 
-def _push(nodes: "list[_Node[Part]]", node: "_Node[Part]", spent: Callable[[Part], None]) -> None:
+def _push(nodes: "list[_Node[Part]]", node: "_Node[Part]", discard: Callable[[Part], None]) -> None:
     """Joins the node with its left neighbours as long as they are the two halves of a larger one."""
     while nodes and nodes[-1].level == node.level and nodes[-1].start % (2 << node.level) == 0:
         left = nodes.pop()
         left.part.add(node.part)
-        spent(node.part)
+        discard(node.part)
         node = _Node(left.start, node.level + 1, left.part)
     nodes.append(node)

@@ -13,29 +13,29 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
-PAYING = 1 << 20
+LEAST_NUMBERS = 1 << 20
 """Numbers that a thread must have to read before starting it pays: about half a millisecond's worth."""
 
 Item = TypeVar("Item")
 Partial = TypeVar("Partial")
 
 
-def in_runs(items: Sequence[Item], workers: int) -> list[Sequence[Item]]:
+def split_evenly(items: Sequence[Item], workers: int) -> list[Sequence[Item]]:
     """At most `workers` runs of consecutive items, as even as can be, none of them empty."""
     count = max(1, min(workers, len(items)))
     cuts = [len(items) * run // count for run in range(count + 1)]
     return [items[begin:end] for begin, end in pairwise(cuts)]
 
 
-def across(work: Callable[[slice], Partial], count: int, cost: int, workers: int) -> list[Partial]:
+def map_slices(work: Callable[[slice], Partial], count: int, cost: int, workers: int) -> list[Partial]:
     """work(slice) for even slices of range(count), results in order: one each thread where `cost` numbers are read in
     all and that is enough to pay for threads, else one for all."""
-    runs = max(1, min(workers, count, cost // PAYING))
+    runs = max(1, min(workers, count, cost // LEAST_NUMBERS))
     cuts = [count * run // runs for run in range(runs + 1)]
-    return each(work, [slice(begin, end) for begin, end in pairwise(cuts)])
+    return map_threads(work, [slice(begin, end) for begin, end in pairwise(cuts)])
 
 
-def each(work: Callable[[Item], Partial], items: Sequence[Item]) -> list[Partial]:
+def map_threads(work: Callable[[Item], Partial], items: Sequence[Item]) -> list[Partial]:
     """work(item) for every item, one thread each, results in order. The first exception is raised.
 
     The threads wait for the next call: to start new ones costs as much as the work of a small one. Inside such a
@@ -63,7 +63,7 @@ def _mark() -> None:
 _here = threading.local()
 
 
-def in_order(work: Callable[[Item], Partial], items: Sequence[Item], workers: int) -> Iterator[Partial]:
+def map_in_order(work: Callable[[Item], Partial], items: Sequence[Item], workers: int) -> Iterator[Partial]:
     """work(item) for every item, as many at a time as there are workers; results in order, each as soon as it is there.
 
     Where one raises, or the caller stops, those that have not begun never do.

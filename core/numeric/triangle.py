@@ -1,9 +1,9 @@
 """Squared norms |R k|^2 for an upper triangular R, in tiles.
 
-R is cut into panels of TILE rows, each into the triangle on the diagonal and squares to its right, of at most WIDEST
-columns. Panel by panel, from the top, R k overwrites k: a panel needs what lies below it and nothing above. Beside one
-triangular product this holds 0.6 of the square instead of all of it, is as quick for many rows and twice as quick for
-few.
+R is cut into panels of PANEL_ROWS rows, each into the triangle on the diagonal and squares to its right, of at most
+WIDEST columns. Panel by panel, from the top, R k overwrites k: a panel needs what lies below it and nothing above.
+Beside one triangular product this holds 0.6 of the square instead of all of it, is as quick for many rows and twice as
+quick for few.
 
 A column's norm has the same bits whatever columns are beside it, if their number is a multiple of `unit`. That is why
 no square is wider than WIDEST: BLAS adds up so many products in one go whichever of its ways it takes, and some have
@@ -19,11 +19,11 @@ from scipy.linalg import blas
 
 from core.arrays import FloatArray
 from core.numeric.linalg import ROW_UNIT
-from core.numeric.workspace import Scratch
+from core.numeric.workspace import Workspace
 
 Numbers = NDArray[np.floating[Any]]
 
-TILE = 128
+PANEL_ROWS = 128
 WIDEST = 256
 
 
@@ -41,8 +41,8 @@ class Triangle:
         self._gemm = blas.sgemm if single else blas.dgemm
         self._panels: list[tuple[slice, Numbers, list[tuple[slice, Numbers]]]] = []
         size = len(R)
-        for start in range(0, size, TILE):
-            own = slice(start, min(start + TILE, size))
+        for start in range(0, size, PANEL_ROWS):
+            own = slice(start, min(start + PANEL_ROWS, size))
             right = [slice(place, min(place + WIDEST, size)) for place in range(own.stop, size, WIDEST)]
             tiles = [(place, np.array(R[own, place].T, dtype, order="F")) for place in right]
             self._panels.append((own, np.array(R[own, own], dtype, order="F"), tiles))
@@ -52,14 +52,14 @@ class Triangle:
         """Bytes of its tiles."""
         return sum(corner.nbytes + sum(tile.nbytes for _, tile in tiles) for _, corner, tiles in self._panels)
 
-    def squared_norms(self, k: FloatArray, scratch: Scratch) -> FloatArray:
-        """|R k|^2 of each column of k (d, m), in C order, which is spent: (m,). O(m d^2 / 2) multiply-adds.
+    def squared_norms(self, k: FloatArray, workspace: Workspace) -> FloatArray:
+        """|R k|^2 of each column of k (d, m), in C order, which is overwritten: (m,). O(m d^2 / 2) multiply-adds.
 
         For float32 nothing in k may be so small that it is no normal number there: products take many times as long.
         """
         if self._dtype == np.float64:
             return self._spending(k)
-        with scratch.lent(len(k), k.shape[1] // 2) as room:
+        with workspace.borrow(len(k), k.shape[1] // 2) as room:
             single = room.view(np.float32)
             np.copyto(single, k, casting="same_kind")
             return self._spending(single)

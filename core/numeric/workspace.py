@@ -19,16 +19,16 @@ WASTE = 2
 """An array may have so many times the numbers that are needed."""
 
 
-class Scratch:
+class Workspace:
     """Memory that nobody uses at the moment. Threads may share one."""
 
     def __init__(self) -> None:
         self._free: list[FloatArray] = []
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[type["Scratch"], tuple[()]]:
+    def __reduce__(self) -> tuple[type["Workspace"], tuple[()]]:
         """A copy in another process begins with nothing."""
-        return Scratch, ()
+        return Workspace, ()
 
     def take(self, *shape: int) -> FloatArray:
         """An array of this shape in C order, with anything in it: the caller's own until given back, or for good."""
@@ -47,7 +47,7 @@ class Scratch:
             self._free.append(memory)
 
     @contextmanager
-    def lent(self, *shape: int) -> Iterator[FloatArray]:
+    def borrow(self, *shape: int) -> Iterator[FloatArray]:
         """An array for the time of a `with` statement."""
         array = self.take(*shape)
         try:

@@ -42,15 +42,15 @@ _GRID: FloatArray = np.append(np.linspace(0.01, 0.99, 99), (0.995, 0.998, 0.999,
 class LeftOut:
     """Rows predicted by fits that had not seen them, standardized: error y - m, latent variance, noise; (m,) each.
 
-    places: which of the training rows they are. farthest: the fit's latent variance far from all data, infinite where
-    there is none (SoR).
+    places: which of the training rows they are. far_variance: the fit's latent variance far from all data, infinite
+    where there is none (SoR).
     """
 
     places: IntArray
     error: FloatArray
     latent_variance: FloatArray
     noise_variance: FloatArray
-    farthest: FloatArray
+    far_variance: FloatArray
 
     def take(self, which: IntArray) -> Self:
         """Some of the rows, in this order."""
@@ -60,7 +60,7 @@ class LeftOut:
             error=self.error[which],
             latent_variance=self.latent_variance[which],
             noise_variance=self.noise_variance[which],
-            farthest=self.farthest[which],
+            far_variance=self.far_variance[which],
         )
 
 
@@ -110,13 +110,13 @@ class Calibration:
             rows=int(document["rows"]),
         )
 
-    def variance(self, latent: FloatArray, noise: FloatArray | float, farthest: FloatArray | float) -> FloatArray:
-        """Of a new target, (m,), from the parts that the Gaussian processes say. farthest: see LeftOut."""
-        return np.asarray(self.latent(latent, farthest) + self.noise_scale * noise)
+    def variance(self, latent: FloatArray, noise: FloatArray | float, far_variance: FloatArray | float) -> FloatArray:
+        """Of a new target, (m,), from the parts that the Gaussian processes say. far_variance: see LeftOut."""
+        return np.asarray(self.latent(latent, far_variance) + self.noise_scale * noise)
 
-    def latent(self, latent: FloatArray, farthest: FloatArray | float) -> FloatArray:
+    def latent(self, latent: FloatArray, far_variance: FloatArray | float) -> FloatArray:
         """Of the function alone, (m,)."""
-        return stretch(latent, farthest, self.latent_scale)
+        return stretch(latent, far_variance, self.latent_scale)
 
     @property
     def most_level(self) -> float:
@@ -149,11 +149,11 @@ class Calibration:
             raise UnsupportedLevelError(level, self.most_level, self.rows, quantile=quantile)
 
 
-def calibrate(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRIC) -> Calibration:
+def fit_calibration(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRIC) -> Calibration:
     """Scales, then quantiles with those scales. O(m log m)."""
     latent_scale, noise_scale = scales(left_out)
     scaled = Calibration(latent_scale=latent_scale, noise_scale=noise_scale)
-    variance = scaled.variance(left_out.latent_variance, left_out.noise_variance, left_out.farthest)
+    variance = scaled.variance(left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
     scores = np.sort(left_out.error / np.sqrt(variance))
     if len(scores) < LEAST_SCORES[intervals]:
         return Calibration(latent_scale=latent_scale, noise_scale=noise_scale, rows=len(scores))
@@ -175,7 +175,7 @@ def scales(left_out: LeftOut) -> tuple[float, float]:
     latent, noise, share = (
         left_out.latent_variance,
         left_out.noise_variance,
-        _share(left_out.latent_variance, left_out.farthest),
+        _share(left_out.latent_variance, left_out.far_variance),
     )
 
     def loss(logarithms: FloatArray) -> tuple[float, FloatArray]:
@@ -196,17 +196,17 @@ def scales(left_out: LeftOut) -> tuple[float, float]:
 def loss_of(left_out: LeftOut, latent_scale: float, noise_scale: float) -> FloatArray:
     """Negative log predictive density of each row, (m,), nats."""
     scaled = Calibration(latent_scale=latent_scale, noise_scale=noise_scale)
-    variance = scaled.variance(left_out.latent_variance, left_out.noise_variance, left_out.farthest)
+    variance = scaled.variance(left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
     return np.asarray(0.5 * (np.square(left_out.error) / variance + np.log(2.0 * np.pi * variance)))
 
 
-def stretch(latent: FloatArray, farthest: FloatArray | float, scale: float) -> FloatArray:
+def stretch(latent: FloatArray, far_variance: FloatArray | float, scale: float) -> FloatArray:
     """a l / (1 + (a - 1) l / far), (m,): a l near the data, l far from it; rises with l."""
-    return np.asarray(scale * latent / (1.0 + (scale - 1.0) * _share(latent, farthest)))
+    return np.asarray(scale * latent / (1.0 + (scale - 1.0) * _share(latent, far_variance)))
 
 
-def _share(latent: FloatArray, farthest: FloatArray | float) -> FloatArray:
-    return np.minimum(latent / farthest, 1.0)
+def _share(latent: FloatArray, far_variance: FloatArray | float) -> FloatArray:
+    return np.minimum(latent / far_variance, 1.0)
 
 
 def _absolute(scores: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from core.arrays import FloatArray
 from core.errors import InvalidDataError
-from core.numeric.workspace import Scratch
+from core.numeric.workspace import Workspace
 from core.predict.calibration import Calibration
 from core.predict.distribution import Predictive
 from core.predict.predictor import Predictor
@@ -58,8 +58,8 @@ class Forecast:
 class _Noise:
     """A VaryingNoise made ready."""
 
-    def __init__(self, noise: VaryingNoise, scratch: Scratch | None, precision: Precision) -> None:
-        self.predictor = Predictor(noise.posterior, scratch, precision)
+    def __init__(self, noise: VaryingNoise, workspace: Workspace | None, precision: Precision) -> None:
+        self.predictor = Predictor(noise.posterior, workspace, precision)
         self._range = (noise.lowest, noise.highest)
 
     def logarithm(self, inputs: FloatArray) -> FloatArray:
@@ -68,13 +68,13 @@ class _Noise:
 
 class ModelPredictor:
     """A model made ready, of which it keeps no array: no state that prediction changes, safe to share between threads.
-    scratch: `Predictor`'s."""
+    workspace: `Predictor`'s."""
 
-    def __init__(self, model: Model, scratch: Scratch | None = None) -> None:
-        self.predictor = Predictor(model.posterior, scratch, model.precision)
+    def __init__(self, model: Model, workspace: Workspace | None = None) -> None:
+        self.predictor = Predictor(model.posterior, workspace, model.precision)
         self.calibration, self.transform = model.calibration, model.transform
         self._uncalibrated = Calibration()
-        self._noise = None if model.noise is None else _Noise(model.noise, scratch, model.precision)
+        self._noise = None if model.noise is None else _Noise(model.noise, workspace, model.precision)
 
     @property
     def columns(self) -> int:
@@ -97,7 +97,7 @@ class ModelPredictor:
         noise: FloatArray | float = self.predictor.noise_variance
         if self._noise is not None:
             noise = noise * np.exp(self._noise.logarithm(inputs))
-        latent = calibration.latent(found.latent_variance, found.farthest)
+        latent = calibration.latent(found.latent_variance, found.far_variance)
         return Forecast(
             target=Predictive(
                 centre=found.mean,
@@ -108,7 +108,7 @@ class ModelPredictor:
             latent=Predictive(
                 centre=found.mean, variance=latent, calibration=self._uncalibrated, transform=self.transform
             ),
-            support=np.clip(found.latent_variance / found.farthest, 0.0, 1.0),
+            support=np.clip(found.latent_variance / found.far_variance, 0.0, 1.0),
         )
 
     def mean(self, inputs: FloatArray) -> FloatArray:
@@ -120,5 +120,5 @@ class ModelPredictor:
 
 
 def log_noise(noise: VaryingNoise, inputs: FloatArray) -> FloatArray:
-    """log of the noise variance over the constant one at inputs (m, p) in raw units, (m,), for once."""
+    """log of the noise variance over the constant one at inputs (m, p) in raw units, (m,), for a single use."""
     return _Noise(noise, None, Precision.FLOAT64).logarithm(inputs)

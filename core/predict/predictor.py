@@ -21,38 +21,40 @@ from core.arrays import FloatArray
 from core.errors import InvalidDataError, MeanOnlyError
 from core.numeric.linalg import ROW_UNIT
 from core.numeric.triangle import Triangle
-from core.numeric.workspace import Scratch
+from core.numeric.workspace import Workspace
 from core.process.kernel import LEAST_EXPONENT, LEAST_EXPONENT_FLOAT32, Kernel
 from core.sparse.posterior import SparsePosterior
 from core.spec import Precision
 
-BLOCK_ROWS = 512
-FARTHEST = 1e100
+PREDICTED_ROWS = 512
+LARGEST_INPUT = 1e100
 """Standardized inputs are held within this, so that no square overflows; the kernel is zero long before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prediction:
     """For m rows, in the target's unit: mean (m,), latent_variance (m,) of the function, target_variance (m,) of a
-    new observation; farthest: the latent variance far from all data, infinite where there is no such prior (SoR)."""
+    new observation; far_variance: the latent variance far from all data, infinite where there is no such prior
+    (SoR)."""
 
     mean: FloatArray
     latent_variance: FloatArray
     target_variance: FloatArray
-    farthest: float
+    far_variance: float
 
 
 class Predictor:
     """A posterior made ready: 0.6 d^2 numbers and no other copy of them, no state that prediction changes, safe to
     share between threads.
 
-    scratch: where blocks of kernel values lie, O(d BLOCK_ROWS) for each thread that predicts; predictors may share one.
+    workspace: where blocks of kernel values lie, O(d PREDICTED_ROWS) for each thread that predicts; predictors may
+    share one.
     """
 
     def __init__(
-        self, posterior: SparsePosterior, scratch: Scratch | None = None, precision: Precision = Precision.FLOAT64
+        self, posterior: SparsePosterior, workspace: Workspace | None = None, precision: Precision = Precision.FLOAT64
     ) -> None:
-        self._scratch = scratch or Scratch()
+        self._workspace = workspace or Workspace()
         self._standardization = posterior.standardization
         self._kernel = Kernel.of(posterior.hyperparameters, posterior.groups.astype(np.int64))
         self._basis = self._kernel.basis(self._standardization.inputs(posterior.basis))
@@ -61,7 +63,9 @@ class Predictor:
         self._least = LEAST_EXPONENT if precision is Precision.FLOAT64 else LEAST_EXPONENT_FLOAT32
         self._variance_base, self._variance_sign = posterior.variance_base, posterior.variance_sign
         self.noise_variance = posterior.noise_variance * posterior.target_scale**2
-        self.farthest = posterior.farthest * posterior.target_scale**2 if posterior.farthest > 0.0 else float("inf")
+        self.far_variance = (
+            posterior.far_variance * posterior.target_scale**2 if posterior.far_variance > 0.0 else float("inf")
+        )
 
     @property
     def columns(self) -> int:
@@ -102,13 +106,13 @@ class Predictor:
             rows = place.stop - place.start
             mean[place] = self._mean(k)[:rows]
             latent[place] = self._latent(self._R, k)[:rows]
-            self._scratch.give(k)
+            self._workspace.give(k)
         latent *= self._standardization.target_scale**2
         return Prediction(
             mean=self._raw(mean),
             latent_variance=latent,
             target_variance=latent + self.noise_variance,
-            farthest=self.farthest,
+            far_variance=self.far_variance,
         )
 
     def mean(self, inputs: FloatArray) -> FloatArray:
@@ -118,12 +122,12 @@ class Predictor:
         for place in _blocks(len(inputs)):
             k = self._kernel_block(inputs[place])
             mean[place] = self._mean(k)[: place.stop - place.start]
-            self._scratch.give(k)
+            self._workspace.give(k)
         return self._raw(mean)
 
     def _latent(self, R: Triangle, k: FloatArray) -> FloatArray:
-        """Latent variance (m,), standardized, of a block of kernel values (d, m), which is spent."""
-        latent = R.squared_norms(k, self._scratch)
+        """Latent variance (m,), standardized, of a block of kernel values (d, m), which is overwritten."""
+        latent = R.squared_norms(k, self._workspace)
         latent *= self._variance_sign
         latent += self._variance_base
         return np.asarray(np.maximum(latent, 0.0, out=latent))
@@ -142,8 +146,8 @@ class Predictor:
         rows, unit = len(inputs), ROW_UNIT if self._R is None else self._R.unit
         padded = np.zeros((-(-rows // unit) * unit, self.columns))
         with np.errstate(over="ignore"):
-            np.clip(self._standardization.inputs(inputs), -FARTHEST, FARTHEST, out=padded[:rows])
-        room = self._scratch.take(self.basis_size, len(padded))
+            np.clip(self._standardization.inputs(inputs), -LARGEST_INPUT, LARGEST_INPUT, out=padded[:rows])
+        room = self._workspace.take(self.basis_size, len(padded))
         return self._kernel.block(self._basis, self._kernel.rows(padded), room, self._least)
 
     def _mean(self, k: FloatArray) -> FloatArray:
@@ -159,5 +163,5 @@ def predict(posterior: SparsePosterior, inputs: FloatArray) -> Prediction:
 
 
 def _blocks(rows: int) -> Iterator[slice]:
-    for start in range(0, rows, BLOCK_ROWS):
-        yield slice(start, min(start + BLOCK_ROWS, rows))
+    for start in range(0, rows, PREDICTED_ROWS):
+        yield slice(start, min(start + PREDICTED_ROWS, rows))

@@ -25,7 +25,7 @@ from core.spec import TargetTransform
 QUADRATURE = 48
 POWERS = (0.0, 2.0)
 """Where the power of Yeo and Johnson is looked for: outside of this the inverse ends somewhere, and means with it."""
-FARTHEST = 1e150
+LARGEST_TARGET = 1e150
 """Targets mapped back are held within this many of their own spreads, so that their squares are numbers."""
 _NO_POWER = 1e-8
 """An exponent this near zero is zero."""
@@ -71,15 +71,15 @@ class Transform:
                 return _psi((y - self.shift) / self.scale, self.power)
 
     def inverse(self, t: FloatArray) -> FloatArray:
-        """The target with this g, (m,) or any shape; never past FARTHEST spreads."""
+        """The target with this g, (m,) or any shape; never past LARGEST_TARGET spreads."""
         with np.errstate(over="ignore"):
             match self.kind:
                 case TargetTransform.NONE:
                     return t
                 case TargetTransform.LOG:
-                    return np.minimum(np.exp(t), FARTHEST)
+                    return np.minimum(np.exp(t), LARGEST_TARGET)
                 case TargetTransform.LOG1P:
-                    return np.minimum(np.expm1(t), FARTHEST)
+                    return np.minimum(np.expm1(t), LARGEST_TARGET)
                 case TargetTransform.YEO_JOHNSON:
                     return _psi_inverse(t, self.power) * self.scale + self.shift
 
@@ -103,9 +103,9 @@ class Transform:
                 case TargetTransform.NONE:
                     return mean, variance
                 case TargetTransform.LOG | TargetTransform.LOG1P:
-                    level = np.minimum(np.exp(mean + 0.5 * variance), FARTHEST)
+                    level = np.minimum(np.exp(mean + 0.5 * variance), LARGEST_TARGET)
                     growth = variance + np.log(-np.expm1(-variance))  # log expm1(variance)
-                    spread = np.minimum(np.exp(2.0 * mean + variance + growth), FARTHEST**2)
+                    spread = np.minimum(np.exp(2.0 * mean + variance + growth), LARGEST_TARGET**2)
                     return (level if self.kind is TargetTransform.LOG else level - 1.0), spread
                 case TargetTransform.YEO_JOHNSON:
                     nodes, weights = hermegauss(QUADRATURE)
@@ -160,10 +160,10 @@ def _box_cox(v: FloatArray, power: float) -> FloatArray:
 
 
 def _box_cox_inverse(t: FloatArray, power: float) -> FloatArray:
-    """The v >= 0 with this value; FARTHEST where none has it, which a negative power makes possible."""
+    """The v >= 0 with this value; LARGEST_TARGET where none has it, which a negative power makes possible."""
     if abs(power) < _NO_POWER:
-        return np.minimum(np.expm1(t), FARTHEST)
+        return np.minimum(np.expm1(t), LARGEST_TARGET)
     base = power * t
     reached = base > -1.0
     logarithm = np.log1p(np.where(reached, base, 0.0)) / power
-    return np.where(reached, np.minimum(np.expm1(logarithm), FARTHEST), FARTHEST)
+    return np.where(reached, np.minimum(np.expm1(logarithm), LARGEST_TARGET), LARGEST_TARGET)

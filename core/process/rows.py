@@ -10,9 +10,9 @@ from itertools import pairwise
 
 from core.arrays import FloatArray, IntArray
 from core.numeric.linalg import ROW_UNIT
-from core.numeric.shards import Part, Spread, tree_total
-from core.numeric.threads import PAYING, Partial, each, in_runs
-from core.numeric.workspace import Scratch
+from core.numeric.shards import Part, ShardedRows, tree_total
+from core.numeric.threads import LEAST_NUMBERS, Partial, map_threads, split_evenly
+from core.numeric.workspace import Workspace
 
 BLOCK_NUMBERS = 1 << 19
 """Numbers in one (d, m) block: 4 MiB, so that several stay in cache."""
@@ -22,17 +22,17 @@ BLOCK_NUMBERS = 1 << 19
 class Rows:
     """Standardized training rows: X (n, p), y (n,), and the lengthscale group of each column (p,).
 
-    workers: threads that sums over these rows may use. scratch: what these sums write into. cuts: where shards begin
-    and end, () where the rows are few. spread: the same shards where other processes read them, which then do the sums.
+    workers: threads that sums over these rows may use. workspace: what these sums write into. cuts: where shards begin
+    and end, () where the rows are few. remote: the same shards where other processes hold them, which then do the sums.
     """
 
     X: FloatArray
     y: FloatArray
     groups: IntArray
     workers: int = 1
-    scratch: Scratch = field(default_factory=Scratch)
+    workspace: Workspace = field(default_factory=Workspace)
     cuts: tuple[int, ...] = ()
-    spread: Spread | None = None
+    remote: ShardedRows | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -40,22 +40,22 @@ class Rows:
     def take(self, places: IntArray, *, workers: int = 1) -> "Rows":
         """Some of the rows, summed here."""
         X, y = self.X[places], self.y[places]
-        return Rows(X=X, y=y, groups=self.groups, workers=workers, scratch=self.scratch)
+        return Rows(X=X, y=y, groups=self.groups, workers=workers, workspace=self.workspace)
 
     def total(
         self,
         work: "Callable[[Rows, Sequence[slice]], Part]",
         size: int,
         least: int = 64,
-        spent: Callable[[Part], None] = lambda _: None,
+        discard: Callable[[Part], None] = lambda _: None,
     ) -> Part:
-        """The sum of work(rows, blocks of them) over all rows, by `spread` where there is one, else on threads.
+        """The sum of work(rows, blocks of them) over all rows, by `remote` where there is one, else on threads.
 
-        Blocks are as in `over_rows` for a basis of this size. spent: see `core.numeric.shards.tree_total`.
+        Blocks are as in `over_rows` for a basis of this size. discard: see `core.numeric.shards.tree_total`.
         """
-        if self.spread is not None:
-            return self.spread.total(work, size, least)
-        return tree_total(lambda places: work(self, places), _runs(self, size, least), self.workers, spent)
+        if self.remote is not None:
+            return self.remote.total(work, size, least)
+        return tree_total(lambda places: work(self, places), _runs(self, size, least), self.workers, discard)
 
 
 def over_rows(
@@ -63,7 +63,7 @@ def over_rows(
 ) -> list[Partial]:
     """work(run of slices) on every thread: even slices, of about BLOCK_NUMBERS kernel values each, or of `least` rows
     where these are more; such that every thread has as many where that pays."""
-    return each(work, in_runs(_even(len(rows), len(basis), least, rows.workers), rows.workers))
+    return map_threads(work, split_evenly(_even(len(rows), len(basis), least, rows.workers), rows.workers))
 
 
 def on_shard(rows: Rows, work: Callable[[Rows, Sequence[slice]], Part], size: int, least: int) -> Part:
@@ -74,14 +74,14 @@ def on_shard(rows: Rows, work: Callable[[Rows, Sequence[slice]], Part], size: in
 def _runs(rows: Rows, size: int, least: int) -> list[Sequence[slice]]:
     """Blocks of each shard, or where there are none a run of blocks for each thread."""
     if not rows.cuts:
-        return in_runs(_even(len(rows), size, least, rows.workers), rows.workers)
+        return split_evenly(_even(len(rows), size, least, rows.workers), rows.workers)
     return [_even(end - begin, size, least, begin=begin) for begin, end in pairwise(rows.cuts) if end > begin]
 
 
 def _even(rows: int, size: int, least: int, workers: int = 1, begin: int = 0) -> list[slice]:
     step = max(least, BLOCK_NUMBERS // size)
     count = -(-rows // step)
-    if rows * size >= PAYING:
+    if rows * size >= LEAST_NUMBERS:
         count = -(-count // workers) * workers
     step = -(-rows // (count * ROW_UNIT)) * ROW_UNIT
     return [slice(begin + start, begin + min(start + step, rows)) for start in range(0, rows, step)]

@@ -6,7 +6,7 @@ candidate costs O(n d); one that stays is carried along in O(n), since with w th
 
     z = s2 w_i + k'w,  S -= z^2,  h -= beta z,  (k - W'z) -= z w,  (k - V'V[:, i]) -= v_i v
 
-Criteria that need no kernel column score every row (`Everyone`).
+Criteria that need no kernel column score every row (`AllRows`).
 """
 
 from collections import OrderedDict
@@ -17,15 +17,15 @@ import numpy as np
 
 from core.arrays import FloatArray, IntArray
 from core.hyperparameters import Hyperparameters
-from core.numeric.threads import across, each, in_runs
+from core.numeric.threads import map_slices, map_threads, split_evenly
 from core.process.kernel import Kernel
 from core.process.rows import Rows
 from core.selection.state import GrowingFit, Step
 from core.sparse.factors import KEPT_BYTES
 
-WORTH_KEEPING = 50
+LEAST_CACHED_COLUMNS = 50
 """With fewer columns in the table a kernel value is made as quickly as it is copied."""
-_BLOCK_ROWS = 2048
+COLUMN_ROWS = 2048
 """Rows of a kernel block: with 59 candidates it is 1 MB."""
 
 
@@ -42,7 +42,7 @@ class Needs:
 
 def kept_columns(rows: int, columns: int) -> int:
     """Return how many kernel columns of n rows are kept for candidates that come back; columns: of the inputs."""
-    return KEPT_BYTES // (8 * rows) if columns >= WORTH_KEEPING else 0
+    return KEPT_BYTES // (8 * rows) if columns >= LEAST_CACHED_COLUMNS else 0
 
 
 class KernelColumns:
@@ -51,9 +51,9 @@ class KernelColumns:
     def __init__(self, rows: Rows, hyperparameters: Hyperparameters) -> None:
         self._rows = rows
         self._kernel = Kernel.of(hyperparameters, rows.groups)
-        places = [slice(start, start + _BLOCK_ROWS) for start in range(0, len(rows), _BLOCK_ROWS)]
+        places = [slice(start, start + COLUMN_ROWS) for start in range(0, len(rows), COLUMN_ROWS)]
         blocks = [(place, self._kernel.rows(rows.X[place])) for place in places]
-        self._runs = in_runs(blocks, rows.workers)
+        self._runs = split_evenly(blocks, rows.workers)
         self._kept: OrderedDict[int, FloatArray] = OrderedDict()
         self._most = kept_columns(*rows.X.shape)
 
@@ -86,7 +86,7 @@ class KernelColumns:
                 self._kernel.add_bias(self._kernel.stationary(basis, rows), columns[:, place])
 
         if len(indices):
-            each(fill, self._runs)
+            map_threads(fill, self._runs)
         return columns
 
 
@@ -141,7 +141,7 @@ class CandidateCache:
             self.K[places, run] = K[:, run]
             return np.einsum("cn,cn->c", K[:, run], K[:, run]), K[:, run] @ residuals[run]
 
-        parts = across(put, len(fit.rows), 4 * K.size, fit.rows.workers)
+        parts = map_slices(put, len(fit.rows), 4 * K.size, fit.rows.workers)
         self.indices[places] = indices
         self.lengths[places] = sum(lengths for lengths, _ in parts)
         self.h[places] = sum(h for _, h in parts) - s2 * fit.mu[indices]
@@ -169,7 +169,7 @@ class CandidateCache:
 
     def _times(self, w: FloatArray) -> FloatArray:
         """K w, (c,)."""
-        parts = across(lambda run: self.K[run] @ w, len(self.K), self.K.size, self.fit.rows.workers)
+        parts = map_slices(lambda run: self.K[run] @ w, len(self.K), self.K.size, self.fit.rows.workers)
         return np.concatenate(parts)
 
     def drop(self, places: IntArray) -> None:
@@ -186,7 +186,7 @@ class CandidateCache:
 
 
 @dataclass(slots=True, eq=False)
-class Everyone:
+class AllRows:
     """All rows that were not taken or refused: for criteria of O(1) a row."""
 
     fit: GrowingFit
@@ -205,4 +205,4 @@ class Everyone:
         self.indices = np.delete(self.indices, places)
 
 
-Candidates = CandidateCache | Everyone
+Candidates = CandidateCache | AllRows

@@ -258,7 +258,7 @@ def _without_useless(fit: GrowingFit, cache: CandidateCache, gains: FloatArray) 
 
 def _objective_without_basis(power: float, n: int, s2: float) -> float:
     """DTC objective of the empty basis: -log N(y; 0, s2 I)."""
-    return 0.5 * (n * np.log(2.0 * np.pi * s2) + power / s2)
+    return float(0.5 * (n * np.log(2.0 * np.pi * s2) + power / s2))
 
 
 _POST_BACKFITTING, _SB = _cached(Gain.POST_BACKFITTING), _cached(Gain.SB)

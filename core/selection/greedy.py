@@ -13,7 +13,7 @@ import numpy as np
 from core.arrays import FloatArray, IntArray
 from core.hyperparameters import Hyperparameters
 from core.process.rows import Rows
-from core.selection.candidates import CandidateCache, Candidates, Everyone, KernelColumns
+from core.selection.candidates import AllRows, CandidateCache, Candidates, KernelColumns
 from core.selection.gains import CRITERIA, CacheCriterion
 from core.selection.pool import SUMMED_ROWS, distinct, pursue
 from core.selection.size import Measure, cut
@@ -70,7 +70,7 @@ def _greedy(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, size:
         candidates: Candidates = CandidateCache.fill(fit, columns, criterion.needs, first)
     else:
         fit = GrowingFit.empty(rows, hyperparameters, most, explained=True)
-        candidates = Everyone(fit=fit, columns=columns, indices=np.arange(len(rows)))
+        candidates = AllRows(fit=fit, columns=columns, indices=np.arange(len(rows)))
     measure = Measure(spec, rows, hyperparameters, most)
     gains: list[float] = []
     while fit.size < most and len(candidates.indices):

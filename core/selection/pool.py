@@ -43,10 +43,10 @@ def pool_products(
 ) -> tuple[FloatArray, FloatArray]:
     """G = K_J. K_.J (P, P) and g = K_J. y (P,) for candidate inputs (P, p), summed over blocks of rows."""
     made = partial(_products, candidates=candidates, hyperparameters=hyperparameters)
-    total = rows.total(made, len(candidates), POOL_BLOCK, lambda part: rows.scratch.give(part.G))
+    total = rows.total(made, len(candidates), POOL_BLOCK, lambda part: rows.workspace.give(part.G))
     G = total.G
-    if rows.spread is not None:  # it came from elsewhere, and may be read-only; who spends it gives it to the scratch
-        G = rows.scratch.take(*total.G.shape)
+    if rows.remote is not None:  # it came from elsewhere, and may be read-only; who spends it gives it to the workspace
+        G = rows.workspace.take(*total.G.shape)
         G[:] = total.G
     mirror_lower(G)
     return G, total.g
@@ -70,11 +70,11 @@ def _products(
 ) -> _Products:
     kernel = Kernel.of(hyperparameters, rows.groups)
     size, basis = len(candidates), kernel.basis(candidates)
-    G, g = rows.scratch.take(size, size), np.zeros(size)
+    G, g = rows.workspace.take(size, size), np.zeros(size)
     G.fill(0.0)
-    with rows.scratch.lent(min(TILE, size), size) as work:
+    with rows.workspace.borrow(min(TILE, size), size) as work:
         for place in places:
-            with rows.scratch.lent(size, place.stop - place.start) as K:
+            with rows.workspace.borrow(size, place.stop - place.start) as K:
                 kernel.block(basis, kernel.rows(rows.X[place]), K)
                 add_gram_lower(G, K, work)
                 g += K @ rows.y[place]
@@ -96,7 +96,7 @@ class Pool:
         self.indices = distinct(rows.X, indices)
         candidates = rows.X[self.indices]
         size = len(candidates)
-        self._K = Kernel.of(hyperparameters, rows.groups).gram(candidates, rows.scratch.take(size, size))
+        self._K = Kernel.of(hyperparameters, rows.groups).gram(candidates, rows.workspace.take(size, size))
         summed = rows if among is None else rows.take(among, workers=rows.workers)
         self._G, self._g = pool_products(summed, candidates, hyperparameters)
         self._power = float(summed.y @ summed.y)
@@ -108,7 +108,7 @@ class Pool:
 
     def pursue(self, size: int, gain: Gain = Gain.SB) -> Selection:
         """The `size` best candidates by `gain`, or fewer where the rest would add only rounding."""
-        with self.rows.scratch.lent(*self._G.shape) as T:
+        with self.rows.workspace.borrow(*self._G.shape) as T:
             T[:] = self._G
             return self._pursued(T, self._g, self._power, np.zeros(len(self.indices), bool), size, gain)
 
@@ -120,16 +120,16 @@ class Pool:
         np.subtract(self._G, T, out=T)
         power = self._power - float(rows.y @ rows.y)
         selection = self._pursued(T, self._g - g, power, np.isin(self.indices, fold), size, gain)
-        self.rows.scratch.give(T)
+        self.rows.workspace.give(T)
         return selection
 
     def release(self) -> None:
-        """Gives the memory to the rows' scratch: the end of this pool."""
-        self.rows.scratch.give(self._K)
-        self.rows.scratch.give(self._G)
+        """Gives the memory to the rows' workspace: the end of this pool."""
+        self.rows.workspace.give(self._K)
+        self.rows.workspace.give(self._G)
 
     def _pursued(self, T: FloatArray, g: FloatArray, power: float, out: BoolArray, size: int, gain: Gain) -> Selection:
-        """T (P, P): G, and then s2 K + G, spent. power: y'y. out (P,): who may not be chosen."""
+        """T (P, P): G, and then s2 K + G, overwritten. power: y'y. out (P,): who may not be chosen."""
         most = min(size, int((~out).sum()))
         s2 = self.hyperparameters.noise_variance
         for begin in range(0, len(T), TILE):

@@ -18,7 +18,7 @@ import numpy as np
 
 from core.arrays import FloatArray, IntArray
 from core.hyperparameters import Hyperparameters
-from core.numeric.threads import Partial, across
+from core.numeric.threads import Partial, map_slices
 from core.process.rows import Rows
 
 LEAST_SHARE = 1e-13
@@ -144,4 +144,4 @@ class GrowingFit:
 
     def _across(self, work: Callable[[slice], Partial]) -> list[Partial]:
         """work(slice of the rows) on every thread, where the basis is large enough to pay for them."""
-        return across(work, len(self.rows), self.size * len(self.rows), self.rows.workers)
+        return map_slices(work, len(self.rows), self.size * len(self.rows), self.rows.workers)

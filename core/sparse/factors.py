@@ -23,8 +23,8 @@ from core.arrays import FloatArray
 from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import LowerSolver, add_gram, cholesky, jittered_cholesky, solve_vector
 from core.numeric.shards import Part, tree_total
-from core.numeric.threads import Partial, each, in_runs
-from core.numeric.workspace import Scratch
+from core.numeric.threads import Partial, map_threads, split_evenly
+from core.numeric.workspace import Workspace
 from core.process.kernel import Kernel
 from core.process.rows import Rows, over_rows
 from core.sparse.scheme import Scheme
@@ -88,16 +88,16 @@ class Factors:
     def over_blocks(self, work: Callable[[Iterable[Block]], Partial]) -> list[Partial]:
         """work(run of blocks) on every thread, results in the order of the rows; blocks are kept or made again."""
         if self.kept:
-            runs = [[block for run in runs for block in run] for runs in in_runs(self.kept, self.rows.workers)]
-            return each(work, runs)
+            runs = [[block for run in runs for block in run] for runs in split_evenly(self.kept, self.rows.workers)]
+            return map_threads(work, runs)
         return over_rows(self.rows, self.Z, lambda places: work(self._blocks(places)))
 
     def total(self, work: "Callable[[Factors, Iterable[Block]], Part]") -> Part:
         """The sum of work(factors, blocks) over all rows; `factors` has the rows, e and D that the blocks' places count
-        in, those of a block from when it comes. Where rows are spread, `work` must be a function of a module, or a
+        in, those of a block from when it comes. where rows are remote, `work` must be a function of a module, or a
         functools.partial of one."""
         rows = self.rows
-        if rows.spread is not None:
+        if rows.remote is not None:
             return rows.total(partial(_filling, self._sent(), work), len(self.Z))
         if self.kept:
             return tree_total(lambda run: work(self, run), self.kept, rows.workers)
@@ -115,10 +115,10 @@ class Factors:
         return r / D / precision, 1.0 / precision + (1.0 - self.scheme.power) * e
 
     def release(self) -> None:
-        """Gives the kept blocks to the rows' scratch: the end of these factors."""
+        """Gives the kept blocks to the rows' workspace: the end of these factors."""
         for block in (block for run in self.kept for block in run):
-            self.rows.scratch.give(block.K0_and_two)
-            self.rows.scratch.give(block.V_and_one)
+            self.rows.workspace.give(block.K0_and_two)
+            self.rows.workspace.give(block.V_and_one)
 
     def _sent(self) -> "Factors":
         """Without rows and what no pass reads, for every process that adds up."""
@@ -142,7 +142,7 @@ def factorise(
     among = kernel.stationary_gram(Z)
     L, jitter = jittered_cholesky(kernel.add_bias(among), "Kuu")
     lower = LowerSolver(L)
-    keep = keep and rows.spread is None and 16 * size * len(rows) <= KEPT_BYTES
+    keep = keep and rows.remote is None and 16 * size * len(rows) <= KEPT_BYTES
     first = partial(_first_pass, Z=Z, hyperparameters=hyperparameters, scheme=scheme, lower=lower, keep=keep)
     sums = rows.total(first, size)
     information, e = sums.information, np.concatenate(sums.e)
@@ -196,12 +196,12 @@ def _first_pass(
 ) -> _FirstSums:
     s2, a, size = hyperparameters.noise_variance, scheme.power, len(Z)
     information, b, e, kept = np.zeros((size, size)), np.zeros(size), [], []
-    work = rows.scratch.take(size, size)
+    work = rows.workspace.take(size, size)
     for block in _blocks(rows, Z, hyperparameters, lower, places, keep=keep):
         unexplained = _unexplained(block, hyperparameters)
         D = s2 + a * unexplained
         if a > 0.0:
-            with rows.scratch.lent(*block.V.shape) as scaled:
+            with rows.workspace.borrow(*block.V.shape) as scaled:
                 add_gram(information, np.multiply(block.V, 1.0 / np.sqrt(D), out=scaled), work)
         else:
             add_gram(information, block.V, work)
@@ -209,7 +209,7 @@ def _first_pass(
         e.append(unexplained)
         if keep:
             kept.append(block)
-    rows.scratch.give(work)
+    rows.workspace.give(work)
     if a == 0.0:
         information /= s2
     return _FirstSums(information=information, b=b, e=e, kept=[tuple(kept)] if keep else [])
@@ -249,13 +249,13 @@ def _blocks(
     """lower: of L. keep: each block stays as it is; otherwise only until the next one."""
     kernel, size = Kernel.of(hyperparameters, rows.groups), len(Z)
     basis = kernel.basis(Z)
-    scratch = rows.scratch if keep else Scratch()  # of its own, and gone with the last block
+    workspace = rows.workspace if keep else Workspace()  # of its own, and gone with the last block
     for place in places:
         count = place.stop - place.start
-        block = Block(rows=place, K0_and_two=scratch.take(size + 2, count), V_and_one=scratch.take(size + 1, count))
+        block = Block(rows=place, K0_and_two=workspace.take(size + 2, count), V_and_one=workspace.take(size + 1, count))
         kernel.stationary(basis, kernel.rows(rows.X[place]), block.K0)
         lower.solve(kernel.add_bias(block.K0, block.V))
         yield block
         if not keep:
-            scratch.give(block.K0_and_two)
-            scratch.give(block.V_and_one)
+            workspace.give(block.K0_and_two)
+            workspace.give(block.V_and_one)

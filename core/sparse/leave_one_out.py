@@ -41,7 +41,7 @@ def _moments(factors: Factors, blocks: Iterable[Block], *, lower: LowerSolver) -
     found = _Moments(means=[], variances=[])
     for block in blocks:
         y = factors.rows.y[block.rows]
-        with factors.rows.scratch.lent(*block.V.shape) as W:
+        with factors.rows.workspace.borrow(*block.V.shape) as W:
             W[:] = block.V
             lower.solve(W)
             q = np.einsum("km,km->m", W, W)

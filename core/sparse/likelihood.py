@@ -30,7 +30,7 @@ from core.arrays import FloatArray
 from core.errors import NumericalError
 from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import add_gram, inverse_from_cholesky
-from core.numeric.threads import across
+from core.numeric.threads import map_slices
 from core.process.kernel import DistanceSums
 from core.process.rows import Rows
 from core.process.theta import Theta
@@ -179,7 +179,7 @@ def _constant_part(factors: Factors, blocks: Iterable[Block], *, matrix: FloatAr
         sums.fit += float(r @ r) / s2
         block.K0_and_two[-2] = 1.0
         block.K0_and_two[-1] = r / s2
-        with rows.scratch.lent(*block.K0.shape) as work:
+        with rows.workspace.borrow(*block.K0.shape) as work:
             _collect(factors, sums, block, np.matmul(matrix, block.K0_and_two, out=work), np.ones_like(r))
     return sums
 
@@ -202,9 +202,9 @@ def _varying_part(factors: Factors, blocks: Iterable[Block], *, matrix: FloatArr
         r = rows.y[block.rows] - mu
         block.V_and_one[-1] = r
         with (
-            rows.scratch.lent(*block.V.shape) as inner,
-            rows.scratch.lent(*block.V.shape) as scaled,
-            rows.scratch.lent(size, size) as product,
+            rows.workspace.borrow(*block.V.shape) as inner,
+            rows.workspace.borrow(*block.V.shape) as scaled,
+            rows.workspace.borrow(size, size) as product,
         ):
             np.matmul(matrix, block.V_and_one, out=inner)
             q = np.maximum(np.einsum("km,km->m", block.V, inner) + mu * r, 0.0)
@@ -224,7 +224,7 @@ def _collect(factors: Factors, sums: _Sums, block: Block, dKuf: FloatArray, scal
     """Add one block of dphi/dKuf = dKuf diag(scale), which is overwritten by P = dKuf o (-dk/dR)."""
     X, K0 = factors.rows.X[block.rows], block.K0
     sums.bias += float(dKuf.sum(axis=0) @ scale)
-    with factors.rows.scratch.lent(*K0.shape) as work:
+    with factors.rows.workspace.borrow(*K0.shape) as work:
         slope = factors.kernel.slope(K0, factors.Z, X, work)
         if slope is not K0:
             sums.signal += float(np.einsum("km,km->m", dKuf, K0) @ scale)
@@ -256,12 +256,12 @@ def _chain(factors: Factors, sums: _Sums, dKuu: FloatArray) -> tuple[FloatArray,
 
 
 def _between_solves(factors: Factors, inner: FloatArray) -> FloatArray:
-    """L^-T inner L^-1 of a symmetric matrix, (d, d), which is spent."""
+    """L^-T inner L^-1 of a symmetric matrix, (d, d), which is overwritten."""
     workers = factors.rows.workers
     cost = len(inner) ** 3 // 4  # compared with numbers read, which a product's are not
 
     def solved(matrix: FloatArray) -> FloatArray:
-        across(lambda run: factors.lower.solve_transposed(matrix[:, run]), len(matrix), cost, workers)
+        map_slices(lambda run: factors.lower.solve_transposed(matrix[:, run]), len(matrix), cost, workers)
         return matrix
 
     half = solved(inner)

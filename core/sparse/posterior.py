@@ -32,8 +32,8 @@ class SparsePosterior:
 
     basis (d, p) in raw units; groups (p,) as float64; lengthscales (g,); alpha (d,); R (d, d) upper triangular, or
     (0, 0) where the mean alone was kept;
-    latent variance = variance_base + variance_sign |R k|^2, in standardized units; farthest: what it is far from all
-    data, 0 for SoR, whose prior ends where its basis does.
+    latent variance = variance_base + variance_sign |R k|^2, in standardized units; far_variance: what it is far from
+    all data, 0 for SoR, whose prior ends where its basis does.
     """
 
     basis: FloatArray
@@ -50,7 +50,7 @@ class SparsePosterior:
     noise_variance: float
     variance_base: float
     variance_sign: float
-    farthest: float
+    far_variance: float
     kernel: KernelFamily = KernelFamily.GAUSSIAN
 
     def __post_init__(self) -> None:
@@ -107,10 +107,8 @@ class SparsePosterior:
         return arrays if self.mean_only else arrays | {"R": pack_upper(self.R)}
 
     def scalars(self) -> dict[str, float]:
-        """Every number by name, for storage."""
-        return {
-            field.name: getattr(self, field.name) for field in fields(self) if field.name not in (*_ARRAYS, "kernel")
-        }
+        """Return every number by its stored name."""
+        return {_STORED.get(name, name): getattr(self, name) for name in _scalar_names()}
 
     @classmethod
     def restore(
@@ -119,26 +117,34 @@ class SparsePosterior:
         scalars: Mapping[str, float],
         kernel: KernelFamily = KernelFamily.GAUSSIAN,
     ) -> Self:
-        """The posterior with these `arrays()` and `scalars()`, bit for bit; InvalidDataError where they do not fit.
+        """Return the posterior with these `arrays()` and `scalars()`, bit for bit.
 
-        R may be missing for a mean alone, and be a square, as it was in older files, which did not know `farthest`.
+        R may be missing for a mean alone, and be a square, as it was in older files, which have no variance far away.
+        Raises InvalidDataError where the names or shapes do not fit.
         """
-        names = {field.name for field in fields(cls)} - {"kernel"}
         R = arrays.get("R", np.empty((0, 0)))
-        optional = {"R", "farthest"} if R.ndim == 2 and len(R) else {"R"}
+        optional = {"R", _STORED["far_variance"]} if R.ndim == 2 and len(R) else {"R"}
+        names = {*_ARRAYS, *(_STORED.get(name, name) for name in _scalar_names())}
         if names - set(arrays) - set(scalars) - optional or (set(arrays) | set(scalars)) - names:
             raise InvalidDataError(f"expected exactly {sorted(names)}")
         arrays = {**arrays, "R": unpack_upper(R) if R.ndim == 1 else R}
-        values: dict[str, Any] = {**arrays, **{name: float(value) for name, value in scalars.items()}}
-        if "farthest" not in values:
-            values["farthest"] = _farthest(**{name: values[name] for name in _OF_FARTHEST})
+        own = {stored: name for name, stored in _STORED.items()}
+        values: dict[str, Any] = {**arrays, **{own.get(name, name): float(value) for name, value in scalars.items()}}
+        if "far_variance" not in values:
+            values["far_variance"] = _variance_far_away(**{name: values[name] for name in _OF_FAR_VARIANCE})
         return cls(**values, kernel=kernel)
 
 
-_OF_FARTHEST = ("R", "bias_variance", "variance_base", "variance_sign")
+_STORED = {"far_variance": "farthest"}
+"""Numbers that artefacts have under another name."""
+_OF_FAR_VARIANCE = ("R", "bias_variance", "variance_base", "variance_sign")
 
 
-def _farthest(R: FloatArray, bias_variance: float, variance_base: float, variance_sign: float) -> float:
+def _scalar_names() -> list[str]:
+    return [field.name for field in fields(SparsePosterior) if field.name not in (*_ARRAYS, "kernel")]
+
+
+def _variance_far_away(R: FloatArray, bias_variance: float, variance_base: float, variance_sign: float) -> float:
     """The latent variance where of the kernel only the bias is left."""
     if variance_sign > 0.0 or not len(R):
         return 0.0
@@ -175,6 +181,6 @@ def posterior(
         noise_variance=hyperparameters.noise_variance,
         variance_base=base,
         variance_sign=sign,
-        farthest=_farthest(np.triu(R), hyperparameters.bias_variance, base, sign),
+        far_variance=_variance_far_away(np.triu(R), hyperparameters.bias_variance, base, sign),
         kernel=hyperparameters.kernel,
     )

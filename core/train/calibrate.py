@@ -15,7 +15,7 @@ import numpy as np
 from core.arrays import FloatArray, IntArray
 from core.data import Dataset
 from core.hyperparameters import Hyperparameters
-from core.predict.calibration import Calibration, LeftOut, calibrate
+from core.predict.calibration import Calibration, LeftOut, fit_calibration
 from core.predict.distribution import Predictive
 from core.predict.model import log_noise
 from core.predict.transforms import Transform
@@ -28,7 +28,7 @@ from core.sparse.factors import Factors, factorise
 from core.sparse.likelihood import nlml, nlml_and_gradient
 from core.sparse.scheme import Scheme
 from core.spec import Calibrate, Method, Noise, TrainSpec
-from core.train.cross_fit import FOLDS, farthest_variance, left_out_by_folds, left_out_in_closed_form, predicted
+from core.train.cross_fit import CROSS_FIT_FOLDS, far_variance, left_out_by_folds, left_out_in_closed_form, predicted
 from core.train.fit import Fit
 from core.train.noise import LearntNoise, varying_noise
 from core.train.optimise import box, descend
@@ -56,23 +56,23 @@ CHECKED_LEVELS, LEAST_SHORT, SHORT_ERRORS = (0.8, 0.95), 0.03, 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Calibrated:
+class CalibrationResult:
     """How error bars are read: the calibration, how the noise varies (None: it does not), by which left-out rows; and
-    these themselves where they are rows of the fit's own sample."""
+    these themselves where they are rows of the fit's own subset."""
 
     calibration: Calibration = field(default_factory=Calibration)
     noise: LearntNoise | None = None
     by: str = "nothing"
     left_out: LeftOut | None = None
 
-    def without(self, places: IntArray) -> "Calibrated":
+    def without(self, places: IntArray) -> "CalibrationResult":
         """As it would be had these rows not been left out, nor their errors seen."""
         if self.left_out is None:
             return self
         others = np.flatnonzero(~np.isin(self.left_out.places, places))
-        return replace(self, calibration=calibrate(self.left_out.take(others), self.calibration.intervals))
+        return replace(self, calibration=fit_calibration(self.left_out.take(others), self.calibration.intervals))
 
-    def says_nothing(self, targets: FloatArray) -> bool:
+    def no_better_than_constant(self, targets: FloatArray) -> bool:
         """Whether the rows left out are predicted no better than by a constant: by the mean in squared error, and by
         the median in absolute error, each within one standard error (Breiman et al. 1984). False where none were.
 
@@ -99,35 +99,37 @@ class Calibrated:
         return found
 
 
-def calibrated(fit: Fit, spec: TrainSpec, seed: Seed, tell: Callable[[float], None] = lambda _: None) -> Calibrated:
-    """By the rows of the fit's own sample. O(n d^2) in closed form; folds cost a fit and a choice each.
+def calibrate(
+    fit: Fit, spec: TrainSpec, seed: Seed, tell: Callable[[float], None] = lambda _: None
+) -> CalibrationResult:
+    """By the rows of the fit's own subset. O(n d^2) in closed form; folds cost a fit and a choice each.
 
     tell: hears the share of the folds that is done.
     """
-    asked = way(spec, len(fit.sample.rows), len(fit.selection.indices))
+    asked = calibration_method(spec, len(fit.subset.rows), len(fit.selection.indices))
     if asked is None:
-        return Calibrated()
-    moved = fit.found.moved is not None
+        return CalibrationResult()
+    moved = fit.solution.moved is not None
     if asked is Calibrate.LOO or moved:
-        basis = np.empty(0, np.int64) if moved else fit.sample.places(fit.selection)
+        basis = np.empty(0, np.int64) if moved else fit.subset.places(fit.selection)
         moments = fit.leave_one_out()
         left_out = left_out_in_closed_form(fit.factors, moments, basis)
-        return _read(fit.sample.dataset, left_out, spec, seed, "leave-one-out", fit.sample.rows.workers)
+        return _read(fit.subset.dataset, left_out, spec, seed, "leave-one-out", fit.subset.rows.workers)
     folds = _Folds(fit, spec, seed)
     left_out = left_out_by_folds(
-        fit.sample.rows,
+        fit.subset.rows,
         folds.fit,
         np.random.default_rng(seed),
         folds=folds.count,
         tell=tell,
     )
-    read = _read(fit.sample.dataset, left_out, spec, seed, "cross-fitting", fit.sample.rows.workers)
+    read = _read(fit.subset.dataset, left_out, spec, seed, "cross-fitting", fit.subset.rows.workers)
     if _falls_short(fit, read):
-        return calibrated(fit, replace(spec, calibrate=Calibrate.LOO), seed)
+        return calibrate(fit, replace(spec, calibrate=Calibrate.LOO), seed)
     return read
 
 
-def _falls_short(fit: Fit, read: Calibrated) -> bool:
+def _falls_short(fit: Fit, read: CalibrationResult) -> bool:
     """Whether intervals made by the folds hold less than they say even by leave-one-out of the fit itself.
 
     That flatters, since the basis saw the rows, so what falls short there is too narrow: the folds' fits were not like
@@ -135,7 +137,7 @@ def _falls_short(fit: Fit, read: Calibrated) -> bool:
     the fit's own: 95% intervals held 64% of fresh rows, and 94% by leave-one-out.
     """
     found = leave_one_out_predictive(fit, read, Transform())
-    targets = fit.sample.dataset.targets
+    targets = fit.subset.dataset.targets
     for level in CHECKED_LEVELS:
         lower, upper = found.interval(min(level, read.calibration.most_level))
         error = np.sqrt(level * (1.0 - level) / len(targets))
@@ -144,42 +146,42 @@ def _falls_short(fit: Fit, read: Calibrated) -> bool:
     return False
 
 
-def calibrated_by(fit: Fit, dataset: Dataset, unseen: IntArray, spec: TrainSpec, seed: Seed) -> Calibrated:
+def calibrate_on(fit: Fit, dataset: Dataset, unseen: IntArray, spec: TrainSpec, seed: Seed) -> CalibrationResult:
     """By rows of the dataset that the fit has never seen. O(m d^2)."""
-    unit = fit.sample.standardization
+    unit = fit.subset.standardization
     left_out = predicted(
         fit.factors,
         unit.inputs(dataset.inputs[unseen]),
         unit.targets(dataset.targets[unseen]),
     )
     left_out = replace(left_out, places=unseen)
-    read = _read(dataset, left_out, spec, seed, "held-out rows", fit.sample.rows.workers)
+    read = _read(dataset, left_out, spec, seed, "held-out rows", fit.subset.rows.workers)
     return replace(read, left_out=None)
 
 
-def way(spec: TrainSpec, rows: int, basis_size: int) -> Calibrate | None:
+def calibration_method(spec: TrainSpec, rows: int, basis_size: int) -> Calibrate | None:
     """How rows are left out: what was asked, or for `auto` the cheapest that holds."""
     if spec.calibrate is not Calibrate.AUTO:
         return spec.calibrate
     return Calibrate.LOO if rows >= MANY_ROWS * basis_size else Calibrate.CROSS_FIT
 
 
-def _read(dataset: Dataset, left_out: LeftOut, spec: TrainSpec, seed: Seed, by: str, workers: int) -> Calibrated:
+def _read(dataset: Dataset, left_out: LeftOut, spec: TrainSpec, seed: Seed, by: str, workers: int) -> CalibrationResult:
     """dataset: the rows that `places` count in."""
     noise = None
     if spec.noise is not Noise.CONSTANT:
         random = np.random.default_rng([*seed, _NOISE])
         noise = varying_noise(dataset, left_out, random, workers=workers)
     read = left_out if noise is None else noise.left_out
-    return Calibrated(calibration=calibrate(read, spec.intervals), noise=noise, by=by, left_out=read)
+    return CalibrationResult(calibration=fit_calibration(read, spec.intervals), noise=noise, by=by, left_out=read)
 
 
 class _Folds:
-    """Fits on some of a sample's rows, each basis chosen by these alone, as carefully as the run chose its own."""
+    """Fits on some of a subset's rows, each basis chosen by these alone, as carefully as the run chose its own."""
 
     def __init__(self, fit: Fit, spec: TrainSpec, seed: Seed) -> None:
-        rows, self._seed = fit.sample.rows, seed
-        self._rows, self._theta, self._scheme = rows, fit.found.theta, fit.factors.scheme
+        rows, self._seed = fit.subset.rows, seed
+        self._rows, self._theta, self._scheme = rows, fit.solution.theta, fit.factors.scheme
         self._spec = replace(spec, basis_size=len(fit.selection.indices))
         few = len(rows) < ROWS_FOR_EACH * Theta.size(len(self._theta.lengthscales))
         self._warm = few and spec.adaptation is not None
@@ -194,7 +196,7 @@ class _Folds:
     def count(self) -> int:
         """Many where each is cheap."""
         cheap = self._pool is not None or self._spec.method is Method.RAND or self._spec.most_basis <= SMALL_BASIS
-        return FOLDS if cheap else FEW_FOLDS
+        return CROSS_FIT_FOLDS if cheap else FEW_FOLDS
 
     def fit(self, number: int, rest: IntArray) -> Factors:
         """On these rows; number: of the fold that is not among them. On one thread: many run at a time."""
@@ -225,15 +227,15 @@ def _best_of_draws(
     return factors if best is None else best
 
 
-def leave_one_out_predictive(fit: Fit, read: Calibrated, transform: Transform) -> Predictive:
+def leave_one_out_predictive(fit: Fit, read: CalibrationResult, transform: Transform) -> Predictive:
     """Of each training row given all the others, in the target's unit, (n,)."""
     mean, variance = fit.leave_one_out()
-    unit, calibration = fit.sample.standardization, read.calibration
+    unit, calibration = fit.subset.standardization, read.calibration
     s2 = fit.factors.hyperparameters.noise_variance
     noise = np.full(len(mean), s2)
     if read.noise is not None:
-        noise = s2 * np.exp(log_noise(read.noise.noise, fit.sample.dataset.inputs))
-    far = farthest_variance(fit.factors)
+        noise = s2 * np.exp(log_noise(read.noise.noise, fit.subset.dataset.inputs))
+    far = far_variance(fit.factors)
     return Predictive(
         centre=mean * unit.target_scale + unit.target_shift,
         variance=calibration.variance(np.maximum(variance - s2, 0.0), noise, far) * unit.target_scale**2,
@@ -243,10 +245,10 @@ def leave_one_out_predictive(fit: Fit, read: Calibrated, transform: Transform) -
 
 
 def bounds_report(fit: Fit, places: tuple[int, ...]) -> BoundsReport:
-    """Both bounds of Theorem 1, and those of the error bars at some rows of the sample."""
-    rows, unit = fit.sample.rows, fit.sample.standardization.target_scale
+    """Both bounds of Theorem 1, and those of the error bars at some rows of the subset."""
+    rows, unit = fit.subset.rows, fit.subset.standardization.target_scale
     inputs = rows.X[np.array(places, np.int64)]
-    found, lower, upper = bounds_of(rows, fit.found.theta, fit.selection.indices, inputs)
+    found, lower, upper = bounds_of(rows, fit.solution.theta, fit.selection.indices, inputs)
     return BoundsReport(
         upper=found.upper,
         lower=found.lower,

@@ -100,8 +100,8 @@ def kept(
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Full:
     """What is compared with. shares (d,), descending, and U (d, d): B^-1 = U diag(shares) U'. kss: the prior variance;
-    base: the latent variance before l'l is taken off, kss or, for SoR, 0; farthest: see core.predict.calibration; noise
-    (n,): of each training row, scaled; least_noise: of any row there can be."""
+    base: the latent variance before l'l is taken off, kss or, for SoR, 0; far_variance: see core.predict.calibration;
+    noise (n,): of each training row, scaled; least_noise: of any row there can be."""
 
     factors: Factors
     posterior: SparsePosterior
@@ -110,20 +110,21 @@ class _Full:
     U: FloatArray
     kss: float
     base: float
-    farthest: float
+    far_variance: float
     noise: FloatArray
     least_noise: float
 
     def observed(self, latent: FloatArray, rows: slice) -> FloatArray:
         """Variance of these training rows with noise, (m,), from the latent one, calibrated."""
-        return np.asarray(self.calibration.latent(latent, self.farthest) + self.noise[rows])
+        return np.asarray(self.calibration.latent(latent, self.far_variance) + self.noise[rows])
 
     def latent(self, observed: FloatArray, rows: slice) -> FloatArray:
-        """The inverse of `observed`, -inf where no latent variance is that small. Above `farthest` none is changed."""
+        """The inverse of `observed`, -inf where no latent variance is that small. Above `far_variance` none is
+        changed."""
         without = observed - self.noise[rows]
-        inside = np.clip(without, 0.0, self.farthest)
-        found = stretch(inside, self.farthest, 1.0 / self.calibration.latent_scale)
-        return np.where(without < 0.0, -np.inf, np.where(without >= self.farthest, without, found))
+        inside = np.clip(without, 0.0, self.far_variance)
+        found = stretch(inside, self.far_variance, 1.0 / self.calibration.latent_scale)
+        return np.where(without < 0.0, -np.inf, np.where(without >= self.far_variance, without, found))
 
 
 def _full(
@@ -147,7 +148,7 @@ def _full(
         U=U,
         kss=kss,
         base=0.0 if reduced else kss,
-        farthest=posterior.farthest if posterior.farthest > 0.0 else np.inf,
+        far_variance=posterior.far_variance if posterior.far_variance > 0.0 else np.inf,
         noise=calibration.noise_scale * s2 * varying,
         least_noise=calibration.noise_scale * s2 * min(float(np.exp(lowest)), float(varying.min())),
     )
@@ -207,7 +208,7 @@ def _certified(full: _Full, directions: FloatArray, rest: float, tolerance: floa
     # Of both variances, as a share of kss: the solves with L round.
     rounding = len(E) * np.finfo(float).eps / np.sqrt(full.factors.jitter)
     slack = rounding * full.kss / noise
-    bent = max(1.0 - a, 0.0) / a * full.kss * (absolute + rounding) / full.farthest
+    bent = max(1.0 - a, 0.0) / a * full.kss * (absolute + rounding) / full.far_variance
     lost = max(float(relative[-1]), 0.0) + slack
     gained = max(-float(relative[0]), 0.0) + slack
     lost, gained = lost + bent, gained + (1.0 + gained) * bent

@@ -12,12 +12,12 @@ import numpy as np
 
 from core.arrays import FloatArray, IntArray
 from core.numeric.linalg import LowerSolver, solve_vector
-from core.numeric.threads import in_order
+from core.numeric.threads import map_in_order
 from core.predict.calibration import LeftOut
 from core.process.rows import Rows, over_rows
 from core.sparse.factors import Factors
 
-FOLDS = 20
+CROSS_FIT_FOLDS = 20
 """Each fit has nearly all rows, as the published one has all."""
 ENOUGH_ROWS = 20_000
 """So many predicted rows are enough: a coverage of 99% is then known to 0.1 points."""
@@ -41,7 +41,7 @@ def left_out_in_closed_form(factors: Factors, moments: tuple[FloatArray, FloatAr
         error=(factors.rows.y - mean)[places],
         latent_variance=np.maximum(variance - s2, 0.0)[places],
         noise_variance=np.full(len(places), s2),
-        farthest=np.full(len(places), farthest_variance(factors)),
+        far_variance=np.full(len(places), far_variance(factors)),
     )
 
 
@@ -50,7 +50,7 @@ def left_out_by_folds(
     fit: Callable[[int, IntArray], Factors],
     random: np.random.Generator,
     *,
-    folds: int = FOLDS,
+    folds: int = CROSS_FIT_FOLDS,
     tell: Callable[[float], None] = lambda _: None,
 ) -> LeftOut:
     """Up to `folds` folds of the rows, until ENOUGH_ROWS are predicted, each by `fit(number, places of the rest)`.
@@ -68,7 +68,7 @@ def left_out_by_folds(
         return predicted(factors, rows.X[fold], rows.y[fold])
 
     parts: list[LeftOut] = []
-    for found in in_order(part, range(len(cuts)), rows.workers):
+    for found in map_in_order(part, range(len(cuts)), rows.workers):
         parts.append(found)
         tell(len(parts) / len(cuts))
     return LeftOut(
@@ -76,7 +76,7 @@ def left_out_by_folds(
         error=np.concatenate([part.error for part in parts]),
         latent_variance=np.concatenate([part.latent_variance for part in parts]),
         noise_variance=np.concatenate([part.noise_variance for part in parts]),
-        farthest=np.concatenate([part.farthest for part in parts]),
+        far_variance=np.concatenate([part.far_variance for part in parts]),
     )
 
 
@@ -103,11 +103,11 @@ def predicted(factors: Factors, X: FloatArray, y: FloatArray) -> LeftOut:
         error=error,
         latent_variance=latent,
         noise_variance=np.full(len(y), theta.noise_variance),
-        farthest=np.full(len(y), farthest_variance(factors)),
+        far_variance=np.full(len(y), far_variance(factors)),
     )
 
 
-def farthest_variance(factors: Factors) -> float:
+def far_variance(factors: Factors) -> float:
     """Return the latent variance far from all data, where only the bias is left of the kernel. O(d^2).
 
     Infinite for SoR, whose prior has no variance there to be compared with.

@@ -19,7 +19,7 @@ Moments = tuple[FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sample:
+class Subset:
     """Rows of the dataset, standardized by their own mean and spread. numbers: their row numbers (n,), increasing."""
 
     numbers: IntArray
@@ -41,12 +41,12 @@ class Sample:
             groups=some.groups,
             workers=workers,
             cuts=cuts,
-            spread=compute.spread(dataset, numbers, unit) if compute is not None and cuts else None,
+            remote=compute.scatter(dataset, numbers, unit) if compute is not None and cuts else None,
         )
         return cls(numbers=numbers, dataset=some, rows=rows, standardization=unit)
 
     def places(self, selection: Selection) -> IntArray:
-        """Where the basis rows are among the sample's, (d,)."""
+        """Where the basis rows are among the subset's, (d,)."""
         return np.searchsorted(self.numbers, selection.indices)
 
     def basis(self, selection: Selection) -> FloatArray:
@@ -55,7 +55,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Found:
+class Solution:
     """theta, the basis as rows of the dataset, and where it moved to (d, p) in raw units, None where it did not."""
 
     theta: Hyperparameters
@@ -65,10 +65,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fit:
-    """A basis chosen, or moved, and the factors on it; of one sample."""
+    """A basis chosen, or moved, and the factors on it; of one subset."""
 
-    sample: Sample
-    found: Found
+    subset: Subset
+    solution: Solution
     selection: Selection
     factors: Factors
     _moments: list[Moments] = field(default_factory=list, repr=False)

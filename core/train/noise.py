@@ -28,7 +28,7 @@ from core.spec import Approximation, TrainSpec
 from core.train.cross_fit import predicted
 from core.train.optimise import box, descend, heuristic
 
-BASIS, POOL, ROUNDS, STEPS, FOLDS = 64, 512, 2, 15, 5
+BASIS, POOL, ROUNDS, STEPS, NOISE_FOLDS = 64, 512, 2, 15, 5
 MOST_ROWS = 20_000
 """Rows that the second GP learns from: its target is so noisy that it has no more than a few dozen directions."""
 LEAST_ROWS = 200
@@ -56,7 +56,7 @@ def varying_noise(
     dataset: Dataset, left_out: LeftOut, random: np.random.Generator, *, workers: int = 1
 ) -> LearntNoise | None:
     """dataset: what `left_out.places` count in; its targets are not read. None where constant noise predicts the rows
-    as well. O(FOLDS ROUNDS STEPS m BASIS^2), m at most MOST_ROWS.
+    as well. O(NOISE_FOLDS ROUNDS STEPS m BASIS^2), m at most MOST_ROWS.
     """
     if len(left_out.error) < LEAST_ROWS:
         return None
@@ -70,7 +70,7 @@ def varying_noise(
     unit = standardization(replace(dataset, inputs=inputs, targets=logarithms))
     rows = Rows(X=unit.inputs(inputs), y=unit.targets(logarithms), groups=dataset.groups, workers=workers)
     mean = np.empty(len(rows))
-    for fold in np.array_split(np.arange(len(rows)), FOLDS):
+    for fold in np.array_split(np.arange(len(rows)), NOISE_FOLDS):
         rest = np.setdiff1d(np.arange(len(rows)), fold)
         factors = _learnt(replace(rows, X=rows.X[rest], y=rows.y[rest]), random)
         mean[fold] = rows.y[fold] - predicted(factors, rows.X[fold], rows.y[fold]).error

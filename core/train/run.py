@@ -37,9 +37,9 @@ from core.selection.state import Selection
 from core.sparse.posterior import SparsePosterior, posterior
 from core.sparse.scheme import Scheme, scheme
 from core.spec import Artefact, TrainSpec
-from core.train.calibrate import Calibrated, bounds_report, calibrated, calibrated_by, leave_one_out_predictive
+from core.train.calibrate import CalibrationResult, bounds_report, calibrate, calibrate_on, leave_one_out_predictive
 from core.train.compress import kept
-from core.train.fit import Fit, Found, Sample
+from core.train.fit import Fit, Solution, Subset
 from core.train.progress import Checkpoint, Journal, Listener, Phase
 from core.train.report import ArtefactReport, CalibrationReport, TrainReport, TrainResult
 from core.train.search import SEARCHED, Search, Stage, random_of
@@ -52,9 +52,9 @@ LEAST_HELD_OUT = 50
 """Held-out rows, after the report has its half, that can calibrate a basis that moved."""
 EXPLAINS_NOTHING = 0.95
 """A model whose training residuals keep this share of the target's variance has found only noise."""
-SAYS_NOTHING = (
-    "rows that were left out are not predicted better than by the target's mean alone, so the model is the mean, with "
-    "error bars: either the columns say nothing about the target, or the rows are too few to tell"
+CONSTANT_MODEL = (
+    "predictions are no better than the target mean on left-out rows, so the model is constant, with error bars: "
+    "either the columns are unrelated to the target, or there are too few rows to tell"
 )
 
 
@@ -86,7 +86,7 @@ class _Outcome:
 
     fit: Fit
     fitted: SparsePosterior
-    read: Calibrated
+    read: CalibrationResult
     predicted: Prediction | None
 
 
@@ -118,22 +118,22 @@ class _Run:
             raise InvalidSpecError("bounds.rows", f"expected rows from 0 to {len(dataset.targets) - 1}")
         self.scheme: Scheme = scheme(spec.approximation, spec.power)
         self.held_out = self._held_out()
-        self.flat = False
+        self.constant = False
         self.transform = transform_of(spec.target_transform, dataset.targets)
         self.dataset = replace(dataset, targets=self.transform.forward(dataset.targets))
 
     def result(self) -> TrainResult:
         everything = np.arange(len(self.raw_targets))
-        learning = self._sample(np.setdiff1d(everything, self.held_out))
-        whole = self._sample(everything) if len(self.held_out) else learning
+        learning = self._subset(np.setdiff1d(everything, self.held_out))
+        whole = self._subset(everything) if len(self.held_out) else learning
         with warnings.catch_warnings(record=True) as self.journal.caught:
             warnings.simplefilter("always", RuntimeWarning)
             search = Search(self.spec, self.scheme, self._searched(learning), self.journal, self.resume)
-            outcome = self._outcome(search, search.found(), learning, whole)
-            if self.spec.adaptation is not None and outcome.read.says_nothing(whole.rows.y):
-                self.flat = True
-                self.journal.warn(SAYS_NOTHING)
-                outcome = self._outcome(*search.flat(), learning, whole)
+            outcome = self._outcome(search, search.solve(), learning, whole)
+            if self.spec.adaptation is not None and outcome.read.no_better_than_constant(whole.rows.y):
+                self.constant = True
+                self.journal.warn(CONSTANT_MODEL)
+                outcome = self._outcome(*search.constant(), learning, whole)
             fit, fitted, read, predicted = outcome.fit, outcome.fitted, outcome.read, outcome.predicted
             with self.journal.phase(Phase.EVALUATING, 0.98):
                 stored, note = self._stored(fitted, fit, read)
@@ -174,10 +174,10 @@ class _Run:
             stored=stored,
             selection=fit.selection,
             report=report,
-            moved=fit.found.moved is not None,
+            moved=fit.solution.moved is not None,
         )
 
-    def _outcome(self, search: Search, found: Found, learning: Sample, whole: Sample) -> "_Outcome":
+    def _outcome(self, search: Search, found: Solution, learning: Subset, whole: Subset) -> "_Outcome":
         """Held-out rows predicted, the model fitted on all rows and calibrated."""
         predicted, read = None, None
         if len(self.held_out):
@@ -192,13 +192,13 @@ class _Run:
             fitted = self._posterior(fit)
         if read is None:
             with self.journal.phase(Phase.CALIBRATING, 0.8):
-                read = calibrated(fit, search.spec, (self.spec.seed, Stage.CALIBRATE), self._tell_of_folds)
-        whole.rows.scratch.clear()
+                read = calibrate(fit, search.spec, (self.spec.seed, Stage.CALIBRATE), self._tell_of_folds)
+        whole.rows.workspace.clear()
         return _Outcome(fit=fit, fitted=fitted, read=read, predicted=predicted)
 
     def _warn_of_little(self, selection: Selection) -> None:
         asked, found = self.spec.basis_size, len(selection.indices)
-        if asked is not None and found < asked and not self.flat:
+        if asked is not None and found < asked and not self.constant:
             self.journal.warn(f"only {found} of the {asked} basis vectors asked for were chosen: {selection.reason}")
         rows = len(self.dataset.targets)
         if rows < FEW_ROWS * (self.groups + 1):
@@ -219,21 +219,21 @@ class _Run:
             return np.empty(0, np.int64)
         return np.sort(order[:count])
 
-    def _searched(self, learning: Sample) -> Sample:
+    def _searched(self, learning: Subset) -> Subset:
         """What theta is found on: all rows, or as many at random as say enough about it."""
         rows = len(learning.numbers)
         if rows <= SEARCH_ROWS:
             return learning
         some = random_of(self.spec, Stage.SEARCH).permutation(rows)[:SEARCH_ROWS]
         targets = learning.rows.y[some]
-        return learning if targets.min() == targets.max() else self._sample(np.sort(learning.numbers[some]))
+        return learning if targets.min() == targets.max() else self._subset(np.sort(learning.numbers[some]))
 
-    def _sample(self, numbers: IntArray) -> Sample:
-        return Sample.of(
+    def _subset(self, numbers: IntArray) -> Subset:
+        return Subset.of(
             self.dataset, numbers, standardize=self.spec.standardize, workers=self.workers, compute=self.compute
         )
 
-    def _calibrate_moved(self, fit: Fit) -> Calibrated | None:
+    def _calibrate_moved(self, fit: Fit) -> CalibrationResult | None:
         """By half of the held-out rows, which the report then does without; None where they are too few."""
         half = self.held_out[::2]
         if self.spec.calibrate is None:
@@ -246,34 +246,36 @@ class _Run:
             return None
         self.held_out = self.held_out[1::2]
         with self.journal.phase(Phase.CALIBRATING, SEARCHED):
-            return calibrated_by(fit, self.dataset, half, self.spec, (self.spec.seed, Stage.CALIBRATE))
+            return calibrate_on(fit, self.dataset, half, self.spec, (self.spec.seed, Stage.CALIBRATE))
 
-    def _holdout_scores(self, predicted: Prediction, read: Calibrated) -> Scores:
+    def _holdout_scores(self, predicted: Prediction, read: CalibrationResult) -> Scores:
         """Of rows that the fit behind `predicted` never saw, by a calibration that never saw their errors."""
         calibration = read.without(self.held_out).calibration
         constant = predicted.target_variance - predicted.latent_variance
         noise = constant * np.exp(read.log_noise(self.dataset, self.held_out))
-        variance = calibration.variance(predicted.latent_variance, noise, predicted.farthest)
+        variance = calibration.variance(predicted.latent_variance, noise, predicted.far_variance)
         return scores(
             self.raw_targets[self.held_out],
             Predictive(centre=predicted.mean, variance=variance, calibration=calibration, transform=self.transform),
         )
 
-    def _leave_one_out_scores(self, fit: Fit, read: Calibrated) -> Scores:
+    def _leave_one_out_scores(self, fit: Fit, read: CalibrationResult) -> Scores:
         predicted = leave_one_out_predictive(fit, read, self.transform)
-        targets = fit.sample.dataset.targets
+        targets = fit.subset.dataset.targets
         unexplained = float(np.mean(np.square(targets - predicted.centre)) / np.var(targets))
-        if unexplained > EXPLAINS_NOTHING and not self.flat:
+        if unexplained > EXPLAINS_NOTHING and not self.constant:
             self.journal.warn(
                 f"the model explains almost nothing of the target (it leaves {unexplained:.1%} of its variance): "
                 "either the columns say nothing about it, or the adaptation found only noise; try another seed"
             )
-        return scores(self.raw_targets[fit.sample.numbers], predicted)
+        return scores(self.raw_targets[fit.subset.numbers], predicted)
 
     def _tell_of_folds(self, share: float) -> None:
         self.journal.tell(0.8 + 0.15 * share)
 
-    def _model(self, fitted: SparsePosterior, stored: Stored, read: Calibrated, fit: Fit) -> tuple[Model, str | None]:
+    def _model(
+        self, fitted: SparsePosterior, stored: Stored, read: CalibrationResult, fit: Fit
+    ) -> tuple[Model, str | None]:
         """What was found, and a warning where it will not predict in the precision that was asked."""
         model = Model(
             posterior=fitted,
@@ -282,10 +284,10 @@ class _Run:
             transform=self.transform,
         )
         seen = model if self.spec.artefact is not Artefact.COMPACT else replace(model, posterior=served(stored))
-        precision, doubt = kept_precision(seen, fit.sample.dataset.inputs, self.spec.precision)
+        precision, doubt = kept_precision(seen, fit.subset.dataset.inputs, self.spec.precision)
         return replace(model, precision=precision), doubt
 
-    def _stored(self, fitted: SparsePosterior, fit: Fit, read: Calibrated) -> tuple[Stored, str | None]:
+    def _stored(self, fitted: SparsePosterior, fit: Fit, read: CalibrationResult) -> tuple[Stored, str | None]:
         """What is kept of the posterior, and a warning where it is not what was asked."""
         noise = None if read.noise is None or self.spec.artefact is not Artefact.COMPACT else read.noise.noise
         return kept(
@@ -294,14 +296,14 @@ class _Run:
             self.spec.artefact,
             self.spec.tolerance,
             calibration=read.calibration,
-            log_noise=None if noise is None else log_noise(noise, fit.sample.dataset.inputs),
+            log_noise=None if noise is None else log_noise(noise, fit.subset.dataset.inputs),
             lowest=0.0 if noise is None else noise.lowest,
         )
 
     def _posterior(self, fit: Fit) -> SparsePosterior:
-        moved = fit.found.moved
+        moved = fit.solution.moved
         basis = self.dataset.inputs[fit.selection.indices] if moved is None else moved
-        return posterior(fit.factors, basis, self.dataset.groups, fit.sample.standardization)
+        return posterior(fit.factors, basis, self.dataset.groups, fit.subset.standardization)
 
 
 def _stages(spec: TrainSpec) -> int:

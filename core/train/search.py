@@ -13,7 +13,7 @@ import numpy as np
 
 from core.arrays import FloatArray, IntArray
 from core.hyperparameters import Hyperparameters
-from core.numeric.threads import each
+from core.numeric.threads import map_threads
 from core.process.exact import exact_nlml_and_gradient
 from core.process.rows import Rows
 from core.process.theta import Box, Theta
@@ -23,7 +23,7 @@ from core.sparse.factors import factorise
 from core.sparse.likelihood import nlml, nlml_and_gradient
 from core.sparse.scheme import Scheme
 from core.spec import TrainSpec
-from core.train.fit import Fit, Found, Sample
+from core.train.fit import Fit, Solution, Subset
 from core.train.optimise import FIRST_STEP, box, descend, heuristic
 from core.train.progress import Checkpoint, Journal, Phase
 from core.train.refine import refine
@@ -67,19 +67,19 @@ class Stage(IntEnum):
 
 
 class Search:
-    """One search on `sample`, told to `journal`; goes on from `resume`."""
+    """One search on `subset`, told to `journal`; goes on from `resume`."""
 
     def __init__(
-        self, spec: TrainSpec, scheme: Scheme, sample: Sample, journal: Journal, resume: Checkpoint | None
+        self, spec: TrainSpec, scheme: Scheme, subset: Subset, journal: Journal, resume: Checkpoint | None
     ) -> None:
-        self._spec, self._scheme, self._sample, self._journal, self._resume = spec, scheme, sample, journal, resume
+        self._spec, self._scheme, self._subset, self._journal, self._resume = spec, scheme, subset, journal, resume
         self._rounds = 0 if spec.adaptation is None else spec.adaptation.rounds
         self._adapting = _share_of_rounds(spec) * (SEARCHED - STARTED)
 
-    def found(self) -> Found:
+    def solve(self) -> Solution:
         """Theta and basis, moved if that was asked for."""
         found = self._refine(self._adapt())
-        self._sample.rows.scratch.clear()
+        self._subset.rows.workspace.clear()
         return found
 
     @property
@@ -87,42 +87,42 @@ class Search:
         """What is searched for."""
         return self._spec
 
-    def flat(self) -> tuple["Search", Found]:
+    def constant(self) -> tuple["Search", Solution]:
         """A model that says no more than the target's mean and variance: theta where every row is alike, a single basis
         vector; and the search whose end it is."""
-        bounds = box(self._sample.rows)
+        bounds = box(self._subset.rows)
         longest = Theta(values=bounds.lower)  # lengthscales; and the smallest signal
-        theta = longest.with_noise(float(np.mean(np.square(self._sample.rows.y))))
+        theta = longest.with_noise(float(np.mean(np.square(self._subset.rows.y))))
         start = Theta(values=bounds.clip(theta.values)).hyperparameters(self._spec.kernel)
         spec = replace(self._spec, start=start, adaptation=None, refinement=None, basis_size=1)
-        search = Search(spec, self._scheme, self._sample, self._journal, None)
-        return search, Found(theta=start, selection=_NOTHING)
+        search = Search(spec, self._scheme, self._subset, self._journal, None)
+        return search, Solution(theta=start, selection=_NOTHING)
 
-    def fit(self, sample: Sample, found: Found, stage: int) -> Fit:
-        """On any sample: a basis chosen at theta, or the one that has moved, and the factors on it."""
+    def fit(self, subset: Subset, found: Solution, stage: int) -> Fit:
+        """On any subset: a basis chosen at theta, or the one that has moved, and the factors on it."""
         if found.moved is not None:
-            factors = factorise(sample.rows, sample.standardization.inputs(found.moved), found.theta, self._scheme)
-            return Fit(sample=sample, found=found, selection=found.selection, factors=factors)
-        selection = self._better_basis(sample, found, stage)
-        factors = factorise(sample.rows, sample.basis(selection), found.theta, self._scheme)
-        return Fit(sample=sample, found=found, selection=selection, factors=factors)
+            factors = factorise(subset.rows, subset.standardization.inputs(found.moved), found.theta, self._scheme)
+            return Fit(subset=subset, solution=found, selection=found.selection, factors=factors)
+        selection = self._better_basis(subset, found, stage)
+        factors = factorise(subset.rows, subset.basis(selection), found.theta, self._scheme)
+        return Fit(subset=subset, solution=found, selection=selection, factors=factors)
 
-    def _adapt(self) -> Found:
+    def _adapt(self) -> Solution:
         """The rounds."""
-        bounds = box(self._sample.rows)
+        bounds = box(self._subset.rows)
         if self._resume is not None:
             found = self._resumed(self._resume)
         else:
             with self._journal.phase(Phase.STARTING, 0.0):
-                theta = self._start(self._sample.rows, bounds)
-            found = self._save(Found(theta=theta, selection=_NOTHING))
+                theta = self._start(self._subset.rows, bounds)
+            found = self._save(Solution(theta=theta, selection=_NOTHING))
         while self._journal.round < self._rounds:
             found = self._round(bounds, found)
             self._journal.round += 1
             found = self._save(found)
         return found
 
-    def _round(self, bounds: Box, found: Found) -> Found:
+    def _round(self, bounds: Box, found: Solution) -> Solution:
         """Choose a basis at theta, then move theta with the basis held fixed; the second round does it twice or more.
 
         The pair of theta and basis with the lowest objective is kept: a new basis at a better theta may be a worse
@@ -140,26 +140,26 @@ class Search:
                 self._try(bounds, replace(found, theta=shorter), Stage.SHORTER, begin + part, part),
             ]
             behind = tried[1][0] - tried[0][0]
-            if 0.0 < behind < CLOSE * len(self._sample.rows):
+            if 0.0 < behind < CLOSE * len(self._subset.rows):
                 tried.append(self._try(bounds, tried[1][1], Stage.SHORTER_ON, begin + 2.0 * part, part))
         value, best = min(tried, key=lambda outcome: outcome[0])
         better = not self._journal.objectives or value < self._journal.objectives[-1]
         self._journal.objectives.append(value if better else self._journal.objectives[-1])
-        if self._settled(len(self._sample.rows)):
+        if self._settled(len(self._subset.rows)):
             self._journal.round = self._rounds - 1
         return best if better else found
 
-    def _try(self, bounds: Box, found: Found, stage: int, begin: float, share: float) -> tuple[float, Found]:
+    def _try(self, bounds: Box, found: Solution, stage: int, begin: float, share: float) -> tuple[float, Solution]:
         """The objective after one descent from found.theta, and where it ended."""
-        sample, steps = self._sample, self._spec.adaptation.steps if self._spec.adaptation else 0
+        subset, steps = self._subset, self._spec.adaptation.steps if self._spec.adaptation else 0
         with self._journal.phase(Phase.SELECTING, begin):
-            selection = self._select(sample, found, stage)
-            Z = sample.basis(selection)
+            selection = self._select(subset, found, stage)
+            Z = subset.basis(selection)
         with self._journal.phase(Phase.ADAPTING, begin + 0.2 * share):
             count = self._counter(begin + 0.2 * share, 0.8 * share, steps)
 
             def objective(candidate: Hyperparameters) -> tuple[float, FloatArray]:
-                value, gradient = nlml_and_gradient(sample.rows, Z, candidate, self._scheme)
+                value, gradient = nlml_and_gradient(subset.rows, Z, candidate, self._scheme)
                 count(value)
                 return value, gradient
 
@@ -170,28 +170,28 @@ class Search:
                 steps,
                 first_step=NEXT_STEP if self._journal.round else FIRST_STEP,
             )
-        return value, Found(theta=theta, selection=selection)
+        return value, Solution(theta=theta, selection=selection)
 
     def _settled(self, rows: int) -> bool:
         """Whether the last MISSES rounds together lowered the objective by next to nothing."""
         objectives = self._journal.objectives
         return len(objectives) > MISSES and objectives[-1 - MISSES] - objectives[-1] < SETTLED * rows
 
-    def _refine(self, found: Found) -> Found:
+    def _refine(self, found: Solution) -> Solution:
         """Move theta and the basis vectors together, if that was asked for and is not done yet."""
         if self._spec.refinement is None or found.moved is not None:
             return found
-        sample = self._sample
+        subset = self._subset
         begin, share, steps = STARTED + self._adapting, SEARCHED - STARTED - self._adapting, self._spec.refinement.steps
         with self._journal.phase(Phase.SELECTING, begin):
-            selection = self._better_basis(sample, found, Stage.REFINE)
+            selection = self._better_basis(subset, found, Stage.REFINE)
         with self._journal.phase(Phase.REFINING, begin + 0.1 * share):
-            Z = sample.basis(selection)
+            Z = subset.basis(selection)
             count = self._counter(begin + 0.1 * share, 0.9 * share, steps)
-            Z, theta, _ = refine(sample.rows, Z, found.theta, self._scheme, box(sample.rows), steps, count)
+            Z, theta, _ = refine(subset.rows, Z, found.theta, self._scheme, box(subset.rows), steps, count)
         self._journal.round += 1
-        moved = sample.standardization.raw_inputs(Z)
-        return self._save(Found(theta=theta, selection=selection, moved=moved))
+        moved = subset.standardization.raw_inputs(Z)
+        return self._save(Solution(theta=theta, selection=selection, moved=moved))
 
     def _counter(self, begin: float, share: float, steps: int) -> Callable[[float], None]:
         """Hears the objective of each evaluation, and tells how far the phase is."""
@@ -215,38 +215,38 @@ class Search:
             start = heuristic(rows, reach=reach, kernel=self._spec.kernel)
             return _exact(screen, start, bounds, SCREEN_STEPS)
 
-        tried = each(screened, SCREEN_REACHES)
+        tried = map_threads(screened, SCREEN_REACHES)
         self._journal.tell(0.05)
         best = min(tried, key=lambda outcome: outcome[1])[0]
         return _exact(polish, best, bounds, POLISH_STEPS)[0]
 
-    def _select(self, sample: Sample, found: Found, stage: int) -> Selection:
+    def _select(self, subset: Subset, found: Solution, stage: int) -> Selection:
         """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset."""
-        last = sample.places(found.selection)
-        selection = select(sample.rows, found.theta, self._spec, random_of(self._spec, stage), last)
+        last = subset.places(found.selection)
+        selection = select(subset.rows, found.theta, self._spec, random_of(self._spec, stage), last)
         self._journal.basis_size = len(selection.indices)
-        return replace(selection, indices=sample.numbers[selection.indices])
+        return replace(selection, indices=subset.numbers[selection.indices])
 
-    def _better_basis(self, sample: Sample, found: Found, stage: int) -> Selection:
+    def _better_basis(self, subset: Subset, found: Solution, stage: int) -> Selection:
         """A basis chosen at theta, or the last one where the objective says that it is the better."""
-        selection, last = self._select(sample, found, stage), found.selection
+        selection, last = self._select(subset, found, stage), found.selection
         if not len(last.indices):
             return selection
-        sample.rows.scratch.clear()
-        rows = sample.rows
+        subset.rows.workspace.clear()
+        rows = subset.rows
         if len(rows) > COMPARED_ROWS:
             some = np.sort(random_of(self._spec, stage).permutation(len(rows))[-COMPARED_ROWS:])
             rows = rows.take(some, workers=rows.workers)
         before, now = (
-            nlml(factorise(rows, sample.basis(each), found.theta, self._scheme)) for each in (last, selection)
+            nlml(factorise(rows, subset.basis(each), found.theta, self._scheme)) for each in (last, selection)
         )
-        rows.scratch.clear()
+        rows.workspace.clear()
         if now <= before:
             return selection
         self._journal.basis_size = len(last.indices)
         return replace(last, reason="the basis of the best round is better than a new one", measures=np.empty(0))
 
-    def _save(self, found: Found) -> Found:
+    def _save(self, found: Solution) -> Solution:
         """A checkpoint; and what a run that goes on from it would have, to the last bit."""
         self._journal.hear()
         theta = Theta.of(found.theta).values
@@ -258,9 +258,9 @@ class Search:
         )
         return replace(found, theta=self._exactly(self._journal.round, theta))
 
-    def _resumed(self, saved: Checkpoint) -> Found:
+    def _resumed(self, saved: Checkpoint) -> Solution:
         indices, gains = np.array(saved.indices, np.int64), np.array(saved.gains, np.float64)
-        return Found(
+        return Solution(
             theta=self._exactly(saved.round, np.array(saved.theta)),
             selection=Selection(indices=indices, gains=gains, reason="as before the run was cut off"),
             moved=np.array(saved.basis) if saved.basis else None,

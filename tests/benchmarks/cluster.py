@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from app.compute.cluster import Cluster
 from core.arrays import FloatArray, IntArray
 from core.data import Dataset, Standardization
-from core.numeric.shards import MOST_SHARDS, Part, Spread, cuts_of
+from core.numeric.shards import MOST_SHARDS, Part, ShardedRows, cuts_of
 from core.predict.predictor import Predictor
 from core.spec import TrainSpec
 from core.train.report import TrainResult
@@ -61,19 +61,19 @@ class Watched:
     passes: list[Pass] = field(default_factory=list)
     disturb: Callable[[], None] | None = None
 
-    def spread(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> Spread:
+    def scatter(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> ShardedRows:
         """See `core.numeric.shards.Compute`."""
-        return _WatchedRows(self, len(numbers), self.cluster.spread(dataset, numbers, unit))
+        return _WatchedRows(self, len(numbers), self.cluster.scatter(dataset, numbers, unit))
 
 
 @dataclass(slots=True, eq=False)
 class _WatchedRows:
     watched: Watched
     rows: int
-    inner: Spread
+    inner: ShardedRows
 
     def total(self, work: Callable[[Any, Sequence[slice]], Part], size: int, least: int) -> Part:
-        """See `core.numeric.shards.Spread`."""
+        """See `core.numeric.shards.ShardedRows`."""
         begin, disturb = time.perf_counter(), self.watched.disturb
         if disturb is not None and self.watched.passes:  # how long one takes is known
             threading.Timer(0.4 * self.watched.passes[-1].seconds, disturb).start()

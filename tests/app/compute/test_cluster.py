@@ -17,7 +17,7 @@ from app.errors import ComputeAwayError
 from core.arrays import FloatArray, IntArray
 from core.data import Dataset, Standardization
 from core.hyperparameters import Hyperparameters
-from core.numeric.shards import Part, Spread
+from core.numeric.shards import Part, ShardedRows
 from core.predict.predictor import Predictor
 from core.process.rows import Rows
 from core.selection.pool import pool_products
@@ -28,7 +28,7 @@ from core.sparse.leave_one_out import leave_one_out
 from core.sparse.likelihood import nlml, nlml_and_gradients
 from core.sparse.scheme import scheme
 from core.spec import Adaptation, Approximation, TrainSpec
-from core.train.fit import Sample
+from core.train.fit import Subset
 from core.train.run import train
 from tests.app.cli.processes import eventually
 from tests.app.compute.processes import DaskProcesses, dask_processes
@@ -67,10 +67,10 @@ THETA = Hyperparameters(
 )
 
 
-def sample(compute: core.numeric.shards.Compute | None, workers: int = 1) -> Sample:
+def sample(compute: core.numeric.shards.Compute | None, workers: int = 1) -> Subset:
     """Some of the rows, as where others are held out."""
     numbers = np.sort(np.random.default_rng(1).permutation(ROWS)[: ROWS - 500])
-    return Sample.of(dataset(), numbers, standardize=True, workers=workers, compute=compute)
+    return Subset.of(dataset(), numbers, standardize=True, workers=workers, compute=compute)
 
 
 def everything(rows: Rows, approximation: Approximation) -> dict[str, FloatArray]:
@@ -145,9 +145,9 @@ class Slow:
     disturb: Callable[[], None]
     disturbed: bool = False
 
-    def spread(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> Spread:
+    def scatter(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> ShardedRows:
         """See `core.numeric.shards.Compute`."""
-        return SlowRows(self, self.cluster.spread(dataset, numbers, unit))
+        return SlowRows(self, self.cluster.scatter(dataset, numbers, unit))
 
 
 @dataclass(slots=True)
@@ -155,10 +155,10 @@ class SlowRows:
     """Rows of a slow cluster."""
 
     slow: Slow
-    inner: Spread
+    inner: ShardedRows
 
     def total(self, work: Callable[[Any, Sequence[slice]], Part], size: int, least: int) -> Part:
-        """See `core.numeric.shards.Spread`."""
+        """See `core.numeric.shards.ShardedRows`."""
         if not self.slow.disturbed:
             self.slow.disturbed = True
             threading.Timer(2.0, self.slow.disturb).start()
@@ -219,7 +219,7 @@ def test_a_file_that_is_gone_is_written_again(cluster: Cluster, tmp_path: Path) 
     """And one with other bytes; some rows of their own, which no process has kept from another test."""
     numbers = np.sort(np.random.default_rng(2).permutation(ROWS)[: ROWS - 600])
     here, rows = (
-        Sample.of(dataset(), numbers, standardize=True, workers=1, compute=compute).rows for compute in (None, cluster)
+        Subset.of(dataset(), numbers, standardize=True, workers=1, compute=compute).rows for compute in (None, cluster)
     )
     wanted = factorise(here, here.X[:40], THETA, scheme(Approximation.FITC))
     large, small = sorted((tmp_path / "shards").iterdir(), key=lambda file: file.stat().st_size, reverse=True)[::127]
@@ -230,7 +230,7 @@ def test_a_file_that_is_gone_is_written_again(cluster: Cluster, tmp_path: Path) 
 
 
 def test_what_a_task_raises_is_the_callers(cluster: Cluster) -> None:
-    spread = sample(cluster).rows.spread
+    spread = sample(cluster).rows.remote
     assert spread is not None
     with pytest.raises(ZeroDivisionError):
         spread.total(broken, 40, 64)

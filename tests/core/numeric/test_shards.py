@@ -20,7 +20,7 @@ from core.sparse.leave_one_out import leave_one_out
 from core.sparse.likelihood import nlml, nlml_and_gradients
 from core.sparse.scheme import scheme
 from core.spec import Approximation
-from core.train.fit import Sample
+from core.train.fit import Subset
 from tests.core.problems import POWER, Problem, problem
 
 
@@ -48,7 +48,7 @@ def by_levels(words: list[str]) -> str:
 def test_the_order_of_additions_is_that_of_pairs_of_neighbours_for_any_workers(count: int, workers: int) -> None:
     spent: list[str] = []
     found = tree_total(
-        lambda item: Written(str(item)), range(count), workers, spent=lambda part: spent.append(part.words)
+        lambda item: Written(str(item)), range(count), workers, discard=lambda part: spent.append(part.words)
     )
     assert found.words == by_levels([str(item) for item in range(count)])
     assert len(spent) == count - 1
@@ -143,7 +143,7 @@ def test_some_rows_of_many_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core.numeric.shards, "SHARDED_ROWS", 100)
     random = np.random.default_rng(0)
     dataset = Dataset(inputs=random.standard_normal((150, 2)), targets=random.standard_normal(150))
-    rows = Sample.of(dataset, np.arange(150), standardize=True, workers=2).rows
+    rows = Subset.of(dataset, np.arange(150), standardize=True, workers=2).rows
     assert len(rows.cuts) == FEWEST_SHARDS + 1
     some = rows.take(np.arange(5))
-    assert (some.cuts, some.spread, some.workers, len(some)) == ((), None, 1, 5)
+    assert (some.cuts, some.remote, some.workers, len(some)) == ((), None, 1, 5)

@@ -4,54 +4,54 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from core.numeric.workspace import WASTE, Scratch
+from core.numeric.workspace import WASTE, Workspace
 
 
 def test_what_comes_back_is_given_again_in_another_shape() -> None:
-    scratch = Scratch()
-    first, second = scratch.take(4, 3), scratch.take(4, 3)
+    workspace = Workspace()
+    first, second = workspace.take(4, 3), workspace.take(4, 3)
     assert first.shape == second.shape == (4, 3)
     assert not np.shares_memory(first, second)
-    scratch.give(first)
-    again = scratch.take(2, 5)
+    workspace.give(first)
+    again = workspace.take(2, 5)
     assert again.shape == (2, 5)
     assert again.flags.c_contiguous
     assert np.shares_memory(again, first)
-    assert not np.shares_memory(scratch.take(2, 5), first)
+    assert not np.shares_memory(workspace.take(2, 5), first)
 
 
 def test_little_memory_is_wasted() -> None:
-    scratch = Scratch()
-    large = scratch.take(100)
-    scratch.give(large)
-    assert not np.shares_memory(scratch.take(100 // WASTE - 1), large)
-    assert not np.shares_memory(scratch.take(101), large)
-    assert np.shares_memory(scratch.take(100 // WASTE), large)
+    workspace = Workspace()
+    large = workspace.take(100)
+    workspace.give(large)
+    assert not np.shares_memory(workspace.take(100 // WASTE - 1), large)
+    assert not np.shares_memory(workspace.take(101), large)
+    assert np.shares_memory(workspace.take(100 // WASTE), large)
 
 
 def test_a_lent_array_comes_back_after_an_error() -> None:
-    scratch = Scratch()
+    workspace = Workspace()
     try:
-        with scratch.lent(4) as array:
+        with workspace.borrow(4) as array:
             raise KeyError
     except KeyError:
-        assert np.shares_memory(scratch.take(4), array)
+        assert np.shares_memory(workspace.take(4), array)
 
 
 def test_cleared() -> None:
-    scratch = Scratch()
-    array = scratch.take(4)
-    scratch.give(array)
-    scratch.clear()
-    assert not np.shares_memory(scratch.take(4), array)
+    workspace = Workspace()
+    array = workspace.take(4)
+    workspace.give(array)
+    workspace.clear()
+    assert not np.shares_memory(workspace.take(4), array)
 
 
 def test_threads_never_hold_the_same_array() -> None:
-    scratch = Scratch()
+    workspace = Workspace()
 
     def work(mark: int) -> bool:
         for _ in range(500):
-            with scratch.lent(64) as array:
+            with workspace.borrow(64) as array:
                 array[:] = mark
                 if not (array == mark).all():
                     return False

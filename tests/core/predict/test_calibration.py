@@ -14,7 +14,7 @@ from scipy import stats
 
 from core.arrays import FloatArray
 from core.errors import InvalidDataError, UnsupportedLevelError
-from core.predict.calibration import Calibration, LeftOut, calibrate
+from core.predict.calibration import Calibration, LeftOut, fit_calibration
 from core.spec import Intervals
 from tests.core.leftout import random_rows, rows, variance_of
 
@@ -40,7 +40,7 @@ counts = st.one_of(st.integers(40, 300), st.sampled_from([99, 199, 499, 998, 999
 def test_symmetric_quantile_is_the_order_statistic(count: int, seed: int, level: Fraction) -> None:
     """The ceil(c (n + 1))-th smallest |r| / sd, its rank counted in fractions; none beyond n / (n + 1)."""
     left_out = random_rows(seed, count, share=0.05)
-    found = calibrate(left_out)
+    found = fit_calibration(left_out)
     sizes = np.sort(np.abs(scores_of(left_out, found)))
     assert found.rows == count
     assert found.most_level == pytest.approx(count / (count + 1), rel=1e-14)
@@ -63,7 +63,7 @@ def test_asymmetric_tails_are_order_statistics(count: int, seed: int, level: Fra
     """Each tail by itself: floor(t (n + 1)) from below and ceil((1 - t) (n + 1)), t = (1 - c) / 2."""
     left_out = random_rows(seed, count)
     left_out = rows(np.expm1(left_out.error), left_out.latent_variance, left_out.noise_variance)
-    found = calibrate(left_out, Intervals.ASYMMETRIC)
+    found = fit_calibration(left_out, Intervals.ASYMMETRIC)
     scores, tail = scores_of(left_out, found), (1 - level) / 2
     assert found.most_level == pytest.approx(1 - 2 / (count + 1), rel=1e-12)
     assert found.quantile(0.5) == pytest.approx(np.median(scores), rel=1e-12)
@@ -81,7 +81,7 @@ def test_asymmetric_tails_are_order_statistics(count: int, seed: int, level: Fra
 @pytest.mark.parametrize("count", [40, 57, 400, 20_000])
 def test_quantiles_rise_and_are_linear_between_levels(count: int, shape: Intervals) -> None:
     left_out = random_rows(count, count)
-    found = calibrate(left_out, shape)
+    found = fit_calibration(left_out, shape)
     most = found.most_level
     probabilities = np.linspace(0.5 - 0.5 * most, 0.5 + 0.5 * most, 501)
     values = np.array([found.quantile(float(p)) for p in probabilities])
@@ -101,7 +101,7 @@ def test_quantiles_rise_and_are_linear_between_levels(count: int, shape: Interva
 
 @pytest.mark.parametrize(("shape", "most"), [(Intervals.SYMMETRIC, 99 / 100), (Intervals.ASYMMETRIC, 98 / 100)])
 def test_a_level_beyond_the_scores_is_refused_with_the_largest_that_is_not(shape: Intervals, most: float) -> None:
-    found = calibrate(random_rows(0, 99), shape)
+    found = fit_calibration(random_rows(0, 99), shape)
     found.interval(most)
     for level in (most + 1e-6, 0.995, 0.9999):
         for ask in (found.interval, lambda c: found.quantile(0.5 + 0.5 * c), lambda c: found.quantile(0.5 - 0.5 * c)):
@@ -137,7 +137,7 @@ def test_coverage_is_guaranteed_for_heavy_tails(count: int, level: float, shape:
     for _ in range(runs):
         noise = rng.gamma(1.0, 1.0, size=count + new)
         error = np.sqrt(noise) * rng.standard_t(2, size=count + new)
-        found = calibrate(rows(error[:count], 0.0, noise[:count]), shape)
+        found = fit_calibration(rows(error[:count], 0.0, noise[:count]), shape)
         if not supported:
             with pytest.raises(UnsupportedLevelError):
                 found.interval(level)
@@ -157,12 +157,12 @@ def test_coverage_is_guaranteed_for_heavy_tails(count: int, level: float, shape:
 def test_skewed_residuals_have_tails_of_their_own() -> None:
     """Exponential errors, their mean taken out: 5% below and 5% above, which a symmetric interval cannot do."""
     rng = np.random.default_rng(0)
-    found = calibrate(rows(rng.exponential(size=5000) - 1.0), Intervals.ASYMMETRIC)
+    found = fit_calibration(rows(rng.exponential(size=5000) - 1.0), Intervals.ASYMMETRIC)
     new = (rng.exponential(size=100_000) - 1.0) / np.sqrt(found.noise_scale)
     below, above = found.interval(0.9)
     assert np.mean(new < below) == pytest.approx(0.05, abs=0.01)
     assert np.mean(new > above) == pytest.approx(0.05, abs=0.01)
-    below, above = calibrate(rows(rng.exponential(size=5000) - 1.0)).interval(0.9)
+    below, above = fit_calibration(rows(rng.exponential(size=5000) - 1.0)).interval(0.9)
     assert np.mean(new < below) == 0.0
     assert np.mean(new > above) == pytest.approx(0.1, abs=0.01)
 
@@ -170,7 +170,7 @@ def test_skewed_residuals_have_tails_of_their_own() -> None:
 @pytest.mark.parametrize("shape", list(Intervals))
 def test_few_scores_fall_back_to_the_normal(shape: Intervals) -> None:
     least = {Intervals.SYMMETRIC: 20, Intervals.ASYMMETRIC: 40}[shape]
-    few, enough = calibrate(random_rows(0, least - 1), shape), calibrate(random_rows(0, least), shape)
+    few, enough = fit_calibration(random_rows(0, least - 1), shape), fit_calibration(random_rows(0, least), shape)
     assert few.rows == least - 1
     assert few.most_level == 1.0
     for level in (0.5, 0.95, 0.9999):
@@ -186,7 +186,7 @@ def test_order_of_rows_does_not_matter(seed: int, shape: Intervals) -> None:
     left_out = random_rows(seed, 64)
     order = np.random.default_rng(seed).permutation(64)
     moved = rows(left_out.error[order], left_out.latent_variance[order], left_out.noise_variance[order])
-    one, other = calibrate(left_out, shape), calibrate(moved, shape)
+    one, other = fit_calibration(left_out, shape), fit_calibration(moved, shape)
     np.testing.assert_allclose(other.quantiles, one.quantiles, rtol=1e-5)
     assert other.latent_scale == pytest.approx(one.latent_scale, rel=1e-4)
 
@@ -209,7 +209,7 @@ def test_what_is_no_calibration_is_refused() -> None:
 @pytest.mark.parametrize("count", [5, 120])
 @pytest.mark.parametrize("shape", list(Intervals))
 def test_json_gives_back_the_same_bits(count: int, shape: Intervals) -> None:
-    found = calibrate(random_rows(7, count), shape)
+    found = fit_calibration(random_rows(7, count), shape)
     restored = Calibration.from_json(json.loads(json.dumps(found.to_json(), allow_nan=False)))
     for field in fields(Calibration):
         np.testing.assert_array_equal(getattr(restored, field.name), getattr(found, field.name), err_msg=field.name)

@@ -9,7 +9,7 @@ from core.data import Dataset
 from core.hyperparameters import Hyperparameters
 from core.predict.float32 import MOST_ERROR, float32_error, kept_precision
 from core.predict.model import Model, ModelPredictor
-from core.predict.predictor import BLOCK_ROWS
+from core.predict.predictor import PREDICTED_ROWS
 from core.spec import Approximation, Artefact, Method, Noise, Precision, TrainSpec
 from core.train.report import TrainResult
 from core.train.run import train
@@ -39,7 +39,7 @@ def result(**spec: object) -> TrainResult:
 def test_the_mean_is_the_same_and_the_error_bar_nearly(approximation: Approximation, noise: Noise) -> None:
     model = result(approximation=approximation, noise=noise).model
     assert model.precision is Precision.FLOAT32
-    new = wave(BLOCK_ROWS + 77).inputs
+    new = wave(PREDICTED_ROWS + 77).inputs
     single = ModelPredictor(model)
     ours, exact = single.predict(new), ModelPredictor(replace(model, precision=Precision.FLOAT64)).predict(new)
     np.testing.assert_array_equal(ours.target.centre, exact.target.centre)

@@ -17,7 +17,7 @@ from core.errors import InvalidDataError
 from core.hyperparameters import Hyperparameters
 from core.predict.calibration import Calibration
 from core.predict.model import Model, ModelPredictor
-from core.predict.predictor import BLOCK_ROWS, Predictor, predict
+from core.predict.predictor import PREDICTED_ROWS, Predictor, predict
 from core.process.rows import Rows
 from core.sparse.factors import factorise
 from core.sparse.posterior import SparsePosterior, posterior
@@ -149,8 +149,8 @@ def test_support_is_the_share_of_what_is_left_far_away(approximation: Approximat
     shift, scale = dataset.inputs.mean(axis=0), dataset.inputs.std(axis=0)
     _, variance = oracle_predict(oracle, np.vstack([(new - shift) / scale, np.full((1, 4), 1e6)]))
     found = Predictor(served).predict(new)
-    assert found.farthest == Predictor(served).farthest
-    assert found.farthest == pytest.approx(variance[-1] * dataset.targets.std() ** 2, rel=1e-9)
+    assert found.far_variance == Predictor(served).far_variance
+    assert found.far_variance == pytest.approx(variance[-1] * dataset.targets.std() ** 2, rel=1e-9)
     support = ModelPredictor(Model(posterior=served)).predict(new).support
     np.testing.assert_allclose(support, np.minimum(variance[:-1] / variance[-1], 1.0), rtol=1e-7)
     assert 0.01 < support.min() < support.max() <= 1.0
@@ -172,7 +172,7 @@ def test_support_is_nought_at_the_data_where_there_is_no_noise(approximation: Ap
 
 def test_sor_has_no_support() -> None:
     """Its prior has no variance outside the span of its basis: near and far are told apart by nothing."""
-    assert Predictor(model(Approximation.SOR)).farthest == np.inf
+    assert Predictor(model(Approximation.SOR)).far_variance == np.inf
     support = ModelPredictor(Model(posterior=model(Approximation.SOR))).predict(table(9).inputs).support
     np.testing.assert_array_equal(support, np.zeros(40))
 
@@ -192,10 +192,10 @@ def test_a_row_is_the_same_to_the_last_bit_whatever_its_batch(size: int, approxi
     dataset = table(0, n=300)
     indices = np.random.default_rng(0).permutation(300)[:size].tolist()
     served, _ = fitted(dataset, HP, indices, approximation)
-    new = table(5, n=BLOCK_ROWS + 301).inputs
+    new = table(5, n=PREDICTED_ROWS + 301).inputs
     whole = bits(served, new)
     rng = np.random.default_rng(1)
-    for row in (0, 1, 7, 8, 300, BLOCK_ROWS - 1, BLOCK_ROWS, len(new) - 1):
+    for row in (0, 1, 7, 8, 300, PREDICTED_ROWS - 1, PREDICTED_ROWS, len(new) - 1):
         np.testing.assert_array_equal(bits(served, new[row : row + 1]), whole[row : row + 1])
     for batch in (2, 3, 5, 8, 9, 17, 64, 511, 513):
         rows = rng.permutation(len(new))[:batch]
@@ -217,9 +217,9 @@ squares = SparsePosterior(
     basis=rng.normal(size=(d, p)), lengthscales=np.full(p, 2.0), groups=np.arange(p, dtype=float),
     alpha=rng.normal(size=d), R=np.triu(rng.normal(size=(d, d))), input_shift=np.zeros(p),
     input_scale=np.ones(p), target_shift=0.0, target_scale=1.0, signal_variance=1.0, bias_variance=0.1,
-    noise_variance=0.1, variance_base=0.0, variance_sign=1.0, farthest=0.0)
+    noise_variance=0.1, variance_base=0.0, variance_sign=1.0, far_variance=0.0)
 share = 1.0 / predict(squares, new).latent_variance.max()  # from here on the variance is 1.1 - |R k|^2, down to 0.1
-served = replace(squares, R=squares.R * np.sqrt(share), variance_base=1.1, variance_sign=-1.0, farthest=1.1)
+served = replace(squares, R=squares.R * np.sqrt(share), variance_base=1.1, variance_sign=-1.0, far_variance=1.1)
 whole = predict(served, new)
 differences = {}
 for size in (1, 2, 8, 9, 31, 100, 257, 512):

@@ -17,7 +17,7 @@ from tests.core.leftout import random_rows, rows, stretched, variance_of
 from tests.dense.objective import central_differences
 
 SHARES = [None, 0.0, 0.1]
-"""Of `random_rows`: no farthest, one that no row reaches, one that some pass."""
+"""Of `random_rows`: no far_variance, one that no row reaches, one that some pass."""
 
 
 def objective(left_out: LeftOut, logarithms: FloatArray) -> float:
@@ -35,34 +35,34 @@ SCALES = st.floats(-3.0, 3.0).map(lambda value: float(np.exp(value)))
 
 
 @settings(max_examples=200, deadline=None)
-@given(share=st.floats(0.0, 1.0), farthest=st.floats(1e-6, 1e6), a=SCALES)
-def test_stretch_multiplies_the_odds_of_what_is_left(share: float, farthest: float, a: float) -> None:
-    latent = share * farthest
-    found = float(stretch(np.array([latent]), farthest, a)[0])
-    assert found == pytest.approx(stretched(latent, farthest, a), rel=1e-9 * max(a, 1 / a), abs=1e-300)
-    assert found <= farthest * (1 + 1e-12)
+@given(share=st.floats(0.0, 1.0), far_variance=st.floats(1e-6, 1e6), a=SCALES)
+def test_stretch_multiplies_the_odds_of_what_is_left(share: float, far_variance: float, a: float) -> None:
+    latent = share * far_variance
+    found = float(stretch(np.array([latent]), far_variance, a)[0])
+    assert found == pytest.approx(stretched(latent, far_variance, a), rel=1e-9 * max(a, 1 / a), abs=1e-300)
+    assert found <= far_variance * (1 + 1e-12)
     assert (found >= latent * (1 - 1e-12)) if a >= 1.0 else (found <= latent * (1 + 1e-12))
-    back = float(stretch(np.array([found]), farthest, 1.0 / a)[0])
+    back = float(stretch(np.array([found]), far_variance, 1.0 / a)[0])
     assert back == pytest.approx(latent, rel=1e-12 * max(a, 1 / a) ** 2, abs=1e-300)
 
 
 @pytest.mark.parametrize("a", [1 / MOST_SCALE, 0.3, 1.0, 4.0, MOST_SCALE])
-@pytest.mark.parametrize("farthest", [1e-3, 1.0, 70.0])
-def test_stretch_is_a_factor_at_the_data_and_none_far_away(a: float, farthest: float) -> None:
-    small = farthest * np.array([0.0, 1e-12, 1e-9, 1e-6])
-    np.testing.assert_allclose(stretch(small, farthest, a), a * small, rtol=MOST_SCALE * 1e-6)
-    assert stretch(np.array([farthest]), farthest, a)[0] == pytest.approx(farthest, rel=1e-14)
-    beyond = farthest * np.array([1.0 + 1e-9, 1.5, 30.0])
-    np.testing.assert_allclose(stretch(beyond, farthest, a), beyond, rtol=1e-14)
-    latent = farthest * np.concatenate((np.linspace(0.0, 1.0, 401), np.linspace(1.001, 3.0, 50)))
-    assert (np.diff(stretch(latent, farthest, a)) > 0.0).all()
-    slopes = np.diff(stretch(latent, farthest, a)) / np.diff(latent)
+@pytest.mark.parametrize("far_variance", [1e-3, 1.0, 70.0])
+def test_stretch_is_a_factor_at_the_data_and_none_far_away(a: float, far_variance: float) -> None:
+    small = far_variance * np.array([0.0, 1e-12, 1e-9, 1e-6])
+    np.testing.assert_allclose(stretch(small, far_variance, a), a * small, rtol=MOST_SCALE * 1e-6)
+    assert stretch(np.array([far_variance]), far_variance, a)[0] == pytest.approx(far_variance, rel=1e-14)
+    beyond = far_variance * np.array([1.0 + 1e-9, 1.5, 30.0])
+    np.testing.assert_allclose(stretch(beyond, far_variance, a), beyond, rtol=1e-14)
+    latent = far_variance * np.concatenate((np.linspace(0.0, 1.0, 401), np.linspace(1.001, 3.0, 50)))
+    assert (np.diff(stretch(latent, far_variance, a)) > 0.0).all()
+    slopes = np.diff(stretch(latent, far_variance, a)) / np.diff(latent)
     assert min(a, 1 / a) * (1 - 1e-9) <= slopes.min() <= slopes.max() <= max(a, 1 / a) * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("a", [0.05, 1.0, 20.0])
 def test_where_there_is_no_farthest_stretch_is_a_factor(a: float) -> None:
-    """SoR; and rows of folds, each with a farthest of its own."""
+    """SoR; and rows of folds, each with a far_variance of its own."""
     latent = np.array([0.0, 1e-9, 0.3, 1e9])
     np.testing.assert_array_equal(stretch(latent, np.inf, a), a * latent)
     several = np.array([np.inf, 2.0, 0.3, 1e10])
@@ -72,7 +72,7 @@ def test_where_there_is_no_farthest_stretch_is_a_factor(a: float) -> None:
 
 def test_variance_is_stretched_and_has_its_noise() -> None:
     left_out = random_rows(9, 80, share=0.1)
-    parts = (left_out.latent_variance, left_out.noise_variance, left_out.farthest)
+    parts = (left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
     found = Calibration(latent_scale=0.2, noise_scale=3.0)
     np.testing.assert_allclose(found.variance(*parts), variance_of(left_out, 0.2, 3.0), rtol=1e-12)
     np.testing.assert_allclose(found.latent(parts[0], parts[2]), variance_of(left_out, 0.2, 0.0), rtol=1e-12)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.selection.candidates import CandidateCache, Everyone, KernelColumns
+from core.selection.candidates import AllRows, CandidateCache, KernelColumns
 from core.selection.gains import CRITERIA, CacheCriterion, left_out_moments
 from core.selection.state import LEAST_SHARE, LEAST_UNEXPLAINED
 from core.spec import Approximation, Method
@@ -193,7 +193,7 @@ def test_criterion_of_columns_scores_only_a_cache(method: Method) -> None:
     fit = grown(case, case.indices.tolist())
     cache = CandidateCache.fill(fit, KernelColumns(case.rows, case.hyperparameters), criterion.needs, np.arange(4))
     assert criterion.score(fit, cache).shape == (4,)
-    everyone = Everyone(fit=fit, columns=KernelColumns(case.rows, case.hyperparameters), indices=np.arange(4))
+    everyone = AllRows(fit=fit, columns=KernelColumns(case.rows, case.hyperparameters), indices=np.arange(4))
     with pytest.raises(TypeError, match="cache"):
         criterion.score(fit, everyone)
 
@@ -221,7 +221,7 @@ def test_left_out_moments_where_a_row_is_all_its_own() -> None:
 
 def test_everyone_makes_the_column_of_one_row() -> None:
     case = problem(0, n=10, d=2)
-    everyone = Everyone(
+    everyone = AllRows(
         fit=grown(case, [3]), columns=KernelColumns(case.rows, case.hyperparameters), indices=np.array([7, 2, 5])
     )
     np.testing.assert_allclose(everyone.column(1), column(case, 2), rtol=1e-12)

@@ -181,7 +181,7 @@ def test_cache_is_not_its_list_of_rows() -> None:
 @pytest.mark.parametrize("kept", [1 << 29, 8 * 30 * 2, 0])
 def test_kernel_columns_are_the_same_however_many_are_kept(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core.selection.candidates, "KEPT_BYTES", kept)
-    monkeypatch.setattr(core.selection.candidates, "WORTH_KEEPING", 0)
+    monkeypatch.setattr(core.selection.candidates, "LEAST_CACHED_COLUMNS", 0)
     case = problem(4, n=30, groups=(0, 1, 1, 2))
     columns = KernelColumns(case.rows, case.hyperparameters)
     for indices in ([3, 1, 7], [7, 3], [29], [1, 2, 3, 4, 5], [5, 1], []):
@@ -202,7 +202,7 @@ def test_kernel_columns_that_come_back_are_not_made_again(monkeypatch: pytest.Mo
     original = Kernel.stationary
     monkeypatch.setattr(Kernel, "stationary", counting)
     monkeypatch.setattr(core.selection.candidates, "KEPT_BYTES", 8 * 30 * 4)
-    monkeypatch.setattr(core.selection.candidates, "WORTH_KEEPING", 0)
+    monkeypatch.setattr(core.selection.candidates, "LEAST_CACHED_COLUMNS", 0)
     case = problem(4, n=30)
     columns = KernelColumns(case.rows, case.hyperparameters)
     for indices in ([0, 1, 2], [2, 0], [3, 4], [0, 2], [1]):  # 1 is the one used longest ago when 4 comes
@@ -215,7 +215,7 @@ def test_memory_for_columns_does_not_change_the_picks(monkeypatch: pytest.Monkey
     options: dict[str, Any] = {"candidates": 5, "cache_size": 4}
     first = chosen(case, Method.NLML, 15, **options)
     monkeypatch.setattr(core.selection.candidates, "KEPT_BYTES", 8 * 60 * 3)
-    monkeypatch.setattr(core.selection.candidates, "WORTH_KEEPING", 0)
+    monkeypatch.setattr(core.selection.candidates, "LEAST_CACHED_COLUMNS", 0)
     again = chosen(case, Method.NLML, 15, **options)
     np.testing.assert_array_equal(first.indices, again.indices)
     np.testing.assert_array_equal(first.gains, again.gains)

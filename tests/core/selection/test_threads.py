@@ -19,18 +19,18 @@ from tests.core.selections import chosen, column, grown
 def eager(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """Threads begin at once, kernel blocks are small; who worked."""
     seen: set[int] = set()
-    plain = core.numeric.threads.each
+    plain = core.numeric.threads.map_threads
 
-    def each(work: Any, items: Any) -> Any:
+    def map_threads(work: Any, items: Any) -> Any:
         def watched(item: Any) -> Any:
             seen.add(threading.get_ident())
             return work(item)
 
         return plain(watched, items)
 
-    monkeypatch.setattr(core.numeric.threads, "PAYING", 1)
-    monkeypatch.setattr(core.numeric.threads, "each", each)
-    monkeypatch.setattr(core.selection.candidates, "_BLOCK_ROWS", 32)
+    monkeypatch.setattr(core.numeric.threads, "LEAST_NUMBERS", 1)
+    monkeypatch.setattr(core.numeric.threads, "map_threads", map_threads)
+    monkeypatch.setattr(core.selection.candidates, "COLUMN_ROWS", 32)
     return seen
 
 

@@ -27,7 +27,7 @@ def test_an_older_file_knows_the_farthest_from_its_square(approximation: Approxi
     served = model(approximation)
     older = {name: value for name, value in served.scalars().items() if name != "farthest"}
     restored = SparsePosterior.restore({**served.arrays(), "R": served.R}, older)
-    assert restored.farthest == served.farthest
+    assert restored.far_variance == served.far_variance
     np.testing.assert_array_equal(bits(restored, table(5).inputs), bits(served, table(5).inputs))
 
 

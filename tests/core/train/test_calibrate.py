@@ -27,13 +27,13 @@ from core.spec import (
     TargetTransform,
     TrainSpec,
 )
-from core.train.calibrate import MANY_ROWS, way
-from core.train.cross_fit import FOLDS, left_out_by_folds
+from core.train.calibrate import MANY_ROWS, calibration_method
+from core.train.cross_fit import CROSS_FIT_FOLDS, left_out_by_folds
 from core.train.report import TrainResult
 from core.train.run import train
 from tests.core.problems import hyperparameters, oracle_params
 from tests.core.runs import QUICK, START, checkpoints_of, same_bits, same_model, same_posterior, table
-from tests.dense.compact import farthest, stretched
+from tests.dense.compact import far_variance, stretched
 from tests.dense.kernel import Sparse
 from tests.dense.loo import leave_one_out
 
@@ -61,10 +61,10 @@ def coverage(result: TrainResult, inputs: Any, targets: Any, level: float) -> fl
     ],
 )
 def test_auto_takes_the_cheapest_that_holds(rows: int, basis_size: int, expected: Calibrate) -> None:
-    assert way(TrainSpec(), rows, basis_size) is expected
+    assert calibration_method(TrainSpec(), rows, basis_size) is expected
     for asked in (Calibrate.LOO, Calibrate.CROSS_FIT):
-        assert way(TrainSpec(calibrate=asked), rows, basis_size) is asked
-    assert way(TrainSpec(calibrate=None), rows, basis_size) is None
+        assert calibration_method(TrainSpec(calibrate=asked), rows, basis_size) is asked
+    assert calibration_method(TrainSpec(calibrate=None), rows, basis_size) is None
 
 
 def test_the_report_says_by_what() -> None:
@@ -103,7 +103,7 @@ def test_calibration_changes_error_bars_and_nothing_else(asked: Calibrate) -> No
     params = oracle_params(plain.report.hyperparameters, dataset.groups)
     y = (dataset.targets - dataset.targets.mean()) / dataset.targets.std()
     dense = Sparse("pep", params, X, y, X[plain.selection.indices], 0.7, JITTERS[0])
-    far = farthest(dense) * dataset.targets.var()
+    far = far_variance(dense) * dataset.targets.var()
     ours, theirs = (ModelPredictor(result.model).predict(new) for result in (calibrated, plain))
     np.testing.assert_array_equal(ours.target.centre, theirs.target.centre)
     expected = stretched(theirs.latent.variance, far, report.latent_scale)
@@ -127,7 +127,7 @@ def test_leave_one_out_scores_are_read_through_the_calibration(approximation: Ap
     Z, y = X[result.selection.indices], (dataset.targets - shift) / unit
     dense = Sparse(approximation.value, params, X, y, Z, spec.power, JITTERS[0])
     mean, variance = leave_one_out(dense)
-    scaled = stretched(variance - params.s2, farthest(dense), report.calibration.latent_scale)
+    scaled = stretched(variance - params.s2, far_variance(dense), report.calibration.latent_scale)
     scaled += report.calibration.noise_scale * params.s2
     predicted = Predictive(centre=shift + unit * mean, variance=unit**2 * scaled, calibration=calibration)
     expected = scores(dataset.targets, predicted)
@@ -167,7 +167,7 @@ def test_folds_choose_their_basis_among_their_own_rows(
     monkeypatch.setattr(core.train.calibrate, "left_out_by_folds", watched)
     train(table(), TrainSpec(basis_size=10, adaptation=adaptation, start=START, calibrate=Calibrate.CROSS_FIT))
     assert moved == [adaptation is not None] * len(moved)
-    assert 1 < len(moved) <= FOLDS
+    assert 1 < len(moved) <= CROSS_FIT_FOLDS
 
 
 @pytest.mark.parametrize("gain", [gain for gain in Gain if gain is not Gain.VARIANCE])  # its first row is a draw

@@ -29,7 +29,7 @@ def dense_deviations(
 ) -> FloatArray:
     """Of the training rows' targets, by conditioning the joint Gaussian."""
     dense = case.sparse(approximation, jitter)
-    latent = oracle.stretched(conditioned(dense, case.X)[1], oracle.farthest(dense), calibration.latent_scale)
+    latent = oracle.stretched(conditioned(dense, case.X)[1], oracle.far_variance(dense), calibration.latent_scale)
     return np.sqrt(latent + calibration.noise_scale * dense.params.s2 * np.exp(logarithms))
 
 

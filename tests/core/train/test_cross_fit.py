@@ -16,9 +16,9 @@ from core.sparse.leave_one_out import leave_one_out
 from core.sparse.scheme import scheme
 from core.spec import Approximation
 from core.train.cross_fit import (
-    FOLDS,
+    CROSS_FIT_FOLDS,
     LEAST_OTHERS,
-    farthest_variance,
+    far_variance,
     left_out_by_folds,
     left_out_in_closed_form,
     predicted,
@@ -33,7 +33,7 @@ from tests.dense.posterior import predict as oracle_predict
 EVERY = list(Approximation)
 
 
-def farthest(oracle: Sparse) -> float:
+def dense_far_variance(oracle: Sparse) -> float:
     """The dense posterior's latent variance a million lengthscales off; infinite for SoR."""
     if oracle.approximation == "sor":
         return float("inf")
@@ -42,15 +42,15 @@ def farthest(oracle: Sparse) -> float:
 
 @pytest.mark.parametrize("approximation", [a for a in EVERY if a is not Approximation.SOR])
 @pytest.mark.parametrize("theta", THETAS)
-def test_farthest_variance_is_the_dense_one_very_far_away(theta: str, approximation: Approximation) -> None:
+def test_far_variance_is_the_dense_one_very_far_away(theta: str, approximation: Approximation) -> None:
     """Of the kernel only the bias is left there, whose value the data may know well."""
     case = problem(0).with_hyperparameters(**THETAS[theta])
     factors = case.factors(approximation)
-    found = farthest_variance(factors)
+    found = far_variance(factors)
     oracle = case.sparse(approximation, factors.jitter)
     _, exact = precise.predict(oracle, np.full((1, 4), 1e9))
     assert found == pytest.approx(exact[0], rel=1e-8)
-    assert found == pytest.approx(farthest(oracle), rel=1e-5)
+    assert found == pytest.approx(dense_far_variance(oracle), rel=1e-5)
     kept = Rows(X=np.full((2, 4), 1e9) * [[1.0], [-1.0]], y=np.zeros(2), groups=case.groups)
     np.testing.assert_allclose(predicted(factors, kept.X, kept.y).latent_variance, found, rtol=1e-9)
     hp = case.hyperparameters
@@ -59,10 +59,10 @@ def test_farthest_variance_is_the_dense_one_very_far_away(theta: str, approximat
 
 @settings(max_examples=150, deadline=None)
 @given(case=small_problems(ill=True), approximation=st.sampled_from([a for a in EVERY if a is not Approximation.SOR]))
-def test_farthest_variance_of_any_theta(case: Problem, approximation: Approximation) -> None:
+def test_far_variance_of_any_theta(case: Problem, approximation: Approximation) -> None:
     """Never below the signal's own: a calibration that divided by less would bend the wrong way."""
     assume(len(case.indices) > 0)
-    found = farthest_variance(case.factors(approximation))
+    found = far_variance(case.factors(approximation))
     hp = case.hyperparameters
     rounding = 1e-6 * hp.prior_variance  # the jitter has 1e-8 of it
     assert hp.signal_variance - rounding <= found <= hp.prior_variance + rounding
@@ -80,8 +80,8 @@ def test_new_rows_are_predicted_as_by_the_dense_posterior(seed: int, approximati
     np.testing.assert_allclose(found.latent_variance, variance, rtol=1e-7, atol=1e-10)
     np.testing.assert_array_equal(found.noise_variance, case.hyperparameters.noise_variance)
     np.testing.assert_array_equal(found.places, np.arange(33))
-    expected = farthest(case.sparse(approximation, factors.jitter))
-    np.testing.assert_allclose(found.farthest, np.full(33, expected), rtol=1e-7)
+    expected = dense_far_variance(case.sparse(approximation, factors.jitter))
+    np.testing.assert_allclose(found.far_variance, np.full(33, expected), rtol=1e-7)
 
 
 def test_chunks_and_threads_change_only_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,8 +122,8 @@ def test_every_row_is_predicted_once_by_a_fit_without_it(count: int, approximati
     fits = Fits(case, approximation)
     found = left_out_by_folds(case.rows, fits, np.random.default_rng(0))
     assert sorted(found.places) == list(range(count))
-    size = -(-count // FOLDS)
-    assert len(fits.rests) == -(-count // size) <= FOLDS
+    size = -(-count // CROSS_FIT_FOLDS)
+    assert len(fits.rests) == -(-count // size) <= CROSS_FIT_FOLDS
     assert sorted(np.concatenate(fits.folds())) == list(range(count))
     where = np.argsort(found.places)
     for fold, rest, factors in zip(fits.folds(), fits.rests, fits.made, strict=True):
@@ -132,7 +132,9 @@ def test_every_row_is_predicted_once_by_a_fit_without_it(count: int, approximati
         mean, variance = oracle_predict(oracle, case.X[fold])
         np.testing.assert_allclose(found.error[where][fold], case.y[fold] - mean, rtol=1e-6, atol=1e-8)
         np.testing.assert_allclose(found.latent_variance[where][fold], variance, rtol=1e-6, atol=1e-10)
-        np.testing.assert_allclose(found.farthest[where][fold], np.full(len(fold), farthest(oracle)), rtol=1e-6)
+        np.testing.assert_allclose(
+            found.far_variance[where][fold], np.full(len(fold), dense_far_variance(oracle)), rtol=1e-6
+        )
     np.testing.assert_array_equal(found.noise_variance, case.hyperparameters.noise_variance)
 
 
@@ -145,8 +147,8 @@ def test_folds_part_any_number_of_rows(count: int, seed: int) -> None:
     assert sorted(found.places) == list(range(count))
     folds = fits.folds()
     assert sorted(np.concatenate(folds)) == list(range(count))
-    assert len(folds) <= FOLDS
-    assert max(len(fold) for fold in folds) == -(-count // FOLDS)
+    assert len(folds) <= CROSS_FIT_FOLDS
+    assert max(len(fold) for fold in folds) == -(-count // CROSS_FIT_FOLDS)
     assert all(len(rest) for rest in fits.rests)
 
 
@@ -191,8 +193,8 @@ def test_closed_form_is_n_deletions(approximation: Approximation) -> None:
     np.testing.assert_allclose(found.error, case.y - mean, rtol=1e-7, atol=1e-8)
     np.testing.assert_allclose(found.latent_variance, variance - s2, rtol=1e-6, atol=1e-9)
     np.testing.assert_array_equal(found.noise_variance, s2)
-    expected = farthest(case.sparse(approximation, factors.jitter))
-    np.testing.assert_allclose(found.farthest, np.full(25, expected), rtol=1e-7)
+    expected = dense_far_variance(case.sparse(approximation, factors.jitter))
+    np.testing.assert_allclose(found.far_variance, np.full(25, expected), rtol=1e-7)
 
 
 def test_rows_of_the_basis_are_left_out_where_enough_others_are() -> None:

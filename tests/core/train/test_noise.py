@@ -38,7 +38,7 @@ def left_out(seed: int, rows: int, *, varies: bool) -> tuple[Dataset, LeftOut, F
             error=error,
             latent_variance=np.full(rows, 0.02 * mean),
             noise_variance=np.full(rows, 0.98 * mean),
-            farthest=np.full(rows, mean),
+            far_variance=np.full(rows, mean),
         ),
         sd,
     )
@@ -65,7 +65,7 @@ def test_noise_that_varies_tenfold_is_found(seed: int) -> None:
     assert np.sqrt(np.mean((ratio - np.log(sd**2 / np.mean(sd**2))) ** 2)) < 0.25
     np.testing.assert_array_equal(np.sort(noise.left_out.places), np.arange(1000))
     told = seen.take(noise.left_out.places)
-    for name in ("places", "error", "latent_variance", "farthest"):
+    for name in ("places", "error", "latent_variance", "far_variance"):
         np.testing.assert_array_equal(getattr(noise.left_out, name), getattr(told, name))
     np.testing.assert_allclose(np.exp(noise.logarithm), noise.left_out.noise_variance / told.noise_variance)
     assert (noise.noise.lowest, noise.noise.highest) == (noise.logarithm.min(), noise.logarithm.max())

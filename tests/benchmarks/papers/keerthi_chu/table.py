@@ -72,7 +72,7 @@ def table_1(
     return {
         "plain": scored_plainly(targets, predicted),
         "calibrated": None if calibrated is None else scored(targets, calibrated),
-        "calibrated_by": report.calibration.by,
+        "calibrate_on": report.calibration.by,
         "noise_gain": report.calibration.noise_gain,
         "training_rows": len(rows),
         "training_deviation": float(np.std(rows[:, -1])),
