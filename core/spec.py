@@ -1,4 +1,4 @@
-"""What may be asked of a training run."""
+"""Specification of a training run."""
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -11,7 +11,7 @@ Name = TypeVar("Name", bound=StrEnum)
 
 
 class Method(StrEnum):
-    """How basis vectors are chosen (MATH: selection criteria)."""
+    """Method of choosing basis vectors (MATH: selection criteria)."""
 
     RAND = "rand"
     INFO = "info"
@@ -30,7 +30,7 @@ class Method(StrEnum):
 
 
 class Gain(StrEnum):
-    """What `batch` chooses by."""
+    """Gain that `batch` chooses by."""
 
     SB = "sb"
     POST_BACKFITTING = "post-backfitting"
@@ -47,7 +47,7 @@ class Intervals(StrEnum):
 
 
 class TargetTransform(StrEnum):
-    """What the target may be learnt as."""
+    """Transform under which the target is learnt."""
 
     NONE = "none"
     LOG = "log"
@@ -56,7 +56,7 @@ class TargetTransform(StrEnum):
 
 
 class Calibrate(StrEnum):
-    """How rows are left out to calibrate the error bars."""
+    """Method of leaving rows out to calibrate the error bars."""
 
     AUTO = "auto"
     LOO = "loo"
@@ -64,7 +64,7 @@ class Calibrate(StrEnum):
 
 
 class Noise(StrEnum):
-    """Whether the noise may vary with the inputs. AUTO: wherever error bars are calibrated, which it needs."""
+    """Constant noise, or noise that varies with the inputs. AUTO: it may vary wherever error bars are calibrated."""
 
     AUTO = "auto"
     CONSTANT = "constant"
@@ -72,7 +72,7 @@ class Noise(StrEnum):
 
 
 class Approximation(StrEnum):
-    """Which sparse approximation gives the predictive distribution and the objective."""
+    """Sparse approximation that gives the predictive distribution and the objective."""
 
     SOR = "sor"
     DTC = "dtc"
@@ -82,7 +82,7 @@ class Approximation(StrEnum):
 
 
 class Artefact(StrEnum):
-    """What is kept of a trained model."""
+    """Part of a trained model that is stored."""
 
     FULL = "full"
     """Everything: O(d^2)."""
@@ -93,7 +93,7 @@ class Artefact(StrEnum):
 
 
 class Precision(StrEnum):
-    """In what numbers a model predicts."""
+    """Floating-point numbers that a model predicts in."""
 
     FLOAT64 = "float64"
     FLOAT32 = "float32"

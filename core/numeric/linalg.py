@@ -122,7 +122,7 @@ def solve_vector(factor: FloatArray, vector: FloatArray, *, transposed: bool = F
 
 
 def inverse_from_cholesky(factor: FloatArray) -> FloatArray:
-    """(L L')^-1, both halves, (d, d); for gradients, where the inverse itself is the answer. O(5 d^3 / 6)."""
+    """Return (L L')^-1, both halves, (d, d); for gradients, where the inverse itself is the answer. O(5 d^3 / 6)."""
     inverse = LowerSolver(factor).inverse()
     return np.asarray(inverse.T @ inverse)
 

@@ -20,15 +20,15 @@ from core.data import Dataset, Standardization
 from core.numeric.threads import map_threads, split_evenly
 
 SHARDED_ROWS = 1 << 18
-"""From so many rows on, cuts are fixed: there are then enough shards for any number of threads."""
+"""Rows from which cuts are fixed: there are then enough shards for any number of threads."""
 SHARD_ROWS = 1 << 15
 """About the rows of a shard: 2 MB with eight columns, and with d = 500 a second's work for one core."""
 FEWEST_SHARDS, MOST_SHARDS = 64, 1024
-"""More shards would only be more results to add."""
+"""Bounds on the number of shards: more would only be more results to add."""
 
 
 class Summable(Protocol):
-    """What work on some rows results in."""
+    """Result of work on some rows, to be added to that of others."""
 
     def add(self, other: Self) -> None:
         """Adds the result of the rows that come next, in place; `other` stays as it is."""
@@ -60,7 +60,8 @@ class Compute(Protocol):
 
 
 def cuts_of(rows: int) -> IntArray:
-    """Where the shards of a table begin and end, (shards + 1,): a power of two of them, by the number of rows alone."""
+    """Return the cuts between the shards of a table, (shards + 1,): a power of two of them, by the number of rows
+    alone."""
     shards = FEWEST_SHARDS
     while shards < MOST_SHARDS and shards * SHARD_ROWS < rows:
         shards *= 2

@@ -21,7 +21,7 @@ Partial = TypeVar("Partial")
 
 
 def split_evenly(items: Sequence[Item], workers: int) -> list[Sequence[Item]]:
-    """At most `workers` runs of consecutive items, as even as can be, none of them empty."""
+    """Split items into at most `workers` consecutive runs, as even as can be, none of them empty."""
     count = max(1, min(workers, len(items)))
     cuts = [len(items) * run // count for run in range(count + 1)]
     return [items[begin:end] for begin, end in pairwise(cuts)]

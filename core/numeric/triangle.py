@@ -53,7 +53,8 @@ class Triangle:
         return sum(corner.nbytes + sum(tile.nbytes for _, tile in tiles) for _, corner, tiles in self._panels)
 
     def squared_norms(self, k: FloatArray, workspace: Workspace) -> FloatArray:
-        """|R k|^2 of each column of k (d, m), in C order, which is overwritten: (m,). O(m d^2 / 2) multiply-adds.
+        """Return |R k|^2 of each column of k (d, m), in C order, which is overwritten: (m,). O(m d^2 / 2)
+        multiply-adds.
 
         For float32 nothing in k may be so small that it is no normal number there: products take many times as long.
         """

@@ -31,7 +31,7 @@ from core.errors import InvalidDataError, UnsupportedLevelError
 from core.spec import Intervals
 
 LEAST_SCORES = {Intervals.SYMMETRIC: 20, Intervals.ASYMMETRIC: 40}
-"""With fewer, quantiles of a normal distribution stand for those of the scores: these support a level of 95%."""
+"""Scores below which quantiles of a normal distribution stand for their own: these support a level of 95%."""
 MOST_SCALE = 20.0
 """Scales stay between this and one over it."""
 _GRID: FloatArray = np.append(np.linspace(0.01, 0.99, 99), (0.995, 0.998, 0.999, 0.9999))
@@ -100,7 +100,7 @@ class Calibration:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """From what `to_json` made of one, bit for bit. KeyError, TypeError, ValueError, InvalidDataError."""
+        """Restore what `to_json` made of one, bit for bit. KeyError, TypeError, ValueError, InvalidDataError."""
         return cls(
             latent_scale=float(document["latent_scale"]),
             noise_scale=float(document["noise_scale"]),
@@ -111,11 +111,12 @@ class Calibration:
         )
 
     def variance(self, latent: FloatArray, noise: FloatArray | float, far_variance: FloatArray | float) -> FloatArray:
-        """Of a new target, (m,), from the parts that the Gaussian processes say. far_variance: see LeftOut."""
+        """Return the variance of a new target, (m,), from the parts that the Gaussian processes say. far_variance: see
+        LeftOut."""
         return np.asarray(self.latent(latent, far_variance) + self.noise_scale * noise)
 
     def latent(self, latent: FloatArray, far_variance: FloatArray | float) -> FloatArray:
-        """Of the function alone, (m,)."""
+        """Return the calibrated variance of the function alone, (m,)."""
         return stretch(latent, far_variance, self.latent_scale)
 
     @property
@@ -127,7 +128,7 @@ class Calibration:
         return last if self.intervals is Intervals.SYMMETRIC else 2.0 * last - 1.0
 
     def quantile(self, probability: float) -> float:
-        """Of (y - m) / sd, 0 < probability < 1. UnsupportedLevelError beyond what the scores say."""
+        """Return a quantile of (y - m) / sd, 0 < probability < 1. UnsupportedLevelError beyond what the scores say."""
         if not len(self.probabilities):
             return float(ndtri(probability))
         level = abs(2.0 * probability - 1.0)
@@ -137,7 +138,7 @@ class Calibration:
         return float(np.copysign(np.interp(level, self.probabilities, self.quantiles), probability - 0.5))
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Where an interval of this level begins and ends, in standard deviations from the mean."""
+        """Return both ends of an interval of this level, in standard deviations from the mean."""
         self._check(level)
         if self.intervals is Intervals.ASYMMETRIC:
             return self.quantile(0.5 - 0.5 * level), self.quantile(0.5 + 0.5 * level)
@@ -170,7 +171,7 @@ def fit_calibration(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRI
 
 
 def scales(left_out: LeftOut) -> tuple[float, float]:
-    """(a, b) of the lowest predictive loss, held to (1, 1) by the weight of one row each."""
+    """Return the (a, b) of the lowest predictive loss, held to (1, 1) by the weight of one row each."""
     count, squares = len(left_out.error), np.square(left_out.error)
     latent, noise, share = (
         left_out.latent_variance,
@@ -229,6 +230,7 @@ def _signed(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _supported(levels: FloatArray, count: int, share: float = 1.0) -> FloatArray:
-    """Those that `count` scores support, and the largest such: a tail of (1 - level) share holds at least one."""
+    """Return the levels that `count` scores support, and the largest such: a tail of (1 - level) share holds at least
+    one."""
     most = 1.0 - 1.0 / (share * (count + 1))
     return np.append(levels[levels < most - 1e-12], most)

@@ -31,7 +31,7 @@ from core.sparse.posterior import SparsePosterior
 Directions = NDArray[np.float16] | NDArray[np.float32] | NDArray[np.float64]
 
 PRECISIONS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
-"""What directions may be stored in, the smallest first."""
+"""Types that directions may be stored in, the smallest first."""
 
 _LIFT = 4.0 * np.finfo(float).eps
 """Times d, added to the diagonal of A: rounding must not make a direction with no information (share 1) negative."""
@@ -39,7 +39,7 @@ _LIFT = 4.0 * np.finfo(float).eps
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CompactPosterior:
-    """What `core.train.compress` makes of a SparsePosterior.
+    """Compact form that `core.train.compress` makes of a SparsePosterior.
 
     mean: the posterior without its R. directions: S (d, r); rest: c; jitter: of Kuu, as a share of the prior variance.
     tolerance: what was asked; largest_error: the largest relative change of a training row's standard deviation (noise
@@ -77,7 +77,7 @@ class CompactPosterior:
 
     @property
     def basis(self) -> FloatArray:
-        """(d, p) in raw units."""
+        """Basis vectors (d, p) in raw units."""
         return self.mean.basis
 
     @property
@@ -135,7 +135,7 @@ class CompactPosterior:
 _SCALARS = tuple(field.name for field in fields(CompactPosterior) if field.name not in {"mean", "directions"})
 
 Stored = SparsePosterior | CompactPosterior
-"""What an artefact holds."""
+"""Posterior that an artefact holds."""
 
 
 def served(stored: Stored) -> SparsePosterior:

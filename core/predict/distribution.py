@@ -30,7 +30,7 @@ class Predictive:
         return self.transform.moments(self.centre, self.variance)
 
     def quantile(self, probability: float) -> FloatArray:
-        """(m,). UnsupportedLevelError beyond what the calibration says."""
+        """Return a quantile of each row, (m,). UnsupportedLevelError beyond what the calibration says."""
         return self._at(self.calibration.quantile(probability))
 
     def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
@@ -39,7 +39,7 @@ class Predictive:
         return self._at(below), self._at(above)
 
     def log_density(self, targets: FloatArray) -> FloatArray:
-        """Of these targets, (m,), in nats."""
+        """Return the log density at these targets, (m,), in nats."""
         squares = np.square(self.transform.forward(targets) - self.centre) / self.variance
         return np.asarray(self.transform.log_slope(targets) - 0.5 * (squares + np.log(2.0 * np.pi * self.variance)))
 

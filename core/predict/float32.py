@@ -1,4 +1,4 @@
-"""Whether a model may predict in single precision.
+"""Choice between double and single precision for a model's predictions.
 
 Rounding k and R to 24 bits changes a latent variance by some 1e-6 of the prior's: nothing where the noise is a share of
 it, everything where it is tiny. How much is measured on every training row.
@@ -13,7 +13,7 @@ from core.predict.model import Model, ModelPredictor
 from core.spec import Precision
 
 MOST_ERROR = 1e-3
-"""Of mean and standard deviation, as a share of the standard deviation."""
+"""Largest error of mean and standard deviation, as a share of the standard deviation."""
 
 
 def float32_error(model: Model, inputs: FloatArray) -> float:

@@ -74,5 +74,5 @@ def scores(targets: FloatArray, predicted: Predictive) -> Scores:
 
 
 def _standard_error(values: FloatArray) -> float:
-    """Of the mean; 0 for a single row, of which nothing is known."""
+    """Standard error of the mean; 0 for a single row, of which nothing is known."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0

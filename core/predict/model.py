@@ -46,7 +46,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Forecast:
-    """For m rows: `target`, the distribution of a new observation; `latent`, that of the function without noise;
+    """Distributions for m rows: `target`, the one of a new observation; `latent`, that of the function without noise;
     support (m,): the share of the prior's variance that is left, 0 at the data and 1 far from all of them; 0 everywhere
     for SoR, whose prior has none outside the span of its basis."""
 
@@ -83,7 +83,7 @@ class ModelPredictor:
 
     @property
     def mean_only(self) -> bool:
-        """Whether there is a mean and no error bar."""
+        """True where there is a mean and no error bar."""
         return self.predictor.mean_only
 
     @property
@@ -92,7 +92,7 @@ class ModelPredictor:
         return self.predictor.nbytes + (0 if self._noise is None else self._noise.predictor.nbytes)
 
     def predict(self, inputs: FloatArray) -> Forecast:
-        """For inputs (m, p) in raw units. O(m d^2 / 2). Raises InvalidDataError as `Predictor.predict` does."""
+        """Predict inputs (m, p) in raw units. O(m d^2 / 2). Raises InvalidDataError as `Predictor.predict` does."""
         found, calibration = self.predictor.predict(inputs), self.calibration
         noise: FloatArray | float = self.predictor.noise_variance
         if self._noise is not None:

@@ -33,9 +33,9 @@ LARGEST_INPUT = 1e100
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Prediction:
-    """For m rows, in the target's unit: mean (m,), latent_variance (m,) of the function, target_variance (m,) of a
-    new observation; far_variance: the latent variance far from all data, infinite where there is no such prior
-    (SoR)."""
+    """Prediction for m rows, in the target's unit: mean (m,), latent_variance (m,) of the function, target_variance
+    (m,) of a new observation; far_variance: the latent variance far from all data, infinite where there is no such
+    prior (SoR)."""
 
     mean: FloatArray
     latent_variance: FloatArray
@@ -79,12 +79,12 @@ class Predictor:
 
     @property
     def mean_only(self) -> bool:
-        """Whether there is a mean and no error bar."""
+        """True where there is a mean and no error bar."""
         return self._R is None
 
     @property
     def reduced(self) -> bool:
-        """Whether the prior has no variance outside the span of the basis (SoR)."""
+        """True where the prior has no variance outside the span of the basis (SoR)."""
         return self._variance_sign > 0.0
 
     @property

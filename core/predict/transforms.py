@@ -1,4 +1,4 @@
-"""What is done to the target before it is learnt, and undone in every prediction.
+"""Transforms of the target, applied before it is learnt and undone in every prediction.
 
 A transform g is increasing, so a quantile of g(y) is mapped back exactly: the median and every interval are those of
 the target itself. The mean and the standard deviation of y = g^-1(t), t normal, are moments of the log-normal
@@ -24,7 +24,7 @@ from core.spec import TargetTransform
 
 QUADRATURE = 48
 POWERS = (0.0, 2.0)
-"""Where the power of Yeo and Johnson is looked for: outside of this the inverse ends somewhere, and means with it."""
+"""Range of the power of Yeo and Johnson: outside of this the inverse ends somewhere, and means with it."""
 LARGEST_TARGET = 1e150
 """Targets mapped back are held within this many of their own spreads, so that their squares are numbers."""
 _NO_POWER = 1e-8
@@ -50,7 +50,7 @@ class Transform:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """From what `dataclasses.asdict` and a JSON round trip made of one. KeyError, TypeError, ValueError."""
+        """Restore what `dataclasses.asdict` and a JSON round trip made of one. KeyError, TypeError, ValueError."""
         return cls(
             kind=TargetTransform(document["kind"]),
             power=float(document["power"]),
@@ -154,7 +154,7 @@ def _psi_inverse(t: FloatArray, power: float) -> FloatArray:
 
 
 def _box_cox(v: FloatArray, power: float) -> FloatArray:
-    """((v + 1)^power - 1) / power of v >= 0, to full precision near zero."""
+    """Return ((v + 1)^power - 1) / power of v >= 0, to full precision near zero."""
     logarithm = np.log1p(v)
     return logarithm if abs(power) < _NO_POWER else np.expm1(power * logarithm) / power
 

@@ -67,7 +67,7 @@ def over_rows(
 
 
 def on_shard(rows: Rows, work: Callable[[Rows, Sequence[slice]], Part], size: int, least: int) -> Part:
-    """What one shard adds to `Rows.total`, computed where its rows are."""
+    """Return the share of one shard in `Rows.total`, computed where its rows are."""
     return work(rows, _even(len(rows), size, least))
 
 

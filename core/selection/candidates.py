@@ -24,15 +24,15 @@ from core.selection.state import GrowingFit, Step
 from core.sparse.factors import KEPT_BYTES
 
 LEAST_CACHED_COLUMNS = 50
-"""With fewer columns in the table a kernel value is made as quickly as it is copied."""
+"""Columns of the table below which a kernel value is made as quickly as it is copied."""
 COLUMN_ROWS = 2048
 """Rows of a kernel block: with 59 candidates it is 1 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What a criterion reads. schur: S of candidates; explained: V and p of the fit; toward: the numerators of the
-    candidate's rows of W (c, n); across: those of its row of V (c, n)."""
+    """Quantities that a criterion reads. schur: S of candidates; explained: V and p of the fit; toward: the numerators
+    of the candidate's rows of W (c, n); across: those of its row of V (c, n)."""
 
     schur: bool = False
     explained: bool = False
@@ -58,7 +58,7 @@ class KernelColumns:
         self._most = kept_columns(*rows.X.shape)
 
     def of(self, indices: IntArray) -> FloatArray:
-        """(c, n), C order. O(n p) for each column that is not kept."""
+        """Return kernel columns (c, n) in C order. O(n p) for each column that is not kept."""
         if not self._most:
             return self._made(indices)
         missing = np.array([index not in self._kept for index in indices.tolist()], bool)
@@ -173,7 +173,7 @@ class CandidateCache:
         return np.concatenate(parts)
 
     def drop(self, places: IntArray) -> None:
-        """Fewer candidates, where there are no fresh ones left."""
+        """Drop candidates, where there are no fresh ones left."""
         if not len(places):  # and no copy of all the others
             return
         stay = np.setdiff1d(np.arange(len(self.indices)), places)

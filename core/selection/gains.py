@@ -97,7 +97,7 @@ GAINS: Mapping[Gain, Formula] = {
     Gain.VFE: Formula(value=variational, schur=True, explained=True, across=True, logarithm=True),
     Gain.VARIANCE: Formula(value=conditional_variance, explained=True),
 }
-"""What `batch` may choose by, and methods that choose one row at a time with it."""
+"""Gains that `batch` may choose by, and methods that choose one row at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,7 +124,7 @@ class _Supply:
         self._usable = np.ones(len(order), bool)
 
     def usable(self, indices: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which of these rows may still be chosen."""
+        """Return which of these rows may still be chosen."""
         return self._usable[indices]
 
     def use_up(self, indices: IntArray) -> None:
@@ -132,7 +132,7 @@ class _Supply:
         self._usable[indices] = False
 
     def take(self, count: int, cached: IntArray) -> IntArray:
-        """Up to `count` rows, none of them in `cached`, none twice."""
+        """Return up to `count` rows, none of them in `cached`, none twice."""
         taken, self._queue = self._queue[:count], self._queue[count:]
         if len(taken) < count:
             again = self._usable.copy()

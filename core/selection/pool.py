@@ -30,7 +30,7 @@ from core.selection.state import LEAST_UNEXPLAINED, Selection
 from core.spec import Gain
 
 ROUNDING = 1e-9
-"""Of y'y: what gains may be wrong by."""
+"""Error that gains may have, as a share of y'y."""
 SUMMED_ROWS = 200_000
 """Rows whose sums choose among candidates, where there are more: of 400,000 rows of a smooth function, d = 300, three
 seeds, all leave an error of .0063, 200,000 as much, 50,000 leave .0069."""
@@ -192,7 +192,7 @@ class _Pursuit:
 
     @property
     def size(self) -> int:
-        """How many are chosen."""
+        """Number of chosen candidates."""
         return len(self.chosen)
 
     def take_best(self) -> bool:

@@ -1,4 +1,4 @@
-"""How many basis vectors pay: `basis_size: "auto"`.
+"""Number of basis vectors for `basis_size: "auto"`.
 
 Methods that follow a measure which can rise (nlml, the three leave-one-out measures) stop once it has risen for good:
 it may have several minima (Sundararajan et al., sec. 4.1), so the loop goes on for a while past the best, and the
@@ -35,7 +35,7 @@ PATIENCE_STEPS, PATIENCE_SHARE = 50, 1.5
 
 
 class Measure:
-    """What a method minimises, from the empty basis on; `values` stays empty for a method that follows nothing.
+    """Measure that a method minimises, from the empty basis on; `values` stays empty for a method that follows nothing.
 
     For `sb` it is the gap of Theorem 1 of Smola & Bartlett 2001 (`core.sparse.bounds`), where the size is to be found.
     """
@@ -63,7 +63,8 @@ class Measure:
             self.values.append(self.values[-1] - gain if self._start.by_gains else -gain)
 
     def settled(self) -> bool:
-        """Whether the size is found: the gap is small enough, or the best is so far behind that it will stay."""
+        """Return True where the size is found: the gap is small enough, or the best is so far behind that it will
+        stay."""
         if not self.values or self._spec.basis_size is not None:
             return False
         if self._dual is not None:

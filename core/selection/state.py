@@ -1,4 +1,4 @@
-"""What grows as basis vectors are added one by one, at fixed theta.
+"""State of a DTC fit that grows by one basis vector at a time, at fixed theta.
 
 With Kuu = L L', A = s2 Kuu + Kuf Kuf' = (L LM)(L LM)', W = (L LM)^-1 Kuf and V = L^-1 Kuf, adding row i with kernel
 column k = K(X, x_i) gives each of them one more row (MATH, selection criteria; Keerthi & Chu 2005, sec. 3; Seeger et
@@ -95,7 +95,7 @@ class GrowingFit:
 
     @property
     def size(self) -> int:
-        """How many basis vectors there are."""
+        """Number of basis vectors."""
         return len(self.indices)
 
     @property
@@ -109,7 +109,7 @@ class GrowingFit:
         return np.maximum(self.hyperparameters.prior_variance - self.p, 0.0)
 
     def holds(self, index: int) -> bool:
-        """Whether the row, or an exact copy of it, is in the basis. O(d p)."""
+        """Return True where the row, or an exact copy of it, is in the basis. O(d p)."""
         return bool(self.indices) and bool((self.rows.X[self.indices] == self.rows.X[index]).all(axis=1).any())
 
     def grow(self, index: int, column: FloatArray) -> Step | None:

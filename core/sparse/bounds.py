@@ -1,4 +1,4 @@
-"""What a sparse solution can lose at most against the full GP (Smola & Bartlett 2001, Theorem 1).
+"""Bounds on the loss of a sparse solution against the full GP (Smola & Bartlett 2001, Theorem 1).
 
     Q(a) = -y'K a + a'(s2 K + K'K) a / 2,   Q*(a) = -y'a + a'(s2 I + K) a / 2
     Q(a) >= Qmin >= -|y|^2 / 2 - s2 Q*(a*)              for every a and a*

@@ -46,12 +46,12 @@ class Block:
 
     @property
     def K0(self) -> FloatArray:
-        """(d, m)."""
+        """Kernel without bias, (d, m)."""
         return self.K0_and_two[:-2]
 
     @property
     def V(self) -> FloatArray:
-        """(d, m)."""
+        """V = L^-1 Kuf of these rows, (d, m)."""
         return self.V_and_one[:-1]
 
 
@@ -121,7 +121,7 @@ class Factors:
             self.rows.workspace.give(block.V_and_one)
 
     def _sent(self) -> "Factors":
-        """Without rows and what no pass reads, for every process that adds up."""
+        """Return the factors without rows and without what no pass reads, for every process that adds up."""
         rows, square, vector = self.rows.take(np.empty(0, np.int64)), np.empty((0, 0)), np.empty(0)
         return replace(self, rows=rows, among=square, L=square, information=square, e=vector, D=vector, kept=())
 

@@ -25,7 +25,7 @@ def leave_one_out(factors: Factors) -> tuple[FloatArray, FloatArray]:
 
 @dataclass(slots=True, eq=False)
 class _Moments:
-    """Of each block's rows, in order."""
+    """Moments of each block's rows, in order."""
 
     means: list[FloatArray]
     variances: list[FloatArray]

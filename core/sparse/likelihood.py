@@ -40,7 +40,7 @@ from core.sparse.scheme import Penalty, Scheme
 
 @dataclass(slots=True, eq=False)
 class _Sums:
-    """What the second pass adds up over blocks of rows."""
+    """Sums of the second pass over blocks of rows."""
 
     distances: DistanceSums
     """of P = dphi/dKuf o (-dk/dR)"""
@@ -119,7 +119,8 @@ class Evaluation:
 
 
 def nlml_and_gradients(rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, scheme: Scheme) -> Evaluation:
-    """As `nlml_and_gradient`, and what costs next to nothing more."""
+    """Return phi, both gradients and the leave-one-out loss: `nlml_and_gradient` and what costs next to nothing
+    more."""
     factors = factorise(rows, Z, hyperparameters, scheme)
     second_pass = _second_pass_constant if scheme.power == 0.0 else _second_pass
     sums, dKuu = second_pass(factors)
@@ -236,7 +237,8 @@ def _collect(factors: Factors, sums: _Sums, block: Block, dKuf: FloatArray, scal
 
 
 def _chain(factors: Factors, sums: _Sums, dKuu: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """From dphi/dKuf, dphi/dKuu, t and g to dphi/dtheta (g + 3,) and dphi/dZ (d, p) (Snelson & Ghahramani 2006).
+    """Chain rule from dphi/dKuf, dphi/dKuu, t and g to dphi/dtheta (g + 3,) and dphi/dZ (d, p) (Snelson & Ghahramani
+    2006).
 
     Jitter is a share of v0 + vb, so it moves with them.
     """

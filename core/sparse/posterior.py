@@ -73,12 +73,12 @@ class SparsePosterior:
 
     @property
     def mean_only(self) -> bool:
-        """Whether there is a mean and no error bar."""
+        """True where there is a mean and no error bar."""
         return self.R.shape == (0, 0)
 
     @property
     def hyperparameters(self) -> Hyperparameters:
-        """Those of training, in standardized units."""
+        """Hyperparameters of training, in standardized units."""
         return Hyperparameters(
             lengthscales=self.lengthscales,
             signal_variance=self.signal_variance,

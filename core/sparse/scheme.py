@@ -1,4 +1,4 @@
-"""What tells the sparse approximations apart."""
+"""Terms that tell the sparse approximations apart."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -7,13 +7,13 @@ from core.spec import Approximation
 
 
 class Penalty(Enum):
-    """What the objective adds for the variance that the basis leaves unexplained."""
+    """Term of the objective for the variance that the basis leaves unexplained."""
 
     NONE = 0
     TRACE = 1
-    """sum(e) / (2 s2)"""
+    """VFE: sum(e) / (2 s2)"""
     POWER = 2
-    """(1 - a) / (2 a) sum log(1 + a e / s2)"""
+    """Power EP: (1 - a) / (2 a) sum log(1 + a e / s2)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

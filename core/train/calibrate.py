@@ -1,4 +1,4 @@
-"""What a run knows of its own errors: left-out rows, the calibration they give, scores and bounds.
+"""Calibration of a run by rows that its fit has not seen, leave-one-out predictions, and bounds.
 
 Rows are left out in closed form, or by folds that choose the basis again (`core.train.cross_fit`). Where rows are few
 for the number of hyperparameters theta itself has fitted the noise, so there each fold moves theta again too. Basis
@@ -36,12 +36,12 @@ from core.train.report import BoundsReport
 
 Seed = tuple[int, ...]
 ROWS_FOR_EACH = 100
-"""With fewer rows than this for each hyperparameter folds move theta again."""
+"""Rows for each hyperparameter below which folds move theta again."""
 WARM_STEPS = 20
 MANY_ROWS = 50
-"""From so many rows for each basis vector on, leave-one-out is as good as folds."""
+"""Rows for each basis vector from which leave-one-out is as good as folds."""
 FEW_FOLDS = 5
-"""Where each fold has to choose a large basis step by step."""
+"""Folds where each has to choose a large basis step by step."""
 DRAWS, SMALL_BASIS = 3, 100
 """A fold chooses among so many bases, if they are this small."""
 RICHER = 1.5
@@ -57,7 +57,7 @@ CHECKED_LEVELS, LEAST_SHORT, SHORT_ERRORS = (0.8, 0.95), 0.03, 4.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CalibrationResult:
-    """How error bars are read: the calibration, how the noise varies (None: it does not), by which left-out rows; and
+    """Calibration of a fit, how its noise varies (None: it does not), by which left-out rows; and
     these themselves where they are rows of the fit's own subset."""
 
     calibration: Calibration = field(default_factory=Calibration)
@@ -66,15 +66,17 @@ class CalibrationResult:
     left_out: LeftOut | None = None
 
     def without(self, places: IntArray) -> "CalibrationResult":
-        """As it would be had these rows not been left out, nor their errors seen."""
+        """Return the calibration as it would be without the errors of these rows."""
         if self.left_out is None:
             return self
         others = np.flatnonzero(~np.isin(self.left_out.places, places))
         return replace(self, calibration=fit_calibration(self.left_out.take(others), self.calibration.intervals))
 
     def no_better_than_constant(self, targets: FloatArray) -> bool:
-        """Whether the rows left out are predicted no better than by a constant: by the mean in squared error, and by
-        the median in absolute error, each within one standard error (Breiman et al. 1984). False where none were.
+        """Return True where left-out rows are predicted no better than by a constant.
+
+        By the mean in squared error, and by the median in absolute error, each within one standard error (Breiman et
+        al. 1984). False where no rows were left out.
 
         targets (n,): of the rows that `places` count in, standardized.
         """
@@ -86,7 +88,8 @@ class CalibrationResult:
         return all(gain.mean() < gain.std() / np.sqrt(len(gain)) for gain in (by_mean, by_median))
 
     def log_noise(self, dataset: Dataset, places: IntArray) -> FloatArray:
-        """Of these rows of the dataset, each learnt without its own error where the row was left out."""
+        """Return log noise of these rows of the dataset, each learnt without its own error where the row was left
+        out."""
         if self.noise is None:
             return np.zeros(len(places))
         found = log_noise(self.noise.noise, dataset.inputs[places])
@@ -102,7 +105,7 @@ class CalibrationResult:
 def calibrate(
     fit: Fit, spec: TrainSpec, seed: Seed, tell: Callable[[float], None] = lambda _: None
 ) -> CalibrationResult:
-    """By the rows of the fit's own subset. O(n d^2) in closed form; folds cost a fit and a choice each.
+    """Calibrate a fit by left-out rows of its own subset. O(n d^2) in closed form; folds cost a fit and a choice each.
 
     tell: hears the share of the folds that is done.
     """
@@ -130,7 +133,7 @@ def calibrate(
 
 
 def _falls_short(fit: Fit, read: CalibrationResult) -> bool:
-    """Whether intervals made by the folds hold less than they say even by leave-one-out of the fit itself.
+    """Return True where intervals made by the folds cover less than they claim even by leave-one-out of the fit itself.
 
     That flatters, since the basis saw the rows, so what falls short there is too narrow: the folds' fits were not like
     this one. A table of 600 rows, a fifth of them filled in, had folds with far larger latent variances, which shrank
@@ -147,7 +150,7 @@ def _falls_short(fit: Fit, read: CalibrationResult) -> bool:
 
 
 def calibrate_on(fit: Fit, dataset: Dataset, unseen: IntArray, spec: TrainSpec, seed: Seed) -> CalibrationResult:
-    """By rows of the dataset that the fit has never seen. O(m d^2)."""
+    """Calibrate a fit by rows of the dataset that it has never seen. O(m d^2)."""
     unit = fit.subset.standardization
     left_out = predicted(
         fit.factors,
@@ -160,7 +163,7 @@ def calibrate_on(fit: Fit, dataset: Dataset, unseen: IntArray, spec: TrainSpec, 
 
 
 def calibration_method(spec: TrainSpec, rows: int, basis_size: int) -> Calibrate | None:
-    """How rows are left out: what was asked, or for `auto` the cheapest that holds."""
+    """Return how rows are left out: what was asked, or for `auto` the cheapest that holds."""
     if spec.calibrate is not Calibrate.AUTO:
         return spec.calibrate
     return Calibrate.LOO if rows >= MANY_ROWS * basis_size else Calibrate.CROSS_FIT
@@ -199,7 +202,7 @@ class _Folds:
         return CROSS_FIT_FOLDS if cheap else FEW_FOLDS
 
     def fit(self, number: int, rest: IntArray) -> Factors:
-        """On these rows; number: of the fold that is not among them. On one thread: many run at a time."""
+        """Fit these rows; number: of the fold that is not among them. On one thread: many run at a time."""
         rows = self._rows.take(rest)
         if self._pool is not None:
             fold = np.setdiff1d(np.arange(len(self._rows)), rest)
@@ -228,7 +231,7 @@ def _best_of_draws(
 
 
 def leave_one_out_predictive(fit: Fit, read: CalibrationResult, transform: Transform) -> Predictive:
-    """Of each training row given all the others, in the target's unit, (n,)."""
+    """Return the distribution of each training row given all the others, in the target's unit, (n,)."""
     mean, variance = fit.leave_one_out()
     unit, calibration = fit.subset.standardization, read.calibration
     s2 = fit.factors.hyperparameters.noise_variance

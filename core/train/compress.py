@@ -33,7 +33,7 @@ from core.sparse.posterior import SparsePosterior
 from core.spec import Artefact
 
 _ROUNDING = 0.98
-"""Of the tolerance, what leaving directions out may use; the rest is for rounding the others."""
+"""Share of the tolerance that leaving directions out may use; the rest is for rounding the others."""
 
 
 def compress(
@@ -78,8 +78,8 @@ def kept(
     log_noise: FloatArray | None = None,
     lowest: float = 0.0,
 ) -> tuple[Stored, str | None]:
-    """What is stored of the posterior of these factors, and a warning where that is not what was asked: the full one
-    where a compact one would be no smaller. Arguments, cost and errors of `compress`."""
+    """Choose what is stored of the posterior of these factors, and a warning where that is not what was asked: the full
+    one where a compact one would be no smaller. Arguments, cost and errors of `compress`."""
     match artefact:
         case Artefact.FULL:
             return posterior, None
@@ -99,9 +99,9 @@ def kept(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Full:
-    """What is compared with. shares (d,), descending, and U (d, d): B^-1 = U diag(shares) U'. kss: the prior variance;
-    base: the latent variance before l'l is taken off, kss or, for SoR, 0; far_variance: see core.predict.calibration;
-    noise (n,): of each training row, scaled; least_noise: of any row there can be."""
+    """Posterior that compact forms are compared with. shares (d,), descending, and U (d, d): B^-1 = U diag(shares) U'.
+    kss: the prior variance; base: the latent variance before l'l is taken off, kss or, for SoR, 0; far_variance: see
+    core.predict.calibration; noise (n,): of each training row, scaled; least_noise: of any row there can be."""
 
     factors: Factors
     posterior: SparsePosterior
@@ -196,7 +196,7 @@ def _rounded(full: _Full, exact: FloatArray, rest: float, precision: np.dtype[An
 
 
 def _certified(full: _Full, directions: FloatArray, rest: float, tolerance: float) -> CompactPosterior:
-    """With its bounds, and no error measured yet. O(d^3)."""
+    """Return the compact form with its bounds, and no error measured yet. O(d^3)."""
     S = full.U.T @ directions.astype(np.float64)
     E = np.asarray(-(S @ S.T))  # in the basis of U, where B^-1 is diagonal
     E[np.diag_indices(len(E))] += full.shares - rest
@@ -243,6 +243,6 @@ def _measured(full: _Full, served: SparsePosterior) -> float:
 
 
 def _norms(R: FloatArray, k: FloatArray) -> FloatArray:
-    """|R k|^2 of each column of k (d, m), (m,)."""
+    """Return |R k|^2 of each column of k (d, m), (m,)."""
     product = np.asarray(blas.dtrmm(1.0, R, k.T, side=1, trans_a=1)).T
     return np.asarray(np.einsum("km,km->m", product, product))

@@ -20,7 +20,7 @@ from core.sparse.factors import Factors
 CROSS_FIT_FOLDS = 20
 """Each fit has nearly all rows, as the published one has all."""
 ENOUGH_ROWS = 20_000
-"""So many predicted rows are enough: a coverage of 99% is then known to 0.1 points."""
+"""Rows that are enough to be predicted: a coverage of 99% is then known to 0.1 points."""
 LEAST_OTHERS = 100
 """Rows of the basis are left out of leave-one-out where at least so many others are there: a basis vector is better
 known than any new row."""
@@ -53,7 +53,8 @@ def left_out_by_folds(
     folds: int = CROSS_FIT_FOLDS,
     tell: Callable[[float], None] = lambda _: None,
 ) -> LeftOut:
-    """Up to `folds` folds of the rows, until ENOUGH_ROWS are predicted, each by `fit(number, places of the rest)`.
+    """Predict up to `folds` folds of the rows, until ENOUGH_ROWS are predicted, each by `fit(number, places of the
+    rest)`.
 
     rows.workers folds at a time, so that `fit` should keep to one thread. tell: hears the share that is done after
     each. Cost: that of the fits, and O(n d^2 / folds) for each.

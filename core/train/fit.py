@@ -46,7 +46,7 @@ class Subset:
         return cls(numbers=numbers, dataset=some, rows=rows, standardization=unit)
 
     def places(self, selection: Selection) -> IntArray:
-        """Where the basis rows are among the subset's, (d,)."""
+        """Places of the basis rows among the subset's, (d,)."""
         return np.searchsorted(self.numbers, selection.indices)
 
     def basis(self, selection: Selection) -> FloatArray:

@@ -1,4 +1,4 @@
-"""How much memory a training takes, from its sizes alone, before it is begun.
+"""Estimate of a training's memory from its sizes alone, before it is begun.
 
 An upper estimate of the peak, summed over what is held at once (n rows, p columns, d basis vectors, P candidates):
 

@@ -41,7 +41,8 @@ _EXPECTED = -np.euler_gamma - np.log(2.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LearntNoise:
-    """How the noise varies, and the rows left out with it. gain: by how much their mean loss fell, nats a row.
+    """Noise as a function of the inputs, and the rows left out with it. gain: by how much their mean loss fell, nats a
+    row.
 
     logarithm (m,): of the noise over the constant one at those rows, learnt without their fold.
     """

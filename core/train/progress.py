@@ -1,4 +1,4 @@
-"""What a training run tells while it works, and the state from which it can go on."""
+"""Progress of a training run, and the state from which it can go on."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +10,7 @@ from warnings import WarningMessage
 
 
 class Phase(StrEnum):
-    """What a run is doing."""
+    """Phase of a run."""
 
     STARTING = "starting"
     SELECTING = "selecting"
@@ -53,7 +53,7 @@ class Checkpoint:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """From what `dataclasses.asdict` and a JSON round trip made of one."""
+        """Restore what `dataclasses.asdict` and a JSON round trip made of one."""
         return cls(
             round=int(document["round"]),
             theta=tuple(float(value) for value in document["theta"]),

@@ -1,4 +1,4 @@
-"""What a training run gives back: the posterior, the rows it came from, and what was found on the way."""
+"""Result of a training run: the model, its basis rows and the report."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -28,7 +28,7 @@ class BoundsReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationReport:
-    """By which left-out rows the error bars were calibrated, how many, and what it changed: the factors of the latent
+    """Calibration of the error bars: by which left-out rows, how many, and the factors of the latent
     variance and of the noise; the largest level of an interval that the rows support; noise_gain: by how much noise
     that varies lowered the predictive loss of left-out rows, nats a row, None where it does not vary."""
 
@@ -42,7 +42,7 @@ class CalibrationReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtefactReport:
-    """What is kept of the model. kind: full, compact or mean; bytes: of its arrays; precision: it predicts in.
+    """Stored part of the model. kind: full, compact or mean; bytes: of its arrays; precision: it predicts in.
 
     Of a compact one: directions, how many; bits of their numbers; tolerance, as asked; largest_std_error, the largest
     relative change of a training row's standard deviation (noise included) against the full one; bound, the same for
@@ -60,7 +60,7 @@ class ArtefactReport:
 
     @classmethod
     def of(cls, stored: Stored, precision: Precision) -> "ArtefactReport":
-        """Of what is stored."""
+        """Return the report on a stored posterior."""
         size = stored_bytes(stored)
         if not isinstance(stored, CompactPosterior):
             return cls(kind="mean" if stored.mean_only else "full", bytes=size, precision=precision)
@@ -78,7 +78,7 @@ class ArtefactReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainReport:
-    """What a run found. hyperparameters in standardized units; objectives: phi per round, in nats.
+    """Findings of a run. hyperparameters in standardized units; objectives: phi per round, in nats.
 
     holdout: scores of rows that this theta and basis never saw, None where none were held out; leave_one_out: of the
     published model, closed form; measures: what the method minimises, for 0, 1, .. basis vectors, where it was

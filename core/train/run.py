@@ -1,4 +1,4 @@
-"""From a table and a specification to a posterior and a report.
+"""Training: from a table and a specification to a posterior and a report.
 
     1. hold some rows out for the report
     2. start: theta from a full GP on a few hundred random rows
@@ -47,7 +47,7 @@ from core.train.search import SEARCHED, Search, Stage, random_of
 SEARCH_ROWS = 50_000
 """Theta is a few numbers and moves with fifty thousand rows as with millions; the model is fitted on all of them."""
 FEW_ROWS = 10
-"""With fewer rows than this for each lengthscale a warning says that theta itself is uncertain."""
+"""Rows for each lengthscale below which a warning says that theta itself is uncertain."""
 LEAST_HELD_OUT = 50
 """Held-out rows, after the report has its half, that can calibrate a basis that moved."""
 EXPLAINS_NOTHING = 0.95
@@ -81,7 +81,7 @@ def train(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Outcome:
-    """What a search has led to: the fit on all rows, its posterior, how it is calibrated, the held-out rows predicted
+    """Outcome of a search: the fit on all rows, its posterior, how it is calibrated, the held-out rows predicted
     by a fit on the others."""
 
     fit: Fit
@@ -220,7 +220,7 @@ class _Run:
         return np.sort(order[:count])
 
     def _searched(self, learning: Subset) -> Subset:
-        """What theta is found on: all rows, or as many at random as say enough about it."""
+        """Return the rows that theta is found on: all, or as many at random as are enough."""
         rows = len(learning.numbers)
         if rows <= SEARCH_ROWS:
             return learning
@@ -234,7 +234,7 @@ class _Run:
         )
 
     def _calibrate_moved(self, fit: Fit) -> CalibrationResult | None:
-        """By half of the held-out rows, which the report then does without; None where they are too few."""
+        """Calibrate by half of the held-out rows, which the report then does without; None where they are too few."""
         half = self.held_out[::2]
         if self.spec.calibrate is None:
             return None
@@ -249,7 +249,7 @@ class _Run:
             return calibrate_on(fit, self.dataset, half, self.spec, (self.spec.seed, Stage.CALIBRATE))
 
     def _holdout_scores(self, predicted: Prediction, read: CalibrationResult) -> Scores:
-        """Of rows that the fit behind `predicted` never saw, by a calibration that never saw their errors."""
+        """Score rows that the fit behind `predicted` never saw, by a calibration that never saw their errors."""
         calibration = read.without(self.held_out).calibration
         constant = predicted.target_variance - predicted.latent_variance
         noise = constant * np.exp(read.log_noise(self.dataset, self.held_out))
@@ -276,7 +276,7 @@ class _Run:
     def _model(
         self, fitted: SparsePosterior, stored: Stored, read: CalibrationResult, fit: Fit
     ) -> tuple[Model, str | None]:
-        """What was found, and a warning where it will not predict in the precision that was asked."""
+        """Return the model, and a warning where it will not predict in the precision that was asked."""
         model = Model(
             posterior=fitted,
             noise=None if read.noise is None else read.noise.noise,
@@ -288,7 +288,7 @@ class _Run:
         return replace(model, precision=precision), doubt
 
     def _stored(self, fitted: SparsePosterior, fit: Fit, read: CalibrationResult) -> tuple[Stored, str | None]:
-        """What is kept of the posterior, and a warning where it is not what was asked."""
+        """Return the stored posterior, and a warning where it is not what was asked."""
         noise = None if read.noise is None or self.spec.artefact is not Artefact.COMPACT else read.noise.noise
         return kept(
             fit.factors,

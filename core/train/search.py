@@ -39,12 +39,12 @@ of the rounds do not: what follows a plateau counts (bank8FM, three seeds: NMSE 
 NEXT_STEP = 0.1
 """First step of a descent in later rounds, which begin near where the last one ended."""
 SHORTER_ROUND, SHORTER = 1, 0.5
-"""In this round a second descent begins from lengthscales so much shorter: a few hundred rows show no finer structure
+"""Round in which a second descent begins from lengthscales so much shorter: a few hundred rows show no finer structure
 than they can resolve, and on cal_housing every objective but FITC's then stayed there (NMSE .22 for .195)."""
 COMPARED_ROWS = 200_000
 """Rows on which two bases are compared, where there are more."""
 CLOSE = 0.01
-"""Where it ends no more than this behind, nats a row, it goes on for another: it may be half way (cal_housing, with one
+"""Distance behind, nats a row, within which it goes on for another descent: it may be half way (cal_housing, with one
 processor's rounding: .004 behind, and NMSE .219 where it stopped, .197 where it went on)."""
 STARTED, SEARCHED = 0.1, 0.75
 """Shares of a run: where the rounds begin, and where the search has ended."""
@@ -52,7 +52,7 @@ _NOTHING = Selection(indices=np.empty(0, np.int64), gains=np.empty(0), reason="n
 
 
 class Stage(IntEnum):
-    """Where a random draw belongs; part of its seed."""
+    """Stage that a random draw belongs to; part of its seed."""
 
     HOLDOUT = 0
     START = 1
@@ -84,7 +84,7 @@ class Search:
 
     @property
     def spec(self) -> TrainSpec:
-        """What is searched for."""
+        """Specification of the search."""
         return self._spec
 
     def constant(self) -> tuple["Search", Solution]:
@@ -99,7 +99,7 @@ class Search:
         return search, Solution(theta=start, selection=_NOTHING)
 
     def fit(self, subset: Subset, found: Solution, stage: int) -> Fit:
-        """On any subset: a basis chosen at theta, or the one that has moved, and the factors on it."""
+        """Fit any subset: a basis chosen at theta, or the one that has moved, and the factors on it."""
         if found.moved is not None:
             factors = factorise(subset.rows, subset.standardization.inputs(found.moved), found.theta, self._scheme)
             return Fit(subset=subset, solution=found, selection=found.selection, factors=factors)
@@ -173,7 +173,7 @@ class Search:
         return value, Solution(theta=theta, selection=selection)
 
     def _settled(self, rows: int) -> bool:
-        """Whether the last MISSES rounds together lowered the objective by next to nothing."""
+        """Return True where the last MISSES rounds together lowered the objective by next to nothing."""
         objectives = self._journal.objectives
         return len(objectives) > MISSES and objectives[-1 - MISSES] - objectives[-1] < SETTLED * rows
 
@@ -267,14 +267,14 @@ class Search:
         )
 
     def _exactly(self, rounds: int, theta: FloatArray) -> Hyperparameters:
-        """From a checkpoint's theta; those that were given are not moved by the detour over logarithms."""
+        """Restore hyperparameters from a checkpoint's theta; given ones are not moved by the detour over logarithms."""
         if self._spec.start is not None and rounds == 0:
             return self._spec.start
         return Theta(values=theta).hyperparameters(self._spec.kernel)
 
 
 def random_of(spec: TrainSpec, stage: int) -> np.random.Generator:
-    """What one stage draws from."""
+    """Generator that one stage draws from."""
     return np.random.default_rng([spec.seed, stage])
 
 
@@ -285,7 +285,7 @@ def _exact(rows: Rows, start: Hyperparameters, bounds: Box, steps: int) -> tuple
 
 
 def _share_of_rounds(spec: TrainSpec) -> float:
-    """How much of the work between start and evaluation the rounds are, against the refinement, by evaluations."""
+    """Share of the rounds in the work between start and evaluation, against the refinement, by evaluations."""
     rounds = 0 if spec.adaptation is None else spec.adaptation.rounds * spec.adaptation.steps
     moves = 0 if spec.refinement is None else spec.refinement.steps
     return rounds / max(rounds + moves, 1)
