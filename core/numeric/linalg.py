@@ -25,9 +25,18 @@ JITTERS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 
 
 def cholesky(matrix: FloatArray, name: str) -> FloatArray:
-    """Lower factor L (d, d) of a symmetric positive definite matrix; only its lower half is read.
+    """Return the lower Cholesky factor of a symmetric matrix. O(d^3 / 6) multiply-adds.
 
-    O(d^3 / 6) multiply-adds. Raises NotPositiveDefiniteError, or NumericalError where it is not finite.
+    Args:
+        matrix: (d, d), of which only the lower half is read.
+        name: what an error calls it.
+
+    Returns:
+        L (d, d).
+
+    Raises:
+        NotPositiveDefiniteError: it is not positive definite.
+        NumericalError: it holds a number that is not finite.
     """
     try:
         factor = np.linalg.cholesky(matrix)
@@ -41,9 +50,17 @@ def cholesky(matrix: FloatArray, name: str) -> FloatArray:
 
 
 def jittered_cholesky(matrix: FloatArray, name: str) -> tuple[FloatArray, float]:
-    """Lower factor of `matrix` + jitter I, and the jitter (absolute). `matrix` is not changed.
+    """Return the lower Cholesky factor of `matrix` + jitter I, climbing JITTERS with a RuntimeWarning at each step.
 
-    Climbs JITTERS with a RuntimeWarning at each step past the first; NotPositiveDefiniteError at the end of the ladder.
+    Args:
+        matrix: (d, d), symmetric; it is not changed.
+        name: what an error calls it.
+
+    Returns:
+        L (d, d) and the jitter that was added, absolute.
+
+    Raises:
+        NotPositiveDefiniteError: not even with the last jitter.
     """
     scale = float(np.trace(matrix)) / len(matrix)
     for rung, relative in enumerate(JITTERS):

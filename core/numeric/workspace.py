@@ -1,7 +1,7 @@
 """Arrays to write into, used again and again.
 
-To touch fresh memory for the first time costs many times what writing to it costs: on the machine where it was measured
-1.3 ms for 4 MB, against .06 ms. One evaluation of the objective fills twenty such arrays.
+To touch fresh memory for the first time costs some twenty times what writing to it costs, and one evaluation of the
+objective fills twenty arrays of 4 MB.
 """
 
 import math

@@ -93,9 +93,17 @@ class Predictor:
         return self._basis.nbytes + self._alpha.nbytes + (0 if self._R is None else self._R.nbytes)
 
     def predict(self, inputs: FloatArray) -> Prediction:
-        """Prediction for inputs (m, p) in raw units, m >= 0. O(m d^2 / 2) multiply-adds.
+        """Predict mean and variances. O(m d^2 / 2) multiply-adds.
 
-        Raises InvalidDataError for another shape or a number that is not finite, MeanOnlyError without a variance.
+        Args:
+            inputs: (m, p) in raw units, m >= 0.
+
+        Returns:
+            Mean and variances (m,) in the unit of the target.
+
+        Raises:
+            InvalidDataError: another shape, or a number that is not finite.
+            MeanOnlyError: the posterior has no variance.
         """
         if self._R is None:
             raise MeanOnlyError
@@ -116,7 +124,7 @@ class Predictor:
         )
 
     def mean(self, inputs: FloatArray) -> FloatArray:
-        """The mean of `predict` alone, (m,), to the same bits. O(m d p)."""
+        """Return the mean of `predict` alone, (m,), to the same bits. O(m d p)."""
         inputs = self._checked(inputs)
         mean = np.empty(len(inputs))
         for place in _blocks(len(inputs)):
@@ -158,7 +166,7 @@ class Predictor:
 
 
 def predict(posterior: SparsePosterior, inputs: FloatArray) -> Prediction:
-    """One prediction from a posterior; keep a `Predictor` where there will be more."""
+    """Predict once from a posterior; keep a `Predictor` where there will be more."""
     return Predictor(posterior).predict(inputs)
 
 

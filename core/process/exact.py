@@ -17,9 +17,18 @@ from core.process.theta import Theta
 
 
 def exact_nlml_and_gradient(rows: Rows, hyperparameters: Hyperparameters) -> tuple[float, FloatArray]:
-    """phi in nats and dphi/dtheta, theta = (log w_1..w_g, log v0, log vb, log s2), of the full GP on all `rows`.
+    """Return the objective and its gradient in theta of the full GP. O(n^3 / 2) multiply-adds, three (n, n) arrays.
 
-    O(n^3 / 2) multiply-adds, three (n, n) arrays. Raises NotPositiveDefiniteError or NumericalError.
+    Args:
+        rows: training rows, (n, p) and (n,), standardized.
+        hyperparameters: in standardized units.
+
+    Returns:
+        phi in nats for all n rows, and dphi/dtheta (g + 3,) in the layout of `core.process.theta`.
+
+    Raises:
+        NotPositiveDefiniteError: K + s2 I is not, to double precision.
+        NumericalError: a result is not a finite number.
     """
     n, s2, kernel = len(rows), hyperparameters.noise_variance, Kernel.of(hyperparameters, rows.groups)
     K0 = kernel.stationary_gram(rows.X)

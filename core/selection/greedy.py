@@ -21,8 +21,7 @@ from core.selection.state import GrowingFit, Selection
 from core.spec import Method, TrainSpec
 
 LEAST_CACHE = 500
-"""A cache that is mostly fresh each step forgets good candidates: kin40k, d = 100, eight seeds, mean NMSE .201 with a
-cache of 100, .193 with 500 (standard error .003)."""
+"""A cache that is mostly fresh each step forgets good candidates."""
 EXHAUSTED = "no other row adds more than rounding"
 
 _NOBODY: IntArray = np.empty(0, np.int64)
@@ -35,11 +34,18 @@ def select(
     random: np.random.Generator,
     previous: IntArray = _NOBODY,
 ) -> Selection:
-    """Chooses basis rows at fixed hyperparameters: spec.basis_size of them, or as many as pay (`core.selection.size`).
+    """Choose basis rows at fixed hyperparameters: spec.basis_size of them, or as many as `core.selection.size` finds.
 
-    previous: the basis of an earlier round; its rows are candidates from the start (Keerthi & Chu 2005, sec. 4).
-    No two chosen rows are equal. Cost in multiply-adds: `rand` none, `batch` n P^2 / 2 (n at most SUMMED_ROWS),
-    `info` and `variance` n d^2, `kappa` and `dmax` n d (d + c), the others n d^2 kappa / 2.
+    Args:
+        rows: training rows, (n, p) and (n,), standardized.
+        hyperparameters: in standardized units.
+        spec: method, gain, sizes of basis, cache and pool.
+        random: draws candidates.
+        previous: basis of an earlier round, (d,) row numbers: candidates from the start (Keerthi & Chu 2005, sec. 4).
+
+    Returns:
+        The rows in the order chosen; no two are equal. Cost in multiply-adds: `rand` none, `batch` n P^2 / 2 (n at most
+        SUMMED_ROWS), `info` and `variance` n d^2, `kappa` and `dmax` n d (d + c), the others n d^2 kappa / 2.
     """
     order = random.permutation(len(rows))
     size = spec.most_basis

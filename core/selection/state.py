@@ -22,8 +22,8 @@ from core.numeric.threads import Partial, map_slices
 from core.process.rows import Rows
 
 LEAST_SHARE = 1e-13
-"""A candidate whose Schur complement in A is below this share of its own square adds nothing but rounding. (More, 1e-9,
-takes real ones out where lengthscales are long: nycflights13, NLPD .24 to .28.)"""
+"""A candidate whose Schur complement in A is below this share of its own square adds nothing but rounding. More takes
+real ones out where lengthscales are long."""
 LEAST_SHARE_OF_EVIDENCE = 1e-9
 """The same for gains that hold log S, which feel its rounding sooner."""
 LEAST_UNEXPLAINED = 1e-8

@@ -132,10 +132,17 @@ class Factors:
 def factorise(
     rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, scheme: Scheme, *, keep: bool = True
 ) -> Factors:
-    """One pass over the rows. O(n d^2) in matrix products.
+    """Return the factors of one (theta, Z), by one pass over the rows. O(n d^2) in matrix products.
 
-    keep: hold the blocks for a second pass where they fit.
-    Raises NotPositiveDefiniteError where the hyperparameters are beyond double precision.
+    Args:
+        rows: training rows, (n, p) and (n,), standardized.
+        Z: basis vectors (d, p), standardized.
+        hyperparameters: in standardized units.
+        scheme: which approximation.
+        keep: hold the blocks for a second pass where they fit KEPT_BYTES.
+
+    Raises:
+        NotPositiveDefiniteError: the hyperparameters are beyond double precision.
     """
     s2, a, size = hyperparameters.noise_variance, scheme.power, len(Z)
     kernel = Kernel.of(hyperparameters, rows.groups)

@@ -18,7 +18,14 @@ from core.sparse.factors import Block, Factors
 
 
 def leave_one_out(factors: Factors) -> tuple[FloatArray, FloatArray]:
-    """Mean (n,) and variance (n,) of each training target given all the others, standardized. O(n d^2)."""
+    """Return leave-one-out moments of every training row, theta and basis held fixed. O(n d^2).
+
+    Args:
+        factors: of one theta and basis.
+
+    Returns:
+        Mean (n,) and variance (n,) of each target given all the others, standardized, noise included.
+    """
     found = factors.total(partial(_moments, lower=LowerSolver(factors.LB)))
     return np.concatenate(found.means), np.concatenate(found.variances)
 
@@ -54,6 +61,7 @@ def _moments(factors: Factors, blocks: Iterable[Block], *, lower: LowerSolver) -
 
 
 def leave_one_out_loss(factors: Factors) -> float:
-    """Mean negative log predictive density of each training target given all the others, standardized."""
+    """Return the mean negative log predictive density, in nats, of each training target given all the others,
+    standardized."""
     mean, variance = leave_one_out(factors)
     return float(0.5 * np.mean(np.square(factors.rows.y - mean) / variance + np.log(2.0 * np.pi * variance)))

@@ -88,8 +88,11 @@ def _fit(factors: Factors, blocks: Iterable[Block]) -> _Fit:
 
 
 def nlml(factors: Factors) -> float:
-    """phi alone, of factors that are there already. O(n d) where their blocks are kept."""
+    """Return phi alone, in nats, of factors that are there already. O(n d) where their blocks are kept.
 
+    Raises:
+        NumericalError: it is not a finite number.
+    """
     value = _value(factors, factors.total(_fit).value)
     if not np.isfinite(value):
         raise NumericalError("the objective is not a finite number")
@@ -99,9 +102,20 @@ def nlml(factors: Factors) -> float:
 def nlml_and_gradient(
     rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, scheme: Scheme
 ) -> tuple[float, FloatArray]:
-    """phi and dphi/dtheta, theta = (log w_1..w_g, log v0, log vb, log s2), for a fixed basis Z (d, p) standardized.
+    """Return the objective and its gradient in theta for a fixed basis. O(n d^2).
 
-    phi is in nats for all n rows. Raises NotPositiveDefiniteError or NumericalError for an impossible theta.
+    Args:
+        rows: training rows, (n, p) and (n,), standardized.
+        Z: basis vectors (d, p), standardized.
+        hyperparameters: in standardized units.
+        scheme: which approximation.
+
+    Returns:
+        phi in nats for all n rows, and dphi/dtheta (g + 3,) in the layout of `core.process.theta`.
+
+    Raises:
+        NotPositiveDefiniteError: the hyperparameters are beyond double precision.
+        NumericalError: a result is not a finite number.
     """
     found = nlml_and_gradients(rows, Z, hyperparameters, scheme)
     return found.value, found.by_theta

@@ -157,7 +157,17 @@ def posterior(
     groups: IntArray,
     standardization: Standardization,
 ) -> SparsePosterior:
-    """The posterior of fitted factors; `basis` (d, p) are the same rows as factors.Z in raw units. O(d^3)."""
+    """Return the posterior of fitted factors. O(d^3).
+
+    Args:
+        factors: of one theta and basis.
+        basis: the same vectors as factors.Z, (d, p) in raw units.
+        groups: which lengthscale each column uses, (p,).
+        standardization: between raw and standardized units.
+
+    Returns:
+        The posterior; without variance outside the span of the basis where the scheme's prior has none.
+    """
     hyperparameters = factors.hyperparameters
     lam, U = eigh(factors.information)
     lam = np.maximum(lam, 0.0)

@@ -45,8 +45,8 @@ FEW_FOLDS = 5
 DRAWS, SMALL_BASIS = 3, 100
 """A fold chooses among so many bases, if they are this small."""
 RICHER = 1.5
-"""The pool that folds share is so much larger than the run's own where that chose the best basis of its rounds: on
-kin40k the folds' NMSE is then .057 (.061 without), the published model's .056; an 80% interval holds 80.3% (81.9%)."""
+"""The pool that folds share is so much larger than the run's own where that chose the best basis of its rounds: the
+folds' fits are then as good as the published one."""
 _NOISE, _POOL = 1_000, 1_001
 """Parts of the seeds of the second GP and of the pool that folds share, past every fold's number."""
 
@@ -135,9 +135,8 @@ def calibrate(
 def _falls_short(fit: Fit, read: CalibrationResult) -> bool:
     """Return True where intervals made by the folds cover less than they claim even by leave-one-out of the fit itself.
 
-    That flatters, since the basis saw the rows, so what falls short there is too narrow: the folds' fits were not like
-    this one. A table of 600 rows, a fifth of them filled in, had folds with far larger latent variances, which shrank
-    the fit's own: 95% intervals held 64% of fresh rows, and 94% by leave-one-out.
+    That flatters, since the basis saw the rows, so what falls short there is too narrow: the folds' fits, of
+    much larger latent variances, were not like this one.
     """
     found = leave_one_out_predictive(fit, read, Transform())
     targets = fit.subset.dataset.targets

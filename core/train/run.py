@@ -67,14 +67,26 @@ def train(
     workers: int = 1,
     compute: Compute | None = None,
 ) -> TrainResult:
-    """Trains on `dataset` as `spec` says; tells `listen` of progress and checkpoints; goes on from `resume`.
+    """Train a model on a table.
 
-    workers: threads for sums over rows; with more than one, hold BLAS to a single thread (OPENBLAS_NUM_THREADS=1).
-    compute: other processes that do the sums over rows where these are many (`core.numeric.shards`); the same numbers.
+    Args:
+        dataset: inputs (n, p) and targets (n,) in raw units.
+        spec: what is asked.
+        listen: hears progress and checkpoints.
+        resume: checkpoint to go on from, with the same numbers.
+        workers: threads for sums over rows; with more than one, hold BLAS to a single one (OPENBLAS_NUM_THREADS=1).
+        compute: other processes that sum over rows where these are many (`core.numeric.shards`); the same numbers.
+
+    Returns:
+        The model, what is stored of it, its basis and the report.
 
     Cost O(rounds (n P^2 / 2 + 2..3.5 steps n d^2)) multiply-adds for `batch`; memory a few (d, n) arrays, or O(d^2 + n)
     where those would pass core.sparse.factors.KEPT_BYTES.
-    Raises InvalidSpecError, InvalidDataError, NotPositiveDefiniteError, NumericalError.
+
+    Raises:
+        InvalidSpecError: a field does not fit the table.
+        InvalidDataError: the table cannot be learned from.
+        NumericalError: the arithmetic broke down, NotPositiveDefiniteError included.
     """
     return _Run(dataset, spec, Journal(listen, _stages(spec), resume), resume, workers, compute).result()
 

@@ -35,17 +35,16 @@ SETTLED, MISSES = 1e-3, 2
 """Rounds end when so many in a row lower the objective by less than this, nats a row."""
 START_SETTLED = 1e-4
 """A descent of the start ends when its last two steps each lowered the objective by less than this, nats a row. Those
-of the rounds do not: what follows a plateau counts (bank8FM, three seeds: NMSE .035; .038 if they did)."""
+of the rounds do not: what follows a plateau counts."""
 NEXT_STEP = 0.1
 """First step of a descent in later rounds, which begin near where the last one ended."""
 SHORTER_ROUND, SHORTER = 1, 0.5
 """Round in which a second descent begins from lengthscales so much shorter: a few hundred rows show no finer structure
-than they can resolve, and on cal_housing every objective but FITC's then stayed there (NMSE .22 for .195)."""
+than they can resolve, and a descent may stay there."""
 COMPARED_ROWS = 200_000
 """Rows on which two bases are compared, where there are more."""
 CLOSE = 0.01
-"""Distance behind, nats a row, within which it goes on for another descent: it may be half way (cal_housing, with one
-processor's rounding: .004 behind, and NMSE .219 where it stopped, .197 where it went on)."""
+"""Distance behind, nats a row, within which it goes on for another descent: it may be half way."""
 STARTED, SEARCHED = 0.1, 0.75
 """Shares of a run: where the rounds begin, and where the search has ended."""
 _NOTHING = Selection(indices=np.empty(0, np.int64), gains=np.empty(0), reason="nothing chosen yet")
