@@ -45,7 +45,7 @@ def by_levels(words: list[str]) -> str:
 
 @settings(deadline=None, max_examples=40)
 @given(count=st.integers(1, 70), workers=st.integers(1, 9))
-def test_the_order_of_additions_is_that_of_pairs_of_neighbours_for_any_workers(count: int, workers: int) -> None:
+def test_additions_are_those_of_pairs_of_neighbours_for_any_workers(count: int, workers: int) -> None:
     spent: list[str] = []
     found = tree_total(
         lambda item: Written(str(item)), range(count), workers, discard=lambda part: spent.append(part.words)

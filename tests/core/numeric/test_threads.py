@@ -72,7 +72,7 @@ def test_results_are_in_order_whichever_ends_first() -> None:
     assert map_threads(work, [0, 1, 2, 3]) == [0, 10, 20, 30]
 
 
-def test_the_caller_is_one_of_the_threads_and_the_others_are_there_the_next_time() -> None:
+def test_the_caller_is_one_of_the_threads_and_the_others_are_kept() -> None:
     def who(_: int) -> int:
         met.wait(timeout=10)
         return threading.get_ident()

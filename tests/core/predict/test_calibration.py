@@ -100,7 +100,7 @@ def test_quantiles_rise_and_are_linear_between_levels(count: int, shape: Interva
 
 
 @pytest.mark.parametrize(("shape", "most"), [(Intervals.SYMMETRIC, 99 / 100), (Intervals.ASYMMETRIC, 98 / 100)])
-def test_a_level_beyond_the_scores_is_refused_with_the_largest_that_is_not(shape: Intervals, most: float) -> None:
+def test_a_level_beyond_the_scores_is_refused_with_the_largest(shape: Intervals, most: float) -> None:
     found = fit_calibration(random_rows(0, 99), shape)
     found.interval(most)
     for level in (most + 1e-6, 0.995, 0.9999):

@@ -228,7 +228,7 @@ def test_moments_are_numbers(transform: Transform, mean: float, sd: float) -> No
     assert (found[1] >= 0.0).all()
 
 
-def test_the_log_normals_variance_is_a_number_where_its_mean_has_underflowed() -> None:
+def test_log_normal_variance_is_a_number_where_its_mean_underflows() -> None:
     mean, variance = Transform(kind=TargetTransform.LOG).moments(np.array([-2000.0]), np.array([1000.0]))
     assert mean[0] >= 0.0
     assert variance[0] >= 0.0

@@ -159,7 +159,7 @@ def test_basis_vectors_have_hardly_any_post_backfitting_gain(method: Method) -> 
     np.testing.assert_allclose(ours, 0.0, atol=1e-25)
 
 
-def test_variational_gain_is_never_negative_and_post_backfitting_never_more_than_pre_backfitting() -> None:
+def test_variational_gain_is_not_negative_nor_post_above_pre() -> None:
     for seed in range(5):
         case = problem(seed, n=40, d=6).with_hyperparameters(noise_variance=10.0 ** (seed - 4))
         candidates = np.setdiff1d(np.arange(40), case.indices)

@@ -121,7 +121,7 @@ def test_order_of_rows_and_basis_does_not_matter(seed: int, approximation: Appro
 
 
 @pytest.mark.parametrize("approximation", EVERY)
-def test_scaling_the_target_with_its_variances_shifts_the_value_by_the_jacobian(
+def test_scaling_target_and_variances_shifts_the_value_by_the_jacobian(
     approximation: Approximation,
 ) -> None:
     """-log density of c y is that of y plus n log c; the gradient in log theta does not move."""

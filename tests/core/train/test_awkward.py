@@ -18,7 +18,7 @@ from tests.core.problems import problem
 from tests.core.runs import QUICK, START, table
 
 
-def quiet_and_finite(dataset: Dataset, result: TrainResult) -> None:
+def assert_quiet_and_finite(dataset: Dataset, result: TrainResult) -> None:
     """No number that is not one, nothing outside what the data can say."""
     ours = predict(result.model.posterior, dataset.inputs)
     spread = np.ptp(dataset.targets)
@@ -100,7 +100,7 @@ def test_awkward_tables_train_and_predict(kind: str, approximation: Approximatio
     spec = TrainSpec(
         approximation=approximation, basis_size=20, adaptation=Adaptation(rounds=2, steps=10), calibrate=calibrate
     )
-    quiet_and_finite(dataset, train(dataset, spec))
+    assert_quiet_and_finite(dataset, train(dataset, spec))
 
 
 @settings(max_examples=16, deadline=None)
@@ -132,7 +132,7 @@ def test_any_method_on_any_awkward_table(
         calibrate=calibrate,
         seed=seed,
     )
-    quiet_and_finite(dataset, train(dataset, spec))
+    assert_quiet_and_finite(dataset, train(dataset, spec))
 
 
 @pytest.mark.parametrize("approximation", list(Approximation))

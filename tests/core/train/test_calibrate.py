@@ -240,7 +240,7 @@ def test_resumed_run_gives_the_same_calibration(calibrate: Calibrate, refinement
 # Basis vectors that moved
 
 
-def test_moved_basis_is_calibrated_by_one_half_of_the_held_out_rows_and_scored_by_the_other() -> None:
+def test_moved_basis_is_calibrated_and_scored_by_halves_of_the_holdout() -> None:
     """A change of one target moves the calibration, or the report's error, or (in a row that is learnt) theta."""
     dataset = table(1, n=240)
     spec = TrainSpec(

@@ -59,9 +59,7 @@ def test_noise_free_data_have_honest_error_bars(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 3])
-def test_shorter_lengthscales_of_the_second_round_find_the_finer_structure(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shorter_lengthscales_of_round_two_find_finer_structure(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wave on a slow one, begun from lengthscales for the slow one: every descent then takes the wave for noise."""
     random = np.random.default_rng(seed)
     x = random.uniform(-2.0, 2.0, 400)
