@@ -1,4 +1,4 @@
-"""What the tests of compact models share: factors with their posterior, where to look, noise that varies."""
+"""Shared by the tests of compact models: factors with their posterior, where to look, noise that varies."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def fitted(case: Problem, approximation: Approximation) -> tuple[Factors, Sparse
 
 
 def ratio(one: SparsePosterior, other: SparsePosterior, inputs: FloatArray) -> FloatArray:
-    """Of their standard deviations, noise included, neither calibrated."""
+    """Ratio of their standard deviations, noise included, neither calibrated."""
     variances = (predict(model, inputs).target_variance for model in (one, other))
     return np.sqrt(np.divide(*variances))
 
@@ -52,6 +52,6 @@ def noise_that_varies(case: Problem, depth: float, seed: int = 0) -> VaryingNois
 def deviations(
     model: SparsePosterior, calibration: Calibration, noise: VaryingNoise | None, inputs: FloatArray
 ) -> FloatArray:
-    """Of new targets, as they are served."""
+    """Standard deviations of new targets, as they are served."""
     predictor = ModelPredictor(Model(posterior=model, calibration=calibration, noise=noise))
     return np.sqrt(predictor.predict(inputs).target.variance)

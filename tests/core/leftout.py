@@ -24,7 +24,8 @@ def rows(
 
 
 def stretched(latent: float, far_variance: float, a: float) -> float:
-    """By the odds of what is left: a times those of the latent variance, as a share of the far_variance."""
+    """Stretched latent variance, by the odds of what is left: a times those of the latent variance, as a share of the
+    far_variance."""
     if np.isinf(far_variance):
         return a * latent
     if latent >= far_variance:
@@ -34,7 +35,7 @@ def stretched(latent: float, far_variance: float, a: float) -> float:
 
 
 def variance_of(left_out: LeftOut, a: float, b: float) -> FloatArray:
-    """Of each row, one after the other."""
+    """Variance of each row, one after the other."""
     parts = zip(left_out.latent_variance, left_out.noise_variance, left_out.far_variance, strict=True)
     return np.array([stretched(latent, far, a) + b * s for latent, s, far in parts])
 

@@ -16,7 +16,7 @@ from core.spec import Approximation
 from tests.dense.kernel import Params, Sparse
 
 POWER = 0.4
-"""Of power EP, wherever these tests use it."""
+"""Power of power EP, wherever these tests use it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,20 +32,20 @@ class Problem:
 
     @property
     def Z(self) -> FloatArray:  # the papers' letter
-        """(d, p)."""
+        """Basis vectors (d, p)."""
         return np.asarray(self.X[self.indices])
 
     @property
     def rows(self) -> Rows:
-        """As `core.sparse.factors` takes them."""
+        """Rows as `core.sparse.factors` takes them."""
         return Rows(X=self.X, y=self.y, groups=self.groups, workers=self.workers)
 
     def factors(self, approximation: Approximation) -> Factors:
-        """What core makes of it."""
+        """Factors that core makes of it."""
         return factorise(self.rows, self.Z, self.hyperparameters, scheme(approximation, POWER))
 
     def sparse(self, approximation: Approximation, jitter: float = 0.0) -> Sparse:
-        """What the oracles make of it."""
+        """Model that the oracles make of it."""
         params = oracle_params(self.hyperparameters, self.groups)
         return Sparse(approximation.value, params, self.X, self.y, self.Z, POWER, jitter)
 
@@ -77,7 +77,7 @@ class Problem:
 
 
 def hyperparameters(lengthscales: Sequence[float] | FloatArray, **variances: Any) -> Hyperparameters:
-    """From any sequence of lengthscales."""
+    """Hyperparameters from any sequence of lengthscales."""
     return Hyperparameters(lengthscales=np.array(lengthscales, dtype=np.float64), **variances)
 
 

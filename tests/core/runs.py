@@ -27,14 +27,14 @@ def table(seed: int = 0, n: int = 90) -> Dataset:
 
 
 def same_posterior(ours: SparsePosterior, other: SparsePosterior) -> None:
-    """To the last bit."""
+    """Assert equality to the last bit."""
     for name, array in ours.arrays().items():
         np.testing.assert_array_equal(array, other.arrays()[name], err_msg=name)
     assert ours.scalars() == other.scalars()
 
 
 def same_model(ours: Model, other: Model) -> None:
-    """To the last bit, the second GP with its range and the calibration's table included."""
+    """Assert equality to the last bit, the second GP with its range and the calibration's table included."""
     same_posterior(ours.posterior, other.posterior)
     assert (ours.noise is None) == (other.noise is None)
     if ours.noise is not None and other.noise is not None:

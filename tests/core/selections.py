@@ -1,4 +1,4 @@
-"""What the tests of `core.selection` share: runs, fits grown row by row, small problems at random."""
+"""Shared by the tests of `core.selection`: runs, fits grown row by row, small problems at random."""
 
 from typing import Any
 

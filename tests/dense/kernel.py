@@ -33,7 +33,7 @@ class Sparse(NamedTuple):
 
 
 def log_params(params: Params) -> FloatArray:
-    """(log w_1 .. log w_p, log v0, log vb, log s2)."""
+    """Vector (log w_1 .. log w_p, log v0, log vb, log s2)."""
     return np.asarray(np.log(np.concatenate([params.w, [params.v0, params.vb, params.s2]])))
 
 

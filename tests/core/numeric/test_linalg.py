@@ -102,7 +102,7 @@ def test_solves(transposed: bool) -> None:
 
 
 def test_solve_lower_works_in_place() -> None:
-    """What makes n d^2 work fit: the block is not copied."""
+    """Memory stays within what makes n d^2 work fit: the block is not copied."""
     block = np.random.default_rng(2).normal(size=(5, 7))
     assert np.shares_memory(solve_lower(cholesky(positive(5), "M"), block), block)
 
@@ -145,7 +145,7 @@ def test_a_triangle_solves_in_runs(size: int) -> None:
 
 
 def test_a_triangle_solves_some_columns_of_a_block_in_place() -> None:
-    """As threads do, each its own columns."""
+    """Some columns at a time, as threads do, each its own columns."""
     factor = cholesky(positive(100), "M")
     block = np.random.default_rng(2).normal(size=(100, 9))
     expected = np.concatenate((block[:, :4], np.linalg.solve(factor, block[:, 4:])), axis=1)

@@ -31,7 +31,7 @@ class Written:
     words: str
 
     def add(self, other: "Written") -> None:
-        """In brackets."""
+        """Concatenate in brackets."""
         self.words = f"({self.words} {other.words})"
 
 

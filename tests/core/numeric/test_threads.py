@@ -22,7 +22,7 @@ def test_runs_are_even_and_lose_nothing(items: list[int], workers: int) -> None:
 
 @given(count=st.integers(1, 200), paid=st.integers(0, 12), workers=st.integers(1, 9))
 def test_slices_are_even_and_cover_the_range_in_order(count: int, paid: int, workers: int) -> None:
-    """As many as there are threads, items, and whole helpings of work that pay for one: at least one."""
+    """There are as many as threads, items, and whole helpings of work that pay for one: at least one."""
     slices = map_slices(lambda run: run, count, paid * LEAST_NUMBERS + LEAST_NUMBERS // 2, workers)
     assert [item for run in slices for item in range(count)[run]] == list(range(count))
     assert len(slices) == max(1, min(workers, count, paid))

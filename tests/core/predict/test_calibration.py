@@ -27,7 +27,7 @@ KEPT = (*PERCENT, Fraction(995, 1000), Fraction(998, 1000), Fraction(999, 1000),
 
 
 def scores_of(left_out: LeftOut, found: Calibration) -> FloatArray:
-    """(y - m) / sd with the scales that were found, sorted."""
+    """Scores (y - m) / sd with the scales that were found, sorted."""
     variance = variance_of(left_out, found.latent_scale, found.noise_scale)
     return np.asarray(np.sort(left_out.error / np.sqrt(variance)))
 

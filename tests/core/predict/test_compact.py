@@ -152,7 +152,7 @@ def test_a_mean_alone() -> None:
 
 @pytest.mark.parametrize("approximation", EVERY)
 def test_the_oracle_agrees_with_conditioning(approximation: Approximation) -> None:
-    """Where nothing is left out it is the joint Gaussian's conditional variance."""
+    """The variance with nothing left out is the joint Gaussian's conditional variance."""
     case = problem(13)
     factors, full = fitted(case, approximation)
     exact = compress(factors, full, 1e-12)

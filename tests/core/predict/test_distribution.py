@@ -157,7 +157,7 @@ def test_crps_of_a_normal(deviations: float) -> None:
 
 @pytest.mark.parametrize("transform", EVERY)
 def test_crps_is_the_integral_of_squared_differences(transform: Transform) -> None:
-    """Of the distribution function from the step at the target."""
+    """Squared differences of the distribution function from the step at the target."""
     z = np.linspace(-9.0, 9.0, 60_001)
     targets = transform.inverse(CENTRE + np.array([0.3, -1.0, 1.7, 0.0]) * SD)
     found = predictive(transform).crps(targets)
@@ -170,7 +170,7 @@ def test_crps_is_the_integral_of_squared_differences(transform: Transform) -> No
 
 @pytest.mark.parametrize("calibration", [TABLE, SKEWED])
 def test_crps_by_pinball_losses_written_out(calibration: Calibration) -> None:
-    """Those beyond the table are held at its last level, their weights kept."""
+    """Quantiles beyond the table are held at its last level, their weights kept."""
     targets = np.array([-1.0, 2.0, 0.4, 1.0])
     expected = np.zeros(4)
     for k in range(CRPS_QUANTILES):

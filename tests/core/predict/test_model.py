@@ -73,7 +73,7 @@ def test_parts_of_the_variance_are_scaled_by_themselves(
 def test_far_from_all_data_no_calibration_takes_the_prior_away(
     distance: float, latent_scale: float, approximation: Approximation
 ) -> None:
-    """At least the signal's variance, and the noise as the calibration has it: neither less nor more."""
+    """There remain at least the signal's variance, and the noise as the calibration has it: neither less nor more."""
     dataset = table(0, n=40)
     served, oracle = fitted(dataset, HP, BASIS, approximation)
     calibration = Calibration(latent_scale=latent_scale, noise_scale=0.5)

@@ -100,7 +100,7 @@ def test_all_rows_as_basis_is_the_full_process(approximation: Approximation) -> 
 @pytest.mark.parametrize("approximation", EVERY)
 @pytest.mark.parametrize("distance", [1e3, 1e6, 1e150, 1e300, 1.7e308])
 def test_far_from_the_data_there_is_only_the_prior(distance: float, approximation: Approximation) -> None:
-    """Without bias: the target's mean, and variance v0 (+ s2), or nothing for SoR: its known fault."""
+    """No bias: the target's mean, and variance v0 (+ s2), or nothing for SoR: its known fault."""
     hp = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.0, noise_variance=0.07)
     dataset = table(0)
     served, _ = fitted(dataset, hp, BASIS, approximation)
@@ -143,7 +143,7 @@ def test_small_noise_keeps_its_digits(noise: float, approximation: Approximation
 
 @pytest.mark.parametrize("approximation", [a for a in EVERY if a is not Approximation.SOR])
 def test_support_is_the_share_of_what_is_left_far_away(approximation: Approximation) -> None:
-    """By the dense posterior at these rows and at one a million lengthscales off."""
+    """Support by the dense posterior at these rows and at one a million lengthscales off."""
     dataset, new = table(0), table(9).inputs
     served, oracle = fitted(dataset, HP, BASIS, approximation)
     shift, scale = dataset.inputs.mean(axis=0), dataset.inputs.std(axis=0)

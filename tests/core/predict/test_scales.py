@@ -17,7 +17,7 @@ from tests.core.leftout import random_rows, rows, stretched, variance_of
 from tests.dense.objective import central_differences
 
 SHARES = [None, 0.0, 0.1]
-"""Of `random_rows`: no far_variance, one that no row reaches, one that some pass."""
+"""Shares of `random_rows`: no far_variance, one that no row reaches, one that some pass."""
 
 
 def objective(left_out: LeftOut, logarithms: FloatArray) -> float:
@@ -106,7 +106,7 @@ def test_scales_are_the_lowest_of_a_grid(seed: int, scale: tuple[float, float], 
 
 @pytest.mark.parametrize("share", SHARES)
 def test_gradient_of_the_scales_against_differences(share: float | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the optimiser is given, at points far from where it ends too; a mean over rows."""
+    """The gradient that the optimiser is given, at points far from where it ends too; a mean over rows."""
     left_out, seen = random_rows(4, 40, share=share), []
 
     def minimize(loss: Any, *arguments: Any, **options: Any) -> Any:

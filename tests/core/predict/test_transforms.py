@@ -212,7 +212,7 @@ def test_a_spread_beyond_doubles_is_refused(unit: float) -> None:
 @example(transform=yeo_johnson(-0.5), t=2.0)
 @example(transform=yeo_johnson(2.5), t=-2.0)
 def test_extreme_values_map_back_to_numbers(transform: Transform, t: float) -> None:
-    """And in order: nothing that is further out comes back further in."""
+    """They map back in order: nothing that is further out comes back further in."""
     shares = np.array([0.1, 0.999, 1.0, 1.001, 1.7])
     found = transform.inverse(np.sort(t * shares))
     assert np.isfinite(found).all()

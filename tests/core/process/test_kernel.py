@@ -56,7 +56,7 @@ def test_gram_is_symmetric_with_the_prior_variance_on_its_diagonal(seed: int, fa
 
 @EVERY
 def test_slope_is_the_change_with_distance(family: KernelFamily) -> None:
-    """By 3-point differences of the dense kernel in one weight: dk/dw_l = k'(R) (x_l - x'_l)^2."""
+    """Slope by 3-point differences of the dense kernel in one weight: dk/dw_l = k'(R) (x_l - x'_l)^2."""
     case = problem(5)
     params, ours = oracle_params(case.hyperparameters, case.groups)._replace(family=family.value), of(case, family)
     step = np.zeros(len(params.w))
@@ -98,7 +98,7 @@ def test_far_rows_are_nothing_and_a_normal_number(family: KernelFamily) -> None:
 
 @EVERY
 def test_close_rows_never_pass_the_signal_variance(family: KernelFamily) -> None:
-    """|x|^2 + |z|^2 - 2 x'z may round below zero; the kernel must not pass v0, or e = K - Q goes wrong."""
+    """Distances |x|^2 + |z|^2 - 2 x'z may round below zero; the kernel must not pass v0, or e = K - Q goes wrong."""
     rng = np.random.default_rng(0)
     X = 30.0 * rng.normal(size=(200, 3))
     near = X + 1e-9 * rng.normal(size=X.shape)
@@ -118,7 +118,7 @@ def test_scaling_inputs_and_lengthscales_together_changes_nothing(
 
 @pytest.mark.parametrize("cut", [9, 4])
 def test_distance_sums(cut: int) -> None:
-    """Of all rows at once, or of two blocks that are added."""
+    """Sums of all rows at once, or of two blocks that are added."""
     rng = np.random.default_rng(0)
     P, Z, X = rng.normal(size=(4, 9)), rng.normal(size=(4, 3)), rng.normal(size=(9, 3))
     sums = DistanceSums.of(P[:, :cut], X[:cut])

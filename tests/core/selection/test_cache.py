@@ -96,7 +96,8 @@ def test_the_cache_starts_from_the_previous_basis(method: Method) -> None:
 def test_cache_holds_no_row_twice_and_none_that_is_chosen(
     method: Method, n: int, cache_size: int, fresh: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At every step until all rows are taken, also after the first pass over the rows has ended; never empty before."""
+    """Looked at in every step until all rows are taken, also after the first pass over the rows has ended; never empty
+    before."""
     if method is Method.KAPPA:
         fresh = cache_size
     criterion = CRITERIA[method]
@@ -124,7 +125,7 @@ def test_cache_holds_no_row_twice_and_none_that_is_chosen(
 
 @pytest.mark.parametrize("method", CACHED)
 def test_numbers_of_the_cache_in_the_loop_are_as_from_nothing(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With all that the loop does to it in fifty steps: S, h, toward and across of every candidate."""
+    """The numbers after all that the loop does to it in fifty steps: S, h, toward and across of every candidate."""
     criterion = CRITERIA[method]
     assert isinstance(criterion, CacheCriterion)
     looked: list[int] = []

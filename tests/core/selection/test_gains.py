@@ -40,7 +40,7 @@ def test_every_method_that_chooses_one_row_at_a_time_is_here() -> None:
 @settings(max_examples=25, deadline=None)
 @given(case=small_problems(), joins=st.integers(0, 5))
 def test_gain_is_its_definition(method: Method, case: Problem, joins: int) -> None:
-    """Also of a candidate that was carried along for some steps, and with an empty basis."""
+    """The gain also of a candidate that was carried along for some steps, and with an empty basis."""
     indices = case.indices.tolist()
     candidates = np.setdiff1d(np.arange(len(case.y)), case.indices)
     params = oracle_params(case.hyperparameters, case.groups)
@@ -52,7 +52,7 @@ def test_gain_is_its_definition(method: Method, case: Problem, joins: int) -> No
 
 
 def tolerance(case: Problem, method: Method, of: Exact) -> float:
-    """What rounding may do to a gain (see above), in its own unit."""
+    """Effect that rounding may have on a gain (see above), in its own unit."""
     s2, prior, power = case.hyperparameters.noise_variance, case.hyperparameters.prior_variance, float(case.y @ case.y)
     gain = abs(of.gains[method])
     lost = 100 * EPS * of.own_over_schur
@@ -79,7 +79,7 @@ def tolerance(case: Problem, method: Method, of: Exact) -> float:
 @settings(max_examples=15, deadline=None, derandomize=True)
 @given(case=small_problems(ill=True), joins=st.integers(0, 5))
 def test_gain_at_ill_conditioned_hyperparameters(method: Method, case: Problem, joins: int) -> None:
-    """As good as its Schur complements allow; refused where they are nothing but rounding."""
+    """Gains are as good as their Schur complements allow; refused where they are nothing but rounding."""
     indices = case.indices.tolist()
     candidates = np.setdiff1d(np.arange(len(case.y)), case.indices)[:2]
     params = oracle_params(case.hyperparameters, case.groups)

@@ -39,7 +39,7 @@ def whole(n: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("method", "gain"), RUNS)
 def test_gains_are_their_definition(method: Method, gain: Gain) -> None:
-    """With few candidates, replaced at every step: each reported gain is that of its own row."""
+    """Few candidates, replaced at every step: each reported gain is that of its own row."""
     case = problem(4, n=60)
     ours = chosen(case, method, 8, candidates=6, cache_size=7, pool_size=40, gain=gain)
     assert len(ours.indices) == len(ours.gains) == 8
@@ -78,7 +78,7 @@ def test_the_two_names_of_sb_are_one_method() -> None:
 
 @pytest.mark.parametrize("method", [method for method in Method if method not in (Method.RAND, Method.INFO)])
 def test_greedy_beats_random(method: Method) -> None:
-    """On average it has less of what it minimises than the luckiest of five random choices."""
+    """It has on average less of what it minimises than the luckiest of five random choices."""
     case = problem(10, n=60)
     params = oracle_params(case.hyperparameters, case.groups)
     left_out = (Method.LOO_CVE, Method.NLGPP, Method.GPE)
@@ -112,7 +112,7 @@ def test_random_choice_has_no_gains_and_is_uniform() -> None:
 
 @pytest.mark.parametrize("method", [method for method in GREEDY if method not in BY_ROW])
 def test_the_previous_basis_is_among_the_candidates(method: Method) -> None:
-    """With a cache or pool of its very size, only its rows are there to begin with."""
+    """A cache or pool of its very size, only its rows are there to begin with."""
     case = problem(8, n=80)
     previous = np.array([50, 7, 69, 31, 62, 78])
     cache_size = 6 if method is Method.DMAX else None
@@ -163,7 +163,7 @@ def test_a_shorter_run_is_the_start_of_a_longer_one(method: Method, gain: Gain, 
 
 @pytest.mark.parametrize(("method", "gain"), [run for run in RUNS if run[0] is not Method.RAND])
 def test_order_of_the_rows_does_not_matter(method: Method, gain: Gain) -> None:
-    """With every row a candidate no chance is left. Row 0 stays: to `variance` all rows are equal at first."""
+    """Every row is a candidate, so no chance is left. Row 0 stays: to `variance` all rows are equal at first."""
     case = problem(11, n=45)
     first = chosen(case, method, 12, gain=gain, **whole(45))
     for seed in range(3):

@@ -55,7 +55,7 @@ def test_batch_picks_what_exhaustive_search_picks(gain: Gain, seed: int) -> None
 @settings(max_examples=25, deadline=None)
 @given(case=small_problems(), size=st.integers(1, 5), pool_size=st.integers(2, 9))
 def test_batch_gains_are_their_definition(gain: Gain, case: Problem, size: int, pool_size: int) -> None:
-    """Of each pick in turn, and no other row of the pool had a larger one."""
+    """The gain of each pick in turn, and no other row of the pool had a larger one."""
     pool = np.random.default_rng(0).permutation(len(case.y))[:pool_size]
     ours = pursue(case.rows, pool, case.hyperparameters, size, gain)
     params = oracle_params(case.hyperparameters, case.groups)

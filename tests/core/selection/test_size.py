@@ -42,7 +42,7 @@ def smooth() -> Problem:
 
 
 def dense_measure(method: Method, case: Problem, indices: list[int], jitter: float = 0.0) -> float:
-    """What the method minimises."""
+    """Measure that the method minimises."""
     if method in (Method.NLML, Method.VFE):
         approximation = Approximation.DTC if method is Method.NLML else Approximation.VFE
         return objective(case.changed(indices=np.array(indices, np.int64)).sparse(approximation))
@@ -83,7 +83,7 @@ def test_prefix_measures_over_blocks_and_threads(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("method", [*RISING, Method.VFE])
 def test_measures_of_a_run_are_dense_values(method: Method) -> None:
-    """From the empty basis on: a sum of gains for nlml and vfe, the gain itself for leave-one-out."""
+    """Measures from the empty basis on: a sum of gains for nlml and vfe, the gain itself for leave-one-out."""
     case = noisy()
     ours = chosen(case, method, 14, candidates=6)
     oracle = [dense_measure(method, case, ours.indices[:k].tolist()) for k in range(15)]

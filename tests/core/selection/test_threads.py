@@ -70,7 +70,7 @@ def test_a_growing_fit_is_the_same_in_slices(eager: set[int]) -> None:
 @pytest.mark.parametrize("workers", [1, 2, 7])
 @pytest.mark.parametrize("rows", [2, 31, 32, 33, 100])
 def test_kernel_columns_by_blocks(rows: int, workers: int) -> None:
-    """Without core's help; some are kept from before, and none is asked for at all."""
+    """The columns without core's help; some are kept from before, and none is asked for at all."""
     case = problem(3, n=rows, d=1).changed(workers=workers)
     columns = KernelColumns(case.rows, case.hyperparameters)
     assert columns.of(np.empty(0, np.int64)).shape == (0, rows)

@@ -64,7 +64,7 @@ def test_dual_set_grows_among_the_rows_that_are_given() -> None:
 
 
 def test_dual_set_of_all_rows_meets_the_full_process_and_copies_are_rows() -> None:
-    """With I and I* of all rows both bounds are Qmin; the noise keeps copies apart."""
+    """Both bounds with I and I* of all rows are Qmin; the noise keeps copies apart."""
     case = problem(3, n=16)
     X = case.X.copy()
     X[1] = X[0]

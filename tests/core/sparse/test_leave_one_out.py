@@ -26,7 +26,7 @@ def test_leave_one_out_is_n_deletions(seed: int, approximation: Approximation) -
 
 @pytest.mark.parametrize("approximation", [Approximation.DTC, Approximation.FITC])
 def test_all_rows_as_basis_is_the_exact_process(approximation: Approximation) -> None:
-    """With Z = X fixed, deleting a row from the *data* only is deleting it from the full process."""
+    """Deletion with Z = X fixed: deleting a row from the *data* only is deleting it from the full process."""
     case = problem(2, n=25)
     case = case.changed(indices=np.arange(25))
     mean, variance = leave_one_out(case.factors(approximation))
@@ -50,7 +50,7 @@ def test_chunks_and_threads_change_only_rounding(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("noise", [1e-6, 1e-9, 1e-12, 1e-16])
 @pytest.mark.parametrize("size", [20, 40])
 def test_noise_free_data_give_finite_moments(size: int, noise: float, approximation: Approximation) -> None:
-    """Where 1 - q_i has no digits left the moments may be loose, but must stay finite and sane."""
+    """Moments where 1 - q_i has no digits left may be loose, but must stay finite and sane."""
     case = problem(8, n=40, d=size).with_hyperparameters(noise_variance=noise)
     case = case.changed(y=np.sin(case.X[:, 0]))
     mean, variance = leave_one_out(case.factors(approximation))

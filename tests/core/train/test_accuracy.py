@@ -43,7 +43,7 @@ def scores_of(spec: TrainSpec, dataset: Dataset, inputs: FloatArray, targets: Fl
 
 
 def full_theta() -> Hyperparameters:
-    """Of a full GP on 2,000 rows of kin40k, from beside the data."""
+    """Theta of a full GP on 2,000 rows of kin40k, from beside the data."""
     known = json.loads((DATA / "theta.json").read_text())["kin40k"]
     return hyperparameters(
         known["lengthscales"],

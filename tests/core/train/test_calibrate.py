@@ -116,7 +116,7 @@ def test_calibration_changes_error_bars_and_nothing_else(asked: Calibrate) -> No
 
 @pytest.mark.parametrize("approximation", list(Approximation))
 def test_leave_one_out_scores_are_read_through_the_calibration(approximation: Approximation) -> None:
-    """By n deletions of the reported model, its two variances scaled, its quantiles those of the table."""
+    """Scores by n deletions of the reported model, its two variances scaled, its quantiles those of the table."""
     dataset = table(4)
     spec = TrainSpec(approximation=approximation, power=0.3, calibrate=Calibrate.LOO, noise=Noise.CONSTANT, **QUICK)
     result = train(dataset, spec)
@@ -172,7 +172,7 @@ def test_folds_choose_their_basis_among_their_own_rows(
 
 @pytest.mark.parametrize("gain", [gain for gain in Gain if gain is not Gain.VARIANCE])  # its first row is a draw
 def test_folds_that_share_a_pool_choose_as_if_they_had_their_own(gain: Gain, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a fold adds to the pool's sums is taken off again: the same basis, the same predictions to rounding."""
+    """The share of a fold in the pool's sums is taken off again: the same basis, the same predictions to rounding."""
     monkeypatch.setattr(core.train.calibrate, "SMALL_BASIS", 9)
     fits: list[tuple[IntArray, Factors]] = []
 
@@ -220,7 +220,8 @@ def test_same_seed_same_bits() -> None:
 @pytest.mark.parametrize("refinement", [None, Refinement(steps=5)])
 @pytest.mark.parametrize("calibrate", [Calibrate.LOO, Calibrate.CROSS_FIT])
 def test_resumed_run_gives_the_same_calibration(calibrate: Calibrate, refinement: Refinement | None) -> None:
-    """From every checkpoint, with a transform, a second GP and both tails: nothing of them is in a checkpoint."""
+    """Resumed from every checkpoint, with a transform, a second GP and both tails: nothing of them is in a
+    checkpoint."""
     rng = np.random.default_rng(0)
     inputs = rng.uniform(-2.0, 2.0, size=(400, 2))
     targets = np.exp(np.sin(2.0 * inputs[:, 1]) + 0.05 * 10.0 ** (inputs[:, 0] / 2.0) * rng.normal(size=400))

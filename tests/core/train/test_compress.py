@@ -27,7 +27,7 @@ SCALES = [(1.0, 1.0), (2.5, 0.6), (0.3, 1.4)]
 def dense_deviations(
     case: Problem, approximation: Approximation, jitter: float, calibration: Calibration, logarithms: FloatArray
 ) -> FloatArray:
-    """Of the training rows' targets, by conditioning the joint Gaussian."""
+    """Standard deviations of the training rows' targets, by conditioning the joint Gaussian."""
     dense = case.sparse(approximation, jitter)
     latent = oracle.stretched(conditioned(dense, case.X)[1], oracle.far_variance(dense), calibration.latent_scale)
     return np.sqrt(latent + calibration.noise_scale * dense.params.s2 * np.exp(logarithms))

@@ -43,7 +43,7 @@ def dense_far_variance(oracle: Sparse) -> float:
 @pytest.mark.parametrize("approximation", [a for a in EVERY if a is not Approximation.SOR])
 @pytest.mark.parametrize("theta", THETAS)
 def test_far_variance_is_the_dense_one_very_far_away(theta: str, approximation: Approximation) -> None:
-    """Of the kernel only the bias is left there, whose value the data may know well."""
+    """Only the bias of the kernel is left there, whose value the data may know well."""
     case = problem(0).with_hyperparameters(**THETAS[theta])
     factors = case.factors(approximation)
     found = far_variance(factors)

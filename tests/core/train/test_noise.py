@@ -51,7 +51,7 @@ def found(seed: int, rows: int, *, varies: bool) -> LearntNoise | None:
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_noise_that_varies_tenfold_is_found(seed: int) -> None:
-    """As a function of the inputs, on rows it never saw, and worth what knowing it would be worth."""
+    """Noise as a function of the inputs, on rows it never saw, and worth what knowing it would be worth."""
     dataset, seen, sd = left_out(seed, 1000, varies=True)
     noise = varying_noise(dataset, seen, np.random.default_rng(seed))
     assert noise is not None

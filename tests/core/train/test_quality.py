@@ -1,4 +1,4 @@
-"""What training must get right on data whose truth is known."""
+"""Truths that training must get right on data whose truth is known."""
 
 from itertools import pairwise
 

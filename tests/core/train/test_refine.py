@@ -47,7 +47,7 @@ def test_gradient_in_the_basis_against_a_dense_oracle(seed: int, approximation: 
 def test_the_evaluation_knows_the_leave_one_out_loss(
     approximation: Approximation, workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the gradient needs the same numbers; else it says that it does not."""
+    """The loss is there where the gradient needs the same numbers; else it says that it does not."""
     monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1)
     case = problem(3, n=150, d=8).changed(workers=workers)
     found = nlml_and_gradients(case.rows, case.Z, case.hyperparameters, scheme(approximation, POWER)).left_out_loss

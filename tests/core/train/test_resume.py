@@ -29,7 +29,7 @@ class CutError(Exception):
     ],
 )
 def test_resumed_run_ends_with_the_same_bits(method: Method, approximation: Approximation) -> None:
-    """From every checkpoint, after a JSON round trip, in a run whose listener hears nothing of the first.
+    """Resumed from every checkpoint, after a JSON round trip, in a run whose listener hears nothing of the first.
 
     Folds begin after the last checkpoint: one method with them, and test_evaluation, are enough.
     """

@@ -79,7 +79,7 @@ def test_published_model_is_the_one_the_report_describes(method: Method, approxi
 
 @pytest.mark.parametrize("approximation", list(Approximation))
 def test_a_compact_model_keeps_the_error_bars(approximation: Approximation) -> None:
-    """As they are served: calibrated, and with noise that varies where that was learnt."""
+    """Error bars as they are served: calibrated, and with noise that varies where that was learnt."""
     dataset = table(4)
     spec = TrainSpec(approximation=approximation, artefact=Artefact.COMPACT, tolerance=0.02, **QUICK)
     result = train(dataset, spec)
@@ -125,7 +125,7 @@ def test_a_mean_alone_is_the_same_mean() -> None:
 
 
 def test_held_out_rows_do_not_move_theta() -> None:
-    """Of 40 rows, a quarter held out: a change of the target moves the objectives for the other 30 and only those."""
+    """Forty rows, a quarter held out: a change of the target moves the objectives for the other 30 and only those."""
     dataset = table(1, n=40)
     spec = TrainSpec(basis_size=4, adaptation=Adaptation(rounds=1, steps=2), holdout=0.25, calibrate=None)
     before = train(dataset, spec).report
@@ -142,7 +142,7 @@ def test_held_out_rows_do_not_move_theta() -> None:
 
 
 def test_published_model_learns_from_all_rows() -> None:
-    """With theta given, holding rows out changes nothing about the model, only about the report."""
+    """Theta is given: holding rows out changes nothing about the model, only about the report."""
     dataset = table(2)
     spec = TrainSpec(basis_size=12, adaptation=None, start=START, pool_size=90)
     held = train(dataset, spec)
@@ -155,7 +155,7 @@ def test_published_model_learns_from_all_rows() -> None:
 
 
 def test_holdout_scores_are_honest() -> None:
-    """On a smooth function with known noise, the report is close to what rows never uploaded say."""
+    """A smooth function with known noise, the report is close to what rows never uploaded say."""
     dataset = table(3, n=900)
     result = train(dataset.take(np.arange(600)), TrainSpec(basis_size=40, holdout=0.3, seed=1))
     new = dataset.take(np.arange(600, 900))
