@@ -31,7 +31,7 @@ from app.storage.blobs import BlobStore, sweep
 from app.storage.pairing import check_pairing
 from app.storage.stores import open_store
 from core.errors import CoreError
-from core.sharding import Compute
+from core.numeric.shards import Compute
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from core.arrays import BoolArray, FloatArray, IntArray, frozen
 from core.errors import ConstantTargetError, InvalidDataError, NonFiniteError, TooFewRowsError
-from core.hyperparameters import BoolArray, FloatArray, IntArray, frozen
 
 SMALLEST = 1e-100
 """Spread of a column or target, and one over it, past which squares leave the range of doubles."""

@@ -1,34 +1,30 @@
-"""Hyperparameters of the kernel and the noise, and their logarithms.
+"""Hyperparameters of the kernel and the noise.
 
     K(x, x') = v0 exp(-sum_l w_l (x_l - x'_l)^2) + vb,    w_l = 1 / (2 ell_l^2)    (Keerthi & Chu 2005, sec. 5)
     y = f(x) + noise of variance s2
 
-Optimisers see theta = (log w_1 .. log w_g, log v0, log vb, log s2); people see lengthscales and variances.
+People see lengthscales and variances; optimisers see their logarithms (`core.process.theta`).
 A lengthscale belongs to a *group* of columns: one numeric column, or the block of 0/1 columns of a category.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from core.arrays import FloatArray, frozen
 from core.errors import InvalidSpecError
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
+class KernelFamily(StrEnum):
+    """Kernels there are (`core.process.kernel`)."""
 
-def frozen(values: object) -> FloatArray:
-    """A read-only float64 copy of `values`."""
-    array = np.array(values, dtype=np.float64)
-    array.flags.writeable = False
-    return array
+    GAUSSIAN = "gaussian"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Hyperparameters:
-    """Natural units, for standardized inputs and target.
+    """Hyperparameters in natural units, for standardized inputs and target.
 
     lengthscales: (g,), one for each group of columns, positive.
     signal_variance: v0, positive. bias_variance: vb, not negative. noise_variance: s2, positive.
@@ -39,6 +35,7 @@ class Hyperparameters:
     signal_variance: float
     bias_variance: float
     noise_variance: float
+    kernel: KernelFamily = KernelFamily.GAUSSIAN
 
     def __post_init__(self) -> None:
         lengthscales = frozen(self.lengthscales)

@@ -1,19 +1,17 @@
-"""What may be asked of a training run."""
+"""Specification of a training run."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeVar
 
-from core.calibration import Intervals
 from core.errors import InvalidSpecError
-from core.hyperparameters import Hyperparameters
-from core.transforms import TargetTransform
+from core.hyperparameters import Hyperparameters, KernelFamily
 
 Name = TypeVar("Name", bound=StrEnum)
 
 
 class Method(StrEnum):
-    """How basis vectors are chosen (MATH: selection criteria)."""
+    """Method of choosing basis vectors (MATH: selection criteria)."""
 
     RAND = "rand"
     INFO = "info"
@@ -32,7 +30,7 @@ class Method(StrEnum):
 
 
 class Gain(StrEnum):
-    """What `batch` chooses by."""
+    """Gain that `batch` chooses by."""
 
     SB = "sb"
     POST_BACKFITTING = "post-backfitting"
@@ -41,8 +39,24 @@ class Gain(StrEnum):
     VARIANCE = "variance"
 
 
+class Intervals(StrEnum):
+    """The shape of intervals."""
+
+    SYMMETRIC = "symmetric"
+    ASYMMETRIC = "asymmetric"
+
+
+class TargetTransform(StrEnum):
+    """Transform under which the target is learnt."""
+
+    NONE = "none"
+    LOG = "log"
+    LOG1P = "log1p"
+    YEO_JOHNSON = "yeo-johnson"
+
+
 class Calibrate(StrEnum):
-    """How rows are left out to calibrate the error bars."""
+    """Method of leaving rows out to calibrate the error bars."""
 
     AUTO = "auto"
     LOO = "loo"
@@ -50,7 +64,7 @@ class Calibrate(StrEnum):
 
 
 class Noise(StrEnum):
-    """Whether the noise may vary with the inputs. AUTO: wherever error bars are calibrated, which it needs."""
+    """Constant noise, or noise that varies with the inputs. AUTO: it may vary wherever error bars are calibrated."""
 
     AUTO = "auto"
     CONSTANT = "constant"
@@ -58,7 +72,7 @@ class Noise(StrEnum):
 
 
 class Approximation(StrEnum):
-    """Which sparse approximation gives the predictive distribution and the objective."""
+    """Sparse approximation that gives the predictive distribution and the objective."""
 
     SOR = "sor"
     DTC = "dtc"
@@ -68,7 +82,7 @@ class Approximation(StrEnum):
 
 
 class Artefact(StrEnum):
-    """What is kept of a trained model."""
+    """Part of a trained model that is stored."""
 
     FULL = "full"
     """Everything: O(d^2)."""
@@ -79,7 +93,7 @@ class Artefact(StrEnum):
 
 
 class Precision(StrEnum):
-    """In what numbers a model predicts."""
+    """Floating-point numbers that a model predicts in."""
 
     FLOAT64 = "float64"
     FLOAT32 = "float32"
@@ -118,6 +132,21 @@ class BoundsRequest:
     rows: tuple[int, ...] = ()
 
 
+_CHOICES: dict[str, type[StrEnum]] = {
+    "method": Method,
+    "gain": Gain,
+    "approximation": Approximation,
+    "kernel": KernelFamily,
+    "intervals": Intervals,
+    "target_transform": TargetTransform,
+    "noise": Noise,
+    "calibrate": Calibrate,
+    "artefact": Artefact,
+    "precision": Precision,
+}
+"""Fields of a specification that are one of several names; `calibrate` may be None."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainSpec:
     """One training run, checked. Raises InvalidSpecError naming the field.
@@ -128,7 +157,7 @@ class TrainSpec:
     `batch`, default max(4 d, 1000). holdout: share of rows that the report's scores are measured on.
     calibrate: None leaves the error bars as the Gaussian process gives them.
     tolerance: only read by artefact `compact`, largest relative change of a training row's standard deviation.
-    precision: of predictions; float32 is kept where `core.precision` finds it good enough.
+    precision: of predictions; float32 is kept where `core.predict.float32` finds it good enough.
     """
 
     method: Method = Method.BATCH
@@ -139,6 +168,7 @@ class TrainSpec:
     power: float = 0.7
     adaptation: Adaptation | None = field(default_factory=Adaptation)
     refinement: Refinement | None = None
+    kernel: KernelFamily = KernelFamily.GAUSSIAN
     start: Hyperparameters | None = None
     candidates: int = 59
     cache_size: int | None = None
@@ -157,17 +187,7 @@ class TrainSpec:
     precision: Precision = Precision.FLOAT64
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "method", _member(Method, "method", self.method))
-        object.__setattr__(self, "gain", _member(Gain, "gain", self.gain))
-        object.__setattr__(self, "approximation", _member(Approximation, "approximation", self.approximation))
-        object.__setattr__(self, "intervals", _member(Intervals, "intervals", self.intervals))
-        transform = _member(TargetTransform, "target_transform", self.target_transform)
-        object.__setattr__(self, "target_transform", transform)
-        object.__setattr__(self, "noise", _member(Noise, "noise", self.noise))
-        if self.calibrate is not None:
-            object.__setattr__(self, "calibrate", _member(Calibrate, "calibrate", self.calibrate))
-        object.__setattr__(self, "artefact", _member(Artefact, "artefact", self.artefact))
-        object.__setattr__(self, "precision", _member(Precision, "precision", self.precision))
+        self._check_choices()
         if not 0.0 < self.tolerance < 1.0:
             raise InvalidSpecError("tolerance", f"expected a number between 0 and 1, got {self.tolerance!r}")
         _at_least("max_basis_size", self.max_basis_size, 1)
@@ -197,6 +217,15 @@ class TrainSpec:
             raise InvalidSpecError("artefact", "the mean of a transformed target needs its error bar: not `mean`")
         if self.refinement is not None and self.bounds is not None:
             raise InvalidSpecError("bounds", "they hold for basis vectors that are rows, not with `refine`")
+
+    def _check_choices(self) -> None:
+        """Turn names into members of their enums; the kernel of given hyperparameters is the one that was asked for."""
+        for name, kind in _CHOICES.items():
+            value = getattr(self, name)
+            if value is not None or name != "calibrate":
+                object.__setattr__(self, name, _member(kind, name, value))
+        if self.start is not None and self.start.kernel is not self.kernel:
+            object.__setattr__(self, "start", replace(self.start, kernel=self.kernel))
 
     @property
     def most_basis(self) -> int:

@@ -1,1 +1,1 @@
-"""Sums over rows on several machines: `core.sharding` behind Dask's scheduler."""
+"""Sums over rows on several machines: `core.numeric.shards` behind Dask's scheduler."""

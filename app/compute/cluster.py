@@ -1,7 +1,7 @@
 """A Dask cluster that adds up over shards of rows: passes that survive the loss of its workers and of its scheduler.
 
 A pass is one graph: a task for what all share (the basis, factors), one for each shard, and a binary tree of additions.
-Tasks are functions of `app.compute.shards` with arrays; results have the bits of `core.sharding.tree_total`.
+Tasks are functions of `app.compute.shards` with arrays; results have the bits of `core.numeric.shards.tree_total`.
 
     a worker dies       Dask gives its tasks to others, which read its shards from the folder again
     the scheduler dies  the pass is begun again once there is one; after `patience` seconds ComputeAwayError, and the
@@ -33,9 +33,9 @@ from distributed.comm.core import CommClosedError
 from app.compute.folder import DamagedShardError, ShardFolder
 from app.compute.shards import Shard, added, given, sum_shard
 from app.errors import ComputeAwayError, TooLargeError
+from core.arrays import IntArray
 from core.data import Dataset, Standardization
-from core.hyperparameters import IntArray
-from core.sharding import Part, cuts_of
+from core.numeric.shards import Part, cuts_of
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ def dask_address(url: str) -> str:
 
 
 class Cluster:
-    """The cluster of the scheduler at `address`; connects when it is first needed. See `core.sharding.Compute`.
+    """The cluster of the scheduler at `address`; connects when it is first needed. See `core.numeric.shards.Compute`.
 
     TLS certificates and the like come from Dask's own configuration.
     """
@@ -81,8 +81,9 @@ class Cluster:
         self._client: Client | None = None
         self._parts: tuple[Dataset, list[str]] | None = None
 
-    def spread(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> "SpreadRows":
-        """See `core.sharding.Compute`. Writes what is not there yet: the dataset once, and which rows are taken."""
+    def scatter(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> "SpreadRows":
+        """See `core.numeric.shards.Compute`. Writes what is not there yet: the dataset once, and which rows are
+        taken."""
         spread = SpreadRows(self, dataset, numbers, unit)
         spread.write()
         return spread
@@ -181,7 +182,7 @@ class Cluster:
 
 @dataclass(slots=True, eq=False)
 class SpreadRows:
-    """See `core.sharding.Spread`."""
+    """See `core.numeric.shards.ShardedRows`."""
 
     cluster: Cluster
     dataset: Dataset
@@ -196,7 +197,7 @@ class SpreadRows:
         self.written = time.monotonic()
 
     def total(self, work: Callable[[Any, Sequence[slice]], Part], size: int, least: int) -> Part:
-        """See `core.sharding.Spread`. Raises what `Cluster.done` does."""
+        """See `core.numeric.shards.ShardedRows`. Raises what `Cluster.done` does."""
         if time.monotonic() - self.written > YOUNG_SECONDS:
             self.cluster.keep(self.shards)
             self.written = time.monotonic()

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from app.compute.folder import ShardFolder
+from core.arrays import IntArray
 from core.data import Standardization
-from core.factors import Rows, on_shard
-from core.hyperparameters import IntArray
-from core.scratch import Scratch
-from core.sharding import Part
+from core.numeric.shards import Part
+from core.numeric.workspace import Workspace
+from core.process.rows import Rows, on_shard
 
 KEPT_BYTES = 1 << 31
 """Shards kept by one process."""
-_SCRATCH = Scratch()
+_WORKSPACE = Workspace()
 """What the sums of this process write into, task after task."""
 
 
@@ -54,7 +54,7 @@ class Shard:
         if self.taken is not None:
             table = table[folder.read(self.taken)]
         X, y = self.unit.inputs(table[:, :-1]), self.unit.targets(table[:, -1])
-        return Rows(X=X, y=y, groups=self.groups, scratch=_SCRATCH)
+        return Rows(X=X, y=y, groups=self.groups, workspace=_WORKSPACE)
 
 
 class _Cache:

@@ -2,7 +2,7 @@
 
 Requests of few rows that have come for the same model and want the same are predicted by one call: a call for one row
 costs as much as one for eight. Nothing waits for company: whatever is queued when the event loop comes round goes. A
-row's numbers do not depend on the rows beside it (`core.prediction`), so nobody can tell.
+row's numbers do not depend on the rows beside it (`core.predict.predictor`), so nobody can tell.
 
 Requests of many rows go to one thread, TURN_ROWS at a time in turns, and the predictor cuts these into blocks: between
 blocks the event loop has the interpreter, between turns the other large requests have the thread.

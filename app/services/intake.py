@@ -39,11 +39,12 @@ from app.tables import (
     write_incoming,
 )
 from app.tables.profile import describe_table
+from core.arrays import BoolArray, FloatArray
 from core.data import Dataset, standardization
 from core.errors import InvalidDataError
-from core.hyperparameters import BoolArray, FloatArray
-from core.memory import training_bytes
-from core.transforms import LEAST_TARGET, TargetTransform
+from core.predict.transforms import LEAST_TARGET
+from core.spec import TargetTransform
+from core.train.memory import training_bytes
 
 log = logging.getLogger(__name__)
 

@@ -26,8 +26,8 @@ from app.storage import artefact, catalog
 from app.storage.blobs import BlobStore
 from app.tables import Limits, Schema, read_table
 from core.errors import CoreError, MeanOnlyError
-from core.model import ModelPredictor
-from core.scratch import Scratch
+from core.numeric.workspace import Workspace
+from core.predict.model import ModelPredictor
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +163,7 @@ class Predictions:
         self._database = database
         self._blobs = blobs
         self._limits = limits
-        self._scratch = Scratch()
+        self._workspace = Workspace()
         self._cache = _ModelCache(most_models, most_bytes)
         self._known: dict[str, _Known] = {}
         self._away_until = 0.0
@@ -230,7 +230,7 @@ class Predictions:
                 data = self._blobs.read(version.artefact)
             except NotFoundError as error:  # not the client's fault: another process may have the right store
                 raise UnavailableError(f"{reference} cannot be loaded: {error.message}") from error
-            model = load_model(data, self._scratch)
+            model = load_model(data, self._workspace)
             self._cache.put(version.artefact, model)
         return Served(name=version.model, version=version.version, model=model)
 
@@ -243,7 +243,7 @@ class Predictions:
         return schema.encode_table(table)
 
 
-def load_model(data: bytes, scratch: Scratch | None = None) -> LoadedModel:
+def load_model(data: bytes, workspace: Workspace | None = None) -> LoadedModel:
     """An artefact's bytes made ready to predict, in memory that models may share. Raises BrokenArtefactError."""
     stored = artefact.load(data)
     try:
@@ -254,7 +254,7 @@ def load_model(data: bytes, scratch: Scratch | None = None) -> LoadedModel:
     if schema.width != inputs:
         raise BrokenArtefactError(f"the artefact's columns make {schema.width} inputs, its model has {inputs}")
     try:
-        predictor = ModelPredictor(stored.model(), scratch)
+        predictor = ModelPredictor(stored.model(), workspace)
     except CoreError as error:
         raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error}") from error
     size = predictor.nbytes + OWN_BYTES

@@ -25,7 +25,6 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 from app.errors import Fault, InvalidRequestError
 from app.tables.names import match_names
 from app.tables.problems import json_type
-from core.calibration import Intervals
 from core.hyperparameters import Hyperparameters
 from core.spec import (
     Adaptation,
@@ -34,13 +33,14 @@ from core.spec import (
     BoundsRequest,
     Calibrate,
     Gain,
+    Intervals,
     Method,
     Noise,
     Precision,
     Refinement,
+    TargetTransform,
     TrainSpec,
 )
-from core.transforms import TargetTransform
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 """What models and aliases may be called."""

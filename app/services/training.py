@@ -44,9 +44,10 @@ from app.tables import (
     prepare,
 )
 from core.data import Dataset
-from core.progress import Phase
-from core.sharding import Compute
-from core.training import Checkpoint, Progress, TrainResult, train
+from core.numeric.shards import Compute
+from core.train.progress import Checkpoint, Phase, Progress
+from core.train.report import TrainResult
+from core.train.run import train
 
 KIND = "train"
 """The kind of these jobs in the queue."""

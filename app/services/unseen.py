@@ -20,7 +20,7 @@ import numpy as np
 
 from app.tables import Feature, Kind, Schema, Unseen
 from core.hyperparameters import FloatArray
-from core.model import Model, ModelPredictor
+from core.predict.model import Model, ModelPredictor
 
 FEWEST_LEVELS = 5
 """Fewer tell nothing of their spread."""

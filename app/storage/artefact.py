@@ -3,9 +3,10 @@
 The tensors are the posterior's arrays (float64, but for the directions of a compact one), and those of the second one
 where the noise varies, under `noise.`. The metadata has one entry, `pursuit`: a JSON document with the format version,
 the kind (full, compact or mean), the posteriors' scalars, the calibration, the target's transform, the precision to
-predict in (float64 where it is not said; the tensors are float64 whatever it is) and all that is told about the model
-(schema of the columns, specification, hyperparameters by column, report, row numbers of the basis). Numbers in it are
-shortest-repr and round-trip, so saving and loading changes no bit of a prediction.
+predict in (float64 where it is not said; the tensors are float64 whatever it is), the kernel (gaussian where it is not
+said) and all that is told about the model (schema of the columns, specification, hyperparameters by column, report, row
+numbers of the basis). Numbers in it are shortest-repr and round-trip, so saving and loading changes no bit of a
+prediction.
 
 Format 1 had no kind, all were full, and R as a square; since format 2 the tensor R is its upper triangle by rows, and
 there are calibration, transform and noise that varies.
@@ -27,13 +28,14 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from app.errors import BrokenArtefactError
-from core.calibration import Calibration
-from core.compact import PRECISIONS, CompactPosterior, Stored, served
 from core.errors import CoreError
-from core.model import Model, VaryingNoise
-from core.posterior import SparsePosterior
+from core.hyperparameters import KernelFamily
+from core.predict.calibration import Calibration
+from core.predict.compact import PRECISIONS, CompactPosterior, Stored, served
+from core.predict.model import Model, VaryingNoise
+from core.predict.transforms import Transform
+from core.sparse.posterior import SparsePosterior
 from core.spec import Artefact, Precision
-from core.transforms import Transform
 
 FORMAT_VERSION = 2
 READ_VERSIONS = (1, FORMAT_VERSION)
@@ -54,7 +56,7 @@ class ModelArtefact:
     posterior: what predicts, or what expands to it. schema: how columns become inputs, as JSON. spec: what was asked,
     as JSON. hyperparameters: by column, as JSON. basis_columns: (p,) names of the inputs. basis_rows: (d,) 0-based row
     numbers of the upload, in the order chosen. gains: (d,) what the criterion said of each, None for a method without.
-    report: as the job showed it. noise, calibration, transform, precision: see core.model.
+    report: as the job showed it. noise, calibration, transform, precision: see core.predict.model.
     """
 
     posterior: Stored
@@ -103,6 +105,7 @@ def save(artefact: ModelArtefact) -> bytes:
         "calibration": artefact.calibration.to_json(),
         "transform": asdict(artefact.transform),
         "precision": artefact.precision.value,
+        **({} if artefact.posterior.kernel is KernelFamily.GAUSSIAN else {"kernel": artefact.posterior.kernel.value}),
         **{name: getattr(artefact, name) for name in _PARTS},
     }
     text = orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode()
@@ -121,7 +124,8 @@ def load(data: bytes) -> ModelArtefact:
     try:
         restore = CompactPosterior.restore if kind == Artefact.COMPACT else SparsePosterior.restore
         own = {name: array for name, array in arrays.items() if not name.startswith(_NOISE)}
-        posterior: Stored = restore(own, _scalars(document["scalars"]))
+        kernel = KernelFamily(document.get("kernel", KernelFamily.GAUSSIAN))
+        posterior: Stored = restore(own, _scalars(document["scalars"]), kernel)
         noise = _noise(arrays, document["noise_scalars"])
         calibration = Calibration.from_json(document["calibration"])
         transform = Transform.from_json(document["transform"])

@@ -6,7 +6,7 @@ candidate costs O(n d); one that stays is carried along in O(n), since with w th
 
     z = s2 w_i + k'w,  S -= z^2,  h -= beta z,  (k - W'z) -= z w,  (k - V'V[:, i]) -= v_i v
 
-Criteria that need no kernel column score every row (`Everyone`).
+Criteria that need no kernel column score every row (`AllRows`).
 """
 
 from collections import OrderedDict
@@ -15,22 +15,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.factors import KEPT_BYTES, Rows
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block
-from core.parallel import across, each, in_runs
+from core.arrays import FloatArray, IntArray
+from core.hyperparameters import Hyperparameters
+from core.numeric.threads import map_slices, map_threads, split_evenly
+from core.process.kernel import Kernel
+from core.process.rows import Rows
 from core.selection.state import GrowingFit, Step
+from core.sparse.factors import KEPT_BYTES
 
-WORTH_KEEPING = 50
-"""With fewer columns in the table a kernel value is made as quickly as it is copied."""
-_BLOCK_ROWS = 2048
+LEAST_CACHED_COLUMNS = 50
+"""Columns of the table below which a kernel value is made as quickly as it is copied."""
+COLUMN_ROWS = 2048
 """Rows of a kernel block: with 59 candidates it is 1 MB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
-    """What a criterion reads. schur: S of candidates; explained: V and p of the fit; toward: the numerators of the
-    candidate's rows of W (c, n); across: those of its row of V (c, n)."""
+    """Quantities that a criterion reads. schur: S of candidates; explained: V and p of the fit; toward: the numerators
+    of the candidate's rows of W (c, n); across: those of its row of V (c, n)."""
 
     schur: bool = False
     explained: bool = False
@@ -38,21 +40,25 @@ class Needs:
     across: bool = False
 
 
+def kept_columns(rows: int, columns: int) -> int:
+    """Return how many kernel columns of n rows are kept for candidates that come back; columns: of the inputs."""
+    return KEPT_BYTES // (8 * rows) if columns >= LEAST_CACHED_COLUMNS else 0
+
+
 class KernelColumns:
     """Kernel columns K(X, x_i) with bias, the latest kept for candidates that come back."""
 
     def __init__(self, rows: Rows, hyperparameters: Hyperparameters) -> None:
         self._rows = rows
-        self._hyperparameters = hyperparameters
-        self._weights = column_weights(hyperparameters, rows.groups)
-        places = [slice(start, start + _BLOCK_ROWS) for start in range(0, len(rows), _BLOCK_ROWS)]
-        blocks = [(place, augmented_rows(rows.X[place], self._weights)) for place in places]
-        self._runs = in_runs(blocks, rows.workers)
+        self._kernel = Kernel.of(hyperparameters, rows.groups)
+        places = [slice(start, start + COLUMN_ROWS) for start in range(0, len(rows), COLUMN_ROWS)]
+        blocks = [(place, self._kernel.rows(rows.X[place])) for place in places]
+        self._runs = split_evenly(blocks, rows.workers)
         self._kept: OrderedDict[int, FloatArray] = OrderedDict()
-        self._most = KEPT_BYTES // (8 * len(rows)) if rows.X.shape[1] >= WORTH_KEEPING else 0
+        self._most = kept_columns(*rows.X.shape)
 
     def of(self, indices: IntArray) -> FloatArray:
-        """(c, n), C order. O(n p) for each column that is not kept."""
+        """Return kernel columns (c, n) in C order. O(n p) for each column that is not kept."""
         if not self._most:
             return self._made(indices)
         missing = np.array([index not in self._kept for index in indices.tolist()], bool)
@@ -72,16 +78,15 @@ class KernelColumns:
 
     def _made(self, indices: IntArray) -> FloatArray:
         """Fresh columns, by blocks that stay in cache, on every thread."""
-        v0, vb = self._hyperparameters.signal_variance, self._hyperparameters.bias_variance
-        basis = augmented_basis(self._rows.X[indices], self._weights, v0)
+        basis = self._kernel.basis(self._rows.X[indices])
         columns = np.empty((len(indices), len(self._rows)))
 
         def fill(run: Sequence[tuple[slice, FloatArray]]) -> None:
             for place, rows in run:
-                np.add(gaussian_block(basis, rows, v0), vb, out=columns[:, place])
+                self._kernel.add_bias(self._kernel.stationary(basis, rows), columns[:, place])
 
         if len(indices):
-            each(fill, self._runs)
+            map_threads(fill, self._runs)
         return columns
 
 
@@ -136,7 +141,7 @@ class CandidateCache:
             self.K[places, run] = K[:, run]
             return np.einsum("cn,cn->c", K[:, run], K[:, run]), K[:, run] @ residuals[run]
 
-        parts = across(put, len(fit.rows), 4 * K.size, fit.rows.workers)
+        parts = map_slices(put, len(fit.rows), 4 * K.size, fit.rows.workers)
         self.indices[places] = indices
         self.lengths[places] = sum(lengths for lengths, _ in parts)
         self.h[places] = sum(h for _, h in parts) - s2 * fit.mu[indices]
@@ -164,11 +169,11 @@ class CandidateCache:
 
     def _times(self, w: FloatArray) -> FloatArray:
         """K w, (c,)."""
-        parts = across(lambda run: self.K[run] @ w, len(self.K), self.K.size, self.fit.rows.workers)
+        parts = map_slices(lambda run: self.K[run] @ w, len(self.K), self.K.size, self.fit.rows.workers)
         return np.concatenate(parts)
 
     def drop(self, places: IntArray) -> None:
-        """Fewer candidates, where there are no fresh ones left."""
+        """Drop candidates, where there are no fresh ones left."""
         if not len(places):  # and no copy of all the others
             return
         stay = np.setdiff1d(np.arange(len(self.indices)), places)
@@ -181,7 +186,7 @@ class CandidateCache:
 
 
 @dataclass(slots=True, eq=False)
-class Everyone:
+class AllRows:
     """All rows that were not taken or refused: for criteria of O(1) a row."""
 
     fit: GrowingFit
@@ -200,4 +205,4 @@ class Everyone:
         self.indices = np.delete(self.indices, places)
 
 
-Candidates = CandidateCache | Everyone
+Candidates = CandidateCache | AllRows

@@ -10,18 +10,18 @@ candidate is fresh, as in Smola & Bartlett 2001. Criteria of O(1) a row see all 
 
 import numpy as np
 
-from core.factors import Rows
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.selection.candidates import CandidateCache, Candidates, Everyone, KernelColumns
-from core.selection.criteria import CRITERIA, CacheCriterion
+from core.arrays import FloatArray, IntArray
+from core.hyperparameters import Hyperparameters
+from core.process.rows import Rows
+from core.selection.candidates import AllRows, CandidateCache, Candidates, KernelColumns
+from core.selection.gains import CRITERIA, CacheCriterion
 from core.selection.pool import SUMMED_ROWS, distinct, pursue
 from core.selection.size import Measure, cut
 from core.selection.state import GrowingFit, Selection
 from core.spec import Method, TrainSpec
 
 LEAST_CACHE = 500
-"""A cache that is mostly fresh each step forgets good candidates: kin40k, d = 100, eight seeds, mean NMSE .201 with a
-cache of 100, .193 with 500 (standard error .003)."""
+"""A cache that is mostly fresh each step forgets good candidates."""
 EXHAUSTED = "no other row adds more than rounding"
 
 _NOBODY: IntArray = np.empty(0, np.int64)
@@ -34,11 +34,18 @@ def select(
     random: np.random.Generator,
     previous: IntArray = _NOBODY,
 ) -> Selection:
-    """Chooses basis rows at fixed hyperparameters: spec.basis_size of them, or as many as pay (`core.selection.size`).
+    """Choose basis rows at fixed hyperparameters: spec.basis_size of them, or as many as `core.selection.size` finds.
 
-    previous: the basis of an earlier round; its rows are candidates from the start (Keerthi & Chu 2005, sec. 4).
-    No two chosen rows are equal. Cost in multiply-adds: `rand` none, `batch` n P^2 / 2 (n at most SUMMED_ROWS),
-    `info` and `variance` n d^2, `kappa` and `dmax` n d (d + c), the others n d^2 kappa / 2.
+    Args:
+        rows: training rows, (n, p) and (n,), standardized.
+        hyperparameters: in standardized units.
+        spec: method, gain, sizes of basis, cache and pool.
+        random: draws candidates.
+        previous: basis of an earlier round, (d,) row numbers: candidates from the start (Keerthi & Chu 2005, sec. 4).
+
+    Returns:
+        The rows in the order chosen; no two are equal. Cost in multiply-adds: `rand` none, `batch` n P^2 / 2 (n at most
+        SUMMED_ROWS), `info` and `variance` n d^2, `kappa` and `dmax` n d (d + c), the others n d^2 kappa / 2.
     """
     order = random.permutation(len(rows))
     size = spec.most_basis
@@ -65,11 +72,11 @@ def _greedy(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, size:
     columns = KernelColumns(rows, hyperparameters)
     if isinstance(criterion, CacheCriterion):
         fit = GrowingFit.empty(rows, hyperparameters, most, explained=criterion.needs.explained)
-        first = supply.take(_cache_size(spec, size), _NOBODY)
+        first = supply.take(cache_size(spec, size), _NOBODY)
         candidates: Candidates = CandidateCache.fill(fit, columns, criterion.needs, first)
     else:
         fit = GrowingFit.empty(rows, hyperparameters, most, explained=True)
-        candidates = Everyone(fit=fit, columns=columns, indices=np.arange(len(rows)))
+        candidates = AllRows(fit=fit, columns=columns, indices=np.arange(len(rows)))
     measure = Measure(spec, rows, hyperparameters, most)
     gains: list[float] = []
     while fit.size < most and len(candidates.indices):
@@ -123,7 +130,7 @@ class _Supply:
         self._usable = np.ones(len(order), bool)
 
     def usable(self, indices: IntArray) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which of these rows may still be chosen."""
+        """Return which of these rows may still be chosen."""
         return self._usable[indices]
 
     def use_up(self, indices: IntArray) -> None:
@@ -131,7 +138,7 @@ class _Supply:
         self._usable[indices] = False
 
     def take(self, count: int, cached: IntArray) -> IntArray:
-        """Up to `count` rows, none of them in `cached`, none twice."""
+        """Return up to `count` rows, none of them in `cached`, none twice."""
         taken, self._queue = self._queue[:count], self._queue[count:]
         if len(taken) < count:
             again = self._usable.copy()
@@ -143,7 +150,7 @@ class _Supply:
         return taken
 
 
-def _cache_size(spec: TrainSpec, size: int) -> int:
+def cache_size(spec: TrainSpec, size: int) -> int:
     """kappa, plus what is kept: by default nothing. For `dmax` d in all as in the paper, but at least LEAST_CACHE."""
     if spec.method is Method.DMAX:
         return spec.cache_size or max(size, LEAST_CACHE)

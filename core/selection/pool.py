@@ -19,22 +19,20 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from core.factors import Rows
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block, gram
-from core.linalg import TILE, add_gram_lower, mirror_lower
-from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, Selection
+from core.arrays import BoolArray, FloatArray, IntArray
+from core.hyperparameters import Hyperparameters
+from core.numeric.linalg import TILE, add_gram_lower, mirror_lower
+from core.process.kernel import Kernel
+from core.process.rows import Rows
+from core.selection.gains import GAINS, Quantities
+from core.selection.state import LEAST_UNEXPLAINED, Selection
 from core.spec import Gain
 
-BoolArray = NDArray[np.bool_]
-
 ROUNDING = 1e-9
-"""Of y'y: what gains may be wrong by."""
+"""Error that gains may have, as a share of y'y."""
 SUMMED_ROWS = 200_000
-"""Rows whose sums choose among candidates, where there are more: of 400,000 rows of a smooth function, d = 300, three
-seeds, all leave an error of .0063, 200,000 as much, 50,000 leave .0069."""
+"""Rows whose sums choose among candidates, where there are more: as good as all of them."""
 POOL_BLOCK = 1024
 """Rows of a block, at least: with fewer, adding a block's P^2 products up costs as much as making them."""
 
@@ -44,10 +42,10 @@ def pool_products(
 ) -> tuple[FloatArray, FloatArray]:
     """G = K_J. K_.J (P, P) and g = K_J. y (P,) for candidate inputs (P, p), summed over blocks of rows."""
     made = partial(_products, candidates=candidates, hyperparameters=hyperparameters)
-    total = rows.total(made, len(candidates), POOL_BLOCK, lambda part: rows.scratch.give(part.G))
+    total = rows.total(made, len(candidates), POOL_BLOCK, lambda part: rows.workspace.give(part.G))
     G = total.G
-    if rows.spread is not None:  # it came from elsewhere, and may be read-only; who spends it gives it to the scratch
-        G = rows.scratch.take(*total.G.shape)
+    if rows.remote is not None:  # it came from elsewhere, and may be read-only; who spends it gives it to the workspace
+        G = rows.workspace.take(*total.G.shape)
         G[:] = total.G
     mirror_lower(G)
     return G, total.g
@@ -69,16 +67,14 @@ class _Products:
 def _products(
     rows: Rows, places: Sequence[slice], *, candidates: FloatArray, hyperparameters: Hyperparameters
 ) -> _Products:
-    weights = column_weights(hyperparameters, rows.groups)
-    v0, vb = hyperparameters.signal_variance, hyperparameters.bias_variance
-    size, basis = len(candidates), augmented_basis(candidates, weights, v0)
-    G, g = rows.scratch.take(size, size), np.zeros(size)
+    kernel = Kernel.of(hyperparameters, rows.groups)
+    size, basis = len(candidates), kernel.basis(candidates)
+    G, g = rows.workspace.take(size, size), np.zeros(size)
     G.fill(0.0)
-    with rows.scratch.lent(min(TILE, size), size) as work:
+    with rows.workspace.borrow(min(TILE, size), size) as work:
         for place in places:
-            with rows.scratch.lent(size, place.stop - place.start) as K:
-                gaussian_block(basis, augmented_rows(rows.X[place], weights), v0, K)
-                np.add(K, vb, out=K)
+            with rows.workspace.borrow(size, place.stop - place.start) as K:
+                kernel.block(basis, kernel.rows(rows.X[place]), K)
                 add_gram_lower(G, K, work)
                 g += K @ rows.y[place]
     return _Products(G=G, g=g)
@@ -99,8 +95,7 @@ class Pool:
         self.indices = distinct(rows.X, indices)
         candidates = rows.X[self.indices]
         size = len(candidates)
-        self._K = gram(candidates, hyperparameters, rows.groups, rows.scratch.take(size, size))
-        self._K += hyperparameters.bias_variance
+        self._K = Kernel.of(hyperparameters, rows.groups).gram(candidates, rows.workspace.take(size, size))
         summed = rows if among is None else rows.take(among, workers=rows.workers)
         self._G, self._g = pool_products(summed, candidates, hyperparameters)
         self._power = float(summed.y @ summed.y)
@@ -112,7 +107,7 @@ class Pool:
 
     def pursue(self, size: int, gain: Gain = Gain.SB) -> Selection:
         """The `size` best candidates by `gain`, or fewer where the rest would add only rounding."""
-        with self.rows.scratch.lent(*self._G.shape) as T:
+        with self.rows.workspace.borrow(*self._G.shape) as T:
             T[:] = self._G
             return self._pursued(T, self._g, self._power, np.zeros(len(self.indices), bool), size, gain)
 
@@ -124,16 +119,16 @@ class Pool:
         np.subtract(self._G, T, out=T)
         power = self._power - float(rows.y @ rows.y)
         selection = self._pursued(T, self._g - g, power, np.isin(self.indices, fold), size, gain)
-        self.rows.scratch.give(T)
+        self.rows.workspace.give(T)
         return selection
 
     def release(self) -> None:
-        """Gives the memory to the rows' scratch: the end of this pool."""
-        self.rows.scratch.give(self._K)
-        self.rows.scratch.give(self._G)
+        """Gives the memory to the rows' workspace: the end of this pool."""
+        self.rows.workspace.give(self._K)
+        self.rows.workspace.give(self._G)
 
     def _pursued(self, T: FloatArray, g: FloatArray, power: float, out: BoolArray, size: int, gain: Gain) -> Selection:
-        """T (P, P): G, and then s2 K + G, spent. power: y'y. out (P,): who may not be chosen."""
+        """T (P, P): G, and then s2 K + G, overwritten. power: y'y. out (P,): who may not be chosen."""
         most = min(size, int((~out).sum()))
         s2 = self.hyperparameters.noise_variance
         for begin in range(0, len(T), TILE):
@@ -175,16 +170,15 @@ class _Pursuit:
         size: int,
         gain: Gain,
     ) -> None:
-        self._s2, self._gain = hyperparameters.noise_variance, gain
+        self._s2, self._formula = hyperparameters.noise_variance, GAINS[gain]
+        self._bounded = gain is Gain.SB
         self._K, self._T = K, T
         self._own = np.diag(self._T).copy()
         self._S, self._h = self._own.copy(), g
         self._left, self._rounding = 0.5 * power, ROUNDING * power
-        with_logarithm = gain in (Gain.NLML, Gain.VFE)
-        self._least_S = (LEAST_SHARE_OF_EVIDENCE if with_logarithm else LEAST_SHARE) * self._own
+        self._least_S = self._formula.least_share * self._own
         self._R = np.empty((size, len(g)))
-        self._with_e = gain in (Gain.NLML, Gain.VFE, Gain.VARIANCE)
-        self._with_across = gain is Gain.VFE
+        self._with_e, self._with_across = self._formula.explained, self._formula.across
         self._e = np.diag(K).copy()
         self._least_e = LEAST_UNEXPLAINED * self._e
         self._C = np.empty((size if self._with_e else 0, len(g)))
@@ -197,7 +191,7 @@ class _Pursuit:
 
     @property
     def size(self) -> int:
-        """How many are chosen."""
+        """Number of chosen candidates."""
         return len(self.chosen)
 
     def take_best(self) -> bool:
@@ -206,7 +200,7 @@ class _Pursuit:
         self._out |= self._least_S >= self._S
         if self._with_e:
             self._out |= self._e <= self._least_e
-        if self._gain is Gain.SB:  # pi cannot fall below zero: who promises that has lost its digits
+        if self._bounded:  # pi cannot fall below zero: who promises that has lost its digits
             self._out |= scores > self._left + self._rounding
         scores = np.where(self._out, -np.inf, scores)
         best = int(np.argmax(scores))
@@ -221,19 +215,15 @@ class _Pursuit:
         return True
 
     def _scores(self) -> FloatArray:
-        S = np.maximum(self._S, self._least_S)
-        squares = np.square(self._h)
-        match self._gain:
-            case Gain.SB:
-                return np.asarray(squares / (2.0 * S))
-            case Gain.POST_BACKFITTING:
-                return np.asarray(squares / (2.0 * self._own))
-            case Gain.VARIANCE:
-                return self._e
-            case Gain.NLML | Gain.VFE:
-                e = np.maximum(self._e, self._least_e)
-                gains = squares / (2.0 * self._s2 * S) - 0.5 * np.log(S / (self._s2 * e))
-                return gains + self._across / (2.0 * self._s2 * e) if self._gain is Gain.VFE else np.asarray(gains)
+        found = Quantities(
+            noise_variance=self._s2,
+            h=self._h,
+            S=np.maximum(self._S, self._least_S),
+            own=self._own,
+            e=np.maximum(self._e, self._least_e),
+            across=self._across,
+        )
+        return self._formula.value(found)
 
     def _add_to_fit(self, best: int) -> None:
         row, root = self._R[self.size], np.sqrt(self._S[best])

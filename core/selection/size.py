@@ -1,9 +1,9 @@
-"""How many basis vectors pay: `basis_size: "auto"`.
+"""Number of basis vectors for `basis_size: "auto"`.
 
 Methods that follow a measure which can rise (nlml, the three leave-one-out measures) stop once it has risen for good:
 it may have several minima (Sundararajan et al., sec. 4.1), so the loop goes on for a while past the best, and the
-basis is then cut there. `sb` stops at a small gap of Smola and Bartlett's bounds (`core.bounds`). The other methods
-are cut where leave-one-out says so, for every prefix of the basis at once:
+basis is then cut there. `sb` stops at a small gap of Smola and Bartlett's bounds (`core.sparse.bounds`). The other
+methods are cut where leave-one-out says so, for every prefix of the basis at once:
 
     rows of W of a prefix are the first rows of W, so q and mu of every prefix are running sums
 
@@ -18,12 +18,15 @@ from functools import partial
 
 import numpy as np
 
-from core.bounds import DualGreedy, posterior_bounds
-from core.factors import Block, Factors, Penalty, Rows, Scheme, factorise
-from core.hyperparameters import FloatArray, Hyperparameters
-from core.linalg import LowerSolver
-from core.selection.criteria import left_out_moments
+from core.arrays import FloatArray
+from core.hyperparameters import Hyperparameters
+from core.numeric.linalg import LowerSolver
+from core.process.rows import Rows
+from core.selection.gains import CRITERIA, left_out_moments
 from core.selection.state import GrowingFit, Selection
+from core.sparse.bounds import DualGreedy, posterior_bounds
+from core.sparse.factors import Block, Factors, factorise
+from core.sparse.scheme import Penalty, Scheme
 from core.spec import Method, TrainSpec
 
 GAP_METHODS = frozenset({Method.SB, Method.NLPP})
@@ -32,25 +35,20 @@ PATIENCE_STEPS, PATIENCE_SHARE = 50, 1.5
 
 
 class Measure:
-    """What a method minimises, from the empty basis on; `values` stays empty for a method that follows nothing.
+    """Measure that a method minimises, from the empty basis on; `values` stays empty for a method that follows nothing.
 
-    For `sb` it is the gap of Theorem 1 of Smola & Bartlett 2001 (`core.bounds`), where the size is to be found.
+    For `sb` it is the gap of Theorem 1 of Smola & Bartlett 2001 (`core.sparse.bounds`), where the size is to be found.
     """
 
     def __init__(self, spec: TrainSpec, rows: Rows, hyperparameters: Hyperparameters, size: int) -> None:
         self._spec, self._rows, self._hyperparameters = spec, rows, hyperparameters
         n, s2, prior = len(rows), hyperparameters.noise_variance, hyperparameters.prior_variance
-        power = float(rows.y @ rows.y)
-        start = {
-            Method.NLML: 0.5 * (n * np.log(2.0 * np.pi * s2) + power / s2),
-            Method.VFE: 0.5 * (n * np.log(2.0 * np.pi * s2) + power / s2) + n * prior / (2.0 * s2),
-            Method.LOO_CVE: power / n,
-            Method.NLGPP: power / n / (prior + s2) + np.log(prior + s2),
-            Method.GPE: power / n + prior + s2,
-        }
+        self._start = CRITERIA[spec.method].start if spec.method in CRITERIA else None
         searching = spec.basis_size is None
         self._dual = DualGreedy(rows, hyperparameters, size) if searching and spec.method in GAP_METHODS else None
-        self.values: list[float] = [float(start[spec.method])] if spec.method in start else []
+        self.values: list[float] = []
+        if self._start is not None:
+            self.values = [float(self._start.value(float(rows.y @ rows.y), n, prior, s2))]
         if self._dual is not None:
             self.values = [2.0]
 
@@ -61,12 +59,12 @@ class Measure:
             primal = -0.5 * float(np.square(fit.b[: fit.size]).sum())
             found = posterior_bounds(primal, self._dual, self._rows, self._hyperparameters)
             self.values.append(found.gap)
-        elif self.values:
-            adds = self._spec.method in (Method.NLML, Method.VFE)
-            self.values.append(self.values[-1] - gain if adds else -gain)
+        elif self._start is not None:
+            self.values.append(self.values[-1] - gain if self._start.by_gains else -gain)
 
     def settled(self) -> bool:
-        """Whether the size is found: the gap is small enough, or the best is so far behind that it will stay."""
+        """Return True where the size is found: the gap is small enough, or the best is so far behind that it will
+        stay."""
         if not self.values or self._spec.basis_size is not None:
             return False
         if self._dual is not None:

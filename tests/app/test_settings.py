@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.settings import Settings, available_cores, unknown_variables
-from core.sharding import SHARDED_ROWS
+from core.numeric.shards import SHARDED_ROWS
 
 
 @pytest.fixture(autouse=True)

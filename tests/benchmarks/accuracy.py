@@ -17,8 +17,8 @@ import numpy as np
 
 from app.cli.client import Client
 from app.cli.service import start
-from core.metrics import Scores, scores
-from core.predictive import Predictive
+from core.predict.distribution import Predictive
+from core.predict.metrics import Scores, scores
 from core.spec import Method
 from tests.benchmarks.sets import FOLDER, Split, conditions, csv, load
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from app.cli.client import Client
 from app.cli.service import start
-from core.metrics import LEVELS
+from core.predict.metrics import LEVELS
 from tests.benchmarks.sets import FOLDER, TRAINING_ROWS, conditions, csv, load
 
 SETS = (*(name for name in TRAINING_ROWS if name != "pumadyn32nm"), "abalone", "nycflights13")

@@ -26,12 +26,13 @@ from distributed import LocalCluster
 from threadpoolctl import threadpool_limits
 
 from app.compute.cluster import Cluster
+from core.arrays import FloatArray, IntArray
 from core.data import Dataset, Standardization
-from core.hyperparameters import FloatArray, IntArray
-from core.prediction import Predictor
-from core.sharding import MOST_SHARDS, Part, Spread, cuts_of
+from core.numeric.shards import MOST_SHARDS, Part, ShardedRows, cuts_of
+from core.predict.predictor import Predictor
 from core.spec import TrainSpec
-from core.training import TrainResult, train
+from core.train.report import TrainResult
+from core.train.run import train
 from tests.benchmarks.sets import conditions, load
 
 SIZE = 300
@@ -60,19 +61,19 @@ class Watched:
     passes: list[Pass] = field(default_factory=list)
     disturb: Callable[[], None] | None = None
 
-    def spread(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> Spread:
-        """See `core.sharding.Compute`."""
-        return _WatchedRows(self, len(numbers), self.cluster.spread(dataset, numbers, unit))
+    def scatter(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> ShardedRows:
+        """See `core.numeric.shards.Compute`."""
+        return _WatchedRows(self, len(numbers), self.cluster.scatter(dataset, numbers, unit))
 
 
 @dataclass(slots=True, eq=False)
 class _WatchedRows:
     watched: Watched
     rows: int
-    inner: Spread
+    inner: ShardedRows
 
     def total(self, work: Callable[[Any, Sequence[slice]], Part], size: int, least: int) -> Part:
-        """See `core.sharding.Spread`."""
+        """See `core.numeric.shards.ShardedRows`."""
         begin, disturb = time.perf_counter(), self.watched.disturb
         if disturb is not None and self.watched.passes:  # how long one takes is known
             threading.Timer(0.4 * self.watched.passes[-1].seconds, disturb).start()

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np  # after the setting, which OpenBLAS reads when it loads
 
 from app.storage import artefact
-from core.compact import CompactPosterior, Stored
 from core.data import Dataset
-from core.model import Model, ModelPredictor
+from core.predict.compact import CompactPosterior, Stored
+from core.predict.model import Model, ModelPredictor
 from core.spec import Approximation, Artefact, Calibrate, TrainSpec
-from core.training import train
+from core.train.run import train
 from tests.benchmarks.sets import FloatArray, conditions, load
 
 APPROXIMATIONS = (Approximation.DTC, Approximation.VFE, Approximation.FITC)

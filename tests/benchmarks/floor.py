@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from app.storage import artefact
-from core.prediction import Predictor
+from core.predict.predictor import Predictor
 
 SECONDS = 0.4
 

@@ -29,8 +29,8 @@ import numpy as np
 from mlserver import MLModel
 from mlserver.codecs import NumpyCodec
 from mlserver.types import InferenceResponse
-from core.posterior import SparsePosterior
-from core.prediction import Predictor
+from core.sparse.posterior import SparsePosterior
+from core.predict.predictor import Predictor
 
 class Posterior(MLModel):
     async def load(self):

@@ -64,9 +64,9 @@ class Peer:
 def pursuit(X: FloatArray, y: FloatArray, *, basis_size: int = BASIS_SIZE, **asked: Any) -> Trained:
     """Ours: the published model, calibrated, all rows of training seen."""
     from core.data import Dataset
-    from core.model import ModelPredictor
+    from core.predict.model import ModelPredictor
     from core.spec import TrainSpec
-    from core.training import train
+    from core.train.run import train
 
     spec = TrainSpec(basis_size=basis_size, **asked)
     result = train(Dataset(inputs=X, targets=y), spec, workers=THREADS)
@@ -261,9 +261,9 @@ def gpboost_vecchia(X: FloatArray, y: FloatArray) -> Trained:
 
 
 PEERS = {
-    "pursuit-quick": Peer(label="Pursuit, quick, d = 600", modules=("core.training",), train=pursuit_quick),
-    "pursuit": Peer(label="Pursuit, defaults", modules=("core.training",), train=pursuit),
-    "pursuit-refined": Peer(label="Pursuit, refined", modules=("core.training",), train=pursuit_refined),
+    "pursuit-quick": Peer(label="Pursuit, quick, d = 600", modules=("core.train.run",), train=pursuit_quick),
+    "pursuit": Peer(label="Pursuit, defaults", modules=("core.train.run",), train=pursuit),
+    "pursuit-refined": Peer(label="Pursuit, refined", modules=("core.train.run",), train=pursuit_refined),
     "gpflow": Peer(label="GPflow SGPR", modules=("tensorflow", "gpflow"), train=gpflow_sgpr),
     "gpytorch-sgpr": Peer(label="GPyTorch SGPR", modules=("torch", "gpytorch"), train=gpytorch_sgpr),
     "gpytorch-svgp": Peer(label="GPyTorch SVGP", modules=("torch", "gpytorch"), train=gpytorch_svgp),

@@ -14,11 +14,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np  # after the setting, which OpenBLAS reads when it loads
 
-from core.factors import Penalty, Rows, Scheme, factorise
-from core.hyperparameters import Hyperparameters, IntArray
-from core.kernel import cross
-from core.linalg import solve_lower
+from core.arrays import IntArray
+from core.hyperparameters import Hyperparameters
+from core.numeric.linalg import solve_lower
+from core.process.kernel import Kernel
+from core.process.rows import Rows
 from core.selection.pool import pursue
+from core.sparse.factors import factorise
+from core.sparse.scheme import Penalty, Scheme
 from tests.benchmarks.selection import _rows, _score
 from tests.benchmarks.sets import conditions, full_gp_of_kin40k, load
 
@@ -57,10 +60,10 @@ def _uniform(rows: Rows, _: Hyperparameters, count: int, random: np.random.Gener
 
 def _far_apart(rows: Rows, theta: Hyperparameters, count: int, random: np.random.Generator) -> IntArray:
     drawn = [int(random.integers(len(rows)))]
-    nearest = np.full(len(rows), np.inf)
+    nearest, kernel = np.full(len(rows), np.inf), Kernel.of(theta, rows.groups)
     while len(drawn) < count:
-        k = cross(rows.X[drawn[-1:]], rows.X, theta, rows.groups)[0]
-        np.minimum(nearest, theta.signal_variance - k, out=nearest)
+        k = kernel.cross(rows.X[drawn[-1:]], rows.X)[0]
+        np.minimum(nearest, kernel.diagonal - k, out=nearest)
         chances = np.maximum(nearest, 0.0)
         chances[drawn] = 0.0
         drawn.append(int(random.choice(len(rows), p=chances / chances.sum())))
@@ -71,7 +74,7 @@ def _leverage(rows: Rows, theta: Hyperparameters, count: int, random: np.random.
     """tau_i = (K (K + s2 I)^-1)_ii, approximately: by the Nystroem approximation of a uniform sample."""
     Z = rows.X[_uniform(rows, theta, count, random)]
     factors = factorise(rows, Z, theta, Scheme(power=0.0, penalty=Penalty.NONE))
-    V = solve_lower(factors.L, cross(Z, rows.X, theta, rows.groups) + theta.bias_variance)
+    V = solve_lower(factors.L, factors.kernel.cross(Z, rows.X))
     W = solve_lower(factors.LB, V)
     latent = factors.e + np.einsum("km,km->m", W, W)
     chances = latent / theta.noise_variance

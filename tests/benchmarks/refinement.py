@@ -12,11 +12,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np  # after the setting, which OpenBLAS reads when it loads
 
 from core.data import Dataset
-from core.metrics import scores
-from core.prediction import predict
-from core.predictive import Predictive
+from core.predict.distribution import Predictive
+from core.predict.metrics import scores
+from core.predict.predictor import predict
 from core.spec import Approximation, Refinement, TrainSpec
-from core.training import train
+from core.train.run import train
 from tests.benchmarks.sets import conditions, load
 
 SETS = ("kin40k", "bank8FM", "bank32nh", "cpu_small", "cpu_act", "cal_housing", "house_8L", "house_16H")

@@ -15,19 +15,22 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np  # after the setting, which OpenBLAS reads when it loads
 
-from core.adaptation import box, descend, heuristic
+from core.arrays import FloatArray
 from core.data import Dataset, standardization
-from core.exact import exact_nlml_and_gradient
-from core.factors import Rows, factorise, scheme
-from core.hyperparameters import FloatArray, Hyperparameters
-from core.metrics import Scores, scores
-from core.posterior import posterior
-from core.prediction import predict
-from core.predictive import Predictive
+from core.hyperparameters import Hyperparameters
+from core.predict.distribution import Predictive
+from core.predict.metrics import Scores, scores
+from core.predict.predictor import predict
+from core.process.exact import exact_nlml_and_gradient
+from core.process.rows import Rows
 from core.selection.greedy import select
 from core.selection.size import prefix_measures
 from core.selection.state import Selection
+from core.sparse.factors import factorise
+from core.sparse.posterior import posterior
+from core.sparse.scheme import scheme
 from core.spec import Approximation, Gain, Method, TrainSpec
+from core.train.optimise import box, descend, heuristic
 from tests.benchmarks.papers.tables import read
 from tests.benchmarks.sets import conditions, full_gp_of_kin40k, load
 
@@ -152,9 +155,7 @@ def _best(rows: Rows, theta: Hyperparameters, spec: TrainSpec) -> float:
 
 def _score(rows: Rows, dataset: Dataset, theta: Hyperparameters, found: Selection, test: FloatArray) -> Scores:
     factors = factorise(rows, rows.X[found.indices], theta, scheme(Approximation.DTC))
-    model = posterior(
-        factors, Approximation.DTC, dataset.inputs[found.indices], dataset.groups, standardization(dataset)
-    )
+    model = posterior(factors, dataset.inputs[found.indices], dataset.groups, standardization(dataset))
     predicted = predict(model, test[:, :-1])
     return scores(test[:, -1], Predictive(centre=predicted.mean, variance=predicted.target_variance))
 

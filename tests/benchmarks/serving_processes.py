@@ -20,7 +20,7 @@ from app.storage.artefact import ModelArtefact
 from app.storage.blobs import LocalBlobStore
 from core.data import Dataset
 from core.spec import Method, Precision, TrainSpec
-from core.training import train
+from core.train.run import train
 from tests.app.cli.processes import eventually
 
 SERVER_CORE, CLIENT_CORE = 0, 1

@@ -8,15 +8,15 @@ import time
 
 import numpy as np
 
-from core.adaptation import heuristic
 from core.data import Dataset, standardization
-from core.factors import Rows
 from core.hyperparameters import Hyperparameters
-from core.metrics import scores
-from core.prediction import predict
-from core.predictive import Predictive
+from core.predict.distribution import Predictive
+from core.predict.metrics import scores
+from core.predict.predictor import predict
+from core.process.rows import Rows
 from core.spec import Adaptation, TrainSpec
-from core.training import train
+from core.train.optimise import heuristic
+from core.train.run import train
 from tests.benchmarks.sets import conditions, load
 
 SETS = ("kin40k", "pumadyn32nm", "cal_housing")

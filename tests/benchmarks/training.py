@@ -17,14 +17,17 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from core.arrays import FloatArray
 from core.data import Dataset
-from core.factors import Rows, factorise, scheme
-from core.hyperparameters import FloatArray, Hyperparameters
-from core.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block
-from core.likelihood import nlml_and_gradient
+from core.hyperparameters import Hyperparameters
+from core.process.kernel import Kernel
+from core.process.rows import Rows
 from core.selection.greedy import select
+from core.sparse.factors import factorise
+from core.sparse.likelihood import nlml_and_gradient
+from core.sparse.scheme import scheme
 from core.spec import Approximation, Gain, Method, TrainSpec
-from core.training import train
+from core.train.run import train
 from tests.benchmarks.sets import FOLDER, conditions, load
 
 WORKERS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -67,10 +70,10 @@ def floors() -> Floors:
         product = best(lambda: np.matmul(left, left, out=out), tries=5) / size**3  # not left.T: that would be syrk
     with threadpool_limits(1):
         rows, theta = problem()
-        weights = column_weights(theta, rows.groups)
-        basis = augmented_basis(rows.X[:SIZE], weights, 1.0)
-        inputs, block = augmented_rows(rows.X[:1000], weights), [np.empty((SIZE, 1000)) for _ in range(WORKERS)]
-        value = best(lambda: on_every_thread(lambda i: gaussian_block(basis, inputs, 1.0, block[i])), tries=20)
+        kernel = Kernel.of(theta, rows.groups)
+        basis, inputs = kernel.basis(rows.X[:SIZE]), kernel.rows(rows.X[:1000])
+        block = [np.empty((SIZE, 1000)) for _ in range(WORKERS)]
+        value = best(lambda: on_every_thread(lambda i: kernel.stationary(basis, inputs, block[i])), tries=20)
         tall = [np.random.default_rng(i).standard_normal((SIZE, ROWS)) for i in range(WORKERS)]
         ones = np.ones(ROWS)
         traffic = best(lambda: on_every_thread(lambda i: tall[i] @ ones), tries=20)

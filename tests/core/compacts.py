@@ -1,14 +1,14 @@
-"""What the tests of compact models share: factors with their posterior, where to look, noise that varies."""
+"""Shared by the tests of compact models: factors with their posterior, where to look, noise that varies."""
 
 import numpy as np
 
-from core.calibration import Calibration
+from core.arrays import FloatArray
 from core.data import Standardization
-from core.factors import Factors
-from core.hyperparameters import FloatArray
-from core.model import Model, ModelPredictor, VaryingNoise, log_noise
-from core.posterior import SparsePosterior, posterior
-from core.prediction import predict
+from core.predict.calibration import Calibration
+from core.predict.model import Model, ModelPredictor, VaryingNoise, log_noise
+from core.predict.predictor import predict
+from core.sparse.factors import Factors
+from core.sparse.posterior import SparsePosterior, posterior
 from core.spec import Approximation
 from tests.core.problems import Problem
 
@@ -23,11 +23,11 @@ def fitted(case: Problem, approximation: Approximation) -> tuple[Factors, Sparse
     units = Standardization(
         input_shift=np.zeros(columns), input_scale=np.ones(columns), target_shift=0.0, target_scale=1.0
     )
-    return factors, posterior(factors, approximation, case.Z, case.groups, units)
+    return factors, posterior(factors, case.Z, case.groups, units)
 
 
 def ratio(one: SparsePosterior, other: SparsePosterior, inputs: FloatArray) -> FloatArray:
-    """Of their standard deviations, noise included, neither calibrated."""
+    """Ratio of their standard deviations, noise included, neither calibrated."""
     variances = (predict(model, inputs).target_variance for model in (one, other))
     return np.sqrt(np.divide(*variances))
 
@@ -52,6 +52,6 @@ def noise_that_varies(case: Problem, depth: float, seed: int = 0) -> VaryingNois
 def deviations(
     model: SparsePosterior, calibration: Calibration, noise: VaryingNoise | None, inputs: FloatArray
 ) -> FloatArray:
-    """Of new targets, as they are served."""
+    """Standard deviations of new targets, as they are served."""
     predictor = ModelPredictor(Model(posterior=model, calibration=calibration, noise=noise))
     return np.sqrt(predictor.predict(inputs).target.variance)

@@ -6,13 +6,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from core.factors import Factors, Rows, factorise, scheme
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
+from core.arrays import FloatArray, IntArray
+from core.hyperparameters import Hyperparameters, KernelFamily
+from core.process.rows import Rows
+from core.process.theta import Theta
+from core.sparse.factors import Factors, factorise
+from core.sparse.scheme import scheme
 from core.spec import Approximation
 from tests.dense.kernel import Params, Sparse
 
 POWER = 0.4
-"""Of power EP, wherever these tests use it."""
+"""Power of power EP, wherever these tests use it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -28,20 +32,20 @@ class Problem:
 
     @property
     def Z(self) -> FloatArray:  # the papers' letter
-        """(d, p)."""
+        """Basis vectors (d, p)."""
         return np.asarray(self.X[self.indices])
 
     @property
     def rows(self) -> Rows:
-        """As `core.factors` takes them."""
+        """Rows as `core.sparse.factors` takes them."""
         return Rows(X=self.X, y=self.y, groups=self.groups, workers=self.workers)
 
     def factors(self, approximation: Approximation) -> Factors:
-        """What core makes of it."""
+        """Factors that core makes of it."""
         return factorise(self.rows, self.Z, self.hyperparameters, scheme(approximation, POWER))
 
     def sparse(self, approximation: Approximation, jitter: float = 0.0) -> Sparse:
-        """What the oracles make of it."""
+        """Model that the oracles make of it."""
         params = oracle_params(self.hyperparameters, self.groups)
         return Sparse(approximation.value, params, self.X, self.y, self.Z, POWER, jitter)
 
@@ -57,6 +61,7 @@ class Problem:
             "signal_variance": old.signal_variance,
             "bias_variance": old.bias_variance,
             "noise_variance": old.noise_variance,
+            "kernel": old.kernel,
         }
         return replace(self, hyperparameters=hyperparameters(**{**values, **changes}))
 
@@ -71,8 +76,8 @@ class Problem:
         )
 
 
-def hyperparameters(lengthscales: Sequence[float] | FloatArray, **variances: float) -> Hyperparameters:
-    """From any sequence of lengthscales."""
+def hyperparameters(lengthscales: Sequence[float] | FloatArray, **variances: Any) -> Hyperparameters:
+    """Hyperparameters from any sequence of lengthscales."""
     return Hyperparameters(lengthscales=np.array(lengthscales, dtype=np.float64), **variances)
 
 
@@ -80,6 +85,16 @@ def to_log(values: Hyperparameters) -> FloatArray:
     """theta, written out here again: the order of its parts is part of what is tested."""
     variances = [values.signal_variance, values.bias_variance, values.noise_variance]
     return np.asarray(np.log(np.concatenate([1 / (2 * values.lengthscales**2), variances])))
+
+
+def theta_of(values: Hyperparameters) -> FloatArray:
+    """Core's theta, (g + 3,)."""
+    return Theta.of(values).values
+
+
+def hyperparameters_of(theta: FloatArray) -> Hyperparameters:
+    """Core's hyperparameters of a Gaussian kernel at this theta."""
+    return Theta(values=theta).hyperparameters(KernelFamily.GAUSSIAN)
 
 
 THETAS: dict[str, dict[str, Any]] = {
@@ -91,6 +106,7 @@ THETAS: dict[str, dict[str, Any]] = {
     "short lengthscales": {"lengthscales": [0.1, 0.2, 0.15]},
     "one irrelevant group": {"lengthscales": [1.0, 300.0, 1.2]},
     "large signal": {"signal_variance": 200.0},
+    **{f"kernel {family}": {"kernel": family} for family in KernelFamily if family is not KernelFamily.GAUSSIAN},
 }
 """Changes to an ordinary theta of three groups, for gradients."""
 
@@ -103,6 +119,7 @@ def oracle_params(hyperparameters: Hyperparameters, groups: IntArray) -> Params:
         hyperparameters.signal_variance,
         hyperparameters.bias_variance,
         hyperparameters.noise_variance,
+        hyperparameters.kernel.value,
     )
 
 

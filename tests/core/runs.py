@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from core.data import Dataset
-from core.model import Model
-from core.posterior import SparsePosterior
-from core.progress import Checkpoint, Progress
+from core.predict.model import Model
+from core.sparse.posterior import SparsePosterior
 from core.spec import Adaptation, TrainSpec
-from core.training import TrainResult, train
+from core.train.progress import Checkpoint, Progress
+from core.train.report import TrainResult
+from core.train.run import train
 from tests.core.problems import hyperparameters, problem
 
 START = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.3, noise_variance=0.07)
@@ -26,14 +27,14 @@ def table(seed: int = 0, n: int = 90) -> Dataset:
 
 
 def same_posterior(ours: SparsePosterior, other: SparsePosterior) -> None:
-    """To the last bit."""
+    """Assert equality to the last bit."""
     for name, array in ours.arrays().items():
         np.testing.assert_array_equal(array, other.arrays()[name], err_msg=name)
     assert ours.scalars() == other.scalars()
 
 
 def same_model(ours: Model, other: Model) -> None:
-    """To the last bit, the second GP with its range and the calibration's table included."""
+    """Assert equality to the last bit, the second GP with its range and the calibration's table included."""
     same_posterior(ours.posterior, other.posterior)
     assert (ours.noise is None) == (other.noise is None)
     if ours.noise is not None and other.noise is not None:

@@ -1,13 +1,13 @@
-"""What the tests of `core.selection` share: runs, fits grown row by row, small problems at random."""
+"""Shared by the tests of `core.selection`: runs, fits grown row by row, small problems at random."""
 
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 
-from core.hyperparameters import FloatArray, IntArray
-from core.selection.candidates import CandidateCache, Candidates, Everyone, KernelColumns
-from core.selection.criteria import CRITERIA, CacheCriterion
+from core.arrays import FloatArray, IntArray
+from core.selection.candidates import AllRows, CandidateCache, Candidates, KernelColumns
+from core.selection.gains import CRITERIA, CacheCriterion
 from core.selection.greedy import select
 from core.selection.state import GrowingFit, Selection
 from core.spec import Method, TrainSpec
@@ -58,7 +58,7 @@ def gains_along(
             if isinstance(criterion, CacheCriterion):
                 seen = CandidateCache.fill(fit, columns, criterion.needs, candidates)
             else:
-                seen = Everyone(fit=fit, columns=columns, indices=candidates)
+                seen = AllRows(fit=fit, columns=columns, indices=candidates)
         if step < len(indices):
             grew = fit.grow(indices[step], column(case, indices[step]))
             if grew is None:

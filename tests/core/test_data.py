@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.arrays import FloatArray
 from core.data import Dataset, Standardization, standardization
 from core.errors import ConstantTargetError, InvalidDataError, NonFiniteError, TooFewRowsError
-from core.hyperparameters import FloatArray
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(20, 3))

@@ -3,10 +3,18 @@
 import numpy as np
 import pytest
 
-from core.calibration import Intervals
 from core.errors import InvalidSpecError
-from core.spec import Adaptation, Approximation, Artefact, Calibrate, Method, Noise, TrainSpec
-from core.transforms import TargetTransform
+from core.spec import (
+    Adaptation,
+    Approximation,
+    Artefact,
+    Calibrate,
+    Intervals,
+    Method,
+    Noise,
+    TargetTransform,
+    TrainSpec,
+)
 
 
 def test_defaults_are_those_of_the_contract() -> None:

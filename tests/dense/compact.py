@@ -24,19 +24,19 @@ def latent_variance(model: Sparse, directions: FloatArray, rest: float, Xs: Floa
     return np.asarray(base + np.diag(Ksu @ root.T @ inner @ root @ Ksu.T))
 
 
-def farthest(model: Sparse) -> float:
+def far_variance(model: Sparse) -> float:
     """The latent variance where of the kernel only the bias is left; infinite for SoR."""
     if model.approximation == "sor":
         return float("inf")
     return float(predict(model, np.full((1, model.Z.shape[1]), 1e9))[1][0])
 
 
-def stretched(latent: FloatArray, farthest: float, scale: float) -> FloatArray:
-    """The odds of latent / farthest times the scale; what is past the farthest stays."""
-    if np.isinf(farthest):
+def stretched(latent: FloatArray, far_variance: float, scale: float) -> FloatArray:
+    """The odds of latent / far_variance times the scale; what is past the far_variance stays."""
+    if np.isinf(far_variance):
         return scale * latent
-    odds = scale * latent / np.maximum(farthest - latent, 1e-300)
-    return np.asarray(np.where(latent >= farthest, latent, farthest * odds / (1.0 + odds)))
+    odds = scale * latent / np.maximum(far_variance - latent, 1e-300)
+    return np.asarray(np.where(latent >= far_variance, latent, far_variance * odds / (1.0 + odds)))
 
 
 def smallest_rank(
@@ -56,7 +56,7 @@ def smallest_rank(
     lam, squares = lam[order], diagonal[:, None] * (lam * np.square(W))[:, order]
     shares = 1.0 / (1.0 + lam)
     outside = 0.0 if model.approximation == "sor" else model.params.v0 + model.params.vb - squares.sum(axis=1)
-    latent, far = outside + squares @ shares, farthest(model)
+    latent, far = outside + squares @ shares, far_variance(model)
     observed = stretched(latent, far, latent_scale) + noise
 
     def change(rank: int, rest: float) -> FloatArray:

@@ -1,5 +1,6 @@
-"""The ARD Gaussian kernel, from the difference of each pair of rows."""
+"""The ARD kernels, from the difference of each pair of rows."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -9,12 +10,13 @@ FloatArray = NDArray[np.float64]
 
 
 class Params(NamedTuple):
-    """Weights w_l = 1 / (2 ell_l^2) for each *column* (p,), v0, vb and s2."""
+    """Weights w_l = 1 / (2 ell_l^2) for each *column* (p,), v0, vb and s2; the kernel's name in KERNELS."""
 
     w: FloatArray
     v0: float
     vb: float
     s2: float
+    family: str = "gaussian"
 
 
 class Sparse(NamedTuple):
@@ -31,17 +33,23 @@ class Sparse(NamedTuple):
 
 
 def log_params(params: Params) -> FloatArray:
-    """(log w_1 .. log w_p, log v0, log vb, log s2)."""
+    """Vector (log w_1 .. log w_p, log v0, log vb, log s2)."""
     return np.asarray(np.log(np.concatenate([params.w, [params.v0, params.vb, params.s2]])))
 
 
-def from_log(theta: FloatArray) -> Params:
+def from_log(theta: FloatArray, family: str = "gaussian") -> Params:
     """The inverse of `log_params`."""
     values = np.exp(theta)
-    return Params(values[:-3], float(values[-3]), float(values[-2]), float(values[-1]))
+    return Params(values[:-3], float(values[-3]), float(values[-2]), float(values[-1]), family)
+
+
+KERNELS: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "gaussian": lambda R: np.exp(-R),
+}
+"""value / v0 of each family, from the squared distances R = sum_l w_l (x_l - x'_l)^2."""
 
 
 def kernel(params: Params, A: FloatArray, B: FloatArray) -> FloatArray:
     """K(A, B), (rows of A, rows of B), from the difference of each pair of rows."""
     differences = A[:, None, :] - B[None, :, :]
-    return np.asarray(params.v0 * np.exp(-np.sum(params.w * differences**2, axis=2)) + params.vb)
+    return np.asarray(params.v0 * KERNELS[params.family](np.sum(params.w * differences**2, axis=2)) + params.vb)

@@ -1,4 +1,4 @@
-"""What a candidate is worth, by its definition and from nothing: everything is computed before and after it joins.
+"""Worth of a candidate, by its definition and from nothing: everything is computed before and after it joins.
 
 pi(alpha; I) = 1/2 alpha'(s2 Kuu + Kuf Kfu) alpha - y'Kfu alpha          (Keerthi & Chu 2005, eq. 4)
 
@@ -15,7 +15,7 @@ from tests.dense.loo import leave_one_out
 from tests.dense.objective import objective
 
 Gain = Callable[[Params, FloatArray, FloatArray, list[int], int], float]
-"""(params, X, y, basis, candidate) -> gain."""
+"""Function (params, X, y, basis, candidate) -> gain."""
 
 
 def pi(params: Params, X: FloatArray, y: FloatArray, indices: list[int], alpha: FloatArray) -> float:
@@ -33,14 +33,14 @@ def minimiser(params: Params, X: FloatArray, y: FloatArray, indices: list[int]) 
 
 
 def pre_backfitting_gain(params: Params, X: FloatArray, y: FloatArray, indices: list[int], candidate: int) -> float:
-    """How far least pi falls when `candidate` joins and all weights are found again (Smola & Bartlett)."""
+    """Fall of the least pi when `candidate` joins and all weights are found again (Smola & Bartlett)."""
     after = [*indices, candidate]
     before = pi(params, X, y, indices, minimiser(params, X, y, indices)) if indices else 0.0
     return before - pi(params, X, y, after, minimiser(params, X, y, after))
 
 
 def post_backfitting_gain(params: Params, X: FloatArray, y: FloatArray, indices: list[int], candidate: int) -> float:
-    """How far pi falls when `candidate` joins and only its own weight moves (Keerthi & Chu eq. 7 and 8).
+    """Fall of pi when `candidate` joins and only its own weight moves (Keerthi & Chu eq. 7 and 8).
 
     pi is a parabola in that weight: three of its values give the least one.
     """
@@ -53,7 +53,7 @@ def post_backfitting_gain(params: Params, X: FloatArray, y: FloatArray, indices:
 
 
 def _falls(approximation: str) -> Gain:
-    """How far an objective for the hyperparameters falls: two normal densities of all targets."""
+    """Fall of an objective for the hyperparameters: two normal densities of all targets."""
 
     def gain(params: Params, X: FloatArray, y: FloatArray, indices: list[int], candidate: int) -> float:
         before, after = (Sparse(approximation, params, X, y, X[basis]) for basis in (indices, [*indices, candidate]))
@@ -106,7 +106,7 @@ class Measures(NamedTuple):
 
 
 def measures(params: Params, X: FloatArray, y: FloatArray, indices: list[int], jitter: float = 0.0) -> Measures:
-    """Of DTC with this basis."""
+    """Measures of DTC with this basis."""
     mean, variance = leave_one_out(Sparse("dtc", params, X, y, X[indices], jitter=jitter))
     square = (y - mean) ** 2
     return Measures(
@@ -145,7 +145,7 @@ GAINS: dict[str, Gain] = {
     "nlgpp": nlgpp_gain,
     "gpe": gpe_gain,
 }
-"""By the name of the method, or of the gain of `batch`."""
+"""Gains by the name of the method, or of the gain of `batch`."""
 
 
 def greedy(
@@ -169,7 +169,7 @@ def greedy(
 
 
 class State(NamedTuple):
-    """Of a basis, in the order chosen: W, V (d, n); p, q, mu (n,); b (d,)."""
+    """State of a basis, in the order chosen: W, V (d, n); p, q, mu (n,); b (d,)."""
 
     W: FloatArray
     V: FloatArray
@@ -180,7 +180,7 @@ class State(NamedTuple):
 
 
 def state(params: Params, X: FloatArray, y: FloatArray, indices: list[int]) -> State:
-    """From the Cholesky factors of Kuu and A; p, q and mu by inverses, without them."""
+    """State from the Cholesky factors of Kuu and A; p, q and mu by inverses, without them."""
     Kuu, Kuf = kernel(params, X[indices], X[indices]), kernel(params, X[indices], X)
     A = params.s2 * Kuu + Kuf @ Kuf.T
     W = np.linalg.inv(np.linalg.cholesky(A)) @ Kuf
@@ -195,7 +195,7 @@ def state(params: Params, X: FloatArray, y: FloatArray, indices: list[int]) -> S
 
 
 class Candidate(NamedTuple):
-    """What the criteria read of a candidate: S, h, e; toward = k - W'z and across = k - V'V[:, i], (n,)."""
+    """Numbers that the criteria read of a candidate: S, h, e; toward = k - W'z and across = k - V'V[:, i], (n,)."""
 
     S: float
     h: float

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import numpy as np
 
-from core.sharding import SHARDED_ROWS
+from core.numeric.shards import SHARDED_ROWS
 from tests.app.cli.processes import alive, children, eventually
 
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "PURSUIT_THREADS": "1", "PURSUIT_LEASE_SECONDS": "3", "PURSUIT_PORT": "0"}

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-from core.sharding import FEWEST_SHARDS
+from core.numeric.shards import FEWEST_SHARDS
 from tests.app.cli.processes import eventually
 from tests.e2e.fleet import LEASE_SECONDS
 from tests.e2e.load import Tally, predicting, promoting, training

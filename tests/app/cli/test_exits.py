@@ -167,7 +167,7 @@ def _without_posix(*words: str) -> "subprocess.CompletedProcess[str]":
     names = ("fcntl", "resource", "pwd", "grp", "termios", "uvloop")
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({names!r}));"
-        "import core.training; from app.cli import main; sys.argv[0] = 'pursuit'; main()"
+        "import core.train.run; from app.cli import main; sys.argv[0] = 'pursuit'; main()"
     )
     return subprocess.run(
         [sys.executable, "-c", code, *words],

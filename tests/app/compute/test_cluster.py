@@ -11,22 +11,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-import core.sharding
+import core.numeric.shards
 from app.compute.cluster import Cluster, dask_address
 from app.errors import ComputeAwayError
+from core.arrays import FloatArray, IntArray
 from core.data import Dataset, Standardization
-from core.factors import Factors, Rows, factorise, scheme
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.likelihood import nlml, nlml_and_gradients
-from core.loo import leave_one_out
-from core.prediction import Predictor
-from core.sample import Sample
+from core.hyperparameters import Hyperparameters
+from core.numeric.shards import Part, ShardedRows
+from core.predict.predictor import Predictor
+from core.process.rows import Rows
 from core.selection.pool import pool_products
 from core.selection.size import prefix_measures
 from core.selection.state import Selection
-from core.sharding import Part, Spread
+from core.sparse.factors import Factors, factorise
+from core.sparse.leave_one_out import leave_one_out
+from core.sparse.likelihood import nlml, nlml_and_gradients
+from core.sparse.scheme import scheme
 from core.spec import Adaptation, Approximation, TrainSpec
-from core.training import train
+from core.train.fit import Subset
+from core.train.run import train
 from tests.app.cli.processes import eventually
 from tests.app.compute.processes import DaskProcesses, dask_processes
 
@@ -37,7 +40,7 @@ ROWS, LEAST_ROWS = 6_000, 2_000
 
 @pytest.fixture(autouse=True)
 def _few_rows_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core.sharding, "SHARDED_ROWS", LEAST_ROWS)
+    monkeypatch.setattr(core.numeric.shards, "SHARDED_ROWS", LEAST_ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +67,10 @@ THETA = Hyperparameters(
 )
 
 
-def sample(compute: core.sharding.Compute | None, workers: int = 1) -> Sample:
+def sample(compute: core.numeric.shards.Compute | None, workers: int = 1) -> Subset:
     """Some of the rows, as where others are held out."""
     numbers = np.sort(np.random.default_rng(1).permutation(ROWS)[: ROWS - 500])
-    return Sample.of(dataset(), numbers, standardize=True, workers=workers, compute=compute)
+    return Subset.of(dataset(), numbers, standardize=True, workers=workers, compute=compute)
 
 
 def everything(rows: Rows, approximation: Approximation) -> dict[str, FloatArray]:
@@ -99,7 +102,9 @@ def test_one_thread_three_threads_and_two_processes_have_the_same_bits(cluster: 
             np.testing.assert_array_equal(found, wanted[name], err_msg=name)
 
 
-def trained(compute: core.sharding.Compute | None, workers: int = 1) -> tuple[dict[str, Any], FloatArray, FloatArray]:
+def trained(
+    compute: core.numeric.shards.Compute | None, workers: int = 1
+) -> tuple[dict[str, Any], FloatArray, FloatArray]:
     """Report without seconds, means and variances."""
     spec = TrainSpec(basis_size=30, adaptation=Adaptation(rounds=1, steps=3))
     result = train(dataset(), spec, compute=compute, workers=workers)
@@ -109,7 +114,7 @@ def trained(compute: core.sharding.Compute | None, workers: int = 1) -> tuple[di
 
 def test_a_whole_training_is_the_same(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """With rounds on fewer rows than all, as where there are millions."""
-    monkeypatch.setattr("core.training.SEARCH_ROWS", LEAST_ROWS - 1)
+    monkeypatch.setattr("core.train.run.SEARCH_ROWS", LEAST_ROWS - 1)
     report, mean, variance = trained(None)
     for other in (trained(None, workers=2), trained(cluster)):
         np.testing.assert_allclose(other[1], mean, rtol=1e-10)
@@ -140,9 +145,9 @@ class Slow:
     disturb: Callable[[], None]
     disturbed: bool = False
 
-    def spread(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> Spread:
-        """See `core.sharding.Compute`."""
-        return SlowRows(self, self.cluster.spread(dataset, numbers, unit))
+    def scatter(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> ShardedRows:
+        """See `core.numeric.shards.Compute`."""
+        return SlowRows(self, self.cluster.scatter(dataset, numbers, unit))
 
 
 @dataclass(slots=True)
@@ -150,17 +155,17 @@ class SlowRows:
     """Rows of a slow cluster."""
 
     slow: Slow
-    inner: Spread
+    inner: ShardedRows
 
     def total(self, work: Callable[[Any, Sequence[slice]], Part], size: int, least: int) -> Part:
-        """See `core.sharding.Spread`."""
+        """See `core.numeric.shards.ShardedRows`."""
         if not self.slow.disturbed:
             self.slow.disturbed = True
             threading.Timer(2.0, self.slow.disturb).start()
         return self.inner.total(partial(slowly, work), size, least)
 
 
-def fitted(compute: core.sharding.Compute | None) -> Factors:
+def fitted(compute: core.numeric.shards.Compute | None) -> Factors:
     rows = sample(compute).rows
     return factorise(rows, rows.X[:40], THETA, scheme(Approximation.FITC))
 
@@ -214,7 +219,7 @@ def test_a_file_that_is_gone_is_written_again(cluster: Cluster, tmp_path: Path) 
     """And one with other bytes; some rows of their own, which no process has kept from another test."""
     numbers = np.sort(np.random.default_rng(2).permutation(ROWS)[: ROWS - 600])
     here, rows = (
-        Sample.of(dataset(), numbers, standardize=True, workers=1, compute=compute).rows for compute in (None, cluster)
+        Subset.of(dataset(), numbers, standardize=True, workers=1, compute=compute).rows for compute in (None, cluster)
     )
     wanted = factorise(here, here.X[:40], THETA, scheme(Approximation.FITC))
     large, small = sorted((tmp_path / "shards").iterdir(), key=lambda file: file.stat().st_size, reverse=True)[::127]
@@ -225,7 +230,7 @@ def test_a_file_that_is_gone_is_written_again(cluster: Cluster, tmp_path: Path) 
 
 
 def test_what_a_task_raises_is_the_callers(cluster: Cluster) -> None:
-    spread = sample(cluster).rows.spread
+    spread = sample(cluster).rows.remote
     assert spread is not None
     with pytest.raises(ZeroDivisionError):
         spread.total(broken, 40, 64)

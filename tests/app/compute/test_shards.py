@@ -10,9 +10,9 @@ import pytest
 from app.compute import shards
 from app.compute.folder import ShardFolder
 from app.compute.shards import Shard, added, sum_shard
+from core.arrays import FloatArray
 from core.data import Dataset, standardization
-from core.factors import Rows
-from core.hyperparameters import FloatArray
+from core.process.rows import Rows
 
 
 class Total:

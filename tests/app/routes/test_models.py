@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.storage import artefact
-from core.compact import served
+from core.predict.compact import served
 from core.spec import Method
 from tests.app.routes.service import QUICK, Service, numbers, waves
 

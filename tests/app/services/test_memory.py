@@ -10,10 +10,10 @@ import pytest
 from app.services.prediction import LoadedModel, Wanted, load_model, predict
 from app.storage import artefact
 from app.storage.artefact import ModelArtefact
-from core.hyperparameters import FloatArray
-from core.model import VaryingNoise
-from core.posterior import SparsePosterior
-from core.scratch import Scratch
+from core.arrays import FloatArray
+from core.numeric.workspace import Workspace
+from core.predict.model import VaryingNoise
+from core.sparse.posterior import SparsePosterior
 from core.spec import Precision
 
 
@@ -35,7 +35,7 @@ def posterior(size: int, columns: int) -> SparsePosterior:
         noise_variance=0.1,
         variance_base=1.1,
         variance_sign=-1.0,
-        farthest=1.1,
+        far_variance=1.1,
     )
 
 
@@ -59,7 +59,7 @@ def stored(size: int, columns: int, *, varies: bool = False, precision: Precisio
     )
 
 
-def held(data: bytes, scratch: Scratch) -> tuple[int, LoadedModel]:
+def held(data: bytes, scratch: Workspace) -> tuple[int, LoadedModel]:
     """Bytes that are allocated by loading and not given back: the smaller of two loads, for the interpreter's tables
     (of interned strings) grow now and then by megabytes, at nobody's fault.
     """
@@ -68,7 +68,7 @@ def held(data: bytes, scratch: Scratch) -> tuple[int, LoadedModel]:
     return min(first, second), model
 
 
-def _held_once(data: bytes, scratch: Scratch) -> tuple[int, LoadedModel]:
+def _held_once(data: bytes, scratch: Workspace) -> tuple[int, LoadedModel]:
     gc.collect()
     tracemalloc.start()
     model = load_model(data, scratch)
@@ -82,19 +82,19 @@ def _held_once(data: bytes, scratch: Scratch) -> tuple[int, LoadedModel]:
 @pytest.mark.parametrize("varies", [False, True])
 def test_a_loaded_model_is_at_most_half_larger_than_its_artefact(size: int, columns: int, varies: bool) -> None:
     data = stored(size, columns, varies=varies)
-    found, model = held(data, Scratch())
+    found, model = held(data, Workspace())
     assert found < 1.5 * len(data)
     assert found - 300_000 < model.size < found + 300_000
 
 
 def test_in_single_precision_it_is_smaller_than_its_artefact() -> None:
     data = stored(500, 8, precision=Precision.FLOAT32)
-    found, _ = held(data, Scratch())
+    found, _ = held(data, Workspace())
     assert found < 0.9 * len(data)
 
 
 def test_predicting_again_and_again_holds_nothing() -> None:
-    scratch = Scratch()
+    scratch = Workspace()
     model = load_model(stored(100, 3), scratch)
     chance = np.random.default_rng(0)
 

@@ -18,11 +18,11 @@ from app.storage import artefact, catalog
 from app.storage.artefact import ModelArtefact
 from app.storage.blobs import LocalBlobStore
 from app.tables import Limits
-from core.compact import CompactPosterior
 from core.data import Dataset
 from core.errors import MeanOnlyError
+from core.predict.compact import CompactPosterior
 from core.spec import Artefact, Method, TrainSpec
-from core.training import train
+from core.train.run import train
 
 SCHEMA = {
     "target": "y",

@@ -20,7 +20,7 @@ from app.storage import artefact, catalog
 from app.storage.blobs import LocalBlobStore
 from app.tables import Limits
 from app.worker import sweep_store
-from core.training import Checkpoint, Phase, Progress
+from core.train.progress import Checkpoint, Phase, Progress
 from tests.app.routes.service import Recorder, numbers
 
 ADAPTING: dict[str, Any] = {"basis_size": 15, "adapt": {"rounds": 3, "steps": 4}}

@@ -11,9 +11,9 @@ from app.tables import Schema, from_columns
 from app.tables.fitting import fit_schema
 from core.data import Dataset
 from core.hyperparameters import FloatArray
-from core.model import Model, ModelPredictor
+from core.predict.model import Model, ModelPredictor
 from core.spec import Adaptation, Noise, TrainSpec
-from core.training import train
+from core.train.run import train
 
 NOISE = 0.5
 

@@ -13,13 +13,13 @@ from safetensors.numpy import save as save_tensors
 
 from app.errors import BrokenArtefactError
 from app.storage.artefact import FORMAT_VERSION, ModelArtefact, load, save
-from core.compact import CompactPosterior, served
 from core.data import Dataset
-from core.linalg import unpack_upper
-from core.posterior import SparsePosterior
-from core.prediction import Predictor, predict
+from core.numeric.linalg import unpack_upper
+from core.predict.compact import CompactPosterior, served
+from core.predict.predictor import Predictor, predict
+from core.sparse.posterior import SparsePosterior
 from core.spec import Artefact, Method, TrainSpec
-from core.training import train
+from core.train.run import train
 
 
 def artefact(seed: int = 0, constant: bool = False, kind: Artefact = Artefact.FULL) -> ModelArtefact:

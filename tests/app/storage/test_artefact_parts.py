@@ -15,13 +15,11 @@ from app.errors import BrokenArtefactError
 from app.services.prediction import Wanted, load_model, predict
 from app.storage import catalog
 from app.storage.artefact import ModelArtefact, load, save
-from core.calibration import Intervals
 from core.data import Dataset
 from core.hyperparameters import Hyperparameters
-from core.model import ModelPredictor
-from core.spec import Artefact, Method, Precision, TrainSpec
-from core.training import train
-from core.transforms import TargetTransform
+from core.predict.model import ModelPredictor
+from core.spec import Artefact, Intervals, Method, Precision, TargetTransform, TrainSpec
+from core.train.run import train
 from tests.app.routes.service import Service, running
 
 FIRST = Path(__file__).with_name("format1.safetensors")

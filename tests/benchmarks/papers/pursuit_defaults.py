@@ -5,10 +5,10 @@ import time
 import numpy as np
 
 from core.data import Dataset
-from core.metrics import scores
-from core.model import ModelPredictor
+from core.predict.metrics import scores
+from core.predict.model import ModelPredictor
 from core.spec import Adaptation, Refinement, TrainSpec
-from core.training import train
+from core.train.run import train
 from tests.benchmarks.papers.units import Found
 from tests.benchmarks.sets import FloatArray
 

@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from core.adaptation import FIRST_STEP, Box, Objective, hyperparameters_of, theta_of
+from core.arrays import FloatArray
 from core.errors import NumericalError
-from core.hyperparameters import FloatArray, Hyperparameters
+from core.hyperparameters import Hyperparameters
+from core.process.theta import Box
+from core.train.optimise import FIRST_STEP, Objective
+from tests.core.problems import hyperparameters_of, theta_of
 
 MEMORY, HALVINGS = 20, 12
 ENOUGH = 1e-4

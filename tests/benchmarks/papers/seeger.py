@@ -14,16 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from core.adaptation import Objective, box, heuristic
+from core.arrays import FloatArray, IntArray
 from core.data import Dataset
-from core.exact import exact_nlml_and_gradient
-from core.factors import Rows, factorise, scheme
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.kernel import cross, gram
-from core.likelihood import nlml, nlml_and_gradient
-from core.linalg import cholesky, solve_vector
+from core.hyperparameters import Hyperparameters
+from core.numeric.linalg import cholesky, solve_vector
+from core.process.exact import exact_nlml_and_gradient
+from core.process.kernel import Kernel
+from core.process.rows import Rows
 from core.selection.greedy import select
+from core.sparse.factors import factorise
+from core.sparse.likelihood import nlml, nlml_and_gradient
+from core.sparse.scheme import scheme
 from core.spec import Approximation, Method, TrainSpec
+from core.train.optimise import Objective, box, heuristic
 from tests.benchmarks.papers import seeger_published as published
 from tests.benchmarks.papers.pursuit_defaults import trained_and_scored
 from tests.benchmarks.papers.reselecting import Trace, descend
@@ -192,15 +195,15 @@ def _first(rows: Rows, count: int) -> Rows:
 
 
 def _full_error(rows: Rows, theta: Hyperparameters, inputs: FloatArray, targets: FloatArray) -> float:
-    K = gram(rows.X, theta, rows.groups) + theta.bias_variance + theta.noise_variance * np.eye(len(rows))
+    K = Kernel.of(theta, rows.groups).gram(rows.X) + theta.noise_variance * np.eye(len(rows))
     L = cholesky(K, "K + s2 I")
     alpha = solve_vector(L, solve_vector(L, rows.y), transposed=True)
     return _half(targets - _mean(rows.X, alpha, theta, rows.groups, inputs))
 
 
 def _mean(Z: FloatArray, alpha: FloatArray, theta: Hyperparameters, groups: IntArray, inputs: FloatArray) -> FloatArray:
-    blocks = np.array_split(inputs, -(-len(inputs) // 4_096))
-    return np.concatenate([alpha @ (cross(Z, block, theta, groups) + theta.bias_variance) for block in blocks])
+    blocks, kernel = np.array_split(inputs, -(-len(inputs) // 4_096)), Kernel.of(theta, groups)
+    return np.concatenate([alpha @ kernel.cross(Z, block) for block in blocks])
 
 
 def _half(missed: FloatArray) -> float:

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from core.data import Dataset
-from core.factors import Rows
-from core.kernel import cross, gram
-from core.linalg import cholesky, solve_lower, solve_vector
+from core.numeric.linalg import cholesky, solve_lower, solve_vector
+from core.process.kernel import Kernel
+from core.process.rows import Rows
 from tests.benchmarks.papers import smola_bartlett_published as published
 from tests.benchmarks.papers.pursuit_defaults import trained_and_scored
 from tests.benchmarks.papers.scale import Scale, Size
@@ -94,7 +94,7 @@ def functions_for_error_bars(*, width: float, kappa: int, rows: int, tests: int,
     hyperparameters = theta(data.X.shape[1], width, published.NOISE_VARIANCE)
     sizes = []
     for number, x in enumerate(everything.scaled[rows : rows + tests]):
-        aimed = replace(data, y=cross(x[None], data.X, hyperparameters, data.groups)[0])
+        aimed = replace(data, y=Kernel.of(hyperparameters, data.groups).cross(x[None], data.X)[0])
         pursuit = Pursuit(
             rows=aimed, hyperparameters=hyperparameters, kappa=kappa, steps=min(16, most), seed=seed + number
         )
@@ -110,10 +110,10 @@ def against_full(*, noise_variance: float, rows: int, most: int, seed: int) -> F
     shuffled = abalone(seed)
     data, inputs, rings = shuffled.rows(rows), shuffled.scaled[rows:], shuffled.rings[rows:]
     hyperparameters = theta(data.X.shape[1], published.WIDTH, noise_variance)
-    K = gram(data.X, hyperparameters, data.groups)
+    K = Kernel.of(hyperparameters, data.groups).gram(data.X)
     L = cholesky(K + noise_variance * np.eye(rows), "K + s2 I")
     alpha = solve_vector(L, solve_vector(L, data.y), transposed=True)
-    k = cross(data.X, inputs, hyperparameters, data.groups)
+    k = Kernel.of(hyperparameters, data.groups).cross(data.X, inputs)
     missed, along = rings - alpha @ k, solve_lower(L, k)
     variance = 1.0 + noise_variance - np.einsum("nm,nm->m", along, along)
     found: Found = {
@@ -126,7 +126,7 @@ def against_full(*, noise_variance: float, rows: int, most: int, seed: int) -> F
         pursuit = Pursuit(rows=data, hyperparameters=hyperparameters, kappa=kappa, steps=min(256, most), seed=seed)
         pursuit, size = until(pursuit, most, attrgetter("gaps"))
         factors = pursuit.factors(size)
-        missed = rings - factors.alpha @ cross(factors.Z, inputs, hyperparameters, data.groups)
+        missed = rings - factors.alpha @ Kernel.of(hyperparameters, data.groups).cross(factors.Z, inputs)
         found |= {
             f"{name}/squared_error": float(np.mean(np.square(missed))),
             f"{name}/absolute_error": float(np.mean(np.abs(missed))),
@@ -155,12 +155,12 @@ def synthetic(*, kappa: int, rows: int, steps: int, basis_size: int, rounds: int
     random = np.random.default_rng(seed)
     centres, coefficients = random.normal(size=(200, 20)), random.normal(size=200)
     inputs, groups = random.normal(size=(rows + 2_000, 20)), np.arange(20)
-    f = coefficients @ cross(centres, inputs, theta(20, 40.0, 1.0), groups)
+    f = coefficients @ Kernel.of(theta(20, 40.0, 1.0), groups).cross(centres, inputs)
     targets = f + random.normal(scale=np.sqrt(0.1), size=len(f))
     data = Rows(X=inputs[:rows], y=targets[:rows], groups=groups)
     pursuit = Pursuit(rows=data, hyperparameters=theta(20, 10.0, 0.1), kappa=kappa, steps=steps, seed=seed)
     factors = pursuit.factors(steps)
-    mean = factors.alpha @ cross(factors.Z, inputs[rows:], pursuit.hyperparameters, groups)
+    mean = factors.alpha @ Kernel.of(pursuit.hyperparameters, groups).cross(factors.Z, inputs[rows:])
     ours = trained_and_scored(
         Dataset(inputs=data.X, targets=data.y),
         inputs[rows:],

@@ -6,10 +6,13 @@ from functools import cached_property
 
 import numpy as np
 
-from core.bounds import DualGreedy, PosteriorBounds, posterior_bounds
-from core.factors import Factors, Penalty, Rows, Scheme, factorise
-from core.hyperparameters import FloatArray, Hyperparameters
+from core.arrays import FloatArray
+from core.hyperparameters import Hyperparameters
+from core.process.rows import Rows
 from core.selection.greedy import select
+from core.sparse.bounds import DualGreedy, PosteriorBounds, posterior_bounds
+from core.sparse.factors import Factors, factorise
+from core.sparse.scheme import Penalty, Scheme
 from core.spec import Method, TrainSpec
 from tests.benchmarks.papers import smola_bartlett_published as published
 

@@ -13,7 +13,7 @@ mpl.use("Agg")  # before pyplot, which opens a window otherwise
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from core.hyperparameters import FloatArray
+from core.arrays import FloatArray
 from tests.benchmarks.papers.sundararajan_design import DESIGNS, FIGURE_1, Design
 from tests.benchmarks.papers.sundararajan_published import WITHOUT_CACHE
 from tests.benchmarks.papers.sundararajan_runs import MEASURES

@@ -13,20 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from core.adaptation import Box, box, descend, heuristic
+from core.arrays import FloatArray, IntArray
 from core.data import Dataset, Standardization, standardization
-from core.exact import exact_nlml_and_gradient
-from core.factors import Rows, factorise, scheme
-from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.likelihood import nlml_and_gradient
-from core.model import ModelPredictor
-from core.posterior import posterior
-from core.prediction import predict
+from core.hyperparameters import Hyperparameters
+from core.predict.model import ModelPredictor
+from core.predict.predictor import predict
+from core.process.exact import exact_nlml_and_gradient
+from core.process.rows import Rows
+from core.process.theta import Box
 from core.selection.greedy import select
 from core.selection.size import PATIENCE_SHARE, PATIENCE_STEPS
 from core.selection.state import Selection
+from core.sparse.factors import factorise
+from core.sparse.likelihood import nlml_and_gradient
+from core.sparse.posterior import posterior
+from core.sparse.scheme import scheme
 from core.spec import Approximation, Method, Refinement, TrainSpec
-from core.training import train
+from core.train.optimise import box, descend, heuristic
+from core.train.run import train
 from tests.benchmarks.papers.tables import Partition, Table, partition
 from tests.benchmarks.papers.units import Found
 
@@ -177,7 +181,7 @@ class _Task:
     def score(self, theta: Hyperparameters, chosen: IntArray) -> dict[str, float]:
         """On the test rows, by DTC with these basis vectors."""
         factors = factorise(self.rows, self.rows.X[chosen], theta, _DTC)
-        model = posterior(factors, Approximation.DTC, self.dataset.inputs[chosen], self.dataset.groups, self.unit)
+        model = posterior(factors, self.dataset.inputs[chosen], self.dataset.groups, self.unit)
         predicted = predict(model, self.split.test.inputs)
         return _scores(self.split.test, predicted.mean, predicted.target_variance, self.split.train)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.arrays import BoolArray, FloatArray
 from core.data import Dataset
-from core.hyperparameters import BoolArray, FloatArray
 from tests.benchmarks.sets import FOLDER
 
 SEXES = "MFI"

@@ -4,11 +4,14 @@ from functools import partial
 
 import numpy as np
 
-from core.adaptation import Box, box, heuristic, hyperparameters_of, theta_of
-from core.exact import exact_nlml_and_gradient
-from core.factors import Rows
-from core.hyperparameters import FloatArray, Hyperparameters
+from core.arrays import FloatArray
+from core.hyperparameters import Hyperparameters
+from core.process.exact import exact_nlml_and_gradient
+from core.process.rows import Rows
+from core.process.theta import Box
+from core.train.optimise import box, heuristic
 from tests.benchmarks.papers.reselecting import descend
+from tests.core.problems import hyperparameters_of, theta_of
 
 START = Hyperparameters(lengthscales=np.ones(3), signal_variance=1.0, bias_variance=1.0, noise_variance=1.0)
 WIDE = Box(lower=np.full(6, -9.0), upper=np.full(6, 9.0))

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from core.factors import Rows
+from core.process.rows import Rows
 from tests.benchmarks.papers.run import run
 from tests.benchmarks.papers.scale import Scale, Size
 from tests.benchmarks.papers.smola_bartlett import SmolaBartlett

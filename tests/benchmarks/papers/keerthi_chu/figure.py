@@ -13,13 +13,15 @@ from typing import TypeVar
 import numpy as np
 
 from core.data import Dataset, standardization
-from core.factors import Factors, Rows, factorise, scheme
 from core.hyperparameters import Hyperparameters
-from core.posterior import posterior
-from core.prediction import predict
+from core.predict.predictor import predict
+from core.process.rows import Rows
 from core.selection.candidates import KernelColumns
 from core.selection.greedy import select
 from core.selection.state import GrowingFit, Selection
+from core.sparse.factors import Factors, factorise
+from core.sparse.posterior import posterior
+from core.sparse.scheme import scheme
 from core.spec import Approximation, Method, TrainSpec
 from tests.benchmarks.papers.keerthi_chu.scoring import numbers_of, scored_plainly
 from tests.benchmarks.papers.units import Found
@@ -62,7 +64,7 @@ def figure_1(
         selection = chosen[size if kind in EACH_SIZE_ANEW else at[-1]]
         factors = _fit(rows, theta, selection, size, approximation)
         basis = dataset.inputs[selection.indices[:size]]
-        model = posterior(factors, approximation, basis, dataset.groups, unit)
+        model = posterior(factors, basis, dataset.groups, unit)
         return scored_plainly(test[:, -1], predict(model, test[:, :-1])) | {"basis_size": len(basis)}
 
     kinds = [Approximation.DTC, *([Approximation.PEP] if kind is Method.BATCH else [])]

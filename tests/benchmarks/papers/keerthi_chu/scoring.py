@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from core.hyperparameters import FloatArray, Hyperparameters
-from core.metrics import scores
-from core.prediction import Prediction
-from core.predictive import Predictive
+from core.arrays import FloatArray
+from core.hyperparameters import Hyperparameters
+from core.predict.distribution import Predictive
+from core.predict.metrics import scores
+from core.predict.predictor import Prediction
 from tests.benchmarks.papers.units import Found
 
 _LEAST = 1e-12

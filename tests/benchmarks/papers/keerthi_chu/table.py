@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from core.adaptation import box, descend, heuristic
 from core.data import Dataset, standardization
-from core.exact import exact_nlml_and_gradient
-from core.factors import Rows
 from core.hyperparameters import Hyperparameters
-from core.model import ModelPredictor
-from core.prediction import predict
+from core.predict.model import ModelPredictor
+from core.predict.predictor import predict
+from core.process.exact import exact_nlml_and_gradient
+from core.process.rows import Rows
 from core.spec import Adaptation, Approximation, Method, Noise, TrainSpec
-from core.training import train
+from core.train.optimise import box, descend, heuristic
+from core.train.run import train
 from tests.benchmarks.papers.keerthi_chu.scoring import numbers_of, scored, scored_plainly
 from tests.benchmarks.papers.units import Found
 from tests.benchmarks.sets import load
@@ -72,7 +72,7 @@ def table_1(
     return {
         "plain": scored_plainly(targets, predicted),
         "calibrated": None if calibrated is None else scored(targets, calibrated),
-        "calibrated_by": report.calibration.by,
+        "calibrate_on": report.calibration.by,
         "noise_gain": report.calibration.noise_gain,
         "training_rows": len(rows),
         "training_deviation": float(np.std(rows[:, -1])),

@@ -1,0 +1,180 @@
+"""Factorisations and triangular solves made of matrix products.
+
+Everything that is done to blocks of rows, (d, m) arrays in C order, goes through numpy's matrix product: it lets other
+Python threads run meanwhile, which scipy's wrappers of BLAS and LAPACK do not, and a triangular solve cut into
+products is quicker than OpenBLAS's own.
+"""
+
+import math
+import warnings
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from core.arrays import FloatArray
+from core.errors import InvalidDataError, NotPositiveDefiniteError, NumericalError
+
+ROW_UNIT = 8
+"""Rows of a block come in multiples of it: then OpenBLAS uses the same instructions for a row whatever its block is."""
+SOLVED = 64
+"""Rows of a triangular solve done by one product: fewer make products too thin, more do work that is not needed."""
+TILE = 256
+"""Rows of a large square matrix that are worked on at a time, to stay in cache."""
+JITTERS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
+"""The ladder, relative to the mean of the diagonal. The first rung is always added: it bounds the condition number."""
+
+
+def cholesky(matrix: FloatArray, name: str) -> FloatArray:
+    """Return the lower Cholesky factor of a symmetric matrix. O(d^3 / 6) multiply-adds.
+
+    Args:
+        matrix: (d, d), of which only the lower half is read.
+        name: what an error calls it.
+
+    Returns:
+        L (d, d).
+
+    Raises:
+        NotPositiveDefiniteError: it is not positive definite.
+        NumericalError: it holds a number that is not finite.
+    """
+    try:
+        factor = np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        factor = np.full((1, 1), np.nan)
+    if not np.isfinite(factor[-1:, -1:]).all():
+        if not np.isfinite(np.tril(matrix)).all():
+            raise NumericalError(f"{name} ({len(matrix)} x {len(matrix)}) holds a number that is not finite")
+        raise NotPositiveDefiniteError(name, len(matrix), 0.0)
+    return np.asarray(factor)
+
+
+def jittered_cholesky(matrix: FloatArray, name: str) -> tuple[FloatArray, float]:
+    """Return the lower Cholesky factor of `matrix` + jitter I, climbing JITTERS with a RuntimeWarning at each step.
+
+    Args:
+        matrix: (d, d), symmetric; it is not changed.
+        name: what an error calls it.
+
+    Returns:
+        L (d, d) and the jitter that was added, absolute.
+
+    Raises:
+        NotPositiveDefiniteError: not even with the last jitter.
+    """
+    scale = float(np.trace(matrix)) / len(matrix)
+    for rung, relative in enumerate(JITTERS):
+        jittered = matrix.copy()
+        jittered[np.diag_indices_from(jittered)] += relative * scale
+        try:
+            factor = cholesky(jittered, name)
+        except NotPositiveDefiniteError:
+            if rung + 1 < len(JITTERS):
+                warnings.warn(
+                    f"{name}: jitter raised from {relative:g} to {JITTERS[rung + 1]:g}",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            continue
+        return factor, relative * scale
+    raise NotPositiveDefiniteError(name, len(matrix), JITTERS[-1])
+
+
+class LowerSolver:
+    """A lower factor L (d, d) made ready for solves against many columns.
+
+    The rows are cut into runs of SOLVED. With X the inverse of a run's diagonal block, the run of L^-1 K follows from
+    those above it as X K_run - X L_run,above (L^-1 K)_above: one product with the matrix [-X L_run,above, X], which is
+    made once. Its residuals are those of substitution times the condition of a diagonal block, at most, which is never
+    larger than SOLVED. O(d^2 SOLVED) to make.
+    """
+
+    def __init__(self, factor: FloatArray) -> None:
+        """Raises NumericalError for a zero on the diagonal."""
+        self._size = len(factor)
+        self._down: list[tuple[slice, FloatArray]] = []
+        self._up: list[tuple[slice, FloatArray]] = []
+        for begin in range(0, self._size, SOLVED):
+            end = min(begin + SOLVED, self._size)
+            run = slice(begin, end)
+            inverse, failed = lapack.dtrtri(factor[run, run], lower=1)
+            if failed:
+                raise NumericalError(f"a factor ({self._size} x {self._size}) has a zero on its diagonal")
+            inverse = np.tril(inverse)
+            self._down.append((run, np.hstack((-inverse @ factor[run, :begin], inverse))))
+            self._up.append((run, np.hstack((inverse.T, -inverse.T @ factor[end:, run].T))))
+
+    def solve(self, block: FloatArray) -> FloatArray:
+        """L^-1 block, in place for a C-ordered block (d, m). O(d^2 m / 2) multiply-adds."""
+        work = np.empty((min(SOLVED, self._size), block.shape[1]))
+        for run, matrix in self._down:
+            block[run] = np.matmul(matrix, block[: run.stop], out=work[: run.stop - run.start])
+        return block
+
+    def solve_transposed(self, block: FloatArray) -> FloatArray:
+        """L^-T block, likewise."""
+        work = np.empty((min(SOLVED, self._size), block.shape[1]))
+        for run, matrix in reversed(self._up):
+            block[run] = np.matmul(matrix, block[run.start :], out=work[: run.stop - run.start])
+        return block
+
+    def inverse(self) -> FloatArray:
+        """L^-1, (d, d). O(d^3 / 3)."""
+        inverse = np.eye(self._size)
+        for run, matrix in self._down:
+            inverse[run, : run.stop] = matrix @ inverse[: run.stop, : run.stop]
+        return inverse
+
+
+def solve_lower(factor: FloatArray, block: FloatArray, *, transposed: bool = False) -> FloatArray:
+    """L^-1 block, or L^-T block, in place for a C-ordered block (d, m), for a single use. O(d^2 m / 2)
+    multiply-adds."""
+    solver = LowerSolver(factor)
+    return solver.solve_transposed(block) if transposed else solver.solve(block)
+
+
+def solve_vector(factor: FloatArray, vector: FloatArray, *, transposed: bool = False) -> FloatArray:
+    """L^-1 v, or L^-T v, (d,)."""
+    return np.asarray(blas.dtrsv(factor.T, vector, lower=0, trans=int(not transposed)))  # no copy in C order
+
+
+def inverse_from_cholesky(factor: FloatArray) -> FloatArray:
+    """Return (L L')^-1, both halves, (d, d); for gradients, where the inverse itself is the answer. O(5 d^3 / 6)."""
+    inverse = LowerSolver(factor).inverse()
+    return np.asarray(inverse.T @ inverse)
+
+
+def mirror_lower(matrix: FloatArray) -> None:
+    """Makes the upper half of a (d, d) matrix that of its lower one, in place."""
+    for begin in range(0, len(matrix), TILE):
+        rows, end = slice(begin, begin + TILE), begin + TILE
+        matrix[rows, end:] = matrix[end:, rows].T
+        square = matrix[rows, rows]
+        square[:] = np.tril(square) + np.tril(square, -1).T
+
+
+def pack_upper(matrix: FloatArray) -> FloatArray:
+    """The upper triangle of a (d, d) matrix by rows, (d (d + 1) / 2,)."""
+    return np.asarray(matrix[np.triu_indices(len(matrix))])
+
+
+def unpack_upper(packed: FloatArray) -> FloatArray:
+    """The upper triangular (d, d) matrix of `pack_upper`, zero below; InvalidDataError for another length."""
+    size = (math.isqrt(8 * len(packed) + 1) - 1) // 2
+    if size * (size + 1) // 2 != len(packed):
+        raise InvalidDataError(f"a packed triangle has d (d + 1) / 2 numbers, got {len(packed)}")
+    matrix = np.zeros((size, size))
+    matrix[np.triu_indices(size)] = packed
+    return matrix
+
+
+def add_gram(total: FloatArray, block: FloatArray, work: FloatArray) -> None:
+    """total += block block', both halves, (d, d), in place; work: as large, overwritten. O(d^2 m / 2)."""
+    total += np.matmul(block, block.T, out=work)
+
+
+def add_gram_lower(total: FloatArray, block: FloatArray, work: FloatArray) -> None:
+    """The same for the lower half of a large matrix, by strips of its rows; work: (TILE, d) at least, overwritten."""
+    for begin in range(0, len(total), TILE):
+        rows, end = slice(begin, begin + TILE), min(begin + TILE, len(total))
+        total[rows, :end] += np.matmul(block[rows], block[:end].T, out=work[: end - begin, :end])

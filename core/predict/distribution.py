@@ -1,0 +1,57 @@
+"""The distribution of new targets: from a normal one of the learnt target to quantiles, moments and densities of the
+target itself, calibrated.
+
+    quantile p = g^-1(m + Q(p) sd)      Q of `core.predict.calibration`, g of `core.predict.transforms`, sd with noise
+    mean, std  = moments of g^-1(t), t ~ N(m, sd^2);  the density too is the normal one, with the slope of g
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from core.arrays import FloatArray
+from core.predict.calibration import Calibration
+from core.predict.transforms import Transform
+
+CRPS_QUANTILES = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Predictive:
+    """m rows: centre m (m,) and variance (m,), noise included, of the learnt target; how to read them."""
+
+    centre: FloatArray
+    variance: FloatArray
+    calibration: Calibration = field(default_factory=Calibration)
+    transform: Transform = field(default_factory=Transform)
+
+    def moments(self) -> tuple[FloatArray, FloatArray]:
+        """Mean (m,) and variance (m,) of a new target."""
+        return self.transform.moments(self.centre, self.variance)
+
+    def quantile(self, probability: float) -> FloatArray:
+        """Return a quantile of each row, (m,). UnsupportedLevelError beyond what the calibration says."""
+        return self._at(self.calibration.quantile(probability))
+
+    def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper end (m,) of what holds a new target with this probability. UnsupportedLevelError."""
+        below, above = self.calibration.interval(level)
+        return self._at(below), self._at(above)
+
+    def log_density(self, targets: FloatArray) -> FloatArray:
+        """Return the log density at these targets, (m,), in nats."""
+        squares = np.square(self.transform.forward(targets) - self.centre) / self.variance
+        return np.asarray(self.transform.log_slope(targets) - 0.5 * (squares + np.log(2.0 * np.pi * self.variance)))
+
+    def crps(self, targets: FloatArray) -> FloatArray:
+        """Continuous ranked probability score (m,), in the target's unit: twice the pinball loss, the mean over
+        CRPS_QUANTILES quantiles (Gneiting & Raftery 2007), those beyond the calibration's last held there."""
+        most = 0.5 + 0.5 * self.calibration.most_level
+        total = np.zeros_like(targets)
+        for probability in (np.arange(CRPS_QUANTILES) + 0.5) / CRPS_QUANTILES:
+            miss = targets - self.quantile(float(np.clip(probability, 1.0 - most, most)))
+            total += np.where(miss >= 0.0, probability * miss, (probability - 1.0) * miss)
+        return total * (2.0 / CRPS_QUANTILES)
+
+    def _at(self, deviations: float) -> FloatArray:
+        return self.transform.inverse(self.centre + deviations * np.sqrt(self.variance))

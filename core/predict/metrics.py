@@ -1,0 +1,78 @@
+"""Scores of predictive distributions against truths, in the target's own unit.
+
+NMSE = mean (y - m)^2 / var(y);  NLPD = -mean log p(y)                        (Keerthi & Chu 2005, sec. 5)
+Coverage of level c is the share of truths inside the interval of that level; a share's standard error is
+sqrt(c (1 - c) / m). The reliability table holds the same of quantiles: the share of truths below each.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.arrays import FloatArray
+from core.errors import UnsupportedLevelError
+from core.predict.distribution import Predictive
+
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
+RELIABILITY = (0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scores:
+    """Scores on `rows` rows. nmse is None where the truths do not vary.
+
+    coverage, mean_width: level as text -> share inside, width of the interval; a level that the calibration does not
+    support is missing. reliability: probability as text -> share below that quantile. Standard errors of nlpd and crps
+    are those of a mean of independent rows; of coverage those at the level itself.
+    """
+
+    rows: int
+    nmse: float | None
+    rmse: float
+    nlpd: float
+    nlpd_standard_error: float
+    crps: float
+    crps_standard_error: float
+    coverage: dict[str, float]
+    coverage_standard_error: dict[str, float]
+    mean_width: dict[str, float]
+    reliability: dict[str, float]
+
+
+def scores(targets: FloatArray, predicted: Predictive) -> Scores:
+    """Scores of predictive distributions of `targets` (m,), m >= 1."""
+    count = len(targets)
+    squares = np.square(targets - predicted.moments()[0])
+    spread = float(np.var(targets))
+    loss, crps = -predicted.log_density(targets), predicted.crps(targets)
+    coverage, width, reliability = {}, {}, {}
+    for level in LEVELS:
+        try:
+            lower, upper = predicted.interval(level)
+        except UnsupportedLevelError:
+            continue
+        coverage[str(level)] = float(np.mean((lower <= targets) & (targets <= upper)))
+        width[str(level)] = float(np.mean(upper - lower))
+    for probability in RELIABILITY:
+        try:
+            reliability[str(probability)] = float(np.mean(targets <= predicted.quantile(probability)))
+        except UnsupportedLevelError:
+            continue
+    return Scores(
+        rows=count,
+        nmse=float(squares.mean()) / spread if spread > 0 else None,
+        rmse=float(np.sqrt(squares.mean())),
+        nlpd=float(loss.mean()),
+        nlpd_standard_error=_standard_error(loss),
+        crps=float(crps.mean()),
+        crps_standard_error=_standard_error(crps),
+        coverage=coverage,
+        coverage_standard_error={name: (float(name) * (1.0 - float(name)) / count) ** 0.5 for name in coverage},
+        mean_width=width,
+        reliability=reliability,
+    )
+
+
+def _standard_error(values: FloatArray) -> float:
+    """Standard error of the mean; 0 for a single row, of which nothing is known."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0

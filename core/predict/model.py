@@ -1,0 +1,124 @@
+"""All that predicts: a posterior, how its noise varies, how its error bars were calibrated, what the target was learnt
+as. No training row is left in it.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from core.arrays import FloatArray
+from core.errors import InvalidDataError
+from core.numeric.workspace import Workspace
+from core.predict.calibration import Calibration
+from core.predict.distribution import Predictive
+from core.predict.predictor import Predictor
+from core.predict.transforms import Transform
+from core.sparse.posterior import SparsePosterior
+from core.spec import Precision, TargetTransform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VaryingNoise:
+    """log of the noise variance over the constant one, as a function of the inputs.
+
+    posterior: its mean. lowest, highest: of it at the training rows, past which no input takes it.
+    """
+
+    posterior: SparsePosterior
+    lowest: float
+    highest: float
+
+    def __post_init__(self) -> None:
+        if not -np.inf < self.lowest <= self.highest < np.inf:
+            raise InvalidDataError(f"noise: expected a range, got {self.lowest!r} to {self.highest!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Model:
+    """posterior: of the learnt target. noise: None where it is the same everywhere. precision: to predict in."""
+
+    posterior: SparsePosterior
+    noise: VaryingNoise | None = None
+    calibration: Calibration = field(default_factory=Calibration)
+    transform: Transform = field(default_factory=Transform)
+    precision: Precision = Precision.FLOAT64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Forecast:
+    """Distributions for m rows: `target`, the one of a new observation; `latent`, that of the function without noise;
+    support (m,): the share of the prior's variance that is left, 0 at the data and 1 far from all of them; 0 everywhere
+    for SoR, whose prior has none outside the span of its basis."""
+
+    target: Predictive
+    latent: Predictive
+    support: FloatArray
+
+
+class _Noise:
+    """A VaryingNoise made ready."""
+
+    def __init__(self, noise: VaryingNoise, workspace: Workspace | None, precision: Precision) -> None:
+        self.predictor = Predictor(noise.posterior, workspace, precision)
+        self._range = (noise.lowest, noise.highest)
+
+    def logarithm(self, inputs: FloatArray) -> FloatArray:
+        return np.clip(self.predictor.mean(inputs), *self._range)
+
+
+class ModelPredictor:
+    """A model made ready, of which it keeps no array: no state that prediction changes, safe to share between threads.
+    workspace: `Predictor`'s."""
+
+    def __init__(self, model: Model, workspace: Workspace | None = None) -> None:
+        self.predictor = Predictor(model.posterior, workspace, model.precision)
+        self.calibration, self.transform = model.calibration, model.transform
+        self._uncalibrated = Calibration()
+        self._noise = None if model.noise is None else _Noise(model.noise, workspace, model.precision)
+
+    @property
+    def columns(self) -> int:
+        """p, the number of input columns."""
+        return self.predictor.columns
+
+    @property
+    def mean_only(self) -> bool:
+        """True where there is a mean and no error bar."""
+        return self.predictor.mean_only
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays."""
+        return self.predictor.nbytes + (0 if self._noise is None else self._noise.predictor.nbytes)
+
+    def predict(self, inputs: FloatArray) -> Forecast:
+        """Predict inputs (m, p) in raw units. O(m d^2 / 2). Raises InvalidDataError as `Predictor.predict` does."""
+        found, calibration = self.predictor.predict(inputs), self.calibration
+        noise: FloatArray | float = self.predictor.noise_variance
+        if self._noise is not None:
+            noise = noise * np.exp(self._noise.logarithm(inputs))
+        latent = calibration.latent(found.latent_variance, found.far_variance)
+        return Forecast(
+            target=Predictive(
+                centre=found.mean,
+                variance=latent + calibration.noise_scale * noise,
+                calibration=calibration,
+                transform=self.transform,
+            ),
+            latent=Predictive(
+                centre=found.mean, variance=latent, calibration=self._uncalibrated, transform=self.transform
+            ),
+            support=np.clip(found.latent_variance / found.far_variance, 0.0, 1.0),
+        )
+
+    def mean(self, inputs: FloatArray) -> FloatArray:
+        """The mean (m,) of the target alone, to the bits of `predict`: O(m d p), or as much as all the rest where it is
+        a moment of a transformed target. Raises InvalidDataError as `predict` does."""
+        if self.transform.kind is TargetTransform.NONE or self.mean_only:
+            return self.predictor.mean(inputs)
+        return self.predict(inputs).target.moments()[0]
+
+
+def log_noise(noise: VaryingNoise, inputs: FloatArray) -> FloatArray:
+    """log of the noise variance over the constant one at inputs (m, p) in raw units, (m,), for a single use."""
+    return _Noise(noise, None, Precision.FLOAT64).logarithm(inputs)

@@ -1,0 +1,87 @@
+"""Training rows, and sums over blocks of them: on threads, or where other processes hold them.
+
+A pass over all rows is a function of a module, (rows, blocks of them) -> sums, so that other processes can do it for
+the shards they hold (`core.numeric.shards`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from core.arrays import FloatArray, IntArray
+from core.numeric.linalg import ROW_UNIT
+from core.numeric.shards import Part, ShardedRows, tree_total
+from core.numeric.threads import LEAST_NUMBERS, Partial, map_threads, split_evenly
+from core.numeric.workspace import Workspace
+
+BLOCK_NUMBERS = 1 << 19
+"""Numbers in one (d, m) block: 4 MiB, so that several stay in cache."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rows:
+    """Standardized training rows: X (n, p), y (n,), and the lengthscale group of each column (p,).
+
+    workers: threads that sums over these rows may use. workspace: what these sums write into. cuts: where shards begin
+    and end, () where the rows are few. remote: the same shards where other processes hold them, which then do the sums.
+    """
+
+    X: FloatArray
+    y: FloatArray
+    groups: IntArray
+    workers: int = 1
+    workspace: Workspace = field(default_factory=Workspace)
+    cuts: tuple[int, ...] = ()
+    remote: ShardedRows | None = None
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, places: IntArray, *, workers: int = 1) -> "Rows":
+        """Some of the rows, summed here."""
+        X, y = self.X[places], self.y[places]
+        return Rows(X=X, y=y, groups=self.groups, workers=workers, workspace=self.workspace)
+
+    def total(
+        self,
+        work: "Callable[[Rows, Sequence[slice]], Part]",
+        size: int,
+        least: int = 64,
+        discard: Callable[[Part], None] = lambda _: None,
+    ) -> Part:
+        """The sum of work(rows, blocks of them) over all rows, by `remote` where there is one, else on threads.
+
+        Blocks are as in `over_rows` for a basis of this size. discard: see `core.numeric.shards.tree_total`.
+        """
+        if self.remote is not None:
+            return self.remote.total(work, size, least)
+        return tree_total(lambda places: work(self, places), _runs(self, size, least), self.workers, discard)
+
+
+def over_rows(
+    rows: Rows, basis: FloatArray, work: Callable[[Sequence[slice]], Partial], *, least: int = 64
+) -> list[Partial]:
+    """work(run of slices) on every thread: even slices, of about BLOCK_NUMBERS kernel values each, or of `least` rows
+    where these are more; such that every thread has as many where that pays."""
+    return map_threads(work, split_evenly(_even(len(rows), len(basis), least, rows.workers), rows.workers))
+
+
+def on_shard(rows: Rows, work: Callable[[Rows, Sequence[slice]], Part], size: int, least: int) -> Part:
+    """Return the share of one shard in `Rows.total`, computed where its rows are."""
+    return work(rows, _even(len(rows), size, least))
+
+
+def _runs(rows: Rows, size: int, least: int) -> list[Sequence[slice]]:
+    """Blocks of each shard, or where there are none a run of blocks for each thread."""
+    if not rows.cuts:
+        return split_evenly(_even(len(rows), size, least, rows.workers), rows.workers)
+    return [_even(end - begin, size, least, begin=begin) for begin, end in pairwise(rows.cuts) if end > begin]
+
+
+def _even(rows: int, size: int, least: int, workers: int = 1, begin: int = 0) -> list[slice]:
+    step = max(least, BLOCK_NUMBERS // size)
+    count = -(-rows // step)
+    if rows * size >= LEAST_NUMBERS:
+        count = -(-count // workers) * workers
+    step = -(-rows // (count * ROW_UNIT)) * ROW_UNIT
+    return [slice(begin + start, begin + min(start + step, rows)) for start in range(0, rows, step)]

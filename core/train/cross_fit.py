@@ -1,0 +1,121 @@
+"""Predictions of rows by fits that did not see them.
+
+Leave-one-out in closed form (`core.sparse.leave_one_out`) is free, but the basis and theta saw the row that is left
+out: where basis vectors or columns are many for the rows its errors are too small. Cross-fitting chooses the basis
+again without a fold of the rows and predicts the fold (Chernozhukov et al. 2018 name the idea; here it serves a
+calibration).
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from core.arrays import FloatArray, IntArray
+from core.numeric.linalg import LowerSolver, solve_vector
+from core.numeric.threads import map_in_order
+from core.predict.calibration import LeftOut
+from core.process.rows import Rows, over_rows
+from core.sparse.factors import Factors
+
+CROSS_FIT_FOLDS = 20
+"""Each fit has nearly all rows, as the published one has all."""
+ENOUGH_ROWS = 20_000
+"""Rows that are enough to be predicted: a coverage of 99% is then known to 0.1 points."""
+LEAST_OTHERS = 100
+"""Rows of the basis are left out of leave-one-out where at least so many others are there: a basis vector is better
+known than any new row."""
+
+
+def left_out_in_closed_form(factors: Factors, moments: tuple[FloatArray, FloatArray], basis: IntArray) -> LeftOut:
+    """Every training row but those of the basis, by leave-one-out. O(n).
+
+    moments: of `core.sparse.leave_one_out.leave_one_out`. basis: which rows the basis vectors are, empty where they
+    have moved.
+    """
+    mean, variance = moments
+    s2 = factors.hyperparameters.noise_variance
+    others = np.setdiff1d(np.arange(len(mean)), basis)
+    places = others if len(others) >= LEAST_OTHERS else np.arange(len(mean))
+    return LeftOut(
+        places=places,
+        error=(factors.rows.y - mean)[places],
+        latent_variance=np.maximum(variance - s2, 0.0)[places],
+        noise_variance=np.full(len(places), s2),
+        far_variance=np.full(len(places), far_variance(factors)),
+    )
+
+
+def left_out_by_folds(
+    rows: Rows,
+    fit: Callable[[int, IntArray], Factors],
+    random: np.random.Generator,
+    *,
+    folds: int = CROSS_FIT_FOLDS,
+    tell: Callable[[float], None] = lambda _: None,
+) -> LeftOut:
+    """Predict up to `folds` folds of the rows, until ENOUGH_ROWS are predicted, each by `fit(number, places of the
+    rest)`.
+
+    rows.workers folds at a time, so that `fit` should keep to one thread. tell: hears the share that is done after
+    each. Cost: that of the fits, and O(n d^2 / folds) for each.
+    """
+    size = min(-(-len(rows) // folds), ENOUGH_ROWS)
+    order = random.permutation(len(rows))
+    cuts = range(0, min(len(rows), ENOUGH_ROWS), size)
+
+    def part(number: int) -> LeftOut:
+        fold = order[cuts[number] : cuts[number] + size]
+        factors = fit(number, np.setdiff1d(np.arange(len(rows)), fold))
+        return predicted(factors, rows.X[fold], rows.y[fold])
+
+    parts: list[LeftOut] = []
+    for found in map_in_order(part, range(len(cuts)), rows.workers):
+        parts.append(found)
+        tell(len(parts) / len(cuts))
+    return LeftOut(
+        places=order[: sum(len(part.places) for part in parts)],
+        error=np.concatenate([part.error for part in parts]),
+        latent_variance=np.concatenate([part.latent_variance for part in parts]),
+        noise_variance=np.concatenate([part.noise_variance for part in parts]),
+        far_variance=np.concatenate([part.far_variance for part in parts]),
+    )
+
+
+def predicted(factors: Factors, X: FloatArray, y: FloatArray) -> LeftOut:
+    """New rows X (m, p) with targets y (m,), standardized as the fit's own are. O(m d^2)."""
+    theta, kernel = factors.hyperparameters, factors.kernel
+    error, latent = np.empty(len(y)), np.empty(len(y))
+    lower = LowerSolver(factors.LB)
+
+    def part(places: Sequence[slice]) -> None:
+        for place in places:
+            k = kernel.cross(factors.Z, X[place])
+            error[place] = y[place] - factors.alpha @ k
+            V = factors.lower.solve(k)
+            explained = np.einsum("km,km->m", V, V)
+            W = lower.solve(V)
+            latent[place] = np.einsum("km,km->m", W, W)
+            if factors.scheme.full_prior:
+                latent[place] += np.maximum(theta.prior_variance - explained, 0.0)
+
+    over_rows(Rows(X=X, y=y, groups=factors.rows.groups, workers=factors.rows.workers), factors.Z, part)
+    return LeftOut(
+        places=np.arange(len(y)),
+        error=error,
+        latent_variance=latent,
+        noise_variance=np.full(len(y), theta.noise_variance),
+        far_variance=np.full(len(y), far_variance(factors)),
+    )
+
+
+def far_variance(factors: Factors) -> float:
+    """Return the latent variance far from all data, where only the bias is left of the kernel. O(d^2).
+
+    Infinite for SoR, whose prior has no variance there to be compared with.
+    """
+    if not factors.scheme.full_prior:
+        return np.inf
+    theta = factors.hyperparameters
+    V = solve_vector(factors.L, np.full(len(factors.Z), theta.bias_variance))
+    W = solve_vector(factors.LB, V)
+    return float(theta.prior_variance - V @ V + W @ W)

@@ -1,0 +1,83 @@
+"""Some rows of the dataset in their own units, and what a run has found so far."""
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+
+from core.arrays import FloatArray, IntArray
+from core.data import Dataset, Standardization, standardization
+from core.hyperparameters import Hyperparameters
+from core.numeric.shards import Compute, sample_cuts
+from core.process.rows import Rows
+from core.selection.state import Selection
+from core.sparse.factors import Factors
+from core.sparse.leave_one_out import leave_one_out
+
+Moments = tuple[FloatArray, FloatArray]
+"""Means and variances, (n,) each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Subset:
+    """Rows of the dataset, standardized by their own mean and spread. numbers: their row numbers (n,), increasing."""
+
+    numbers: IntArray
+    dataset: Dataset
+    rows: Rows
+    standardization: Standardization
+
+    @classmethod
+    def of(
+        cls, dataset: Dataset, numbers: IntArray, *, standardize: bool, workers: int, compute: Compute | None = None
+    ) -> Self:
+        """These rows of the dataset. O(n p). compute: what adds up where they are many enough for shards."""
+        some = dataset.take(numbers)
+        unit = standardization(some, enabled=standardize)
+        cuts = sample_cuts(len(dataset.targets), numbers)
+        rows = Rows(
+            X=unit.inputs(some.inputs),
+            y=unit.targets(some.targets),
+            groups=some.groups,
+            workers=workers,
+            cuts=cuts,
+            remote=compute.scatter(dataset, numbers, unit) if compute is not None and cuts else None,
+        )
+        return cls(numbers=numbers, dataset=some, rows=rows, standardization=unit)
+
+    def places(self, selection: Selection) -> IntArray:
+        """Places of the basis rows among the subset's, (d,)."""
+        return np.searchsorted(self.numbers, selection.indices)
+
+    def basis(self, selection: Selection) -> FloatArray:
+        """The basis rows, standardized, (d, p)."""
+        return np.asarray(self.rows.X[self.places(selection)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Solution:
+    """theta, the basis as rows of the dataset, and where it moved to (d, p) in raw units, None where it did not."""
+
+    theta: Hyperparameters
+    selection: Selection
+    moved: FloatArray | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fit:
+    """A basis chosen, or moved, and the factors on it; of one subset."""
+
+    subset: Subset
+    solution: Solution
+    selection: Selection
+    factors: Factors
+    _moments: list[Moments] = field(default_factory=list, repr=False)
+
+    def leave_one_out(self) -> Moments:
+        """Return mean and variance of each row given all the others (`core.sparse.leave_one_out`), standardized.
+
+        O(n d^2), once.
+        """
+        if not self._moments:
+            self._moments.append(leave_one_out(self.factors))
+        return self._moments[0]

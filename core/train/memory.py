@@ -1,0 +1,49 @@
+"""Estimate of a training's memory from its sizes alone, before it is begun.
+
+An upper estimate of the peak, summed over what is held at once (n rows, p columns, d basis vectors, P candidates):
+
+    rows            copies of (n, p): as read, checked, of the learning and of all rows, standardized
+    kernel blocks   K and V of a fit, (d, n) each, up to KEPT_BYTES in all; for each thread a few blocks in the making
+    batch           K, G, T (P, P) and R (d, P), with one more G for each thread
+    others          the rows of W (d, n), and of V where the criterion reads it; c kernel columns (c, n) twice
+    squares         Kuu, L, LB, B and what is made of them, (d, d) each
+
+`tests/core/train/test_memory.py` holds it against what trainings took.
+"""
+
+from core.process.rows import BLOCK_NUMBERS
+from core.selection.candidates import kept_columns
+from core.selection.greedy import cache_size, pool_size
+from core.sparse.factors import KEPT_BYTES
+from core.spec import Method, TrainSpec
+from core.train.search import POLISH_ROWS
+
+NUMBER = 8
+ROW_COPIES = 10
+SQUARES = 14
+BLOCKS = 5
+"""Blocks in the making, for each thread."""
+START_SQUARES = 3
+"""Square matrices of the full GP on POLISH_ROWS that starts the search."""
+
+
+def training_bytes(rows: int, columns: int, spec: TrainSpec, *, workers: int = 1) -> int:
+    """Bytes that `core.train.run.train` takes at its peak beside what the process held before, about; O(1).
+
+    rows, columns: of the matrix of inputs. workers: its threads.
+    """
+    d = min(spec.most_basis, rows)
+    numbers = ROW_COPIES * rows * (columns + 1) + SQUARES * d * d + START_SQUARES * min(rows, POLISH_ROWS) ** 2
+    numbers += min(2 * d * rows, KEPT_BYTES // NUMBER) + workers * (BLOCKS * BLOCK_NUMBERS + 2 * d * d)
+    return NUMBER * (numbers + _choosing(rows, d, columns, spec, workers))
+
+
+def _choosing(rows: int, d: int, columns: int, spec: TrainSpec, workers: int) -> int:
+    """Numbers that the choice of the basis holds."""
+    if spec.method is Method.BATCH:
+        pool = min(max(pool_size(spec, d), d), rows)
+        return (3 + workers) * pool * pool + 2 * d * pool
+    if spec.method is Method.RAND:
+        return 0
+    kept = kept_columns(rows, columns) * rows
+    return 2 * d * rows + 3 * min(cache_size(spec, d), rows) * rows + min(kept, rows * rows)

@@ -1,0 +1,98 @@
+"""Noise that varies with the inputs: a small second GP on the logarithms of left-out rows' squared errors.
+
+With errors r_i of variance l_i + s2 as the first GP sees them,
+
+    log (r_i^2 / (l_i + s2)) = g(x_i) + log chi^2_1,    E log chi^2_1 = -gamma - log 2,  Var = pi^2 / 2
+
+so g, learnt as any target, is the logarithm of how much more noise there is at x than everywhere (the idea of Goldberg
+et al. 1998 and Kersting et al. 2007, in one step). It is kept only where the predictive loss of left-out rows falls by
+more than chance would have it, each row's g learnt without its fold.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from core.arrays import FloatArray
+from core.data import Dataset, standardization
+from core.predict.calibration import LeftOut, loss_of, scales
+from core.predict.model import VaryingNoise
+from core.process.rows import Rows
+from core.selection.greedy import select
+from core.sparse.factors import Factors, factorise
+from core.sparse.likelihood import nlml_and_gradient
+from core.sparse.posterior import posterior
+from core.sparse.scheme import scheme
+from core.spec import Approximation, TrainSpec
+from core.train.cross_fit import predicted
+from core.train.optimise import box, descend, heuristic
+
+BASIS, POOL, ROUNDS, STEPS, NOISE_FOLDS = 64, 512, 2, 15, 5
+MOST_ROWS = 20_000
+"""Rows that the second GP learns from: its target is so noisy that it has no more than a few dozen directions."""
+LEAST_ROWS = 200
+LEAST_RATIO = 1e-8
+"""Squared errors below this share of their variance count as this: an exact hit says only that noise is small."""
+MOST = 10.0
+"""The noise varies by no more than e to this either way."""
+_EXPECTED = -np.euler_gamma - np.log(2.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LearntNoise:
+    """Noise as a function of the inputs, and the rows left out with it. gain: by how much their mean loss fell, nats a
+    row.
+
+    logarithm (m,): of the noise over the constant one at those rows, learnt without their fold.
+    """
+
+    noise: VaryingNoise
+    logarithm: FloatArray
+    left_out: LeftOut
+    gain: float
+
+
+def varying_noise(
+    dataset: Dataset, left_out: LeftOut, random: np.random.Generator, *, workers: int = 1
+) -> LearntNoise | None:
+    """dataset: what `left_out.places` count in; its targets are not read. None where constant noise predicts the rows
+    as well. O(NOISE_FOLDS ROUNDS STEPS m BASIS^2), m at most MOST_ROWS.
+    """
+    if len(left_out.error) < LEAST_ROWS:
+        return None
+    some = random.permutation(len(left_out.error))[:MOST_ROWS]  # also the order of the folds
+    left_out = left_out.take(some)
+    inputs = dataset.inputs[left_out.places]
+    ratio = np.square(left_out.error) / (left_out.latent_variance + left_out.noise_variance)
+    logarithms = np.log(np.maximum(ratio, LEAST_RATIO)) - _EXPECTED
+    if np.ptp(logarithms) == 0.0:
+        return None
+    unit = standardization(replace(dataset, inputs=inputs, targets=logarithms))
+    rows = Rows(X=unit.inputs(inputs), y=unit.targets(logarithms), groups=dataset.groups, workers=workers)
+    mean = np.empty(len(rows))
+    for fold in np.array_split(np.arange(len(rows)), NOISE_FOLDS):
+        rest = np.setdiff1d(np.arange(len(rows)), fold)
+        factors = _learnt(replace(rows, X=rows.X[rest], y=rows.y[rest]), random)
+        mean[fold] = rows.y[fold] - predicted(factors, rows.X[fold], rows.y[fold]).error
+    mean = np.clip(mean * unit.target_scale + unit.target_shift, -MOST, MOST)
+    varied = replace(left_out, noise_variance=left_out.noise_variance * np.exp(mean))
+    fall = loss_of(left_out, *scales(left_out)) - loss_of(varied, *scales(varied))
+    gain, doubt = float(fall.mean()), float(fall.std() / np.sqrt(len(fall)))
+    if gain <= doubt:
+        return None
+    factors = _learnt(rows, random)
+    fitted = posterior(factors, unit.raw_inputs(factors.Z), dataset.groups, unit)
+    noise = VaryingNoise(posterior=fitted.without_variance(), lowest=float(mean.min()), highest=float(mean.max()))
+    return LearntNoise(noise=noise, logarithm=mean, left_out=varied, gain=gain)
+
+
+def _learnt(rows: Rows, random: np.random.Generator) -> Factors:
+    """theta and basis by ROUNDS of choosing and moving, and the factors there."""
+    theta, bounds, terms = heuristic(rows), box(rows), scheme(Approximation.VFE)
+    spec = TrainSpec(basis_size=min(BASIS, len(rows)), pool_size=POOL, approximation=Approximation.VFE)
+    for _ in range(ROUNDS):
+        Z = rows.X[select(rows, theta, spec, random).indices]
+        theta, _ = descend(partial(nlml_and_gradient, rows, Z, scheme=terms), theta, bounds, STEPS)
+    Z = rows.X[select(rows, theta, spec, random).indices]
+    return factorise(rows, Z, theta, terms)

@@ -1,0 +1,139 @@
+"""Result of a training run: the model, its basis rows and the report."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from core.hyperparameters import Hyperparameters
+from core.predict.compact import CompactPosterior, Stored, stored_bytes
+from core.predict.metrics import Scores
+from core.predict.model import Model
+from core.selection.state import Selection
+from core.spec import Precision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundsReport:
+    """Theorem 1 of Smola & Bartlett 2001 at the published hyperparameters: Qmin of the full GP is between lower and
+    upper (standardized targets). rows: of the dataset; std_lower, std_upper: bounds on the full GP's standard
+    deviation of a new target at each, in the target's unit."""
+
+    upper: float
+    lower: float
+    gap: float
+    dual_size: int
+    rows: tuple[int, ...]
+    std_lower: tuple[float, ...]
+    std_upper: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationReport:
+    """Calibration of the error bars: by which left-out rows, how many, and the factors of the latent
+    variance and of the noise; the largest level of an interval that the rows support; noise_gain: by how much noise
+    that varies lowered the predictive loss of left-out rows, nats a row, None where it does not vary."""
+
+    by: str
+    rows: int
+    latent_scale: float
+    noise_scale: float
+    most_level: float
+    noise_gain: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtefactReport:
+    """Stored part of the model. kind: full, compact or mean; bytes: of its arrays; precision: it predicts in.
+
+    Of a compact one: directions, how many; bits of their numbers; tolerance, as asked; largest_std_error, the largest
+    relative change of a training row's standard deviation (noise included) against the full one; bound, the same for
+    every row there can be, certified. None for the others.
+    """
+
+    kind: str
+    bytes: int
+    precision: Precision = Precision.FLOAT64
+    directions: int | None = None
+    bits: int | None = None
+    tolerance: float | None = None
+    largest_std_error: float | None = None
+    bound: float | None = None
+
+    @classmethod
+    def of(cls, stored: Stored, precision: Precision) -> "ArtefactReport":
+        """Return the report on a stored posterior."""
+        size = stored_bytes(stored)
+        if not isinstance(stored, CompactPosterior):
+            return cls(kind="mean" if stored.mean_only else "full", bytes=size, precision=precision)
+        return cls(
+            kind="compact",
+            bytes=size,
+            precision=precision,
+            directions=stored.directions.shape[1],
+            bits=8 * stored.directions.itemsize,
+            tolerance=stored.tolerance,
+            largest_std_error=stored.largest_error,
+            bound=stored.std_bound,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainReport:
+    """Findings of a run. hyperparameters in standardized units; objectives: phi per round, in nats.
+
+    holdout: scores of rows that this theta and basis never saw, None where none were held out; leave_one_out: of the
+    published model, closed form; measures: what the method minimises, for 0, 1, .. basis vectors, where it was
+    followed; seconds by phase; warnings in plain words.
+    """
+
+    rows: int
+    basis_size: int
+    hyperparameters: Hyperparameters
+    objectives: tuple[float, ...]
+    holdout: Scores | None
+    leave_one_out: Scores
+    calibration: CalibrationReport
+    stop_reason: str
+    measures: tuple[float, ...]
+    bounds: BoundsReport | None
+    artefact: ArtefactReport
+    seconds: dict[str, float]
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers, text, lists and dictionaries."""
+        hyperparameters = self.hyperparameters
+        return {
+            "rows": self.rows,
+            "basis_size": self.basis_size,
+            "hyperparameters": {
+                "lengthscales": hyperparameters.lengthscales.tolist(),
+                "signal_variance": hyperparameters.signal_variance,
+                "bias_variance": hyperparameters.bias_variance,
+                "noise_variance": hyperparameters.noise_variance,
+            },
+            "objectives": list(self.objectives),
+            "holdout": None if self.holdout is None else asdict(self.holdout),
+            "leave_one_out": asdict(self.leave_one_out),
+            "calibration": asdict(self.calibration),
+            "stop_reason": self.stop_reason,
+            "measures": list(self.measures),
+            "bounds": None if self.bounds is None else asdict(self.bounds),
+            "artefact": asdict(self.artefact),
+            "seconds": dict(self.seconds),
+            "warnings": list(self.warnings),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TrainResult:
+    """The published model, its basis (rows of the dataset, in the order chosen) and the report.
+
+    stored: what is kept of the posterior, itself or a smaller form.
+    moved: the basis vectors are rows no longer; the selection is where each started.
+    """
+
+    model: Model
+    stored: Stored
+    selection: Selection
+    report: TrainReport
+    moved: bool

@@ -1,0 +1,294 @@
+"""The search for theta and the basis: a start, rounds of choosing and moving, a refinement if asked for.
+
+Every random draw comes from a generator of its own, seeded by the seed and the stage, and what was found is saved after
+each round, so that a search which was cut off goes on with the same numbers.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import IntEnum
+from functools import partial
+
+import numpy as np
+
+from core.arrays import FloatArray, IntArray
+from core.hyperparameters import Hyperparameters
+from core.numeric.threads import map_threads
+from core.process.exact import exact_nlml_and_gradient
+from core.process.rows import Rows
+from core.process.theta import Box, Theta
+from core.selection.greedy import select
+from core.selection.state import Selection
+from core.sparse.factors import factorise
+from core.sparse.likelihood import nlml, nlml_and_gradient
+from core.sparse.scheme import Scheme
+from core.spec import TrainSpec
+from core.train.fit import Fit, Solution, Subset
+from core.train.optimise import FIRST_STEP, box, descend, heuristic
+from core.train.progress import Checkpoint, Journal, Phase
+from core.train.refine import refine
+
+SCREEN_ROWS, SCREEN_STEPS, SCREEN_REACHES = 500, 30, (1.0, 0.5)
+"""The start: so many rows, evaluations, and lengthscales (in sqrt(columns) standard deviations) to start from."""
+POLISH_ROWS, POLISH_STEPS = 1000, 20
+SETTLED, MISSES = 1e-3, 2
+"""Rounds end when so many in a row lower the objective by less than this, nats a row."""
+START_SETTLED = 1e-4
+"""A descent of the start ends when its last two steps each lowered the objective by less than this, nats a row. Those
+of the rounds do not: what follows a plateau counts."""
+NEXT_STEP = 0.1
+"""First step of a descent in later rounds, which begin near where the last one ended."""
+SHORTER_ROUND, SHORTER = 1, 0.5
+"""Round in which a second descent begins from lengthscales so much shorter: a few hundred rows show no finer structure
+than they can resolve, and a descent may stay there."""
+COMPARED_ROWS = 200_000
+"""Rows on which two bases are compared, where there are more."""
+CLOSE = 0.01
+"""Distance behind, nats a row, within which it goes on for another descent: it may be half way."""
+STARTED, SEARCHED = 0.1, 0.75
+"""Shares of a run: where the rounds begin, and where the search has ended."""
+_NOTHING = Selection(indices=np.empty(0, np.int64), gains=np.empty(0), reason="nothing chosen yet")
+
+
+class Stage(IntEnum):
+    """Stage that a random draw belongs to; part of its seed."""
+
+    HOLDOUT = 0
+    START = 1
+    EVALUATE = 2
+    PUBLISH = 3
+    REFINE = 4
+    CALIBRATE = 5
+    SHORTER = 6
+    SEARCH = 7
+    ROUND = 8
+    SHORTER_ON = 1 << 20
+
+
+class Search:
+    """One search on `subset`, told to `journal`; goes on from `resume`."""
+
+    def __init__(
+        self, spec: TrainSpec, scheme: Scheme, subset: Subset, journal: Journal, resume: Checkpoint | None
+    ) -> None:
+        self._spec, self._scheme, self._subset, self._journal, self._resume = spec, scheme, subset, journal, resume
+        self._rounds = 0 if spec.adaptation is None else spec.adaptation.rounds
+        self._adapting = _share_of_rounds(spec) * (SEARCHED - STARTED)
+
+    def solve(self) -> Solution:
+        """Theta and basis, moved if that was asked for."""
+        found = self._refine(self._adapt())
+        self._subset.rows.workspace.clear()
+        return found
+
+    @property
+    def spec(self) -> TrainSpec:
+        """Specification of the search."""
+        return self._spec
+
+    def constant(self) -> tuple["Search", Solution]:
+        """A model that says no more than the target's mean and variance: theta where every row is alike, a single basis
+        vector; and the search whose end it is."""
+        bounds = box(self._subset.rows)
+        longest = Theta(values=bounds.lower)  # lengthscales; and the smallest signal
+        theta = longest.with_noise(float(np.mean(np.square(self._subset.rows.y))))
+        start = Theta(values=bounds.clip(theta.values)).hyperparameters(self._spec.kernel)
+        spec = replace(self._spec, start=start, adaptation=None, refinement=None, basis_size=1)
+        search = Search(spec, self._scheme, self._subset, self._journal, None)
+        return search, Solution(theta=start, selection=_NOTHING)
+
+    def fit(self, subset: Subset, found: Solution, stage: int) -> Fit:
+        """Fit any subset: a basis chosen at theta, or the one that has moved, and the factors on it."""
+        if found.moved is not None:
+            factors = factorise(subset.rows, subset.standardization.inputs(found.moved), found.theta, self._scheme)
+            return Fit(subset=subset, solution=found, selection=found.selection, factors=factors)
+        selection = self._better_basis(subset, found, stage)
+        factors = factorise(subset.rows, subset.basis(selection), found.theta, self._scheme)
+        return Fit(subset=subset, solution=found, selection=selection, factors=factors)
+
+    def _adapt(self) -> Solution:
+        """The rounds."""
+        bounds = box(self._subset.rows)
+        if self._resume is not None:
+            found = self._resumed(self._resume)
+        else:
+            with self._journal.phase(Phase.STARTING, 0.0):
+                theta = self._start(self._subset.rows, bounds)
+            found = self._save(Solution(theta=theta, selection=_NOTHING))
+        while self._journal.round < self._rounds:
+            found = self._round(bounds, found)
+            self._journal.round += 1
+            found = self._save(found)
+        return found
+
+    def _round(self, bounds: Box, found: Solution) -> Solution:
+        """Choose a basis at theta, then move theta with the basis held fixed; the second round does it twice or more.
+
+        The pair of theta and basis with the lowest objective is kept: a new basis at a better theta may be a worse
+        pair, and a random pool a lucky one.
+        """
+        number, share = self._journal.round, self._adapting / self._rounds
+        begin = STARTED + share * number
+        if number != SHORTER_ROUND:
+            tried = [self._try(bounds, found, Stage.ROUND + number, begin, share)]
+        else:
+            part = share / 3.0
+            shorter = replace(found.theta, lengthscales=found.theta.lengthscales * SHORTER)
+            tried = [
+                self._try(bounds, found, Stage.ROUND + number, begin, part),
+                self._try(bounds, replace(found, theta=shorter), Stage.SHORTER, begin + part, part),
+            ]
+            behind = tried[1][0] - tried[0][0]
+            if 0.0 < behind < CLOSE * len(self._subset.rows):
+                tried.append(self._try(bounds, tried[1][1], Stage.SHORTER_ON, begin + 2.0 * part, part))
+        value, best = min(tried, key=lambda outcome: outcome[0])
+        better = not self._journal.objectives or value < self._journal.objectives[-1]
+        self._journal.objectives.append(value if better else self._journal.objectives[-1])
+        if self._settled(len(self._subset.rows)):
+            self._journal.round = self._rounds - 1
+        return best if better else found
+
+    def _try(self, bounds: Box, found: Solution, stage: int, begin: float, share: float) -> tuple[float, Solution]:
+        """The objective after one descent from found.theta, and where it ended."""
+        subset, steps = self._subset, self._spec.adaptation.steps if self._spec.adaptation else 0
+        with self._journal.phase(Phase.SELECTING, begin):
+            selection = self._select(subset, found, stage)
+            Z = subset.basis(selection)
+        with self._journal.phase(Phase.ADAPTING, begin + 0.2 * share):
+            count = self._counter(begin + 0.2 * share, 0.8 * share, steps)
+
+            def objective(candidate: Hyperparameters) -> tuple[float, FloatArray]:
+                value, gradient = nlml_and_gradient(subset.rows, Z, candidate, self._scheme)
+                count(value)
+                return value, gradient
+
+            theta, value = descend(
+                objective,
+                found.theta,
+                bounds,
+                steps,
+                first_step=NEXT_STEP if self._journal.round else FIRST_STEP,
+            )
+        return value, Solution(theta=theta, selection=selection)
+
+    def _settled(self, rows: int) -> bool:
+        """Return True where the last MISSES rounds together lowered the objective by next to nothing."""
+        objectives = self._journal.objectives
+        return len(objectives) > MISSES and objectives[-1 - MISSES] - objectives[-1] < SETTLED * rows
+
+    def _refine(self, found: Solution) -> Solution:
+        """Move theta and the basis vectors together, if that was asked for and is not done yet."""
+        if self._spec.refinement is None or found.moved is not None:
+            return found
+        subset = self._subset
+        begin, share, steps = STARTED + self._adapting, SEARCHED - STARTED - self._adapting, self._spec.refinement.steps
+        with self._journal.phase(Phase.SELECTING, begin):
+            selection = self._better_basis(subset, found, Stage.REFINE)
+        with self._journal.phase(Phase.REFINING, begin + 0.1 * share):
+            Z = subset.basis(selection)
+            count = self._counter(begin + 0.1 * share, 0.9 * share, steps)
+            Z, theta, _ = refine(subset.rows, Z, found.theta, self._scheme, box(subset.rows), steps, count)
+        self._journal.round += 1
+        moved = subset.standardization.raw_inputs(Z)
+        return self._save(Solution(theta=theta, selection=selection, moved=moved))
+
+    def _counter(self, begin: float, share: float, steps: int) -> Callable[[float], None]:
+        """Hears the objective of each evaluation, and tells how far the phase is."""
+        done = 0
+
+        def count(objective: float) -> None:
+            nonlocal done
+            done += 1
+            self._journal.tell(begin + share * min(done / (steps + 3), 1.0), objective)
+
+        return count
+
+    def _start(self, rows: Rows, bounds: Box) -> Hyperparameters:
+        """The hyperparameters given, or those of a full GP on random rows: two starts, the better one polished."""
+        if self._spec.start is not None:
+            return self._spec.start
+        order = random_of(self._spec, Stage.START).permutation(len(rows))
+        screen, polish = _some(rows, order[:SCREEN_ROWS]), _some(rows, order[:POLISH_ROWS])
+
+        def screened(reach: float) -> tuple[Hyperparameters, float]:
+            start = heuristic(rows, reach=reach, kernel=self._spec.kernel)
+            return _exact(screen, start, bounds, SCREEN_STEPS)
+
+        tried = map_threads(screened, SCREEN_REACHES)
+        self._journal.tell(0.05)
+        best = min(tried, key=lambda outcome: outcome[1])[0]
+        return _exact(polish, best, bounds, POLISH_STEPS)[0]
+
+    def _select(self, subset: Subset, found: Solution, stage: int) -> Selection:
+        """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset."""
+        last = subset.places(found.selection)
+        selection = select(subset.rows, found.theta, self._spec, random_of(self._spec, stage), last)
+        self._journal.basis_size = len(selection.indices)
+        return replace(selection, indices=subset.numbers[selection.indices])
+
+    def _better_basis(self, subset: Subset, found: Solution, stage: int) -> Selection:
+        """A basis chosen at theta, or the last one where the objective says that it is the better."""
+        selection, last = self._select(subset, found, stage), found.selection
+        if not len(last.indices):
+            return selection
+        subset.rows.workspace.clear()
+        rows = subset.rows
+        if len(rows) > COMPARED_ROWS:
+            some = np.sort(random_of(self._spec, stage).permutation(len(rows))[-COMPARED_ROWS:])
+            rows = rows.take(some, workers=rows.workers)
+        before, now = (
+            nlml(factorise(rows, subset.basis(each), found.theta, self._scheme)) for each in (last, selection)
+        )
+        rows.workspace.clear()
+        if now <= before:
+            return selection
+        self._journal.basis_size = len(last.indices)
+        return replace(last, reason="the basis of the best round is better than a new one", measures=np.empty(0))
+
+    def _save(self, found: Solution) -> Solution:
+        """A checkpoint; and what a run that goes on from it would have, to the last bit."""
+        self._journal.hear()
+        theta = Theta.of(found.theta).values
+        self._journal.save(
+            theta=tuple(theta.tolist()),
+            indices=tuple(found.selection.indices.tolist()),
+            gains=tuple(None if np.isnan(gain) else float(gain) for gain in found.selection.gains),
+            basis=() if found.moved is None else tuple(map(tuple, found.moved.tolist())),
+        )
+        return replace(found, theta=self._exactly(self._journal.round, theta))
+
+    def _resumed(self, saved: Checkpoint) -> Solution:
+        indices, gains = np.array(saved.indices, np.int64), np.array(saved.gains, np.float64)
+        return Solution(
+            theta=self._exactly(saved.round, np.array(saved.theta)),
+            selection=Selection(indices=indices, gains=gains, reason="as before the run was cut off"),
+            moved=np.array(saved.basis) if saved.basis else None,
+        )
+
+    def _exactly(self, rounds: int, theta: FloatArray) -> Hyperparameters:
+        """Restore hyperparameters from a checkpoint's theta; given ones are not moved by the detour over logarithms."""
+        if self._spec.start is not None and rounds == 0:
+            return self._spec.start
+        return Theta(values=theta).hyperparameters(self._spec.kernel)
+
+
+def random_of(spec: TrainSpec, stage: int) -> np.random.Generator:
+    """Generator that one stage draws from."""
+    return np.random.default_rng([spec.seed, stage])
+
+
+def _exact(rows: Rows, start: Hyperparameters, bounds: Box, steps: int) -> tuple[Hyperparameters, float]:
+    """A descent of the full GP's objective."""
+    settled = START_SETTLED * len(rows)
+    return descend(partial(exact_nlml_and_gradient, rows), start, bounds, steps, settled=settled)
+
+
+def _share_of_rounds(spec: TrainSpec) -> float:
+    """Share of the rounds in the work between start and evaluation, against the refinement, by evaluations."""
+    rounds = 0 if spec.adaptation is None else spec.adaptation.rounds * spec.adaptation.steps
+    moves = 0 if spec.refinement is None else spec.refinement.steps
+    return rounds / max(rounds + moves, 1)
+
+
+def _some(rows: Rows, places: IntArray) -> Rows:
+    return Rows(X=rows.X[places], y=rows.y[places], groups=rows.groups)

@@ -1,0 +1,149 @@
+"""core/numeric/shards.py: cuts by the number of rows alone, one order of additions, and so the same bits."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import core.numeric.shards
+from core.arrays import FloatArray
+from core.data import Dataset
+from core.numeric.shards import FEWEST_SHARDS, MOST_SHARDS, SHARD_ROWS, SHARDED_ROWS, cuts_of, sample_cuts, tree_total
+from core.process.rows import Rows
+from core.selection.pool import pool_products
+from core.selection.size import prefix_measures
+from core.selection.state import Selection
+from core.sparse.factors import Factors, factorise
+from core.sparse.leave_one_out import leave_one_out
+from core.sparse.likelihood import nlml, nlml_and_gradients
+from core.sparse.scheme import scheme
+from core.spec import Approximation
+from core.train.fit import Subset
+from tests.core.problems import POWER, Problem, problem
+
+
+@dataclass(slots=True, eq=False)
+class Written:
+    """A sum that writes down how it was made."""
+
+    words: str
+
+    def add(self, other: "Written") -> None:
+        """Concatenate in brackets."""
+        self.words = f"({self.words} {other.words})"
+
+
+def by_levels(words: list[str]) -> str:
+    """Pairs of neighbours, again and again; an odd one waits."""
+    while len(words) > 1:
+        pairs = [words[start : start + 2] for start in range(0, len(words), 2)]
+        words = [f"({pair[0]} {pair[1]})" if len(pair) == 2 else pair[0] for pair in pairs]
+    return words[0]
+
+
+@settings(deadline=None, max_examples=40)
+@given(count=st.integers(1, 70), workers=st.integers(1, 9))
+def test_additions_are_those_of_pairs_of_neighbours_for_any_workers(count: int, workers: int) -> None:
+    spent: list[str] = []
+    found = tree_total(
+        lambda item: Written(str(item)), range(count), workers, discard=lambda part: spent.append(part.words)
+    )
+    assert found.words == by_levels([str(item) for item in range(count)])
+    assert len(spent) == count - 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "shards"),
+    [
+        (10, FEWEST_SHARDS),
+        (FEWEST_SHARDS * SHARD_ROWS, FEWEST_SHARDS),
+        (FEWEST_SHARDS * SHARD_ROWS + 1, 2 * FEWEST_SHARDS),
+        (10**8, MOST_SHARDS),
+    ],
+)
+def test_cuts_are_even_and_a_power_of_two_of_them(rows: int, shards: int) -> None:
+    cuts = cuts_of(rows)
+    assert len(cuts) == shards + 1
+    assert (cuts[0], cuts[-1]) == (0, rows)
+    assert np.ptp(np.diff(cuts)) <= 1
+
+
+def test_few_rows_have_no_shards_and_many_are_cut_where_their_table_is() -> None:
+    rows = SHARDED_ROWS + 10
+    assert sample_cuts(rows, np.arange(SHARDED_ROWS - 1)) == ()
+    numbers = np.delete(np.arange(rows), np.arange(0, 20, 2))
+    cuts = sample_cuts(rows, numbers)
+    assert cuts[:2] == (0, int(cuts_of(rows)[1]) - 10)
+    assert cuts[-1] == len(numbers)
+
+
+def sharded(case: Problem, workers: int) -> Rows:
+    """Its rows in shards, of which the first has none."""
+    return replace(case.changed(workers=workers).rows, cuts=(0, 0, 40, 100, 130, 209))
+
+
+def everything(rows: Rows, case: Problem, approximation: Approximation) -> dict[str, FloatArray]:
+    """Whatever is a pass over all rows."""
+    kind = scheme(approximation, POWER)
+    factors = factorise(rows, case.Z, case.hyperparameters, kind)
+    again = factorise(rows, case.Z, case.hyperparameters, kind, keep=False)
+    found = nlml_and_gradients(rows, case.Z, case.hyperparameters, kind)
+    selection = Selection(indices=case.indices, gains=np.zeros(len(case.indices)), reason="")
+    G, g = pool_products(rows, case.X[:30], case.hyperparameters)
+    mean, variance = leave_one_out(factors)
+    return {
+        **{f"factors.{name}": getattr(factors, name) for name in ("information", "LB", "e", "D", "c", "alpha")},
+        **{f"again.{name}": getattr(again, name) for name in ("information", "LB", "e", "D", "c", "alpha")},
+        "nlml": np.array(nlml(factors)),
+        "value": np.array(found.value),
+        "by_theta": found.by_theta,
+        "by_basis": found.by_basis,
+        "loss": np.array(found.left_out_loss or 0.0),
+        "mean": mean,
+        "variance": variance,
+        "variance without the full prior": leave_one_out(
+            replace(again, scheme=replace(again.scheme, full_prior=False))
+        )[1],
+        "G": G,
+        "g": g,
+        "measures": prefix_measures(rows, case.hyperparameters, selection),
+    }
+
+
+@pytest.mark.parametrize("approximation", list(Approximation))
+def test_shards_have_the_same_bits_on_any_number_of_threads(
+    approximation: Approximation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1)
+    case = problem(5, n=209)
+    one = everything(sharded(case, 1), case, approximation)
+    for workers in (2, 3, 16):
+        for name, found in everything(sharded(case, workers), case, approximation).items():
+            np.testing.assert_array_equal(found, one[name], err_msg=name)
+    for name, found in everything(case.rows, case, approximation).items():
+        np.testing.assert_allclose(one[name], found, rtol=1e-8, atol=1e-9, err_msg=name)
+
+
+def test_kept_blocks_are_by_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1)
+    case = problem(5, n=209)
+
+    def rows_of(factors: Factors) -> list[int]:
+        return [block.rows.start for run in factors.over_blocks(list) for block in run]
+
+    factors = factorise(sharded(case, 2), case.Z, case.hyperparameters, scheme(Approximation.FITC))
+    assert len(factors.kept) == 4
+    assert rows_of(factors) == [0, 40, 100, 130, 170]  # the last one in two even blocks
+
+
+def test_some_rows_of_many_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fold of spread rows is summed here."""
+    monkeypatch.setattr(core.numeric.shards, "SHARDED_ROWS", 100)
+    random = np.random.default_rng(0)
+    dataset = Dataset(inputs=random.standard_normal((150, 2)), targets=random.standard_normal(150))
+    rows = Subset.of(dataset, np.arange(150), standardize=True, workers=2).rows
+    assert len(rows.cuts) == FEWEST_SHARDS + 1
+    some = rows.take(np.arange(5))
+    assert (some.cuts, some.remote, some.workers, len(some)) == ((), None, 1, 5)

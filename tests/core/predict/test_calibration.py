@@ -1,0 +1,218 @@
+"""core/predict/calibration.py: quantiles against order statistics counted in whole numbers, and the guarantee of split
+conformal prediction by simulation."""
+
+import json
+from dataclasses import fields
+from fractions import Fraction
+from math import ceil, floor
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from core.arrays import FloatArray
+from core.errors import InvalidDataError, UnsupportedLevelError
+from core.predict.calibration import Calibration, LeftOut, fit_calibration
+from core.spec import Intervals
+from tests.core.leftout import random_rows, rows, variance_of
+
+PERCENT = tuple(Fraction(percent, 100) for percent in range(1, 100))
+KEPT = (*PERCENT, Fraction(995, 1000), Fraction(998, 1000), Fraction(999, 1000), Fraction(9999, 10_000))
+"""Levels at which an order statistic is kept as it is."""
+
+
+# The table of quantiles
+
+
+def scores_of(left_out: LeftOut, found: Calibration) -> FloatArray:
+    """Scores (y - m) / sd with the scales that were found, sorted."""
+    variance = variance_of(left_out, found.latent_scale, found.noise_scale)
+    return np.asarray(np.sort(left_out.error / np.sqrt(variance)))
+
+
+counts = st.one_of(st.integers(40, 300), st.sampled_from([99, 199, 499, 998, 999, 1000, 9999, 12_000]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(count=counts, seed=st.integers(0, 1000), level=st.sampled_from(KEPT))
+def test_symmetric_quantile_is_the_order_statistic(count: int, seed: int, level: Fraction) -> None:
+    """The ceil(c (n + 1))-th smallest |r| / sd, its rank counted in fractions; none beyond n / (n + 1)."""
+    left_out = random_rows(seed, count, share=0.05)
+    found = fit_calibration(left_out)
+    sizes = np.sort(np.abs(scores_of(left_out, found)))
+    assert found.rows == count
+    assert found.most_level == pytest.approx(count / (count + 1), rel=1e-14)
+    rank = ceil(level * (count + 1))
+    if rank > count:
+        with pytest.raises(UnsupportedLevelError):
+            found.interval(float(level))
+        return
+    below, above = found.interval(float(level))
+    assert above == pytest.approx(sizes[rank - 1], rel=1e-9)
+    assert below == -above
+    assert found.quantile(0.5 + float(level) / 2) == above
+    assert found.quantile(0.5 - float(level) / 2) == pytest.approx(below, rel=1e-9)
+    assert found.interval(found.most_level)[1] == pytest.approx(sizes[-1], rel=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(count=counts, seed=st.integers(0, 1000), level=st.sampled_from(KEPT))
+def test_asymmetric_tails_are_order_statistics(count: int, seed: int, level: Fraction) -> None:
+    """Each tail by itself: floor(t (n + 1)) from below and ceil((1 - t) (n + 1)), t = (1 - c) / 2."""
+    left_out = random_rows(seed, count)
+    left_out = rows(np.expm1(left_out.error), left_out.latent_variance, left_out.noise_variance)
+    found = fit_calibration(left_out, Intervals.ASYMMETRIC)
+    scores, tail = scores_of(left_out, found), (1 - level) / 2
+    assert found.most_level == pytest.approx(1 - 2 / (count + 1), rel=1e-12)
+    assert found.quantile(0.5) == pytest.approx(np.median(scores), rel=1e-12)
+    first, last = floor(tail * (count + 1)), ceil((1 - tail) * (count + 1))
+    if first < 1 or last > count:
+        with pytest.raises(UnsupportedLevelError):
+            found.interval(float(level))
+        return
+    below, above = found.interval(float(level))
+    assert below == pytest.approx(scores[first - 1], rel=1e-9)
+    assert above == pytest.approx(scores[last - 1], rel=1e-9)
+
+
+@pytest.mark.parametrize("shape", list(Intervals))
+@pytest.mark.parametrize("count", [40, 57, 400, 20_000])
+def test_quantiles_rise_and_are_linear_between_levels(count: int, shape: Intervals) -> None:
+    left_out = random_rows(count, count)
+    found = fit_calibration(left_out, shape)
+    most = found.most_level
+    probabilities = np.linspace(0.5 - 0.5 * most, 0.5 + 0.5 * most, 501)
+    values = np.array([found.quantile(float(p)) for p in probabilities])
+    assert (np.diff(values) >= 0.0).all()
+    scores = scores_of(left_out, found)
+    for percent in (37, 71, 83):  # half way, and a quarter, between neighbouring percents; all within reach
+        for share in (0.5, 0.25):
+            ends = []
+            for level in (Fraction(percent, 100), Fraction(percent + 1, 100)):
+                if shape is Intervals.SYMMETRIC:
+                    ends.append(np.sort(np.abs(scores))[ceil(level * (count + 1)) - 1])
+                else:
+                    ends.append(scores[ceil((1 + level) / 2 * (count + 1)) - 1])
+            expected = ends[0] + share * (ends[1] - ends[0])
+            assert found.interval((percent + share) / 100)[1] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("shape", "most"), [(Intervals.SYMMETRIC, 99 / 100), (Intervals.ASYMMETRIC, 98 / 100)])
+def test_a_level_beyond_the_scores_is_refused_with_the_largest(shape: Intervals, most: float) -> None:
+    found = fit_calibration(random_rows(0, 99), shape)
+    found.interval(most)
+    for level in (most + 1e-6, 0.995, 0.9999):
+        for ask in (found.interval, lambda c: found.quantile(0.5 + 0.5 * c), lambda c: found.quantile(0.5 - 0.5 * c)):
+            with pytest.raises(UnsupportedLevelError, match="99 rows") as caught:
+                ask(level)
+            assert caught.value.level == pytest.approx(level, rel=1e-9)
+            assert caught.value.most == pytest.approx(most, rel=1e-12)
+    with pytest.raises(UnsupportedLevelError, match=r"nothing of an interval of level 0\.995; .* is 0\.9[89]0000$"):
+        found.interval(0.995)
+    for probability in (0.9975, 0.0025):
+        with pytest.raises(UnsupportedLevelError, match=f"nothing of the quantile {probability};"):
+            found.quantile(probability)
+
+
+@pytest.mark.parametrize("shape", list(Intervals))
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.985])
+@pytest.mark.parametrize("count", [49, 199])
+def test_coverage_is_guaranteed_for_heavy_tails(count: int, level: float, shape: Intervals) -> None:
+    """New rows of a t distribution of two degrees of freedom, each with a scale of its own: no moment that helps.
+
+    Given n scores the coverage is Beta distributed, with mean k / (n + 1), k whole gaps between order statistics.
+    """
+    rng = np.random.default_rng(count)
+    runs, new = 300, 200
+    c, tail = Fraction(level).limit_denominator(1000), Fraction(1 - level).limit_denominator(1000) / 2
+    if shape is Intervals.SYMMETRIC:
+        gaps = ceil(c * (count + 1))
+        supported = gaps <= count
+    else:
+        gaps = ceil((1 - tail) * (count + 1)) - floor(tail * (count + 1))
+        supported = floor(tail * (count + 1)) >= 1
+    inside = 0.0
+    for _ in range(runs):
+        noise = rng.gamma(1.0, 1.0, size=count + new)
+        error = np.sqrt(noise) * rng.standard_t(2, size=count + new)
+        found = fit_calibration(rows(error[:count], 0.0, noise[:count]), shape)
+        if not supported:
+            with pytest.raises(UnsupportedLevelError):
+                found.interval(level)
+            continue
+        below, above = found.interval(level)
+        scores = error[count:] / np.sqrt(found.noise_scale * noise[count:])
+        inside += float(np.mean((below <= scores) & (scores <= above))) / runs
+    if supported:
+        truth = Fraction(gaps, count + 1)
+        assert truth >= c
+        doubt = np.sqrt(float(truth * (1 - truth)) * (1 / (runs * (count + 2)) + 1 / (runs * new)))
+        assert inside >= level - 4 * doubt
+        if c in PERCENT:  # an order statistic itself, nothing between two of them
+            assert inside == pytest.approx(float(truth), abs=4 * doubt)
+
+
+def test_skewed_residuals_have_tails_of_their_own() -> None:
+    """Exponential errors, their mean taken out: 5% below and 5% above, which a symmetric interval cannot do."""
+    rng = np.random.default_rng(0)
+    found = fit_calibration(rows(rng.exponential(size=5000) - 1.0), Intervals.ASYMMETRIC)
+    new = (rng.exponential(size=100_000) - 1.0) / np.sqrt(found.noise_scale)
+    below, above = found.interval(0.9)
+    assert np.mean(new < below) == pytest.approx(0.05, abs=0.01)
+    assert np.mean(new > above) == pytest.approx(0.05, abs=0.01)
+    below, above = fit_calibration(rows(rng.exponential(size=5000) - 1.0)).interval(0.9)
+    assert np.mean(new < below) == 0.0
+    assert np.mean(new > above) == pytest.approx(0.1, abs=0.01)
+
+
+@pytest.mark.parametrize("shape", list(Intervals))
+def test_few_scores_fall_back_to_the_normal(shape: Intervals) -> None:
+    least = {Intervals.SYMMETRIC: 20, Intervals.ASYMMETRIC: 40}[shape]
+    few, enough = fit_calibration(random_rows(0, least - 1), shape), fit_calibration(random_rows(0, least), shape)
+    assert few.rows == least - 1
+    assert few.most_level == 1.0
+    for level in (0.5, 0.95, 0.9999):
+        np.testing.assert_allclose(few.interval(level), stats.norm.interval(level), rtol=1e-9)
+        assert few.quantile(level) == pytest.approx(stats.norm.ppf(level), abs=1e-12)
+    assert 0.95 < enough.most_level < 1.0
+    assert Calibration().quantile(0.975) == pytest.approx(1.959964, abs=1e-6)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 1000), shape=st.sampled_from(list(Intervals)))
+def test_order_of_rows_does_not_matter(seed: int, shape: Intervals) -> None:
+    left_out = random_rows(seed, 64)
+    order = np.random.default_rng(seed).permutation(64)
+    moved = rows(left_out.error[order], left_out.latent_variance[order], left_out.noise_variance[order])
+    one, other = fit_calibration(left_out, shape), fit_calibration(moved, shape)
+    np.testing.assert_allclose(other.quantiles, one.quantiles, rtol=1e-5)
+    assert other.latent_scale == pytest.approx(one.latent_scale, rel=1e-4)
+
+
+def test_what_is_no_calibration_is_refused() -> None:
+    with pytest.raises(InvalidDataError, match="increasing"):
+        Calibration(probabilities=np.array([0.0, 0.5, 0.5]), quantiles=np.array([0.0, 1.0, 2.0]))
+    with pytest.raises(InvalidDataError, match="increasing"):
+        Calibration(probabilities=np.array([0.0, 0.5]), quantiles=np.array([0.0, -1.0]))
+    with pytest.raises(InvalidDataError, match="one length"):
+        Calibration(probabilities=np.array([0.0, 0.5]), quantiles=np.array([0.0]))
+    with pytest.raises(InvalidDataError, match="finite"):
+        Calibration(probabilities=np.array([0.0, 0.5]), quantiles=np.array([0.0, np.nan]))
+    for scale in (0.0, -1.0, np.nan, np.inf):
+        for name in ("latent_scale", "noise_scale"):
+            with pytest.raises(InvalidDataError, match="above zero"):
+                Calibration.from_json({**Calibration().to_json(), name: scale})
+
+
+@pytest.mark.parametrize("count", [5, 120])
+@pytest.mark.parametrize("shape", list(Intervals))
+def test_json_gives_back_the_same_bits(count: int, shape: Intervals) -> None:
+    found = fit_calibration(random_rows(7, count), shape)
+    restored = Calibration.from_json(json.loads(json.dumps(found.to_json(), allow_nan=False)))
+    for field in fields(Calibration):
+        np.testing.assert_array_equal(getattr(restored, field.name), getattr(found, field.name), err_msg=field.name)
+    assert restored.intervals is found.intervals
+    with pytest.raises(KeyError):
+        Calibration.from_json({"latent_scale": 1.0})

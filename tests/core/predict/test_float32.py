@@ -1,0 +1,87 @@
+"""core/predict/float32.py: float32 where it changes nothing that matters, and what it leaves as it is."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from core.data import Dataset
+from core.hyperparameters import Hyperparameters
+from core.predict.float32 import MOST_ERROR, float32_error, kept_precision
+from core.predict.model import Model, ModelPredictor
+from core.predict.predictor import PREDICTED_ROWS
+from core.spec import Approximation, Artefact, Method, Noise, Precision, TrainSpec
+from core.train.report import TrainResult
+from core.train.run import train
+
+FEW = {"method": Method.RAND, "basis_size": 40, "adaptation": None, "holdout": 0.0}
+
+
+def wave(rows: int = 300, noise: float = 0.3) -> Dataset:
+    chance = np.random.default_rng(0)
+    inputs = chance.uniform(-3.0, 3.0, (rows, 2))
+    return Dataset(inputs=inputs, targets=np.sin(inputs[:, 0]) + noise * chance.normal(size=rows))
+
+
+def start(noise: float) -> Hyperparameters:
+    return Hyperparameters(
+        lengthscales=np.array([1.0, 3.0]), signal_variance=1.0, bias_variance=0.5, noise_variance=noise
+    )
+
+
+def result(**spec: object) -> TrainResult:
+    given = {**FEW, "start": start(0.1), "precision": Precision.FLOAT32, **spec}
+    return train(wave(), TrainSpec(**given))  # type: ignore[arg-type]  # a table of fields
+
+
+@pytest.mark.parametrize("approximation", list(Approximation))
+@pytest.mark.parametrize("noise", list(Noise))
+def test_the_mean_is_the_same_and_the_error_bar_nearly(approximation: Approximation, noise: Noise) -> None:
+    model = result(approximation=approximation, noise=noise).model
+    assert model.precision is Precision.FLOAT32
+    new = wave(PREDICTED_ROWS + 77).inputs
+    single = ModelPredictor(model)
+    ours, exact = single.predict(new), ModelPredictor(replace(model, precision=Precision.FLOAT64)).predict(new)
+    np.testing.assert_array_equal(ours.target.centre, exact.target.centre)
+    np.testing.assert_array_equal(single.mean(new), exact.target.centre)
+    np.testing.assert_allclose(ours.target.variance, exact.target.variance, rtol=2.0 * MOST_ERROR)
+    assert (ours.target.variance != exact.target.variance).any()
+
+
+def test_the_error_is_that_of_the_worst_training_row() -> None:
+    model, inputs = result().model, wave().inputs
+    exact, single = (ModelPredictor(replace(model, precision=p)).predict(inputs).target for p in Precision)
+    worst = float(np.abs(np.sqrt(single.variance / exact.variance) - 1.0).max())
+    assert float32_error(model, inputs) == pytest.approx(worst, rel=1e-6)
+    assert 0.0 < worst < MOST_ERROR
+
+
+def test_it_is_not_kept_where_the_noise_is_too_small() -> None:
+    dataset = wave(noise=0.0)
+    spec = TrainSpec(**FEW, start=start(1e-9), precision=Precision.FLOAT32, calibrate=None)  # type: ignore[arg-type]
+    ended = train(dataset, spec)
+    assert ended.model.precision is Precision.FLOAT64
+    assert ended.report.artefact.precision is Precision.FLOAT64
+    (said,) = [warning for warning in ended.report.warnings if "float32" in warning]
+    assert "predicts in float64" in said
+    assert f"{float32_error(ended.model, dataset.inputs):.2g}" in said
+
+
+def test_nothing_is_looked_at_where_float64_is_asked() -> None:
+    model = Model(posterior=result().model.posterior)
+    assert kept_precision(model, np.full((1, 9), np.nan), Precision.FLOAT64) == (Precision.FLOAT64, None)
+
+
+@pytest.mark.parametrize("artefact", list(Artefact))
+def test_every_form_of_a_model_may_be_asked_for_it(artefact: Artefact) -> None:
+    ended = result(artefact=artefact)
+    assert ended.report.to_json()["artefact"]["precision"] == "float32"
+
+
+def test_far_rows_have_the_prior() -> None:
+    """Kernel values there are the smallest normal numbers of single precision, and no smaller."""
+    model = replace(result().model, noise=None)
+    far = np.array([[1e3, 0.0], [1e150, -1e300], [-1.7e308, 1.7e308]])
+    ours, exact = (ModelPredictor(replace(model, precision=p)).predict(far).target for p in Precision)
+    np.testing.assert_allclose(ours.variance, exact.variance, rtol=1e-5)
+    np.testing.assert_allclose(ours.centre, exact.centre, rtol=1e-12)
