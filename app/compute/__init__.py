@@ -1,1 +1,1 @@
-"""Sums over rows on several machines: `core.sharding` behind Dask's scheduler."""
+"""Sums over the rows of one very large training, made by a Dask cluster: `core.sharding` behind its scheduler."""

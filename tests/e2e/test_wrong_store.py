@@ -5,9 +5,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.app.cli.processes import eventually
 from tests.e2e.fleet import fleet
 from tests.e2e.processes import follow, job_of, submit, surface
+from tests.processes import eventually
 
 pytestmark = [
     pytest.mark.e2e,

@@ -10,7 +10,7 @@ import pytest
 from anyio import to_thread
 from sqlalchemy import text
 
-from app.database import Database
+from app.database.engine import Database
 from app.errors import NotFoundError
 from app.services import prediction
 from app.services.generations import Generations, generations_of
