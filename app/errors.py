@@ -1,17 +1,17 @@
-"""What the service can refuse. Nothing here knows HTTP: `app.routes.errors` has the one table to status codes.
+"""The errors of the service. They know no HTTP: `app.routes.errors` has the one table of status codes.
 
 PursuitError
 ├── MalformedError              the bytes are not what they claim to be (not JSON, not a table)
 ├── InvalidRequestError         understood, but a field, a column or a cell is wrong
 ├── UnsupportedMediaError       a content type that is not read here
-├── NotAcceptableError          an answer is wanted in a form that is not written here
-├── TooLargeError               a limit is passed; the message names it
+├── NotAcceptableError          an answer is requested in a format that is not written here
+├── TooLargeError               a limit is exceeded; the message names it
 ├── NotFoundError               no such job, model, version, alias
-├── ConflictError               the state of the thing forbids it
+├── ConflictError               the request conflicts with the current state
 ├── UnavailableError            the database or the store does not answer; try again
-│   ├── ComputeAwayError        the machines that should compute do not answer; the job waits
-│   └── WrongStoreError         the store is not the one that the database means
-├── LeaseLostError              a worker writes for a job that is no longer its own
+│   ├── ComputeUnavailableError the cluster does not answer; the job waits
+│   └── WrongStoreError         the store is not the one that belongs to the database
+├── LeaseLostError              a worker writes about a job that it no longer holds
 └── BrokenArtefactError         a stored model cannot be read back
 """
 
@@ -21,12 +21,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MOST_FAULTS = 20
-"""How many faults an error lists; it says how many there are in all."""
+"""Most faults that an error lists; `total` counts all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One wrong place. row: 0-based data row; line: 1-based line of the file; value: the text that was found."""
+    """One wrong place. row: 0-based data row; line: 1-based line of the file; value: its text."""
 
     message: str
     row: int | None = None
@@ -36,7 +36,7 @@ class Fault:
 
 
 class PursuitError(Exception):
-    """Base of all refusals; `faults` are the places (at most MOST_FAULTS), `total` is how many there are."""
+    """Base of all errors of the service. faults: the wrong places, at most MOST_FAULTS; total: how many there are."""
 
     def __init__(self, message: str, faults: Sequence[Fault] = (), total: int | None = None) -> None:
         super().__init__(message)
@@ -58,11 +58,11 @@ class UnsupportedMediaError(PursuitError):
 
 
 class NotAcceptableError(PursuitError):
-    """An answer is wanted in a form that is not written here."""
+    """An answer is requested in a format that is not written here."""
 
 
 class TooLargeError(PursuitError):
-    """A limit is passed; the message names it."""
+    """A limit is exceeded; the message names it."""
 
 
 class NotFoundError(PursuitError):
@@ -70,7 +70,7 @@ class NotFoundError(PursuitError):
 
 
 class ConflictError(PursuitError):
-    """The state of the thing forbids what was asked."""
+    """The request conflicts with the current state."""
 
 
 class UnavailableError(PursuitError):
@@ -78,15 +78,15 @@ class UnavailableError(PursuitError):
 
 
 class WrongStoreError(UnavailableError):
-    """The store is not the one that the database means: another process may have the right one."""
+    """The store is not the one that belongs to the database; another process may have the right one."""
 
 
-class ComputeAwayError(UnavailableError):
-    """The machines that should compute do not answer: a job goes back to the queue and is tried again."""
+class ComputeUnavailableError(UnavailableError):
+    """The cluster does not answer: the job goes back to the queue and is tried again."""
 
 
 def unwritable(error: OSError) -> UnavailableError:
-    """What the server's own disk refuses, in plain words and without its paths."""
+    """Make the error for a disk of the server that cannot be written, in plain words and without its paths."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return UnavailableError("the disk of the server is full")
     cause = f": {os.strerror(error.errno)}" if error.errno else ""
@@ -94,7 +94,7 @@ def unwritable(error: OSError) -> UnavailableError:
 
 
 class LeaseLostError(PursuitError):
-    """A worker writes for a job that is no longer its own."""
+    """A worker writes about a job that it no longer holds."""
 
 
 class BrokenArtefactError(PursuitError):

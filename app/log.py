@@ -1,6 +1,6 @@
 """Structured logging, set up once for a process: lines for people (`text`) or one JSON object a line (`json`).
 
-What is known about the work in hand (the request's id) travels in a context variable and lands in every line.
+The id of the request in progress is a context variable, and in every line.
 Fields are given as `extra={"job": ...}`.
 """
 
@@ -19,7 +19,7 @@ request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-"""What moves the cursor, ends a line or turns the direction of writing."""
+"""Characters that move the cursor, end a line or change the direction of writing."""
 
 _ESCAPES = {code: ascii(chr(code))[1:-1] for code in _CONTROLS}
 _ESCAPES_BUT_NEWLINE = {code: text for code, text in _ESCAPES.items() if code != ord("\n")}
@@ -44,7 +44,7 @@ class JsonFormatter(logging.Formatter):
 class TextFormatter(logging.Formatter):
     """`12:00:00 info  app.jobs: message  key=value`, then the traceback, indented, if there is one.
 
-    Control characters are escaped: what a client sends can neither begin a line nor speak to the terminal.
+    Control characters are escaped: text of a client can neither begin a line nor control the terminal.
     """
 
     def format(self, record: logging.LogRecord) -> str:

@@ -1,4 +1,4 @@
-"""Builds the API application and owns what lives as long as it does. No logic of its own.
+"""Composition of the API application and of what lives as long as it does. No logic of its own.
 
 `create_app` is for any ASGI server; start it with OPENBLAS_NUM_THREADS=1: requests are small, and the cores belong
 to training.
@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from app import posix  # noqa: F401  says where the service runs before anything fails for it
-from app.database import Database
+from app.database.engine import Database
 from app.errors import UnavailableError
 from app.routes import (
     datasets,
@@ -47,7 +47,7 @@ from app.services.readiness import Readiness
 from app.services.specification import SpecBody
 from app.services.training import Training
 from app.settings import Settings, available_cores
-from app.storage.scratch import ScratchFolder
+from app.storage.process_folder import ProcessFolder
 from app.storage.stores import open_store
 from app.tables import Limits
 
@@ -87,7 +87,7 @@ class _Application(FastAPI):
         self._around = RequestContext(Shortcut(super().__call__, hot=_hot))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As a server calls it."""
+        """Answer one request; the entry point of an ASGI server."""
         scope["app"] = self
         await self._around(scope, receive, send)
 
@@ -113,23 +113,23 @@ def _services(settings: Settings, database: Database) -> Services:
     predictions = Predictions(
         database, blobs, most_models=settings.cache_models, most_bytes=settings.cache_bytes, limits=body_limits
     )
-    scratch = ScratchFolder(settings.uploads)
+    process_folder = ProcessFolder(settings.uploads)
     return Services(
         settings=settings,
-        scratch=scratch,
+        scratch=process_folder,
         training=Training(
             database=database,
             blobs=blobs,
             limits=limits,
             most_basis=settings.max_basis_size,
-            scratch=scratch.path,
+            scratch=process_folder.path,
             read_seconds=settings.max_read_seconds,
         ),
         datasets=Datasets(
             database=database,
             blobs=blobs,
             limits=limits,
-            scratch=scratch.path,
+            scratch=process_folder.path,
             read_seconds=settings.max_read_seconds,
         ),
         jobs=Jobs(database),

@@ -1,4 +1,4 @@
-"""What the environment says, read once: every setting is `PURSUIT_` and the field's name in capitals.
+"""The settings, read once from the environment: each is `PURSUIT_` and the field's name in capitals.
 
 The defaults are the embedded service: SQLite and files in one data directory, one worker, this machine only.
 """
@@ -15,10 +15,10 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MIB = 1 << 20
-CLIENTS_URL = "PURSUIT_URL"
-"""What the commands that ask a server read."""
-OTHERS = ("PURSUIT_TEST_", "PURSUIT_BENCHMARK_", "PURSUIT_SERVICE_", "PURSUIT_PORT_")
-"""Beginnings of what tests read, and of what Kubernetes says of a service of this name."""
+CLIENT_URL_VARIABLE = "PURSUIT_URL"
+"""The variable that the client commands read."""
+IGNORED_PREFIXES = ("PURSUIT_TEST_", "PURSUIT_BENCHMARK_", "PURSUIT_SERVICE_", "PURSUIT_PORT_")
+"""Prefixes of variables that tests read, and that Kubernetes sets for a service of this name."""
 
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
@@ -51,12 +51,12 @@ class Settings(BaseSettings):
     )
     compute: str = Field(
         default="local",
-        description="Where the sums over very many rows (262,144 or more) are made: `local`, on this machine's "
+        description="Where the sums over very many rows (262,144 or more) are computed: `local`, on this machine's "
         "threads, or dask://host:8786 (dask+tls://..), a Dask scheduler's workers. The same numbers.",
     )
     compute_patience_seconds: Seconds = Field(
         default=60.0,
-        description="How long a training waits for a cluster that is away before its job goes back to the queue, to be "
+        description="How long a training waits for an unavailable cluster before its job goes back to the queue, to be "
         "tried again later.",
     )
     shard_dir: Path | None = Field(
@@ -74,29 +74,29 @@ class Settings(BaseSettings):
     max_cell_chars: Annotated[int, Field(ge=1, le=131_000)] = Field(
         default=100_000, description="Most characters of one cell."
     )
-    max_json_depth: Positive = Field(default=32, description="Deepest nesting of JSON that brings a table.")
-    max_upload_seconds: Seconds = Field(default=3_600.0, description="Longest time that an upload may take to come.")
+    max_json_depth: Positive = Field(default=32, description="Deepest nesting of JSON that holds a table.")
+    max_upload_seconds: Seconds = Field(default=3_600.0, description="Longest time that an upload may take.")
     max_read_seconds: Seconds = Field(default=1_800.0, description="Longest time that reading a table may take.")
     drain_seconds: Seconds = Field(
-        default=30.0, description="How long an API that is told to stop goes on with the requests it has begun."
+        default=30.0, description="How long an API that is told to stop goes on with the requests in progress."
     )
-    max_basis_size: Positive = Field(default=4_000, description="Most basis vectors one may ask for.")
+    max_basis_size: Positive = Field(default=4_000, description="Largest basis size that may be requested.")
     cache_models: Positive = Field(default=64, description="Most models kept in memory by one API process.")
     cache_bytes: Positive = Field(default=1024 * MIB, description="Most memory for the models kept.")
     lease_seconds: Seconds = Field(
         default=20.0,
-        description="After this long without a sign of life a job is taken over: so long the job of a killed worker "
-        "waits. The worker shows that it lives every third of it.",
+        description="Lease of a job: after so long without a heartbeat another worker claims it, so the job of a "
+        "killed worker waits so long. A heartbeat is sent every third of it.",
     )
     memory_limit: Positive | None = Field(
         default=None,
-        description="Bytes that one training of this worker may take; what is thought to need more is left to a worker "
-        "with more. By default it takes everything.",
+        description="Bytes that one training of this worker may take; a job that is estimated to need more is left to "
+        "a worker with a larger limit. By default there is no limit.",
     )
     worker_max_rows: Positive | None = Field(
         default=None, description="Most rows of a table that this worker trains on; larger ones are left to others."
     )
-    poll_seconds: Seconds = Field(default=0.5, description="How often an idle worker looks for a job.")
+    poll_seconds: Seconds = Field(default=0.5, description="How often an idle worker polls the queue.")
     log_format: Literal["text", "json"] = Field(default="text", description="Log lines for people or for machines.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least level that is logged."
@@ -164,44 +164,44 @@ class Settings(BaseSettings):
 
     @property
     def artefact_cache(self) -> Path:
-        """Where files of a bucket are kept to be read."""
+        """The folder of the cache of a bucket's files."""
         return self.data_dir.resolve() / "cache"
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """What API and worker must be able to write into."""
+        """The folders that API and worker must be able to write to."""
         return (self.uploads, self.artefacts or self.artefact_cache)
 
     @property
     def uploads(self) -> Path:
-        """Where a table lies while it is being received."""
+        """The folder of uploads in progress."""
         return self.data_dir.resolve() / "uploads"
 
     @property
     def shards(self) -> Path:
-        """The folder of shards."""
+        """The folder of the shards."""
         return (self.shard_dir or self.data_dir / "shards").resolve()
 
     @property
     def training_threads(self) -> int:
-        """Threads of one training process: workers times threads do not pass the cores."""
+        """Threads of one training process: workers times threads do not exceed the cores."""
         return self.threads or max(1, available_cores() // max(1, self.workers))
 
 
 def unknown_variables(environment: Mapping[str, str]) -> dict[str, str | None]:
-    """The variables that look like settings and are none, each with the setting that it may be meant for."""
+    """Return the variables that look like settings and are none, each with the setting that it may be meant for."""
     prefix = str(Settings.model_config["env_prefix"])
     known = {prefix + name.upper() for name in Settings.model_fields}
     unknown = sorted(name for name in environment if name.upper().startswith(prefix) and name.upper() not in known)
     return {
         name: next(iter(get_close_matches(name.upper(), known, n=1, cutoff=0.8)), None)
         for name in unknown
-        if name.upper() != CLIENTS_URL and not name.upper().startswith(OTHERS)
+        if name.upper() != CLIENT_URL_VARIABLE and not name.upper().startswith(IGNORED_PREFIXES)
     }
 
 
 def available_cores() -> int:
-    """Cores this process may run on (a container's CPU set counts, its quota does not)."""
+    """Count the cores this process may run on (a container's CPU set counts, its quota does not)."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Builds a worker: the supervisor of one job at a time, the child that computes, and the broom for the store.
+"""Composition of a worker: the supervisor of one job at a time, the child that computes, the sweep of the store.
 
 `app.worker child` is the child: the supervisor starts it, talks to it over pipes and kills it at will.
 """
@@ -15,12 +15,12 @@ from functools import partial
 
 from app import posix  # noqa: F401  says where the service runs before anything fails for it
 from app.compute.folder import ShardFolder
-from app.database import Database
+from app.database.engine import Database
 from app.errors import UnavailableError, WrongStoreError
-from app.jobs import listing
-from app.jobs.child import serve
-from app.jobs.roster import Size
+from app.jobs import queries
+from app.jobs.child import run_task
 from app.jobs.supervisor import Supervisor
+from app.jobs.workers import Resources
 from app.launch import python_command
 from app.log import set_up
 from app.services.stored import TABLES
@@ -28,16 +28,17 @@ from app.services.training import KIND, MODELS, publish, training_handler
 from app.settings import Settings
 from app.storage import catalog, datasets
 from app.storage.blobs import BlobStore, sweep
-from app.storage.pairing import check_pairing
+from app.storage.store_identity import check_store_identity
 from app.storage.stores import open_store
 from core.errors import CoreError
 from core.numeric.shards import Compute
 
 log = logging.getLogger(__name__)
 
-SWEEP_SECONDS = 3_600.0
-ORPHAN_SECONDS = 86_400.0
-"""A blob that nothing refers to goes after this long: longer than any training takes from writing to publishing."""
+STORE_SWEEP_SECONDS = 3_600.0
+"""How often the store is swept."""
+ORPHANED_BLOB_SECONDS = 86_400.0
+"""Age at which a blob that nothing refers to is removed: longer than a training takes from writing to publishing."""
 
 _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
@@ -50,7 +51,7 @@ _MEMORY_VARIABLES = {
 
 
 def run_worker(settings: Settings, stop: threading.Event) -> None:
-    """Do jobs until `stop` is set; the one in hand then goes back to the queue. Must run in the main thread."""
+    """Do jobs until `stop` is set; the running one then returns to the queue. Must run in the main thread."""
     database = Database(settings.database)
     blobs = open_store(settings)
     _migrate(database, stop)
@@ -63,12 +64,11 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
         worker=name,
         lease_seconds=settings.lease_seconds,
         poll_seconds=settings.poll_seconds,
-        most=Size(memory=settings.memory_limit, rows=settings.worker_max_rows),
-        may_work=partial(_refuse_wrong_store, database, blobs),
+        limits=Resources(memory=settings.memory_limit, rows=settings.worker_max_rows),
+        check_ready=partial(_refuse_wrong_store, database, blobs),
     )
     swept = (database, blobs, ShardFolder(settings.shards), stop)
-    broom = threading.Thread(target=_sweep_now_and_then, args=swept, name="sweep", daemon=True)
-    broom.start()
+    threading.Thread(target=_sweep_regularly, args=swept, name="sweep", daemon=True).start()
     if not stop.is_set():  # as it may be when it has waited for the database
         log.info("worker %s is ready, with %d threads for each training", name, settings.training_threads)
     supervisor.run(stop)
@@ -76,7 +76,7 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
 
 
 def child_environment(settings: Settings) -> dict[str, str]:
-    """What the child is told beside this process's environment: where the store is, and its share of the cores.
+    """Return the variables of the child beside this process's environment: the store, and its share of the cores.
 
     The numerics run threads of their own over blocks of rows, so BLAS gets one.
     """
@@ -99,31 +99,31 @@ def child() -> int:
     set_up(style=settings.log_format, level=settings.log_level)
     with _compute(settings) as compute:
         handler = training_handler(open_store(settings), threads=settings.training_threads, compute=compute)
-        return serve({KIND: handler}, refusals=(CoreError,))
+        return run_task({KIND: handler}, client_errors=(CoreError,))
 
 
 @contextmanager
 def _compute(settings: Settings) -> Iterator[Compute | None]:
-    """The cluster that the settings name; it is not asked for before a job needs it."""
+    """Yield the cluster of the settings, which is not connected before a job needs it."""
     if settings.compute == "local":
         yield None
         return
     from app.compute.cluster import Cluster, dask_address  # noqa: PLC0415  an optional library, a second to load
 
-    patience = settings.compute_patience_seconds
-    cluster = Cluster(dask_address(settings.compute), settings.shards, patience=patience)
+    timeout = settings.compute_patience_seconds
+    cluster = Cluster(dask_address(settings.compute), settings.shards, timeout=timeout)
     try:
         yield cluster
     finally:
         cluster.close()
 
 
-def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORPHAN_SECONDS) -> list[str]:
-    """Remove old artefacts that no version and old tables that no dataset and no unfinished job need; their keys.
+def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORPHANED_BLOB_SECONDS) -> list[str]:
+    """Remove the old artefacts and tables that no version, dataset or unfinished job refers to; return their keys.
 
-    WrongStoreError: what this database does not need may be another's.
+    WrongStoreError: what this database does not refer to may be another's.
     """
-    check_pairing(database, blobs)
+    check_store_identity(database, blobs)
 
     def artefacts() -> set[str]:
         with database.read() as connection:
@@ -132,20 +132,20 @@ def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORP
     def tables() -> set[str]:
         with database.read() as connection:
             kept = datasets.referenced_tables(connection)  # first: a job on a dataset is queued before that is deleted
-            return kept | {_table(job.payload) for job in listing.unfinished(connection)}
+            return kept | {_table(job.payload) for job in queries.unfinished(connection)}
 
-    gone = sweep(blobs, MODELS, artefacts, older_than=older_than)
-    return gone + sweep(blobs, TABLES, tables, older_than=older_than)
+    removed = sweep(blobs, MODELS, artefacts, older_than=older_than)
+    return removed + sweep(blobs, TABLES, tables, older_than=older_than)
 
 
 def _refuse_wrong_store(database: Database, blobs: BlobStore) -> None:
-    """WrongStoreError. A store that is only away is left to the job, which waits for it and says so."""
+    """Raise WrongStoreError. An unavailable store is left to the job, which waits for it and says so."""
     try:
-        check_pairing(database, blobs)
+        check_store_identity(database, blobs)
     except WrongStoreError:
         raise
     except UnavailableError as error:
-        log.warning("taking a job nevertheless: %s", error)
+        log.warning("claiming a job although the store cannot be checked: %s", error)
 
 
 def _table(payload: Mapping[str, object]) -> str:
@@ -153,7 +153,7 @@ def _table(payload: Mapping[str, object]) -> str:
 
 
 def _migrate(database: Database, stop: threading.Event) -> None:
-    """Bring the schema up to date, waiting for a database that is not there yet."""
+    """Bring the schema up to date; wait for a database that does not answer yet."""
     while not stop.is_set():
         try:
             database.migrate()
@@ -163,13 +163,13 @@ def _migrate(database: Database, stop: threading.Event) -> None:
             stop.wait(2.0)
 
 
-def _sweep_now_and_then(database: Database, blobs: BlobStore, shards: ShardFolder, stop: threading.Event) -> None:
-    while not stop.wait(SWEEP_SECONDS):
+def _sweep_regularly(database: Database, blobs: BlobStore, shards: ShardFolder, stop: threading.Event) -> None:
+    while not stop.wait(STORE_SWEEP_SECONDS):
         try:
-            gone = sweep_store(database, blobs)
-            log.info("swept %d blobs that nothing refers to, %d old shards", len(gone), shards.sweep())
+            removed = sweep_store(database, blobs)
+            log.info("removed %d blobs that nothing refers to, %d old shards", len(removed), shards.sweep())
         except UnavailableError as error:
-            log.warning("not swept: %s", error)
+            log.warning("the store could not be swept: %s", error)
 
 
 if __name__ == "__main__":

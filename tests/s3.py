@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,21 +13,24 @@ from uuid import uuid4
 
 import httpx
 
+from tests.ports import free_port
+from tests.processes import eventually
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Server:
-    """Its process and where it listens."""
+    """A running S3 server: its process and port."""
 
     process: subprocess.Popen[bytes]
     port: int
 
     @property
     def url(self) -> str:
-        """Of the server."""
+        """URL of the server."""
         return f"http://127.0.0.1:{self.port}"
 
     def environment(self, port: int | None = None) -> dict[str, str]:
-        """The variables that lead to it, or to a relay at that port."""
+        """Return the variables of a client of it, or of a relay at that port."""
         return {
             "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port or self.port}",
             "AWS_ACCESS_KEY_ID": "pursuit",
@@ -37,45 +39,46 @@ class S3Server:
         }
 
     def make_bucket(self) -> str:
-        """A new one; its name."""
+        """Make a new bucket; return its name."""
         name = f"bucket-{uuid4().hex}"
         httpx.put(f"{self.url}/{name}", trust_env=False, timeout=60.0).raise_for_status()
         return name
 
     def freeze(self) -> None:
-        """From now on it takes connections and says nothing."""
+        """Stop it: it takes connections and does not answer."""
         self.process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """It goes on."""
+        """Let it go on."""
         self.process.send_signal(signal.SIGCONT)
 
 
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
-    """A server with nothing in it, until the end of the block."""
-    port = _free_port()
+    """Start an empty server; it is killed at the end of the block."""
+    port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     quiet = {**os.environ, "PYTHONWARNINGS": "ignore"}
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=quiet) as process:
         server = S3Server(process=process, port=port)
         try:
-            deadline = time.monotonic() + 120.0
-            while True:
-                try:
-                    httpx.get(f"{server.url}/moto-api/", trust_env=False, timeout=60.0)
-                    break
-                except httpx.TransportError:
-                    assert process.poll() is None, "the S3 server ended"
-                    assert time.monotonic() < deadline, "the S3 server does not listen"
-                    time.sleep(0.1)
+            eventually(lambda: _answers(server), 120.0)
             yield server
         finally:
             process.kill()
 
 
+def _answers(server: S3Server) -> bool:
+    assert server.process.poll() is None, "the S3 server ended"
+    try:
+        httpx.get(f"{server.url}/moto-api/", trust_env=False, timeout=60.0)
+    except httpx.TransportError:
+        return False
+    return True
+
+
 class Relay:
-    """Passes bytes on to a server; requests that begin with `held` wait until `release`."""
+    """Relay of bytes to a server; requests that begin with `held` wait until `release`."""
 
     def __init__(self, port: int) -> None:
         self._behind = port
@@ -112,9 +115,3 @@ class Relay:
         finally:
             for end in (source, sink):
                 end.close()
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
-        return port

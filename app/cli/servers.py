@@ -135,7 +135,7 @@ def _prepare(settings: Settings, *folders: Path, wait: bool = True) -> None:
     """
     from sqlalchemy.exc import SQLAlchemyError
 
-    from app.database import Database
+    from app.database.engine import Database
     from app.errors import UnavailableError
     from app.storage.stores import open_store
 

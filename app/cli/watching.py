@@ -39,8 +39,8 @@ def watch(client: Client, job_id: str, console: Console) -> Json:
         reason = None
         for job in client.follow(job_id):
             progress = job.get("progress") or {}
-            if job.get("put_back") not in {None, reason}:
-                reason = job["put_back"]
+            if _requeue_reason(job) not in {None, reason}:
+                reason = _requeue_reason(job)
                 bar.console.print(f"back in the queue: {reason}", highlight=False, markup=False)
             bar.update(
                 task,
@@ -57,10 +57,10 @@ def _lines(client: Client, job_id: str, console: Console) -> Json:
     shown = ""
     for job in client.follow(job_id):
         progress = job.get("progress") or {}
-        where = f"{_headline(job)} {progress.get('round') or ''} {job.get('put_back') or ''}"
+        where = f"{_headline(job)} {progress.get('round') or ''} {_requeue_reason(job) or ''}"
         if where != shown:
             shown = where
-            detail = job.get("put_back") or _detail(progress)
+            detail = _requeue_reason(job) or _detail(progress)
             console.print(
                 f"{100 * fraction(job):3.0f}%  {_headline(job):<11}  {detail}".rstrip(),
                 markup=False,
@@ -68,6 +68,11 @@ def _lines(client: Client, job_id: str, console: Console) -> Json:
                 soft_wrap=True,
             )
     return job
+
+
+def _requeue_reason(job: Json) -> str | None:
+    reason: str | None = job.get("requeue_reason", job.get("put_back"))  # as servers before this release call it
+    return reason
 
 
 def _headline(job: Json) -> str:

@@ -1,1 +1,1 @@
-"""Sums over rows on several machines: `core.numeric.shards` behind Dask's scheduler."""
+"""Sums over the rows of one very large training, made by a Dask cluster: `core.numeric.shards` behind its scheduler."""

@@ -1,7 +1,7 @@
-"""What a process of the cluster does: reads a shard, keeps it, adds up.
+"""The tasks of a cluster's processes: read a shard, keep it in memory, sum over it.
 
-Tasks hold no state that matters: any process can do any of them, and do it again. A shard that was read stays in the
-process, standardized, under the name of its content, as long as there is room.
+Tasks are pure: any process can do any of them, and do it again. A shard that was read stays in the process,
+standardized, under the name of its content, as long as there is room.
 """
 
 import copy
@@ -21,44 +21,44 @@ from core.numeric.shards import Part
 from core.numeric.workspace import Workspace
 from core.process.rows import Rows, on_shard
 
-KEPT_BYTES = 1 << 31
-"""Shards kept by one process."""
+SHARD_CACHE_BYTES = 1 << 31
+"""Most bytes of shards that one process keeps."""
 _WORKSPACE = Workspace()
-"""What the sums of this process write into, task after task."""
+"""Buffers of the sums of this process, overwritten by each task."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shard:
-    """Where some rows lie: an array (m, p + 1), the target last, in raw units; of its rows those that a second one says
-    (m, bool), or all; and how they are standardized."""
+    """Rows in a file: an array (m, p + 1), the target last, in raw units; a mask of the rows (m, bool), or all of them;
+    and their standardization."""
 
     folder: str
     part: str
-    taken: str | None
+    mask: str | None
     unit: Standardization
     groups: IntArray
 
     @cached_property
     def name(self) -> str:
-        """The same for the same rows."""
+        """Hash of all that defines the rows: the same for the same rows."""
         unit = self.unit
-        digest = hashlib.sha256(f"{self.part} {self.taken} {unit.target_shift!r} {unit.target_scale!r}".encode())
+        digest = hashlib.sha256(f"{self.part} {self.mask} {unit.target_shift!r} {unit.target_scale!r}".encode())
         for array in (unit.input_shift, unit.input_scale, self.groups):
             digest.update(array.tobytes())
         return digest.hexdigest()
 
     def read(self) -> Rows:
-        """FileNotFoundError, DamagedShardError."""
+        """Read the rows. FileNotFoundError, DamagedShardError."""
         folder = ShardFolder(Path(self.folder))
         table = folder.read(self.part)
-        if self.taken is not None:
-            table = table[folder.read(self.taken)]
+        if self.mask is not None:
+            table = table[folder.read(self.mask)]
         X, y = self.unit.inputs(table[:, :-1]), self.unit.targets(table[:, -1])
         return Rows(X=X, y=y, groups=self.groups, workspace=_WORKSPACE)
 
 
 class _Cache:
-    """Shards by name, those used last, up to KEPT_BYTES."""
+    """Shards by name, the most recently used ones, up to SHARD_CACHE_BYTES."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,7 +66,7 @@ class _Cache:
         self._bytes = 0
 
     def rows(self, shard: Shard) -> Rows:
-        """Kept, or read now."""
+        """Return a shard's rows from memory, or read them now."""
         with self._lock:
             if shard.name in self._kept:
                 self._kept.move_to_end(shard.name)
@@ -76,7 +76,7 @@ class _Cache:
             if shard.name not in self._kept:
                 self._kept[shard.name] = rows
                 self._bytes += _size(rows)
-            while self._bytes > KEPT_BYTES and len(self._kept) > 1:
+            while self._bytes > SHARD_CACHE_BYTES and len(self._kept) > 1:
                 _, oldest = self._kept.popitem(last=False)
                 self._bytes -= _size(oldest)
         return rows
@@ -89,18 +89,18 @@ def _size(rows: Rows) -> int:
 _CACHE = _Cache()
 
 
-def given(work: Any) -> Any:
-    """What every task of a pass shares: a task of its own, so that it is sent once and handed on between machines."""
+def share_input(work: Any) -> Any:
+    """Return the shared input of a sum: a task of its own, so that it is sent once and passed on between machines."""
     return work
 
 
 def sum_shard(work: Callable[[Any, Sequence[slice]], Part], shard: Shard, size: int, least: int) -> Part:
-    """The map."""
+    """Sum over one shard: the map."""
     return on_shard(_CACHE.rows(shard), work, size, least)
 
 
-def added(left: Part, right: Part) -> Part:
-    """The reduction. Both stay as they are: a task may be done again with what it was given."""
+def add_parts(left: Part, right: Part) -> Part:
+    """Add two partial sums: the reduction. Both stay as they are, as a task may be done again with its arguments."""
     total = copy.deepcopy(left)
     total.add(right)
     return total

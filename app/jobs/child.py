@@ -1,13 +1,13 @@
-"""The child process that does one job: lines of JSON in and out, nothing else in common with its supervisor.
+"""The child process of one job: lines of JSON in and out, nothing else in common with its supervisor.
 
 In (one line on standard input): {"id", "kind", "payload", "checkpoint", "attempts", "progress"}. Standard input
 then stays open; its end means that the supervisor is gone, and the child ends too. On Linux it also asks for a
 death signal, which works even while a C loop holds the interpreter.
 
 Out (lines on what was standard output): {"progress": {..}}, {"checkpoint": {..}}, and one of {"done": {..}},
-{"failed": {"type", "message", "errors"?, "total"?}} or {"postponed": {"type", "message"}}, which is nobody's
-fault: the job goes back to the queue. File descriptor 1 then points at standard error, so that a
-stray print cannot break the protocol. A number that JSON cannot say (NaN, infinity) is sent as null.
+{"failed": {"type", "message", "errors"?, "total"?}} or {"postponed": {"type", "message"}}, after which the job
+goes back to the queue. File descriptor 1 then points at standard error, so that a
+stray print cannot break the protocol. A number that JSON has no form for (NaN, infinity) is sent as null.
 """
 
 import ctypes
@@ -30,15 +30,13 @@ from app.jobs.job import JSON
 log = logging.getLogger(__name__)
 
 ORPHANED = 113
-"""Exit code of a child whose supervisor went away."""
+"""Exit code of a child whose supervisor has ended."""
 _PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What the child is asked to do. checkpoint: where an earlier try got to; progress: what it last said; None at
-    first.
-    """
+    """The job as the child gets it. checkpoint, progress: the last ones of an earlier attempt; None at first."""
 
     id: str
     kind: str
@@ -49,34 +47,34 @@ class Task:
 
 
 class Reporter:
-    """How a handler talks to its supervisor; may be used from several threads."""
+    """Messages of a handler to its supervisor; may be used from several threads."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._lock = threading.Lock()
 
-    def progress(self, news: JSON) -> None:
-        """How far it is, for people; as often as you like, only the newest is kept."""
-        self._send({"progress": news})
+    def progress(self, progress: JSON) -> None:
+        """Send the progress that clients see; as often as you like, only the newest is kept."""
+        self._send({"progress": progress})
 
     def checkpoint(self, state: JSON) -> None:
-        """What another process needs to go on from here; the last one is the `checkpoint` of the next try."""
+        """Send the state to resume from; the last one is the `checkpoint` of the next attempt."""
         self._send({"checkpoint": state})
 
     def done(self, result: JSON) -> None:
-        """The end; `serve` says this for what a handler returns."""
+        """Send the result; `run_task` does it for what a handler returns."""
         self._send({"done": result})
 
     def failed(self, error: JSON) -> None:
-        """The end; `serve` says this for what a handler raises."""
+        """Send the error that ends the job; `run_task` does it for what a handler raises."""
         self._send({"failed": error})
 
     def postponed(self, error: JSON) -> None:
-        """The end of this try; `serve` says this for an UnavailableError."""
+        """Send the reason to requeue the job; `run_task` does it for an UnavailableError."""
         self._send({"postponed": error})
 
     def _send(self, message: JSON) -> None:
-        line = json.dumps(_sayable(message), allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        line = json.dumps(_json_safe(message), allow_nan=False, separators=(",", ":")).encode() + b"\n"
         try:
             with self._lock:
                 self._stream.write(line)
@@ -86,46 +84,44 @@ class Reporter:
 
 
 Handler = Callable[[Task, Reporter], JSON]
-"""Does one kind of job; what it returns goes to the supervisor's `publish`."""
+"""Function that does one kind of job; its result goes to the supervisor's `publish`."""
 
 
-def serve(handlers: Mapping[str, Handler], *, refusals: Sequence[type[Exception]] = ()) -> int:
-    """Do the one job on standard input; the process's exit code (0: an answer was given, good or bad).
+def run_task(handlers: Mapping[str, Handler], *, client_errors: Sequence[type[Exception]] = ()) -> int:
+    """Do the one job on standard input; return the exit code of the process (0: a result or an error was sent).
 
-    `refusals`: error classes beside PursuitError whose message is for the person who asked. Anything
-    else is a bug of ours: its traceback goes to the log, the person is told that it is internal.
+    client_errors: error classes beside PursuitError whose message is for the client. Any other error is a bug: its
+    traceback goes to the log, the client learns that it is internal.
     """
-    reporter, orders = _take_over_pipes()
-    _die_with_parent()
-    line = orders.readline()
+    reporter, task_stream = _redirect_standard_streams()
+    _request_death_signal()
+    line = task_stream.readline()
     if not line.endswith(b"\n"):
         return ORPHANED
-    threading.Thread(target=_watch, args=(orders,), name="watch-supervisor", daemon=True).start()
+    threading.Thread(target=_exit_with_supervisor, args=(task_stream,), name="watch-supervisor", daemon=True).start()
     task = Task(**json.loads(line))
     try:
         result = handlers[task.kind](task, reporter)
         reporter.done(result)
     except UnavailableError as error:
-        log.warning("%s: put off: %s", task.id, error)
+        log.warning("%s: postponed: %s", task.id, error)
         reporter.postponed(describe(error))
     except PursuitError as error:
         reporter.failed(describe(error))
-    except tuple(refusals) as error:
+    except tuple(client_errors) as error:
         reporter.failed(describe(error))
     except MemoryError:
         log.exception("%s: out of memory", task.id)
         reporter.failed({"type": "out-of-memory", "message": "the job needs more memory than there is"})
     except Exception:
-        log.exception("%s: the handler of %r broke", task.id, task.kind)
+        log.exception("%s: the handler of %r raised an unexpected error", task.id, task.kind)
         message = f"an internal error; the worker's log has it under {task.id}"
         reporter.failed({"type": "internal", "message": message})
     return 0
 
 
 def describe(error: Exception) -> dict[str, Any]:
-    """An error as the `error` of a job: its class in kebab case without Error, its message, the faults if
-    any.
-    """
+    """Describe an error as the `error` of a job: its class in kebab case without Error, its message, its faults."""
     name = type(error).__name__.removesuffix("Error")
     body: dict[str, Any] = {
         "type": re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower(),
@@ -137,41 +133,41 @@ def describe(error: Exception) -> dict[str, Any]:
     return body
 
 
-def _take_over_pipes() -> tuple[Reporter, BinaryIO]:
-    """The protocol on descriptors of its own; 0 reads nothing from now on, 1 goes where 2 goes."""
+def _redirect_standard_streams() -> tuple[Reporter, BinaryIO]:
+    """Move the protocol to descriptors of its own; 0 then reads nothing, and 1 is standard error."""
     sys.stdout.flush()
-    answers = os.fdopen(os.dup(1), "wb")
-    orders = os.fdopen(os.dup(0), "rb")
+    messages = os.fdopen(os.dup(1), "wb")
+    task_stream = os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    return Reporter(answers), orders
+    return Reporter(messages), task_stream
 
 
-def _watch(orders: BinaryIO) -> None:
-    while orders.read(1):
+def _exit_with_supervisor(task_stream: BinaryIO) -> None:
+    while task_stream.read(1):
         pass
     os._exit(ORPHANED)
 
 
-def _die_with_parent() -> None:
-    """On Linux: be killed when the supervisor's thread ends, and be the first to go when memory runs out."""
+def _request_death_signal() -> None:
+    """Ask Linux to kill this process when the supervisor's thread ends, and first of all when memory runs out."""
     if sys.platform != "linux":
         return
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
         Path("/proc/self/oom_score_adj").write_text("500")
     except OSError:
-        log.debug("no say in who goes first when memory runs out")
+        log.debug("/proc/self/oom_score_adj cannot be written")
 
 
-def _sayable(value: Any) -> Any:
-    """The same with null for NaN and infinities."""
+def _json_safe(value: Any) -> Any:
+    """Replace NaN and infinities by None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {key: _sayable(item) for key, item in value.items()}
+        return {key: _json_safe(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_sayable(item) for item in value]
+        return [_json_safe(item) for item in value]
     return value

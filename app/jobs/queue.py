@@ -1,16 +1,16 @@
-"""The durable queue: one row per job, leased by a worker, fenced against workers that come back from the dead.
+"""The durable queue: one row per job, leased by a worker, fenced against workers that return after their lease.
 
 A claim takes the first job that is queued, or running with its lease over, and raises `fence`. Every later write of
 that worker has WHERE id AND fence AND state = 'running'. Zero rows mean that the lease was lost to another worker,
 or that the job was cancelled: LeaseLostError, and the worker must stop and publish nothing. So a job may be
 *run* more than once, but it *ends* once, and what is written in the transaction of `succeed` is written once.
 
-A worker that dies leaves its lease to run out; a supervisor whose child died gives the job back at once (`died`).
+The lease of a worker that dies expires; a supervisor whose child died returns the job at once (`requeue_after_death`).
 Both count: after MAX_ATTEMPTS claims without a checkpoint between them, or MAX_CLAIMS in all, the job fails.
 
 A running job with `cancel_requested` never succeeds if the worker calls `renew` first in the transaction that ends
 it. Functions take an open connection, so that a job can be submitted or ended together with other rows; all but
-`has_work` and `watch` need `Database.write()`. The rows themselves, and who only reads them, are in `app.jobs.listing`.
+`has_work` and `is_cancel_requested` need `Database.write()`. What only reads jobs is in `app.jobs.queries`.
 """
 
 from collections.abc import Collection
@@ -28,24 +28,22 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 
-from app.database import now
+from app.database.clock import now
+from app.database.tables import jobs
+from app.database.upsert import insert_or_ignore
 from app.errors import InvalidRequestError, LeaseLostError
-from app.jobs import job as job_module
-from app.jobs import roster
-from app.jobs.bell import ring
-from app.jobs.job import Job, JobState, new_job_id
-from app.jobs.listing import LONGEST_KEY, LONGEST_MODEL, ORDER, as_job, c, get, jobs
-from app.jobs.roster import Size
+from app.identifiers import NAME_LENGTH, check_idempotency_key, new_job_id
+from app.jobs.job import JSON, Job, JobState
+from app.jobs.notify import notify_workers
+from app.jobs.queries import QUEUE_ORDER, c, get, job_from_row
+from app.jobs.workers import UNLIMITED, WORKER_TIMEOUT_SECONDS, Resources, any_worker_fits, largest_limits
 
 MAX_ATTEMPTS = 3
-"""Claims without a checkpoint between them, after which a job is taken to kill its workers."""
+"""Claims without a checkpoint between them, after which the job itself is taken to be what kills its workers."""
 MAX_CLAIMS = 20
-"""Claims in all: even a job that gets on a little each time has an end."""
-LARGEST_PRIORITY = 1_000_000
-ANY = Size()
-
+"""Claims in all: a job that makes some progress each time ends too."""
+MAX_PRIORITY = 1_000_000
 
 _UNLEASED: dict[Any, Any] = {c.worker: null(), c.lease_until: null()}
 
@@ -55,70 +53,61 @@ def submit(
     *,
     kind: str,
     model: str,
-    payload: job_module.JSON,
+    payload: JSON,
     priority: int = 0,
     idempotency_key: str | None = None,
-    needs: Size = ANY,
+    needs: Resources = UNLIMITED,
 ) -> tuple[Job, bool]:
-    """Put a job in the queue; (job, True), or (the job that has this key already, False). Safe under races.
+    """Put a job in the queue: (job, True), or (the job that has this key already, False). Safe under races.
 
-    The caller compares `payload` with the old job's if the same key with another wish must be refused.
-    Larger `priority` first, then older first. needs: who takes less does not get it. On PostgreSQL waiting workers
-    wake at the commit. InvalidRequestError for a model, key or priority that
-    cannot be kept.
+    The caller compares `payload` with the old job's if the same key with another request must be refused.
+    Larger `priority` first, then older first. needs: a worker with smaller limits does not claim it. On PostgreSQL idle
+    workers are notified at the commit. InvalidRequestError for a model, key or priority that cannot be kept.
     """
-    key = idempotency_key
-    if key is not None and not (1 <= len(key) <= LONGEST_KEY and key.isprintable()):
-        raise InvalidRequestError(f"Idempotency-Key: expected 1 to {LONGEST_KEY} printable characters, got {key!r}")
-    if not (1 <= len(model) <= LONGEST_MODEL and model.isprintable()):
-        raise InvalidRequestError(f"model: expected 1 to {LONGEST_MODEL} printable characters, got {model!r}")
-    if abs(priority) > LARGEST_PRIORITY:
-        raise InvalidRequestError(f"priority: expected -{LARGEST_PRIORITY} to {LARGEST_PRIORITY}, got {priority}")
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = (
-        insert(jobs)
-        .values(
-            id=new_job_id(),
-            kind=kind,
-            model=model,
-            state=JobState.QUEUED,
-            priority=priority,
-            payload=dict(payload),
-            idempotency_key=idempotency_key,
-            needs_memory=needs.memory,
-            needs_rows=needs.rows,
-            created_at=now(),
-            updated_at=now(),
-        )
-        .on_conflict_do_nothing(index_elements=[c.idempotency_key])
-        .returning(*jobs.c)
-    )
-    row = connection.execute(statement).one_or_none()
+    check_idempotency_key(idempotency_key)
+    if not (1 <= len(model) <= NAME_LENGTH and model.isprintable()):
+        raise InvalidRequestError(f"model: expected 1 to {NAME_LENGTH} printable characters, got {model!r}")
+    if abs(priority) > MAX_PRIORITY:
+        raise InvalidRequestError(f"priority: expected -{MAX_PRIORITY} to {MAX_PRIORITY}, got {priority}")
+    values = {
+        "id": new_job_id(),
+        "kind": kind,
+        "model": model,
+        "state": JobState.QUEUED,
+        "priority": priority,
+        "payload": dict(payload),
+        "idempotency_key": idempotency_key,
+        "needs_memory": needs.memory,
+        "needs_rows": needs.rows,
+        "created_at": now(),
+        "updated_at": now(),
+    }
+    row = insert_or_ignore(connection, jobs, values, key=[c.idempotency_key])
     if row is not None:
-        ring(connection)
-        return as_job(row), True
-    return as_job(connection.execute(select(jobs).where(c.idempotency_key == idempotency_key)).one()), False
+        notify_workers(connection)
+        return job_from_row(row), True
+    return job_from_row(connection.execute(select(jobs).where(c.idempotency_key == idempotency_key)).one()), False
 
 
 def request_cancel(connection: Connection, job_id: str) -> Job:
-    """Cancel: at once if nobody works on it, else a wish its worker sees soon; an ended job stays as it is.
+    """Cancel at once if no worker holds the job, else ask its worker to; an ended job stays as it is.
 
     NotFoundError if there is no such job.
     """
     get(connection, job_id)
-    free = or_(c.state == JobState.QUEUED, c.lease_until <= now())
+    unheld = or_(c.state == JobState.QUEUED, c.lease_until <= now())
     statement = (
         update(jobs)
         .where(c.id == job_id, c.state.in_([JobState.QUEUED, JobState.RUNNING]))
         .values(
             {
-                c.state: case((free, JobState.CANCELLED.value), else_=c.state),
-                c.finished_at: case((free, now()), else_=c.finished_at),
-                c.lease_until: case((free, null()), else_=c.lease_until),
-                c.worker: case((free, null()), else_=c.worker),
-                c.checkpoint: case((free, null()), else_=c.checkpoint),
+                c.state: case((unheld, JobState.CANCELLED.value), else_=c.state),
+                c.finished_at: case((unheld, now()), else_=c.finished_at),
+                c.lease_until: case((unheld, null()), else_=c.lease_until),
+                c.worker: case((unheld, null()), else_=c.worker),
+                c.checkpoint: case((unheld, null()), else_=c.checkpoint),
                 c.cancel_requested: true(),
-                **_touched(),
+                **_revised(),
             }
         )
     )
@@ -126,9 +115,9 @@ def request_cancel(connection: Connection, job_id: str) -> Job:
     return get(connection, job_id)
 
 
-def has_work(connection: Connection, *, most: Size = ANY, without: Collection[str] = ()) -> bool:
+def has_work(connection: Connection, *, limits: Resources = UNLIMITED, excluding: Collection[str] = ()) -> bool:
     """True if a claim would find a job; only reads, so that idle workers do not hold the write lock."""
-    found = select(c.id).where(_claimable(), _fits(most), c.id.not_in(without)).exists()
+    found = select(c.id).where(_claimable(), _fits(limits), c.id.not_in(excluding)).exists()
     return bool(connection.execute(select(found)).scalar_one())
 
 
@@ -137,25 +126,25 @@ def claim(
     *,
     worker: str,
     lease_seconds: float,
-    most: Size = ANY,
-    without: Collection[str] = (),
+    limits: Resources = UNLIMITED,
+    excluding: Collection[str] = (),
 ) -> Job | None:
-    """Take the next job that is no larger than `most` for `lease_seconds`, or None. Jobs that are cancelled or worn
-    out are ended on the way. without: ids of jobs that this worker would rather not do now.
+    """Claim the next job within `limits` for `lease_seconds`, or None. Jobs that are to be cancelled or have no
+    attempts left are ended on the way. excluding: ids of jobs that are left to other workers.
     """
     query = (
         select(jobs)
-        .where(_claimable(), _fits(most), c.id.not_in(without))
-        .order_by(*ORDER)
+        .where(_claimable(), _fits(limits), c.id.not_in(excluding))
+        .order_by(*QUEUE_ORDER)
         .limit(1)
         .with_for_update(skip_locked=True)
     )
     while (row := connection.execute(query).one_or_none()) is not None:
-        job = as_job(row)
+        job = job_from_row(row)
         if job.cancel_requested:
-            _set(connection, job, _ending(JobState.CANCELLED))
-        elif _worn_out(job):
-            _set(connection, job, _ending(JobState.FAILED) | {c.error: _death(job)})
+            _set(connection, job, _ended(JobState.CANCELLED))
+        elif _is_exhausted(job):
+            _set(connection, job, _ended(JobState.FAILED) | {c.error: _death_error(job)})
         else:
             return _set(
                 connection,
@@ -173,102 +162,101 @@ def claim(
     return None
 
 
-def watch(connection: Connection, job: Job) -> bool:
-    """True if the running job should be cancelled; LeaseLostError if it is no longer ours. Only reads."""
-    wish = connection.execute(select(c.cancel_requested).where(_ours(job))).scalar_one_or_none()
-    if wish is None:
-        raise _lost(job)
-    return bool(wish)
+def is_cancel_requested(connection: Connection, job: Job) -> bool:
+    """True if the running job should be cancelled; LeaseLostError if the lease is lost. Only reads."""
+    requested = connection.execute(select(c.cancel_requested).where(_is_leased(job))).scalar_one_or_none()
+    if requested is None:
+        raise _lease_lost(job)
+    return bool(requested)
 
 
-def renew(connection: Connection, job: Job, *, lease_seconds: float, progress: job_module.JSON | None = None) -> bool:
-    """Hold the job for `lease_seconds` from now, with news if there are any; True if it should be cancelled.
+def renew(connection: Connection, job: Job, *, lease_seconds: float, progress: JSON | None = None) -> bool:
+    """Renew the lease for `lease_seconds` from now and write the progress, if any; True if it should be cancelled.
 
-    LeaseLostError. Until the transaction ends nobody else can change the job's row.
+    LeaseLostError. Until the transaction ends no other can change the job's row.
     """
     values: dict[Any, Any] = {c.lease_until: now() + lease_seconds}
     if progress is not None:
-        values |= {c.progress: dict(progress), **_touched()}
-    statement = update(jobs).where(_ours(job)).values(values).returning(c.cancel_requested)
-    wish = connection.execute(statement).scalar_one_or_none()
-    if wish is None:
-        raise _lost(job)
-    return bool(wish)
+        values |= {c.progress: dict(progress), **_revised()}
+    statement = update(jobs).where(_is_leased(job)).values(values).returning(c.cancel_requested)
+    requested = connection.execute(statement).scalar_one_or_none()
+    if requested is None:
+        raise _lease_lost(job)
+    return bool(requested)
 
 
-def save_checkpoint(connection: Connection, job: Job, checkpoint: job_module.JSON) -> None:
-    """Keep what the next claim would go on from. It is progress, so `attempts` starts again;
-    LeaseLostError.
-    """
+def save_checkpoint(connection: Connection, job: Job, checkpoint: JSON) -> None:
+    """Keep the state from which the next claim resumes. It is progress, so `attempts` starts again; LeaseLostError."""
     _write(connection, job, {c.checkpoint: dict(checkpoint), c.attempts: 0})
 
 
-def succeed(connection: Connection, job: Job, result: job_module.JSON) -> Job:
-    """The end, with its result; LeaseLostError."""
-    return _write(connection, job, _ending(JobState.SUCCEEDED) | {c.result: dict(result)})
+def succeed(connection: Connection, job: Job, result: JSON) -> Job:
+    """End the job with its result; LeaseLostError."""
+    return _write(connection, job, _ended(JobState.SUCCEEDED) | {c.result: dict(result)})
 
 
-def fail(connection: Connection, job: Job, error: job_module.JSON) -> Job:
-    """The end, with the reason: at least `type` and `message`. It is not tried again; LeaseLostError."""
-    return _write(connection, job, _ending(JobState.FAILED) | {c.error: dict(error)})
+def fail(connection: Connection, job: Job, error: JSON) -> Job:
+    """End the job with an error: at least `type` and `message`. It is not tried again; LeaseLostError."""
+    return _write(connection, job, _ended(JobState.FAILED) | {c.error: dict(error)})
 
 
-def cancelled(connection: Connection, job: Job) -> Job:
-    """The end that was asked for; LeaseLostError."""
-    return _write(connection, job, _ending(JobState.CANCELLED))
+def cancel(connection: Connection, job: Job) -> Job:
+    """End the job as its cancellation was requested; LeaseLostError."""
+    return _write(connection, job, _ended(JobState.CANCELLED))
 
 
-def died(connection: Connection, job: Job, reason: str) -> Job:
-    """The child died: back in the queue for any worker, or failed if that was the last try; LeaseLostError.
+def requeue_after_death(connection: Connection, job: Job, reason: str) -> Job:
+    """Return a job whose process died to the queue, or fail it if that was the last attempt; LeaseLostError.
 
-    A job that is to be cancelled is cancelled.
+    A job whose cancellation is requested is cancelled.
     """
-    held = _write(connection, job, {c.last_death: reason})
-    if held.cancel_requested:
-        return _write(connection, job, _ending(JobState.CANCELLED))
-    if _worn_out(held):
-        return _write(connection, job, _ending(JobState.FAILED) | {c.error: _death(held)})
-    ring(connection)
+    written = _write(connection, job, {c.requeue_reason: reason})
+    if written.cancel_requested:
+        return _write(connection, job, _ended(JobState.CANCELLED))
+    if _is_exhausted(written):
+        return _write(connection, job, _ended(JobState.FAILED) | {c.error: _death_error(written)})
+    notify_workers(connection)
     return _write(connection, job, _UNLEASED | {c.state: JobState.QUEUED})
 
 
-def postpone(connection: Connection, job: Job, error: job_module.JSON) -> Job:
-    """What the job stands on is away: as `release`, however often, with the reason as its last death."""
-    return _write(connection, job, _back() | {c.last_death: str(error["message"])})
+def postpone(connection: Connection, job: Job, error: JSON) -> Job:
+    """Return a job whose store or cluster is unavailable to the queue as `release` does, with the reason."""
+    return _write(connection, job, _requeued() | {c.requeue_reason: str(error["message"])})
 
 
-def fail_unfit(connection: Connection, *, patience: float = roster.PATIENCE_SECONDS) -> list[Job]:
-    """End the jobs that waited for `patience` seconds and are too large for every worker seen within them; which.
+def fail_oversized(connection: Connection, *, timeout: float = WORKER_TIMEOUT_SECONDS) -> list[Job]:
+    """Fail and return the jobs that waited for `timeout` seconds and are too large for every worker seen within them.
 
-    The caller has signed the roster: there is a worker. A running job whose worker has gone counts from the
-    end of its lease.
+    The caller has recorded its heartbeat: there is a worker. A running job whose worker is lost counts from the end of
+    its lease.
     """
     query = select(jobs).where(
         or_(c.needs_memory.is_not(None), c.needs_rows.is_not(None)),
-        case((c.state == JobState.QUEUED, c.created_at), else_=c.lease_until) <= now() - patience,
+        case((c.state == JobState.QUEUED, c.created_at), else_=c.lease_until) <= now() - timeout,
         _claimable(),
-        ~roster.somebody_fits(c.needs_memory, c.needs_rows, patience),
+        ~any_worker_fits(c.needs_memory, c.needs_rows, timeout),
     )
-    found = connection.execute(query.with_for_update(skip_locked=True)).all()
-    if not found:
+    rows = connection.execute(query.with_for_update(skip_locked=True)).all()
+    if not rows:
         return []
-    most = roster.largest(connection, patience=patience)
+    limits = largest_limits(connection, timeout=timeout)
     return [
-        _set(connection, job, _ending(JobState.FAILED) | {c.error: _too_large(job, most)}) for job in map(as_job, found)
+        _set(connection, job, _ended(JobState.FAILED) | {c.error: _too_large(job, limits)})
+        for job in map(job_from_row, rows)
     ]
 
 
 def release(connection: Connection, job: Job) -> Job:
-    """The worker stops in good order: back in the queue, and this try does not count; LeaseLostError.
+    """Return the job of a worker that stops to the queue; this attempt does not count; LeaseLostError.
 
-    A job that is to be cancelled is cancelled.
+    A job whose cancellation is requested is cancelled.
     """
-    ring(connection)
-    return _write(connection, job, _back())
+    notify_workers(connection)
+    return _write(connection, job, _requeued())
 
 
-def _back() -> dict[Any, Any]:
-    """In the queue again, as if it had not been claimed; cancelled if it is to be."""
+def _requeued() -> dict[Any, Any]:
+    """Values of a job that is queued again as if it had not been claimed; cancelled if that is requested."""
     return _UNLEASED | {
         c.state: case((c.cancel_requested, JobState.CANCELLED.value), else_=JobState.QUEUED.value),
         c.finished_at: case((c.cancel_requested, now()), else_=null()),
@@ -282,64 +270,63 @@ def _claimable() -> ColumnElement[bool]:
     return or_(c.state == JobState.QUEUED, and_(c.state == JobState.RUNNING, c.lease_until <= now()))
 
 
-def _fits(most: Size) -> ColumnElement[bool]:
-    """The job is no larger than that."""
-    limits = [(c.needs_memory, most.memory), (c.needs_rows, most.rows)]
-    return and_(true(), *(or_(need.is_(None), need <= limit) for need, limit in limits if limit is not None))
+def _fits(limits: Resources) -> ColumnElement[bool]:
+    pairs = [(c.needs_memory, limits.memory), (c.needs_rows, limits.rows)]
+    return and_(true(), *(or_(need.is_(None), need <= limit) for need, limit in pairs if limit is not None))
 
 
-def _too_large(job: Job, most: Size) -> dict[str, str]:
-    asked = [(job.needs_memory, most.memory, "bytes of memory"), (job.needs_rows, most.rows, "rows")]
-    wants = [f"{need} {what}" for need, _, what in asked if need is not None]
-    takes = [f"{limit} {what}" for need, limit, what in asked if need is not None and limit is not None]
-    most_taken = f": the most is {' and '.join(takes)}" if takes else ""
+def _too_large(job: Job, limits: Resources) -> dict[str, str]:
+    compared = [(job.needs_memory, limits.memory, "bytes of memory"), (job.needs_rows, limits.rows, "rows")]
+    needs = [f"{need} {unit}" for need, _, unit in compared if need is not None]
+    largest = [f"{limit} {unit}" for need, limit, unit in compared if need is not None and limit is not None]
+    limit_text = f": the largest limit is {' and '.join(largest)}" if largest else ""
     return {
         "type": "too-large",
-        "message": f"the job needs about {' and '.join(wants)}, and no worker takes it{most_taken}; "
+        "message": f"the job needs about {' and '.join(needs)}, and no worker takes it{limit_text}; "
         "a smaller basis_size or fewer rows need less",
     }
 
 
-def _ours(job: Job) -> ColumnElement[bool]:
-    """The fence: the job is still running under the claim that `job` came from."""
+def _is_leased(job: Job) -> ColumnElement[bool]:
+    """SQL condition, the fence: the job is still running under the claim that `job` came from."""
     return and_(c.id == job.id, c.fence == job.fence, c.state == JobState.RUNNING)
 
 
-def _lost(job: Job) -> LeaseLostError:
+def _lease_lost(job: Job) -> LeaseLostError:
     return LeaseLostError(f"{job.id} is no longer held by this worker (claim {job.fence})")
 
 
-def _touched() -> dict[Any, Any]:
+def _revised() -> dict[Any, Any]:
     return {c.revision: c.revision + 1, c.updated_at: now()}
 
 
-def _ending(state: JobState) -> dict[Any, Any]:
+def _ended(state: JobState) -> dict[Any, Any]:
     return _UNLEASED | {c.state: state, c.finished_at: now(), c.checkpoint: null()}
 
 
 def _write(connection: Connection, job: Job, values: dict[Any, Any]) -> Job:
     row = connection.execute(
-        update(jobs).where(_ours(job)).values(values | _touched()).returning(*jobs.c)
+        update(jobs).where(_is_leased(job)).values(values | _revised()).returning(*jobs.c)
     ).one_or_none()
     if row is None:
-        raise _lost(job)
-    return as_job(row)
+        raise _lease_lost(job)
+    return job_from_row(row)
 
 
 def _set(connection: Connection, job: Job, values: dict[Any, Any]) -> Job:
-    """A write under the lock that `claim` holds."""
-    return as_job(
-        connection.execute(update(jobs).where(c.id == job.id).values(values | _touched()).returning(*jobs.c)).one()
+    """Write under the row lock that the caller holds."""
+    return job_from_row(
+        connection.execute(update(jobs).where(c.id == job.id).values(values | _revised()).returning(*jobs.c)).one()
     )
 
 
-def _worn_out(job: Job) -> bool:
+def _is_exhausted(job: Job) -> bool:
     return job.attempts >= MAX_ATTEMPTS or job.claims >= MAX_CLAIMS
 
 
-def _death(job: Job) -> dict[str, str]:
+def _death_error(job: Job) -> dict[str, str]:
     times = job.attempts if job.attempts >= MAX_ATTEMPTS else job.claims
-    reason = job.last_death or "it stopped answering (the machine or the worker went away)"
+    reason = job.requeue_reason or "no heartbeat (the machine or the worker was lost)"
     return {
         "type": "worker-died",
         "message": f"worker died {times} times without finishing; the last time: {reason}",

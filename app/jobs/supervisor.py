@@ -1,12 +1,12 @@
-"""A worker: takes one job at a time, has a child process do it, and is the only one to write about it.
+"""The supervisor of a worker: claims one job at a time, runs it in a child process, and alone writes about it.
 
 The child computes; this process holds the lease. So a loop in C cannot delay a heartbeat, the kernel's out-of-memory
 killer takes the child only, and cancelling is a kill. The supervisor never runs numerics and knows nothing
 of what jobs are: the child's command and `publish` come from outside.
 
-When the database does not answer the child works on until the lease is over by this machine's monotonic clock,
-counted from before the last renewal, and is then killed. An outcome in hand is kept and offered for longer: the
-fence decides whether it may still be written.
+When the database does not answer, the child works on until the lease expires by this machine's monotonic clock,
+counted from before the last renewal, and is then killed. A result that is there is kept and written later: the fence
+decides whether it still may be.
 """
 
 import logging
@@ -20,48 +20,51 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from app.database import Database
+from app.database.engine import Database
+from app.database.tables import WORKER_NAME_LENGTH
 from app.errors import LeaseLostError, PursuitError, UnavailableError
-from app.jobs import queue, roster
-from app.jobs.bell import Bell
+from app.jobs import queue
 from app.jobs.child import describe
 from app.jobs.job import JSON, Job
+from app.jobs.notify import JobListener
 from app.jobs.process import ChildProcess
-from app.jobs.roster import LONGEST_WORKER, Size
+from app.jobs.workers import UNLIMITED, Resources, record_heartbeat
 
 log = logging.getLogger(__name__)
 
 Publish = Callable[[Connection, Job, JSON], JSON]
-"""(connection, job, what the handler returned) -> the job's result; its rows are written in the same
-transaction.
+"""Function (connection, job, what the handler returned) -> the job's result; it writes in the transaction that ends
+the job.
 """
 
-PROGRESS_SECONDS = 0.25
-WATCH_SECONDS = 0.4
-LONGEST_PAUSE = 5.0
-WAITING_SECONDS = 10.0
-"""A job whose store or cluster did not answer is left to others, or waits, so long; other jobs are done meanwhile."""
+PROGRESS_INTERVAL_SECONDS = 0.25
+CANCEL_CHECK_SECONDS = 0.4
+MAX_RETRY_SECONDS = 5.0
+"""The longest pause between two tries to reach the database."""
+POSTPONED_JOB_SECONDS = 10.0
+"""How long this worker leaves a job whose store or cluster was unavailable to others, and does other jobs."""
 
 
 @dataclass(slots=True)
-class _Held:
-    """What the supervisor knows of the job it holds; times are of the monotonic clock."""
+class _RunningJob:
+    """The job in hand with its process; times are of the monotonic clock."""
 
     job: Job
     child: ChildProcess
-    renewed: float
-    watched: float
+    renewed_at: float
+    checked_at: float
     progress: JSON | None = None
     checkpoint: JSON | None = None
     outcome: dict[str, Any] = field(default_factory=dict)
-    pause: float = 0.0
-    wait_until: float = 0.0
+    retry_pause: float = 0.0
+    retry_at: float = 0.0
 
 
 class Supervisor:
-    """See the module. `environment` is added to this process's own for the child; `worker` names it in the
-    rows; `most` is the largest job that it takes; `may_work` raises UnavailableError where it
-    should take none now.
+    """Loop of one worker: claim, run, write the end.
+
+    `environment` is added to this process's own for the child; `worker` is its name in the database; `limits` are those
+    of the jobs that it takes; `check_ready` raises UnavailableError where it should take none now.
 
     The thread that calls `run` must live as long as the child: on Linux the child dies with that thread.
     """
@@ -76,173 +79,176 @@ class Supervisor:
         worker: str,
         lease_seconds: float = 60.0,
         poll_seconds: float = 0.5,
-        most: Size = queue.ANY,
-        may_work: Callable[[], None] = lambda: None,
+        limits: Resources = UNLIMITED,
+        check_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self._database = database
         self._command = tuple(command)
         self._environment = dict(environment)
         self._publish = publish
-        self._worker = worker[:LONGEST_WORKER]
+        self._worker = worker[:WORKER_NAME_LENGTH]
         self._lease = lease_seconds
         self._poll = poll_seconds
-        self._most = most
-        self._may_work = may_work
-        self._bell = Bell(database)
-        self._signed = -math.inf
-        self._waiting: dict[str, float] = {}
+        self._limits = limits
+        self._check_ready = check_ready
+        self._listener = JobListener(database)
+        self._heartbeat_at = -math.inf
+        self._postponed: dict[str, float] = {}
 
     def run(self, stop: threading.Event) -> None:
-        """Work until `stop` is set; then the running job goes back to the queue, without this try counting."""
+        """Work until `stop` is set; then the running job returns to the queue, and this attempt does not count."""
         pause = self._poll
         while not stop.is_set():
             try:
                 worked = self.run_one(stop)
                 pause = self._poll
             except UnavailableError as error:
-                pause = min(2 * pause, LONGEST_PAUSE)
-                log.warning("no job could be taken, again in %.1f s: %s", pause, error)
+                pause = min(2 * pause, MAX_RETRY_SECONDS)
+                log.warning("no job could be claimed, next try in %.1f s: %s", pause, error)
                 worked = False
             if not worked:
-                self._bell.wait(pause * random.uniform(0.75, 1.25), stop)
-        self._bell.close()
+                self._listener.wait(pause * random.uniform(0.75, 1.25), stop)
+        self._listener.close()
 
     def run_one(self, stop: threading.Event) -> bool:
-        """Take the next job and see it to its end; False if there is none. UnavailableError if none can be
-        taken.
-        """
-        if self._must_sign():
+        """Claim the next job and run it to its end; False if there is none. UnavailableError if none can be claimed."""
+        if self._heartbeat_is_due():
             with self._database.write() as connection:
-                self._sign(connection)
+                self._record_heartbeat(connection)
         now = time.monotonic()
-        self._waiting = {job: until for job, until in self._waiting.items() if until > now}
+        self._postponed = {job: until for job, until in self._postponed.items() if until > now}
         with self._database.read() as connection:
-            if not queue.has_work(connection, most=self._most, without=self._waiting):
+            if not queue.has_work(connection, limits=self._limits, excluding=self._postponed):
                 return False
-        self._may_work()
+        self._check_ready()
         began = time.monotonic()
         with self._database.write() as connection:
             job = queue.claim(
-                connection, worker=self._worker, lease_seconds=self._lease, most=self._most, without=self._waiting
+                connection,
+                worker=self._worker,
+                lease_seconds=self._lease,
+                limits=self._limits,
+                excluding=self._postponed,
             )
         if job is None:
             return False
         log.info("%s: claim %d by %s (%s of %s)", job.id, job.fence, self._worker, job.kind, job.model)
         try:
-            self._attend(job, began, stop)
+            self._run_child(job, began, stop)
         except LeaseLostError as error:
-            log.warning("%s: given up: %s", job.id, error)
+            log.warning("%s: lease lost: %s", job.id, error)
         except Exception:
-            log.exception("%s: the supervisor broke", job.id)
-            self._end(job, stop, lambda connection: queue.died(connection, job, "the supervisor broke, see its log"))
+            log.exception("%s: unexpected error of the supervisor", job.id)
+            reason = "an unexpected error of the supervisor, see its log"
+            self._finish(job, stop, lambda connection: queue.requeue_after_death(connection, job, reason))
         return True
 
-    def _attend(self, job: Job, began: float, stop: threading.Event) -> None:
+    def _run_child(self, job: Job, began: float, stop: threading.Event) -> None:
         try:
             child = ChildProcess(self._command, self._environment, job, deadline=began + self._lease)
         except OSError as error:
-            reason = f"the child could not be started: {error}"
-            self._end(job, stop, lambda connection: queue.died(connection, job, reason))
+            reason = f"the child process could not be started: {error}"
+            self._finish(job, stop, lambda connection: queue.requeue_after_death(connection, job, reason))
             return
-        held = _Held(job=job, child=child, renewed=began, watched=time.monotonic())
+        running = _RunningJob(job=job, child=child, renewed_at=began, checked_at=time.monotonic())
         try:
-            end = self._listen(held, stop)
+            end = self._wait_for_end(running, stop)
         finally:
             child.close()
-        self._end(job, stop, end)
+        self._finish(job, stop, end)
 
-    def _listen(self, held: _Held, stop: threading.Event) -> Callable[[Connection], Job]:
-        """Stay with the child until there is something to end with; what to write then. LeaseLostError."""
-        job, child = held.job, held.child
+    def _wait_for_end(self, running: _RunningJob, stop: threading.Event) -> Callable[[Connection], Job]:
+        """Handle the child's messages until the job ends; return the function that writes its end. LeaseLostError."""
+        job, child = running.job, running.child
         while True:
             if stop.is_set():
                 return lambda connection: queue.release(connection, job)
-            over = child.is_over()
-            message = child.receive(0.0 if over else PROGRESS_SECONDS / 2)
+            ended = child.has_ended()
+            message = child.receive(0.0 if ended else PROGRESS_INTERVAL_SECONDS / 2)
             if message is not None:
-                self._hear(held, message)
-            elif over:
-                reason = child.reason()
-                log.warning("%s: the child %s", job.id, reason)
-                return lambda connection: queue.died(connection, job, reason)
-            if time.monotonic() >= held.wait_until and self._tell(held):
-                return lambda connection: queue.cancelled(connection, job)
-            if held.outcome:
-                return self._outcome(held)
+                self._handle(running, message)
+            elif ended:
+                reason = child.death_reason()
+                log.warning("%s: its process %s", job.id, reason)
+                return lambda connection: queue.requeue_after_death(connection, job, reason)
+            if time.monotonic() >= running.retry_at and self._renew_or_check(running):
+                return lambda connection: queue.cancel(connection, job)
+            if running.outcome:
+                return self._outcome_writer(running)
 
-    def _hear(self, held: _Held, message: dict[str, Any]) -> None:
+    def _handle(self, running: _RunningJob, message: dict[str, Any]) -> None:
         ((kind, body),) = message.items()
         if kind == "progress":
-            held.progress = body
+            running.progress = body
         elif kind == "checkpoint":
-            held.checkpoint = body
+            running.checkpoint = body
         elif kind in {"done", "failed", "postponed"}:
-            held.outcome = message
+            running.outcome = message
         else:
-            held.outcome = {"failed": {"type": "internal", "message": f"the child sent {kind!r}"}}
+            running.outcome = {"failed": {"type": "internal", "message": f"the child process sent {kind!r}"}}
 
-    def _tell(self, held: _Held) -> bool:
-        """Write or look if it is time; True if the job is to be cancelled. A silent database is tried again
-        later.
+    def _renew_or_check(self, running: _RunningJob) -> bool:
+        """Renew the lease or check for a cancellation if it is time; True if the job is to be cancelled.
+
+        A database that does not answer is tried again later.
         """
         began = time.monotonic()
-        since = began - held.renewed
+        since = began - running.renewed_at
         write = (
-            held.checkpoint is not None
+            running.checkpoint is not None
             or since >= self._lease / 3
-            or (held.progress is not None and since >= PROGRESS_SECONDS)
+            or (running.progress is not None and since >= PROGRESS_INTERVAL_SECONDS)
         )
-        if not write and began - held.watched < WATCH_SECONDS:
+        if not write and began - running.checked_at < CANCEL_CHECK_SECONDS:
             return False
         try:
-            wish = self._renew(held) if write else self._watch(held)
+            cancel = self._renew(running) if write else self._is_cancel_requested(running)
         except UnavailableError as error:
-            held.pause = min(max(2 * held.pause, 0.1), LONGEST_PAUSE, self._lease / 10)
-            held.wait_until = time.monotonic() + held.pause
-            log.warning("%s: the heartbeat failed, again in %.1f s: %s", held.job.id, held.pause, error)
+            running.retry_pause = min(max(2 * running.retry_pause, 0.1), MAX_RETRY_SECONDS, self._lease / 10)
+            running.retry_at = time.monotonic() + running.retry_pause
+            log.warning("%s: the heartbeat failed, next try in %.1f s: %s", running.job.id, running.retry_pause, error)
             return False
-        held.pause = 0.0
-        held.watched = began
-        return wish
+        running.retry_pause = 0.0
+        running.checked_at = began
+        return cancel
 
-    def _renew(self, held: _Held) -> bool:
+    def _renew(self, running: _RunningJob) -> bool:
         began = time.monotonic()
         with self._database.write() as connection:
-            if self._must_sign():
-                self._sign(connection)
-            if held.checkpoint is not None:
-                queue.save_checkpoint(connection, held.job, held.checkpoint)
-            wish = queue.renew(connection, held.job, lease_seconds=self._lease, progress=held.progress)
-        held.renewed = began
-        held.child.deadline = began + self._lease
-        held.checkpoint = held.progress = None
-        return wish
+            if self._heartbeat_is_due():
+                self._record_heartbeat(connection)
+            if running.checkpoint is not None:
+                queue.save_checkpoint(connection, running.job, running.checkpoint)
+            cancel = queue.renew(connection, running.job, lease_seconds=self._lease, progress=running.progress)
+        running.renewed_at = began
+        running.child.deadline = began + self._lease
+        running.checkpoint = running.progress = None
+        return cancel
 
-    def _must_sign(self) -> bool:
-        return time.monotonic() - self._signed >= self._lease / 3
+    def _heartbeat_is_due(self) -> bool:
+        return time.monotonic() - self._heartbeat_at >= self._lease / 3
 
-    def _sign(self, connection: Connection) -> None:
-        """Say that this worker is here, and end what is too large for all that are."""
-        roster.sign(connection, self._worker, self._most)
-        for job in queue.fail_unfit(connection):
+    def _record_heartbeat(self, connection: Connection) -> None:
+        """Record that this worker runs, and fail the jobs that are too large for all workers that do."""
+        record_heartbeat(connection, self._worker, self._limits)
+        for job in queue.fail_oversized(connection):
             log.warning("%s: %s", job.id, (job.error or {}).get("message"))
-        self._signed = time.monotonic()
+        self._heartbeat_at = time.monotonic()
 
-    def _watch(self, held: _Held) -> bool:
+    def _is_cancel_requested(self, running: _RunningJob) -> bool:
         with self._database.read() as connection:
-            return queue.watch(connection, held.job)
+            return queue.is_cancel_requested(connection, running.job)
 
-    def _outcome(self, held: _Held) -> Callable[[Connection], Job]:
-        """What the end of a child's work writes, unless the job was cancelled meanwhile."""
-
-        job, outcome = held.job, held.outcome
+    def _outcome_writer(self, running: _RunningJob) -> Callable[[Connection], Job]:
+        """Return the function that writes the child's outcome, or the cancellation that was requested meanwhile."""
+        job, outcome = running.job, running.outcome
         if "postponed" in outcome:
             log.warning("%s: back to the queue: %s", job.id, outcome["postponed"].get("message"))
-            self._waiting[job.id] = time.monotonic() + WAITING_SECONDS
+            self._postponed[job.id] = time.monotonic() + POSTPONED_JOB_SECONDS
 
         def end(connection: Connection) -> Job:
-            if queue.renew(connection, job, lease_seconds=self._lease, progress=held.progress):
-                return queue.cancelled(connection, job)
+            if queue.renew(connection, job, lease_seconds=self._lease, progress=running.progress):
+                return queue.cancel(connection, job)
             if "failed" in outcome:
                 return queue.fail(connection, job, outcome["failed"])
             if "postponed" in outcome:
@@ -251,10 +257,10 @@ class Supervisor:
 
         return end
 
-    def _end(self, job: Job, stop: threading.Event, end: Callable[[Connection], Job]) -> None:
-        """Write the end in one transaction, for as long as it takes; LeaseLostError if it is not ours to write.
+    def _finish(self, job: Job, stop: threading.Event, end: Callable[[Connection], Job]) -> None:
+        """Write the end in one transaction, for as long as it takes; LeaseLostError if the lease is lost.
 
-        When publishing is refused or broken, the job fails with that.
+        An error of `publish` fails the job.
         """
         pause = 0.1
         failing = False
@@ -267,22 +273,22 @@ class Supervisor:
             except LeaseLostError:
                 raise
             except UnavailableError as error:
-                log.warning("%s: its end could not be written, again in %.1f s: %s", job.id, pause, error)
+                log.warning("%s: its end could not be written, next try in %.1f s: %s", job.id, pause, error)
                 if stop.wait(pause):
-                    log.warning("%s: stopped before its end was written; the lease will run out", job.id)
+                    log.warning("%s: stopped before its end was written; the lease will expire", job.id)
                     return
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause = min(2 * pause, MAX_RETRY_SECONDS)
             except Exception as error:
                 if failing:
                     raise
                 failing = True
-                end = self._failure(job, self._explain(job, error))
+                end = self._failure(job, self._describe(job, error))
 
     @staticmethod
-    def _explain(job: Job, error: Exception) -> dict[str, Any]:
+    def _describe(job: Job, error: Exception) -> dict[str, Any]:
         if isinstance(error, PursuitError):
             return describe(error)
-        log.error("%s: publishing broke", job.id, exc_info=error)
+        log.error("%s: unexpected error in publish", job.id, exc_info=error)
         return {"type": "internal", "message": f"an internal error; the worker's log has it under {job.id}"}
 
     @staticmethod

@@ -1,1 +1,1 @@
-"""The schema's history, run by Alembic from inside the installed package."""
+"""The history of the database schema, run by Alembic from inside the installed package."""

@@ -1,18 +1,12 @@
-"""What Alembic runs: on the connection `upgrade` hands over, or on PURSUIT_DATABASE_URL when called by its command
-line.
-"""
+"""The script that Alembic runs: on the connection of `upgrade`, or on PURSUIT_DATABASE_URL from its command line."""
 
 import os
 
 from alembic import context
 from sqlalchemy import Connection
 
-import app.jobs.queue
-import app.jobs.roster
-import app.storage.catalog
-import app.storage.datasets
-import app.storage.pairing  # noqa: F401  these imports fill `metadata` with their tables
-from app.database import Database, metadata
+from app.database.engine import Database
+from app.database.tables import metadata
 
 
 def _run(connection: Connection) -> None:

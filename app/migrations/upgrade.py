@@ -1,11 +1,11 @@
-"""Alembic without its command line: which revision a database is at, and how to bring it to the newest.
+"""Alembic without its command line: the revision of a database, and the upgrade to the newest.
 
 A new revision: change the tables, `alembic revision --autogenerate -m "what changes"` with PURSUIT_DATABASE_URL set
-to a migrated database, then read what it wrote. `tests/app/test_database.py` compares the tables with the
-migrations.
+to a migrated database, then read what it wrote. `tests/app/database/test_migrations.py`
+compares the tables with the migrations.
 
-A revision must leave the version before it working: while an upgrade goes from process to process both run. So it adds;
-what nobody needs any more goes in a later release.
+A revision must leave the release before it working: during a rolling restart both run. So it only adds; a column that
+is no longer used is dropped in a later release.
 """
 
 from functools import cache
@@ -22,7 +22,7 @@ from app.errors import UnavailableError
 
 
 def current(connection: Connection) -> str | None:
-    """The revision the database is at, None if it was never migrated."""
+    """Return the revision the database is at, None if it was never migrated."""
     return MigrationContext.configure(connection).get_current_revision()
 
 
@@ -34,24 +34,29 @@ def is_ahead(connection: Connection) -> bool:
 
 @cache
 def _known() -> frozenset[str]:
-    return frozenset(script.revision for script in ScriptDirectory.from_config(_config()).walk_revisions())
+    return frozenset(script.revision for script in scripts().walk_revisions())
 
 
 @cache
 def newest() -> str:
-    """The newest revision that this code knows."""
-    head = ScriptDirectory.from_config(_config()).get_current_head()
+    """Return the newest revision that this code knows."""
+    head = scripts().get_current_head()
     if head is None:
         raise RuntimeError("the package holds no migrations: it was built without app/migrations/versions")
     return head
 
 
-def upgrade(connection: Connection) -> None:
+def scripts() -> ScriptDirectory:
+    """Return the revisions in the package."""
+    return ScriptDirectory.from_config(_config())
+
+
+def upgrade(connection: Connection, revision: str = "head") -> None:
     """Run the missing migrations on this connection, in its transaction (the caller holds the lock)."""
     config = _config()
     config.attributes["connection"] = connection
     try:
-        command.upgrade(config, "head")
+        command.upgrade(config, revision)
     except CommandError as error:
         raise UnavailableError(
             f"the database is at revision {current(connection)!r}, which this version of Pursuit does not know; "

@@ -13,7 +13,7 @@ from app.routes.bodies import JSON, MULTIPART, expect_media_type
 from app.routes.encodings import read_json
 from app.routes.state import Services, in_heavy_thread, in_thread, services
 from app.routes.tables import COLUMNS, FILE, KEY, ROWS, columns_of, idempotency_key, read_request, rows_of, uploaded
-from app.storage.datasets import LARGEST_PAGE, Dataset
+from app.storage.datasets import MAX_PAGE_SIZE, Dataset
 from app.tables import ReadOptions
 
 router = APIRouter(tags=["datasets"])
@@ -33,7 +33,7 @@ Sheet = Annotated[
         min_length=1, description="Sheet of an Excel workbook: its name, or its number from 1; by default the first."
     ),
 ]
-Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE)]
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)]
 Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
 
 _REQUEST: dict[str, Any] = {

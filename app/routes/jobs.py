@@ -53,7 +53,7 @@ class JobBody(BaseModel):
     finished_at: str | None
     attempts: int
     position: int = Field(description="Jobs in front of it in the queue.")
-    put_back: str | None = Field(description="Of a job that has been begun and is in the queue again: why.")
+    requeue_reason: str | None = Field(description="Why a job that had been started is in the queue again.")
     progress: ProgressBody
     result: dict[str, Any] | None = Field(description="`model`, `version` and `report` once it succeeded.")
     error: FailureBody | None
@@ -152,7 +152,7 @@ def job_json(view: JobView) -> dict[str, object]:
         "finished_at": rfc3339(job.finished_at),
         "attempts": job.claims,
         "position": view.position,
-        "put_back": job.last_death if job.state is JobState.QUEUED else None,
+        "requeue_reason": job.requeue_reason if job.state is JobState.QUEUED else None,
         "progress": _progress(view),
         "result": job.result,
         "error": job.error,

@@ -16,7 +16,7 @@ from app.services.prediction import Predictions
 from app.services.readiness import Readiness
 from app.services.training import Training
 from app.settings import Settings
-from app.storage.scratch import ScratchFolder
+from app.storage.process_folder import ProcessFolder
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class Services:
     """
 
     settings: Settings
-    scratch: ScratchFolder
+    scratch: ProcessFolder
     training: Training
     datasets: Datasets
     jobs: Jobs

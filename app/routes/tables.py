@@ -8,12 +8,11 @@ import msgspec
 from starlette.requests import Request
 
 from app.errors import InvalidRequestError
+from app.identifiers import KEY_LENGTH, check_idempotency_key
 from app.routes.bodies import stream_body
 from app.routes.state import services
 from app.routes.uploads import Upload, landing_place, receive_upload
 from app.services.decoding import check_depth, decode, decode_any, given
-
-LONGEST_KEY = 255
 
 CELL = {"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}, {"type": "null"}]}
 COLUMNS: dict[str, Any] = {"type": ["object", "null"], "additionalProperties": {"type": "array", "items": CELL}}
@@ -27,7 +26,7 @@ KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "schema": {"type": "string", "maxLength": LONGEST_KEY},
+    "schema": {"type": "string", "maxLength": KEY_LENGTH},
     "description": "The same key gives the same answer, however often the request is sent.",
 }
 """Parts of the OpenAPI document."""
@@ -94,7 +93,4 @@ def spec_of(raw: msgspec.Raw | msgspec.UnsetType | bytes | None) -> Any:
 
 def idempotency_key(request: Request) -> str | None:
     """The header, if it is there. InvalidRequestError for one that cannot be kept."""
-    key = request.headers.get("idempotency-key")
-    if key is not None and not (0 < len(key) <= LONGEST_KEY and key.isprintable()):
-        raise InvalidRequestError(f"Idempotency-Key: expected 1 to {LONGEST_KEY} printable characters")
-    return key
+    return check_idempotency_key(request.headers.get("idempotency-key"))

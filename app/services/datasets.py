@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from app.database import Database
+from app.database.engine import Database
 from app.errors import ConflictError
 from app.services.intake import Order, Receipt, take_in, take_in_held
 from app.services.stored import stored_table

@@ -24,7 +24,7 @@ from urllib.parse import quote
 from anyio import to_thread
 from sqlalchemy.exc import SQLAlchemyError
 
-from app.database import Database
+from app.database.engine import Database
 from app.storage.catalog import GENERATION_SQL
 
 if TYPE_CHECKING:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
 
-from app.database import Database, now
+from app.database.clock import now
+from app.database.engine import Database
 from app.errors import InvalidRequestError
-from app.jobs import listing, queue
+from app.jobs import queries, queue
 from app.jobs.job import Job, JobState
 
 
@@ -29,7 +30,7 @@ class Jobs:
     def get(self, job_id: str) -> JobView:
         """One job. Raises NotFoundError."""
         with self._database.read() as connection:
-            return view(connection, listing.get(connection, job_id))
+            return view(connection, queries.get(connection, job_id))
 
     def page(
         self, *, state: str | None, model: str | None, limit: int, cursor: str | None
@@ -37,8 +38,8 @@ class Jobs:
         """Jobs, the newest first, and the cursor of the next page (None at the end)."""
         wanted = None if state is None else _state(state)
         with self._database.read() as connection:
-            jobs, following = listing.list_jobs(connection, state=wanted, model=model, limit=limit, cursor=cursor)
-            places = listing.positions(connection, jobs)
+            jobs, following = queries.list_jobs(connection, state=wanted, model=model, limit=limit, cursor=cursor)
+            places = queries.positions(connection, jobs)
             clock = _clock(connection)
             return [JobView(job=job, position=places[job.id], now=clock) for job in jobs], following
 
@@ -50,7 +51,7 @@ class Jobs:
 
 def view(connection: Connection, job: Job) -> JobView:
     """A job with its place in the queue."""
-    return JobView(job=job, position=listing.position(connection, job), now=_clock(connection))
+    return JobView(job=job, position=queries.position(connection, job), now=_clock(connection))
 
 
 def _clock(connection: Connection) -> float:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.database import Database
+from app.database.engine import Database
 from app.storage import artefact, catalog
 from app.storage.artefact import ModelArtefact
 from app.storage.blobs import BlobStore

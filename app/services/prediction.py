@@ -17,7 +17,7 @@ import numpy as np
 from anyio import to_thread
 from numpy.typing import NDArray
 
-from app.database import Database
+from app.database.engine import Database
 from app.errors import BrokenArtefactError, InvalidRequestError, MalformedError, NotFoundError, UnavailableError
 from app.services.coalescing import Coalescer
 from app.services.generations import Generations, generations_of

@@ -9,10 +9,10 @@ import logging
 import time
 from typing import NoReturn
 
-from app.database import Database
+from app.database.engine import Database
 from app.errors import UnavailableError
 from app.storage.blobs import BlobStore
-from app.storage.pairing import check_pairing
+from app.storage.store_identity import check_store_identity
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class Readiness:
             if not self._database.is_usable():
                 return UnavailableError("the database's schema is older than this version needs: run `pursuit migrate`")
             self._blobs.check()
-            check_pairing(self._database, self._blobs)
+            check_store_identity(self._database, self._blobs)
         except UnavailableError as error:
             return error
         return None

@@ -23,6 +23,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 
 from app.errors import Fault, InvalidRequestError
+from app.identifiers import NAME_PATTERN
 from app.tables.names import match_names
 from app.tables.problems import json_type
 from core.hyperparameters import Hyperparameters
@@ -42,7 +43,7 @@ from core.spec import (
     TrainSpec,
 )
 
-NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+NAME = rf"^{NAME_PATTERN}$"
 """What models and aliases may be called."""
 
 NAME_RULE = "a letter or digit, then up to 63 letters, digits, dots, dashes or underscores"

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from app.database import Database
+from app.database.engine import Database
 from app.errors import unwritable
 from app.storage.blobs import BlobStore
-from app.storage.pairing import check_pairing
+from app.storage.store_identity import check_store_identity
 
 TABLES = "tables"
 """Prefix of the tables in the store."""
@@ -30,7 +30,7 @@ def stored_table(database: Database, blobs: BlobStore, scratch: Path) -> Iterato
 
     UnavailableError if the disk refuses it, or the store is not the database's: nobody else would find it there.
     """
-    check_pairing(database, blobs)
+    check_store_identity(database, blobs)
     try:
         with TemporaryDirectory(dir=scratch) as folder:
             table = StoredTable(path=Path(folder, "table.parquet"))

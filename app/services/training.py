@@ -19,12 +19,12 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from app.database import Database
+from app.database.engine import Database
 from app.errors import ConflictError, Fault, InvalidRequestError, UnavailableError
 from app.jobs import queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.job import Job
-from app.jobs.roster import Size
+from app.jobs.workers import Resources
 from app.services.intake import Order, Receipt, take_in, take_in_held, wishes
 from app.services.jobs import JobView, view
 from app.services.specification import SpecBody, core_spec, default_name, read_spec
@@ -126,7 +126,7 @@ class Training:
     ) -> JobView:
         model = body.model or name
         payload = {"spec": body.model_dump(mode="json"), "table": stored, "rows": receipt.rows}
-        needs = Size(memory=receipt.memory, rows=receipt.rows)
+        needs = Resources(memory=receipt.memory, rows=receipt.rows)
         with self.database.write() as connection:
             if dataset is not None:
                 datasets.get(

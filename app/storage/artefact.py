@@ -3,10 +3,9 @@
 The tensors are the posterior's arrays (float64, but for the directions of a compact one), and those of the second one
 where the noise varies, under `noise.`. The metadata has one entry, `pursuit`: a JSON document with the format version,
 the kind (full, compact or mean), the posteriors' scalars, the calibration, the target's transform, the precision to
-predict in (float64 where it is not said; the tensors are float64 whatever it is), the kernel (gaussian where it is not
-said) and all that is told about the model (schema of the columns, specification, hyperparameters by column, report, row
-numbers of the basis). Numbers in it are shortest-repr and round-trip, so saving and loading changes no bit of a
-prediction.
+predict in (by default float64; the tensors are float64 whatever it is), the kernel (by default gaussian) and the
+description of the model (schema of the columns, specification, hyperparameters by column, report, row numbers of the
+basis). Numbers in it are shortest-repr and round-trip, so saving and loading changes no bit of a prediction.
 
 Format 1 had no kind, all were full, and R as a square; since format 2 the tensor R is its upper triangle by rows, and
 there are calibration, transform and noise that varies.
@@ -51,11 +50,11 @@ _PARTS = ("schema", "spec", "hyperparameters", "report", "basis_columns", "basis
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelArtefact:
-    """All there is to know about one published model.
+    """One published model with its description.
 
     posterior: what predicts, or what expands to it. schema: how columns become inputs, as JSON. spec: what was asked,
     as JSON. hyperparameters: by column, as JSON. basis_columns: (p,) names of the inputs. basis_rows: (d,) 0-based row
-    numbers of the upload, in the order chosen. gains: (d,) what the criterion said of each, None for a method without.
+    numbers of the upload, in the order chosen. gains: (d,) the criterion's value of each, None for a method without.
     report: as the job showed it. noise, calibration, transform, precision: see core.predict.model.
     """
 
@@ -73,7 +72,7 @@ class ModelArtefact:
     precision: Precision = Precision.FLOAT64
 
     def model(self) -> Model:
-        """Ready to predict with. O(1), or O(d^3) for a compact one; CoreError where the numbers are not a model's."""
+        """Return the model. O(1), or O(d^3) for a compact one; CoreError where the numbers are not those of a model."""
         return Model(
             posterior=served(self.posterior),
             noise=self.noise,
@@ -84,14 +83,14 @@ class ModelArtefact:
 
     @property
     def kind(self) -> Artefact:
-        """What is kept of the model."""
+        """Kind of the artefact: full, compact or mean."""
         if isinstance(self.posterior, CompactPosterior):
             return Artefact.COMPACT
         return Artefact.MEAN if self.posterior.mean_only else Artefact.FULL
 
 
 def save(artefact: ModelArtefact) -> bytes:
-    """The artefact as safetensors; the same artefact gives the same bytes."""
+    """Encode the artefact as safetensors; the same artefact gives the same bytes."""
     named = dict(artefact.posterior.arrays())
     if artefact.noise is not None:
         named |= {_NOISE + name: array for name, array in artefact.noise.posterior.arrays().items()}
@@ -113,7 +112,7 @@ def save(artefact: ModelArtefact) -> bytes:
 
 
 def load(data: bytes) -> ModelArtefact:
-    """The artefact in these bytes. Raises BrokenArtefactError saying what is wrong with them."""
+    """Decode an artefact. BrokenArtefactError, which says what is wrong with the bytes."""
     document = _document(data)
     arrays = _arrays(data, document["shapes"])
     if "R" in arrays and arrays["R"].ndim != (2 if document["format_version"] == 1 else 1):
@@ -173,7 +172,7 @@ def _scalars(given: dict[str, Any]) -> dict[str, float]:
 
 
 def _document(data: bytes) -> dict[str, Any]:
-    """The JSON document in the metadata, its version and parts checked."""
+    """Return the JSON document in the metadata, its version and parts checked."""
     try:
         (length,) = struct.unpack_from("<Q", data)
         if length > len(data) - 8:
@@ -203,12 +202,12 @@ def _document(data: bytes) -> dict[str, Any]:
         raise BrokenArtefactError(f"the artefact's header lacks {', '.join(missing)}")
     for name in ("shapes", "scalars", "calibration", "transform", "schema", "spec", "hyperparameters", "report"):
         if not isinstance(document[name], dict):
-            raise BrokenArtefactError(f"the artefact's header has {name} of another kind than an object")
+            raise BrokenArtefactError(f"the artefact's header has {name} that is not an object")
     return cast("dict[str, Any]", document)
 
 
 def _arrays(data: bytes, shapes: dict[str, list[int]]) -> dict[str, NDArray[Any]]:
-    """The tensors, exactly those that `shapes` announces, of their type and finite."""
+    """Return the tensors, exactly those that `shapes` announces, of their type and finite."""
     try:
         arrays = load_tensors(data)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:

@@ -1,8 +1,8 @@
-"""Where bytes live: under `prefix/<sha256><suffix>`, so equal bytes have one key and a key never changes meaning.
+"""The blob store: files under `prefix/<sha256><suffix>`, so equal bytes have one key and a key never changes meaning.
 
-Nothing counts references: `sweep` removes what no row of the database names, once it is old. Here is the store in a
-folder: a write is a temporary file, fsync, rename, fsync of the folder, so after `put` returns the bytes survive a
-power cut, and nobody ever sees half a file. `app.storage.bucket` has the one on object storage.
+Nothing counts references: `sweep` removes blobs that no row of the database names, once they are old. Here is the store
+in a folder: a write is a temporary file, fsync, rename, fsync of the folder, so after `put` returns the bytes survive a
+power cut, and no reader ever sees half a file. `app.storage.bucket` has the one on object storage.
 """
 
 import errno
@@ -28,7 +28,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blob:
-    """A key with its size in bytes and its age in seconds (since it was last put)."""
+    """A stored file: its key, size in bytes and age in seconds (since it was last put)."""
 
     key: str
     size: int
@@ -39,52 +39,48 @@ class BlobStore(Protocol):
     """Bytes by content. NotFoundError for unknown keys, UnavailableError when the store is full or broken."""
 
     def put(self, prefix: str, suffix: str, source: Path | bytes) -> str:
-        """Keep these bytes for good; their key, `prefix/<sha256>suffix`. Putting them again makes them
-        young again.
-        """
+        """Store these bytes durably; return their key, `prefix/<sha256>suffix`. Their age starts again at 0."""
         ...
 
     def read(self, key: str) -> bytes:
-        """All the bytes, checked against the key."""
+        """Return all the bytes, checked against the key."""
         ...
 
     def open(self, key: str) -> BinaryIO:
-        """The bytes as a file; the caller closes it."""
+        """Open the blob as a file; the caller closes it."""
         ...
 
     def path(self, key: str) -> Path:
-        """A local file with these bytes, to read only."""
+        """Return a local file with these bytes, to read only."""
         ...
 
     def keys(self, prefix: str) -> Iterator[Blob]:
-        """What is under a prefix, in no order."""
+        """Iterate over the blobs under a prefix, in no order."""
         ...
 
     def delete(self, key: str, *, older_than: float = 0.0) -> bool:
-        """Remove it if it was last put `older_than` seconds ago or earlier; True if it was removed."""
+        """Remove a blob that was last put `older_than` seconds ago or earlier; True if it was removed."""
         ...
 
     def clean(self, *, older_than: float) -> int:
-        """Remove what writers that died left half-written, if older than that many seconds; how many."""
+        """Remove the incomplete files of writers that died, if older than that many seconds; return how many."""
         ...
 
     def check(self) -> None:
-        """UnavailableError if nothing can be written now."""
+        """Raise UnavailableError if nothing can be written now."""
         ...
 
 
 class LocalBlobStore:
-    """A BlobStore in a folder of a local disk (or one that several machines share and that has atomic
-    renames).
-    """
+    """A BlobStore in a folder of a local disk, or of a shared one that has atomic renames."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._temporary = root / "tmp"
 
     def put(self, prefix: str, suffix: str, source: Path | bytes) -> str:
-        """See BlobStore. Memory: one chunk of 1 MiB beside `source`."""
-        with _full_disk("written"), self._unfinished() as (temporary, descriptor):
+        """Store these bytes durably; return their key. Memory: one chunk of 1 MiB beside `source`."""
+        with _disk_errors("written"), self._temporary_file() as (temporary, descriptor):
             digest = hashlib.sha256()
             for chunk in chunks(source):
                 digest.update(chunk)
@@ -98,31 +94,31 @@ class LocalBlobStore:
         return key
 
     def read(self, key: str) -> bytes:
-        """See BlobStore."""
-        with self.open(key) as stream, _full_disk("read"):
+        """Return all the bytes, checked against the key."""
+        with self.open(key) as stream, _disk_errors("read"):
             data = stream.read()
         if hashlib.sha256(data).hexdigest() != digest_of(key):
-            raise damaged(key)
+            raise damaged_blob(key)
         return data
 
     def open(self, key: str) -> BinaryIO:
-        """See BlobStore."""
+        """Open the blob as a file; the caller closes it."""
         path = self._locate(key)
         try:
-            with _full_disk("read"):
+            with _disk_errors("read"):
                 return path.open("rb")
         except FileNotFoundError:
             raise NotFoundError(f"the store has no {key}") from None
 
     def path(self, key: str) -> Path:
-        """See BlobStore."""
+        """Return the blob's file, to read only."""
         path = self._locate(key)
         if not path.is_file():
             raise NotFoundError(f"the store has no {key}")
         return path
 
     def keys(self, prefix: str) -> Iterator[Blob]:
-        """See BlobStore."""
+        """Iterate over the blobs under a prefix, in no order."""
         folder = self._root / prefix
         if not folder.is_dir():
             return
@@ -137,12 +133,10 @@ class LocalBlobStore:
             yield Blob(key=key, size=status.st_size, age=max(time.time() - status.st_mtime, 0.0))
 
     def delete(self, key: str, *, older_than: float = 0.0) -> bool:
-        """See BlobStore. Moved aside before its age is looked at, so that a `put` in between is never
-        undone.
-        """
+        """Remove an old blob. It is moved aside before its age is read, so that a `put` in between is never undone."""
         path = self._locate(key)
         aside = self._temporary / f"{path.name}.{os.getpid()}.{time.monotonic_ns()}"
-        with _full_disk("deleted"):
+        with _disk_errors("deleted"):
             self._folder(self._temporary)
             try:
                 path.rename(aside)
@@ -155,12 +149,12 @@ class LocalBlobStore:
         return True
 
     def clean(self, *, older_than: float) -> int:
-        """See BlobStore."""
+        """Remove the temporary files of writers that died; return how many."""
         return remove_old(self._temporary, older_than=older_than)
 
     def check(self) -> None:
-        """See BlobStore."""
-        with _full_disk("written"), self._unfinished() as (_, descriptor):
+        """Raise UnavailableError if the disk refuses a small file."""
+        with _disk_errors("written"), self._temporary_file() as (_, descriptor):
             _write_all(descriptor, b"pursuit")
 
     def _locate(self, key: str) -> Path:
@@ -169,8 +163,8 @@ class LocalBlobStore:
         return self._root / key
 
     @contextmanager
-    def _unfinished(self) -> Iterator[tuple[Path, int]]:
-        """A temporary file, gone at the end whatever happens (unless it was renamed)."""
+    def _temporary_file(self) -> Iterator[tuple[Path, int]]:
+        """Make a temporary file, removed at the end whatever happens (unless it was renamed)."""
         self._folder(self._temporary)
         descriptor, name = tempfile.mkstemp(dir=self._temporary)
         try:
@@ -187,7 +181,7 @@ class LocalBlobStore:
 
 
 def remove_old(folder: Path, *, older_than: float) -> int:
-    """Remove the files of a folder that were written so many seconds ago or earlier; how many."""
+    """Remove the files of a folder that were written so many seconds ago or earlier; return how many."""
     removed = 0
     for path in list(folder.glob("*")):
         try:
@@ -200,11 +194,10 @@ def remove_old(folder: Path, *, older_than: float) -> int:
 
 
 def sweep(store: BlobStore, prefix: str, referenced: Callable[[], Collection[str]], *, older_than: float) -> list[str]:
-    """Remove the old blobs under `prefix` that `referenced()` does not name; the keys removed.
+    """Remove the old blobs under `prefix` that `referenced()` does not name; return their keys.
 
-    `older_than` (seconds) must be longer than any writer takes from `put` to the commit that refers to the
-    key. `referenced` is called after the listing, so what is referred to before the listing is in its
-    answer.
+    `older_than` (seconds) must be longer than any writer takes from `put` to the commit that refers to the key.
+    `referenced` is called after the blobs are listed, so it knows every reference from before.
     """
     store.clean(older_than=older_than)
     old = [blob.key for blob in store.keys(prefix) if blob.age >= older_than]
@@ -220,17 +213,17 @@ def is_key(key: str) -> bool:
 
 
 def digest_of(key: str) -> str:
-    """The SHA-256 that the key names."""
+    """Return the SHA-256 in a key."""
     return key.partition("/")[2][:64]
 
 
-def damaged(key: str) -> UnavailableError:
-    """What is said of a blob whose bytes are not those of its key."""
+def damaged_blob(key: str) -> UnavailableError:
+    """Make the error for a blob whose bytes are not those of its key."""
     return UnavailableError(f"the stored file {key} is damaged: its bytes do not match its name")
 
 
 def chunks(source: Path | bytes) -> Iterator[bytes | memoryview]:
-    """The bytes, 1 MiB at a time."""
+    """Iterate over the bytes, 1 MiB at a time."""
     if isinstance(source, bytes):
         view = memoryview(source)
         for start in range(0, len(view), _CHUNK):
@@ -256,8 +249,8 @@ def _sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _full_disk(verb: str) -> Iterator[None]:
-    """UnavailableError for what the disk refuses."""
+def _disk_errors(verb: str) -> Iterator[None]:
+    """Raise UnavailableError for an error of the disk."""
     try:
         yield
     except FileNotFoundError:

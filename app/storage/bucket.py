@@ -8,12 +8,14 @@ between the look at a blob's age and its end. Two rules exclude that, by plain r
 
 A blob written before the look is young, and stays. One written after it was written after the marker too: `put` sees
 the marker and waits for the end, or sees none because the end has come, and then sees whether its blob was hit. Ages
-are differences of the store's own times. What is left to a clock: a marker whose owner died is taken for dead after
-MARKER_SECONDS, and an owner sends no deletion later than HURRY_SECONDS after its marker, so only one that is frozen for
-the time between, just before it sends, could still do harm. A deletion whose answer is lost leaves its marker.
+are differences of the store's own times. What is left to a clock: a marker whose owner died is removed after
+DELETION_MARKER_SECONDS, and its owner sends no deletion later than DELETION_SECONDS after its marker, so only one that
+is frozen for the time between, just before it sends, could still undo a `put`. A deletion whose answer is lost leaves
+its marker.
 
-Bytes go up in parts and come down in ranges, of PART_BYTES each; every request has an end (`_QUICK`, `_BULK`). Uploads
-in parts whose writer was killed are out of reach here: a rule of the bucket (AbortIncompleteMultipartUpload) ends them.
+Bytes go up in parts and come down in ranges, of PART_BYTES each; every request has a time-out (`_SHORT`, `_TRANSFER`).
+Uploads in parts whose writer was killed are not found from here: a rule of the bucket (AbortIncompleteMultipartUpload)
+ends them.
 """
 
 import hashlib
@@ -31,7 +33,7 @@ from obstore.exceptions import BaseError, PermissionDeniedError, Unauthenticated
 from obstore.store import S3Store
 
 from app.errors import NotFoundError, UnavailableError
-from app.storage.blobs import Blob, chunks, damaged, digest_of, is_key
+from app.storage.blobs import Blob, chunks, damaged_blob, digest_of, is_key
 from app.storage.cache import FileCache
 
 if TYPE_CHECKING:
@@ -41,23 +43,23 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PART_BYTES = 8 << 20
-UPLOADS = 3
-"""Parts on their way at a time."""
-MARKER_SECONDS = 40.0
-HURRY_SECONDS = 10.0
-CLOCK_SECONDS = 1.0
-"""The store's times may be whole seconds, rounded down."""
-CHECK_SECONDS = 10.0
-"""So long a store that took bytes is taken to go on taking them: each look is a request that is paid for."""
+PARALLEL_PARTS = 3
+"""Parts that are uploaded at a time."""
+DELETION_MARKER_SECONDS = 40.0
+DELETION_SECONDS = 10.0
+STORE_CLOCK_SECONDS = 1.0
+"""Resolution of the store's times: they may be whole seconds, rounded down."""
+CHECK_INTERVAL_SECONDS = 10.0
+"""How long a successful check counts: each is a request that is paid for."""
 
 _MARKERS = "tmp"
 _CHECK = f"{_MARKERS}/check"
-"""What `check` writes again and again; it stays."""
+"""The object that `check` overwrites."""
 _PAUSE = 0.2
 
 
 def _client(seconds: float) -> "ClientConfig":
-    """allow_http: an endpoint is named by who runs the service, who means it."""
+    """Time-outs of a client. allow_http: the operator names the endpoint, perhaps inside a private network."""
     return {"connect_timeout": timedelta(seconds=3), "timeout": timedelta(seconds=seconds), "allow_http": True}
 
 
@@ -65,12 +67,12 @@ def _retry(times: int, seconds: float) -> "RetryConfig":
     return {"max_retries": times, "retry_timeout": timedelta(seconds=seconds)}
 
 
-_QUICK = (_client(5.0), _retry(1, 5.0))
-"""For requests without much to carry: over after ten seconds."""
-_BULK = (_client(30.0), _retry(3, 20.0))
-"""For parts: none is begun again 20 s after it began first."""
-_ONCE = (_client(5.0), _retry(0, 5.0))
-"""For deletions, which must not come late."""
+_SHORT = (_client(5.0), _retry(1, 5.0))
+"""Requests with little data: at most ten seconds."""
+_TRANSFER = (_client(30.0), _retry(3, 20.0))
+"""Parts: none is retried later than 20 s after its first try."""
+_NO_RETRY = (_client(5.0), _retry(0, 5.0))
+"""Deletions, which must not come late."""
 
 
 class BucketBlobStore:
@@ -82,44 +84,44 @@ class BucketBlobStore:
     def __init__(self, bucket: str, prefix: str, cache: FileCache) -> None:
         self._bucket = bucket
         self._cache = cache
-        self._checked = -CHECK_SECONDS
-        with _reached("used"):
-            self._quick, self._bulk, self._once = (
+        self._checked = -CHECK_INTERVAL_SECONDS
+        with _bucket_errors("used"):
+            self._short, self._transfer, self._no_retry = (
                 S3Store(bucket, prefix=prefix or None, client_options=client, retry_config=retry)
-                for client, retry in (_QUICK, _BULK, _ONCE)
+                for client, retry in (_SHORT, _TRANSFER, _NO_RETRY)
             )
 
     def put(self, prefix: str, suffix: str, source: Path | bytes) -> str:
-        """See BlobStore. Reads `source` twice; memory: UPLOADS parts beside it."""
+        """Store these bytes durably; return their key. Reads `source` twice; memory: PARALLEL_PARTS parts beside it."""
         digest = hashlib.sha256()
         for chunk in chunks(source):
             digest.update(chunk)
-        key = self._known(f"{prefix}/{digest.hexdigest()}{suffix}")
+        key = self._valid_key(f"{prefix}/{digest.hexdigest()}{suffix}")
         while True:
-            with _reached("written"):
-                obstore.put(self._bulk, key, source, chunk_size=PART_BYTES, max_concurrency=UPLOADS)
+            with _bucket_errors("written"):
+                obstore.put(self._transfer, key, source, chunk_size=PART_BYTES, max_concurrency=PARALLEL_PARTS)
             self._wait_for_deletions(key)
             if self._head(key) is not None:
                 return key
-            log.info("%s was removed while it was put, and is put again", key)
+            log.info("%s was deleted during its upload, which is repeated", key)
 
     def read(self, key: str) -> bytes:
-        """See BlobStore."""
-        data = b"".join(self._ranges(self._known(key)))
+        """Return all the bytes, checked against the key."""
+        data = b"".join(self._ranges(self._valid_key(key)))
         if hashlib.sha256(data).hexdigest() != digest_of(key):
-            raise damaged(key)
+            raise damaged_blob(key)
         return data
 
     def open(self, key: str) -> BinaryIO:
-        """See BlobStore."""
+        """Open a local copy of the blob; the caller closes it."""
         return self.path(key).open("rb")
 
     def path(self, key: str) -> Path:
-        """See BlobStore. To be opened within a minute; what is open stays readable."""
-        return self._cache.get(self._known(key), lambda: self._ranges(key))
+        """Return a local copy of the blob, to be opened within a minute; an open file stays readable."""
+        return self._cache.get(self._valid_key(key), lambda: self._ranges(key))
 
     def keys(self, prefix: str) -> Iterator[Blob]:
-        """See BlobStore. Ages by this machine's clock: for a first look only."""
+        """Iterate over the blobs under a prefix. Ages are by this machine's clock; `delete` uses the store's."""
         now = datetime.now(UTC)
         for found in self._list(prefix):
             if is_key(found["path"]):
@@ -127,92 +129,92 @@ class BucketBlobStore:
                 yield Blob(key=found["path"], size=found["size"], age=age)
 
     def delete(self, key: str, *, older_than: float = 0.0) -> bool:
-        """See BlobStore, and the module for what is sure."""
-        marker = f"{_MARKERS}/{self._known(key)}/{uuid4().hex}"
+        """Remove an old blob, by the protocol in the module's docstring."""
+        marker = f"{_MARKERS}/{self._valid_key(key)}/{uuid4().hex}"
         began = time.monotonic()
-        with _reached("deleted"):
-            obstore.put(self._once, marker, b"")
+        with _bucket_errors("deleted"):
+            obstore.put(self._no_retry, marker, b"")
         written, found = self._head(marker), self._head(key)
         removed = False
         if written is not None and found is not None:
-            age = (written["last_modified"] - found["last_modified"]).total_seconds() - CLOCK_SECONDS
+            age = (written["last_modified"] - found["last_modified"]).total_seconds() - STORE_CLOCK_SECONDS
             removed = older_than <= 0.0 or age >= older_than
-        with _reached("deleted"):
+        with _bucket_errors("deleted"):
             if removed:
-                if time.monotonic() - began > HURRY_SECONDS:
+                if time.monotonic() - began > DELETION_SECONDS:
                     raise UnavailableError("the store is too slow for a safe deletion")
-                obstore.delete(self._once, key)
+                obstore.delete(self._no_retry, key)
                 self._cache.drop(key)
-            obstore.delete(self._quick, marker)
+            obstore.delete(self._short, marker)
         return removed
 
     def clean(self, *, older_than: float) -> int:
-        """See BlobStore: markers of deletions that were broken off, and local files."""
+        """Remove the markers of interrupted deletions and incomplete local files; return how many."""
         now = datetime.now(UTC)
         left = [(found["path"], (now - found["last_modified"]).total_seconds()) for found in self._list(_MARKERS)]
         old = [path for path, age in left if age >= older_than and path != _CHECK]
-        with _reached("deleted"):
+        with _bucket_errors("deleted"):
             for path in old:
-                obstore.delete(self._quick, path)
+                obstore.delete(self._short, path)
         return len(old) + self._cache.clean(older_than=older_than)
 
     def check(self) -> None:
-        """See BlobStore. A good answer counts for CHECK_SECONDS."""
+        """Raise UnavailableError if the bucket takes no object; a success counts for CHECK_INTERVAL_SECONDS."""
         began = time.monotonic()
-        if began - self._checked >= CHECK_SECONDS:
-            with _reached("written"):
-                obstore.put(self._quick, _CHECK, b"pursuit")
+        if began - self._checked >= CHECK_INTERVAL_SECONDS:
+            with _bucket_errors("written"):
+                obstore.put(self._short, _CHECK, b"pursuit")
             self._checked = began
 
-    def _known(self, key: str) -> str:
+    def _valid_key(self, key: str) -> str:
         if not is_key(key):
             raise NotFoundError(f"not a key of the store: {key!r}")
         return key
 
     def _head(self, path: str) -> "ObjectMeta | None":
         try:
-            with _reached("read", absent=FileNotFoundError()):
-                return obstore.head(self._quick, path)
+            with _bucket_errors("read", absent=FileNotFoundError()):
+                return obstore.head(self._short, path)
         except FileNotFoundError:
             return None
 
     def _list(self, prefix: str) -> Iterator["ObjectMeta"]:
-        with _reached("read"):
-            pages = iter(obstore.list(self._quick, prefix))
+        with _bucket_errors("read"):
+            pages = iter(obstore.list(self._short, prefix))
         while True:
-            with _reached("read"):
+            with _bucket_errors("read"):
                 page = next(pages, None)
             if page is None:
                 return
             yield from page
 
     def _ranges(self, key: str) -> Iterator[bytes]:
-        """The bytes, a part at a time. NotFoundError."""
+        """Iterate over the bytes, a part at a time. NotFoundError."""
         found = self._head(key)
         if found is None:
             raise NotFoundError(f"the store has no {key}")
         for start in range(0, found["size"], PART_BYTES):
             length = min(PART_BYTES, found["size"] - start)
-            with _reached("read", absent=NotFoundError(f"the store has no {key}")):
-                part = obstore.get_range(self._bulk, key, start=start, length=length).to_bytes()
+            with _bucket_errors("read", absent=NotFoundError(f"the store has no {key}")):
+                part = obstore.get_range(self._transfer, key, start=start, length=length).to_bytes()
             yield part
 
     def _wait_for_deletions(self, key: str) -> None:
-        """Until no deletion of this key is under way; those that were broken off long ago are cleared away."""
+        """Wait until no deletion of this key is under way; remove the markers of those interrupted long ago."""
         first_seen: dict[str, float] = {}
         while markers := [found["path"] for found in self._list(f"{_MARKERS}/{key}")]:
             for marker in markers:
-                if time.monotonic() - first_seen.setdefault(marker, time.monotonic()) > MARKER_SECONDS:
-                    with _reached("deleted"):
-                        obstore.delete(self._quick, marker)
+                if time.monotonic() - first_seen.setdefault(marker, time.monotonic()) > DELETION_MARKER_SECONDS:
+                    with _bucket_errors("deleted"):
+                        obstore.delete(self._short, marker)
             time.sleep(_PAUSE)
 
 
 @contextmanager
-def _reached(verb: str, *, absent: Exception | None = None) -> Iterator[None]:
-    """UnavailableError for whatever the store refuses or does not answer; `absent` for what it does not have.
+def _bucket_errors(verb: str, *, absent: Exception | None = None) -> Iterator[None]:
+    """Raise UnavailableError for an error of the bucket, `absent` for an object that is not there.
 
-    What exactly it was goes to the log: it names the bucket and is many lines long.
+    The cause goes to the log alone: it names the bucket and is many lines long.
     """
     try:
         yield
@@ -220,12 +222,12 @@ def _reached(verb: str, *, absent: Exception | None = None) -> Iterator[None]:
         if absent is not None:
             raise absent from None
         cause: Exception = error
-        words = "there is no such bucket"
+        reason = "there is no such bucket"
     except (PermissionDeniedError, UnauthenticatedError) as error:
-        cause, words = error, "the bucket refuses these credentials"
+        cause, reason = error, "the bucket refuses these credentials"
     except (BaseError, OSError) as error:
-        cause, words = error, "the bucket does not answer as it should"
+        cause, reason = error, "the bucket does not answer as it should"
     else:
         return
     log.warning("nothing can be %s in the store: %s", verb, str(cause).partition("\n")[0])
-    raise UnavailableError(f"nothing can be {verb} in the store: {words}") from cause
+    raise UnavailableError(f"nothing can be {verb} in the store: {reason}") from cause

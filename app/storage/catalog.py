@@ -7,84 +7,31 @@ an open connection, so that a version is published in the transaction that ends 
 need `Database.write()`.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Column,
-    Connection,
-    Double,
-    ForeignKey,
-    ForeignKeyConstraint,
-    Index,
-    Integer,
-    String,
-    Table,
-    UniqueConstraint,
-    delete,
-    func,
-    select,
-    update,
-)
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, delete, func, select, update
 
-from app.database import metadata, now
+from app.database.clock import now
+from app.database.tables import aliases, catalogue, models, versions
+from app.database.upsert import insert_or_ignore, insert_or_update
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
+from app.identifiers import LARGEST_VERSION, check_alias, check_name, is_name, parse_version
 
 LATEST = "latest"
 """The alias that every publication moves."""
 CHAMPION = "champion"
-"""The alias that a plain model name means, once somebody has set it."""
-LARGEST_PAGE = 500
-_LARGEST_VERSION = 2**31 - 1
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-models = Table(
-    "models",
-    metadata,
-    Column("name", String(64), primary_key=True),
-    Column("next_version", Integer, nullable=False),
-    Column("created_at", Double, nullable=False),
-)
-versions = Table(
-    "versions",
-    metadata,
-    Column("model", String(64), ForeignKey(models.c.name), primary_key=True),
-    Column("version", Integer, primary_key=True, autoincrement=False),
-    Column("artefact", String(255), nullable=False),
-    Column("job_id", String(36)),
-    Column("size", BigInteger, nullable=False),
-    Column("created_at", Double, nullable=False),
-    Column("summary", JSON, nullable=False),
-    UniqueConstraint("job_id"),
-    Index(None, "artefact"),
-)
-aliases = Table(
-    "aliases",
-    metadata,
-    Column("model", String(64), primary_key=True),
-    Column("alias", String(64), primary_key=True),
-    Column("version", Integer, nullable=False),
-    ForeignKeyConstraint(["model", "version"], [versions.c.model, versions.c.version]),
-)
-catalogue = Table(
-    "catalogue",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("generation", BigInteger, nullable=False),
-)
+"""The alias that a plain model name means, once it is set."""
+MAX_PAGE_SIZE = 500
+"""The largest page of a list."""
 GENERATION_SQL = "SELECT generation FROM catalogue"
-"""How often the catalogue was changed; no row: never."""
+"""The number of changes of the catalogue; no row: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Version:
-    """One published model. artefact: its key in the store; size: bytes; summary: what lists show of it;
-    created_at: epoch.
+    """One published model. artefact: its key in the store; size: bytes; summary: its entry in lists; created_at: epoch.
 
     job_id is None for an imported one. `aliases` are those that point at it now, sorted.
     """
@@ -101,25 +48,13 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A name with how many versions it has, its newest one, and its aliases with the version each points
-    at.
-    """
+    """A name with the number of its versions, the newest one, and its aliases with the version each points at."""
 
     name: str
     created_at: float
     versions: int
     newest: Version
     aliases: Mapping[str, int]
-
-
-def check_name(name: str, what: str = "model") -> str:
-    """The name, if models and aliases may be called so; InvalidRequestError."""
-    if not _NAME.fullmatch(name):
-        raise InvalidRequestError(
-            f"{what}: expected 1 to 64 letters, digits, '.', '_' or '-' beginning with a letter or digit, "
-            f"got {name[:80]!r}"
-        )
-    return name
 
 
 def publish(
@@ -131,86 +66,79 @@ def publish(
     job_id: str | None,
     summary: Mapping[str, Any],
 ) -> Version:
-    """A new version under the next number; the alias `latest` moves to it.
+    """Publish a new version under the next number, and point the alias `latest` at it.
 
-    A job publishes once: a second call for the same `job_id` gives the version of the first.
+    A job publishes once: a second call for the same `job_id` returns the version of the first.
     """
     check_name(model)
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    row = insert(models).values(name=model, next_version=1, created_at=now())
-    connection.execute(row.on_conflict_do_nothing())
+    name = {"name": model, "next_version": 1, "created_at": now()}
+    insert_or_ignore(connection, models, name, key=[models.c.name])
     number = connection.execute(
         update(models)
         .where(models.c.name == model)
         .values(next_version=models.c.next_version + 1)
         .returning(models.c.next_version - 1)
     ).scalar_one()
-    added = connection.execute(
-        insert(versions)
-        .values(
-            model=model,
-            version=number,
-            artefact=artefact,
-            job_id=job_id,
-            size=size,
-            created_at=now(),
-            summary=dict(summary),
-        )
-        .on_conflict_do_nothing(index_elements=[versions.c.job_id])
-        .returning(versions.c.version)
-    ).one_or_none()
-    if added is None:
+    values = {
+        "model": model,
+        "version": number,
+        "artefact": artefact,
+        "job_id": job_id,
+        "size": size,
+        "created_at": now(),
+        "summary": dict(summary),
+    }
+    if insert_or_ignore(connection, versions, values, key=[versions.c.job_id]) is None:
         earlier = connection.execute(select(versions).where(versions.c.job_id == job_id)).one()
         return _version(connection, earlier)
-    _point(connection, model, LATEST, number)
-    _changed(connection)
+    _set_alias(connection, model, LATEST, number)
+    _raise_generation(connection)
     return get_version(connection, model, number)
 
 
 def generation(connection: Connection) -> int:
-    """How often the catalogue was changed. What is read after it in the same transaction is at least as new."""
+    """Return the number of changes of the catalogue. What is read after it in the transaction is at least as new."""
     return connection.execute(select(catalogue.c.generation)).scalar() or 0
 
 
 def resolve(connection: Connection, reference: str) -> Version:
-    """What `name`, `name@3` or `name@alias` means now; a plain name is `champion` if set, else `latest`.
+    """Return the version that `name`, `name@3` or `name@alias` means now; a plain name is `champion`, else `latest`.
 
     NotFoundError names what is missing, InvalidRequestError what is no reference.
     """
-    name, at, which = reference.partition("@")
+    name, separator, alias = reference.partition("@")
     check_name(name)
-    if not at:
-        pointed = _aliases(connection, name)
-        which = CHAMPION if CHAMPION in pointed else LATEST
-    elif which.isascii() and which.isdigit():
-        return get_version(connection, name, int(which))
-    check_name(which, "alias")
+    if not separator:
+        alias = CHAMPION if CHAMPION in _aliases(connection, name) else LATEST
+    elif alias.isascii() and alias.isdigit():
+        return get_version(connection, name, alias)
+    check_name(alias, "alias")
     query = select(versions).join(
         aliases, (aliases.c.model == versions.c.model) & (aliases.c.version == versions.c.version)
     )
-    row = connection.execute(query.where(aliases.c.model == name, aliases.c.alias == which)).one_or_none()
+    row = connection.execute(query.where(aliases.c.model == name, aliases.c.alias == alias)).one_or_none()
     if row is None:
         known = get_model(connection, name).aliases
-        raise NotFoundError(f"model {name!r} has no alias {which!r}; it has {', '.join(sorted(known))}")
+        raise NotFoundError(f"model {name!r} has no alias {alias!r}; it has {', '.join(sorted(known))}")
     return _version(connection, row)
 
 
-def get_version(connection: Connection, model: str, version: int) -> Version:
-    """NotFoundError if there is none."""
+def get_version(connection: Connection, model: str, version: int | str) -> Version:
+    """Return a version by its number, or the digits of one; NotFoundError if there is none."""
     row = None
-    if 0 < version <= _LARGEST_VERSION and _NAME.fullmatch(model):
-        query = select(versions).where(versions.c.model == model, versions.c.version == version)
+    number = version if isinstance(version, int) else parse_version(version)
+    if number is not None and 0 < number <= LARGEST_VERSION and is_name(model):
+        query = select(versions).where(versions.c.model == model, versions.c.version == number)
         row = connection.execute(query).one_or_none()
     if row is None:
         newest = get_model(connection, model).newest.version
-        raise NotFoundError(f"model {model!r} has no version {version}; the newest is {newest}")
+        raise NotFoundError(f"model {model!r} has no version {str(version)[:80]}; the newest is {newest}")
     return _version(connection, row)
 
 
 def get_model(connection: Connection, name: str) -> Model:
-    """NotFoundError if there is none (or all its versions are deleted)."""
-    known = _NAME.fullmatch(name) is not None
-    found = _models(connection, select(models).where(models.c.name == name)) if known else []
+    """Return a model; NotFoundError if there is none (or all its versions are deleted)."""
+    found = _models(connection, select(models).where(models.c.name == name)) if is_name(name) else []
     if not found:
         raise NotFoundError(f"no model {name!r}")
     return found[0]
@@ -219,13 +147,13 @@ def get_model(connection: Connection, name: str) -> Model:
 def list_models(
     connection: Connection, *, limit: int = 50, cursor: str | None = None
 ) -> tuple[list[Model], str | None]:
-    """By name, with the cursor of the next page (None at the end)."""
+    """Return a page of models by name, and the cursor of the next page (None at the end)."""
     _check_limit(limit)
     exists = select(versions.c.version).where(versions.c.model == models.c.name).exists()
     query = select(models).where(exists).order_by(models.c.name).limit(limit + 1)
     if cursor is not None:
-        if not _NAME.fullmatch(cursor):
-            raise InvalidRequestError(f"cursor: expected one from an earlier page, got {cursor!r}")
+        if not is_name(cursor):
+            raise InvalidRequestError(f"cursor: expected one from an earlier page, got {cursor[:80]!r}")
         query = query.where(models.c.name > cursor)
     found = _models(connection, query)
     return found[:limit], found[limit - 1].name if len(found) > limit else None
@@ -234,35 +162,32 @@ def list_models(
 def list_versions(
     connection: Connection, model: str, *, limit: int = 50, cursor: str | None = None
 ) -> tuple[list[Version], str | None]:
-    """Newest first, with the cursor of the next page (None at the end); NotFoundError without such a model."""
+    """Return a page of versions, newest first, and the cursor of the next page (None at the end); NotFoundError."""
     _check_limit(limit)
     get_model(connection, model)
     query = select(versions).where(versions.c.model == model).order_by(versions.c.version.desc()).limit(limit + 1)
     if cursor is not None:
-        if not (cursor.isascii() and cursor.isdigit() and int(cursor) <= _LARGEST_VERSION):
-            raise InvalidRequestError(f"cursor: expected one from an earlier page, got {cursor!r}")
-        query = query.where(versions.c.version < int(cursor))
-    pointed = _aliases(connection, model)
-    found = [_as_version(row, pointed) for row in connection.execute(query)]
+        last = parse_version(cursor)
+        if last is None:
+            raise InvalidRequestError(f"cursor: expected one from an earlier page, got {cursor[:80]!r}")
+        query = query.where(versions.c.version < last)
+    pointers = _aliases(connection, model)
+    found = [_as_version(row, pointers) for row in connection.execute(query)]
     return found[:limit], str(found[limit - 1].version) if len(found) > limit else None
 
 
 def put_alias(connection: Connection, *, model: str, alias: str, version: int) -> Version:
-    """Point an alias at a version: promote or roll back. NotFoundError; InvalidRequestError for a name like
-    `3`.
-    """
-    check_name(alias, "alias")
-    if alias.isdigit():
-        raise InvalidRequestError(f"alias: {alias!r} would read as a version number")
+    """Point an alias at a version: promote or roll back. NotFoundError; InvalidRequestError for a name like `3`."""
+    check_alias(alias)
     _lock(connection, model)
     get_version(connection, model, version)
-    _point(connection, model, alias, version)
-    _changed(connection)
+    _set_alias(connection, model, alias, version)
+    _raise_generation(connection)
     return get_version(connection, model, version)
 
 
 def delete_alias(connection: Connection, *, model: str, alias: str) -> None:
-    """NotFoundError if there is none; ConflictError for `latest`, which every model has."""
+    """Delete an alias; NotFoundError if there is none, ConflictError for `latest`, which every model has."""
     if alias == LATEST:
         raise ConflictError("the alias 'latest' cannot be deleted: every model has it")
     _lock(connection, model)
@@ -270,76 +195,67 @@ def delete_alias(connection: Connection, *, model: str, alias: str) -> None:
     if alias not in _aliases(connection, model):
         raise NotFoundError(f"model {model!r} has no alias {alias!r}")
     connection.execute(delete(aliases).where(aliases.c.model == model, aliases.c.alias == alias))
-    _changed(connection)
+    _raise_generation(connection)
 
 
 def delete_version(connection: Connection, *, model: str, version: int, force: bool = False) -> None:
-    """Delete one version; `latest` falls back to the newest that is left. Its bytes are left to the sweep.
+    """Delete one version; `latest` falls back to the newest that is left. Its file is left to the sweep.
 
     ConflictError if another alias points at it, unless forced: then those aliases go too. NotFoundError.
     """
     _lock(connection, model)
     found = get_version(connection, model, version)
-    held = [alias for alias in found.aliases if alias != LATEST]
-    if held and not force:
-        raise ConflictError(_held(f"version {version} of model {model!r}", held))
+    protecting = [alias for alias in found.aliases if alias != LATEST]
+    if protecting and not force:
+        raise _alias_conflict(f"version {version} of model {model!r}", protecting)
     connection.execute(delete(aliases).where(aliases.c.model == model, aliases.c.version == version))
     connection.execute(delete(versions).where(versions.c.model == model, versions.c.version == version))
     if LATEST in found.aliases:
         newest = select(func.max(versions.c.version)).where(versions.c.model == model)
         left = connection.execute(newest).scalar_one()
         if left is not None:
-            _point(connection, model, LATEST, left)
-    _changed(connection)
+            _set_alias(connection, model, LATEST, left)
+    _raise_generation(connection)
 
 
 def delete_model(connection: Connection, *, model: str, force: bool = False) -> None:
-    """Delete all versions of a model; ConflictError if it has aliases beside `latest`, unless forced.
-    NotFoundError.
-    """
+    """Delete all versions of a model; ConflictError if it has aliases beside `latest`, unless forced. NotFoundError."""
     _lock(connection, model)
-    held = sorted(set(get_model(connection, model).aliases) - {LATEST})
-    if held and not force:
-        raise ConflictError(_held(f"model {model!r}", held))
+    protecting = sorted(set(get_model(connection, model).aliases) - {LATEST})
+    if protecting and not force:
+        raise _alias_conflict(f"model {model!r}", protecting)
     connection.execute(delete(aliases).where(aliases.c.model == model))
     connection.execute(delete(versions).where(versions.c.model == model))
-    _changed(connection)
+    _raise_generation(connection)
 
 
 def referenced_artefacts(connection: Connection) -> set[str]:
-    """The keys of all artefacts that some version needs."""
+    """Return the keys of all artefacts that some version needs."""
     return set(connection.execute(select(versions.c.artefact)).scalars())
 
 
-def _held(what: str, held: list[str]) -> str:
-    return f"{what} cannot be deleted: {', '.join(held)} points at it; move the alias or force the deletion"
+def _alias_conflict(name: str, protecting: list[str]) -> ConflictError:
+    return ConflictError(
+        f"{name} cannot be deleted: {', '.join(protecting)} points at it; move the alias or force the deletion"
+    )
 
 
 def _check_limit(limit: int) -> None:
-    if not 1 <= limit <= LARGEST_PAGE:
-        raise InvalidRequestError(f"limit: expected 1 to {LARGEST_PAGE}, got {limit}")
+    if not 1 <= limit <= MAX_PAGE_SIZE:
+        raise InvalidRequestError(f"limit: expected 1 to {MAX_PAGE_SIZE}, got {limit}")
 
 
 def _lock(connection: Connection, model: str) -> None:
-    """Nobody else changes this model until the transaction ends; NotFoundError if there is none."""
-    if not _NAME.fullmatch(model):
+    """Lock the model until the transaction ends; NotFoundError if there is none."""
+    if not is_name(model):
         raise NotFoundError(f"no model {model!r}")
     connection.execute(select(models.c.name).where(models.c.name == model).with_for_update())
 
 
-def _point(connection: Connection, model: str, alias: str, version: int) -> None:
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = insert(aliases).values(model=model, alias=alias, version=version)
-    keys = [aliases.c.model, aliases.c.alias]
-    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_={"version": version}))
-
-
-def _changed(connection: Connection) -> None:
-    """Raise the generation. Last of all, for others who change something wait here until the transaction ends."""
-    insert = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    statement = insert(catalogue).values(id=1, generation=1)
-    raised = {"generation": catalogue.c.generation + 1}
-    connection.execute(statement.on_conflict_do_update(index_elements=[catalogue.c.id], set_=raised))
+def _set_alias(connection: Connection, model: str, alias: str, version: int) -> None:
+    key = [aliases.c.model, aliases.c.alias]
+    values = {"model": model, "alias": alias, "version": version}
+    insert_or_update(connection, aliases, values, key=key, update={"version": version})
 
 
 def _aliases(connection: Connection, model: str) -> dict[str, int]:
@@ -350,7 +266,7 @@ def _aliases(connection: Connection, model: str) -> dict[str, int]:
 def _models(connection: Connection, query: Any) -> list[Model]:
     result = []
     for row in connection.execute(query).all():
-        pointed = _aliases(connection, row.name)
+        pointers = _aliases(connection, row.name)
         ours = versions.c.model == row.name
         number = connection.execute(select(func.count()).where(ours)).scalar_one()
         newest = connection.execute(
@@ -362,8 +278,8 @@ def _models(connection: Connection, query: Any) -> list[Model]:
                     name=row.name,
                     created_at=row.created_at,
                     versions=number,
-                    newest=_as_version(newest, pointed),
-                    aliases=pointed,
+                    newest=_as_version(newest, pointers),
+                    aliases=pointers,
                 )
             )
     return result
@@ -373,7 +289,7 @@ def _version(connection: Connection, row: Any) -> Version:
     return _as_version(row, _aliases(connection, row.model))
 
 
-def _as_version(row: Any, pointed: Mapping[str, int]) -> Version:
+def _as_version(row: Any, pointers: Mapping[str, int]) -> Version:
     return Version(
         model=row.model,
         version=row.version,
@@ -382,5 +298,11 @@ def _as_version(row: Any, pointed: Mapping[str, int]) -> Version:
         size=row.size,
         created_at=row.created_at,
         summary=row.summary,
-        aliases=tuple(sorted(alias for alias, version in pointed.items() if version == row.version)),
+        aliases=tuple(sorted(alias for alias, version in pointers.items() if version == row.version)),
     )
+
+
+def _raise_generation(connection: Connection) -> None:
+    """Raise the generation. Last of all, as other writers wait here until the transaction ends."""
+    changes = {"generation": catalogue.c.generation + 1}
+    insert_or_update(connection, catalogue, {"id": 1, "generation": 1}, key=[catalogue.c.id], update=changes)

@@ -1,4 +1,4 @@
-"""The blob store that the settings name: a folder, or a bucket."""
+"""The blob store of the settings: a folder or a bucket."""
 
 import os
 from urllib.parse import urlsplit
@@ -9,8 +9,8 @@ from app.storage.cache import FileCache
 
 
 def open_store(settings: Settings) -> BlobStore:
-    """The store; nothing is asked of it yet. ImportError for a bucket where the extra `s3` is not installed,
-    ValueError for an endpoint that is none.
+    """Return the store, without a request to it. ImportError for a bucket where the extra `s3` is not installed,
+    ValueError for an endpoint that is no URL.
     """
     if settings.artefacts is not None:
         return LocalBlobStore(settings.artefacts)

@@ -5,41 +5,28 @@ each test, on one S3 server for all.
 """
 
 import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine, text
-from sqlalchemy.engine import make_url
 
-from app.database import Database
+from app.database.engine import Database
 from app.storage.bucket import BucketBlobStore
 from app.storage.cache import FileCache
+from tests.postgres import SERVER_VARIABLE, new_database
 from tests.s3 import S3Server, s3_server
-
-POSTGRES = "PURSUIT_TEST_POSTGRES_URL"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a database of the test's own, still empty."""
+    """URL of an empty database of the test's own."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/pursuit.db"
         return
-    if POSTGRES not in os.environ:
-        pytest.skip(f"{POSTGRES} is not set: no PostgreSQL server to test on")
-    server = make_url(os.environ[POSTGRES]).set(drivername="postgresql+psycopg")
-    name = f"pursuit_test_{secrets.token_hex(6)}"
-    admin = create_engine(server, isolation_level="AUTOCOMMIT")
-    with admin.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
-    try:
-        yield server.set(drivername="postgresql", database=name).render_as_string(hide_password=False)
-    finally:
-        with admin.connect() as connection:
-            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
-        admin.dispose()
+    if SERVER_VARIABLE not in os.environ:
+        pytest.skip(f"{SERVER_VARIABLE} is not set: no PostgreSQL server to test on")
+    with new_database(os.environ[SERVER_VARIABLE]) as url:
+        yield url
 
 
 @pytest.fixture
@@ -53,14 +40,14 @@ def database(database_url: str) -> Iterator[Database]:
 
 @pytest.fixture(scope="session")
 def shared_s3() -> Iterator[S3Server]:
-    """One S3 server, for all who leave it as it is."""
+    """One S3 server, for all tests that leave it as it is."""
     with s3_server() as server:
         yield server
 
 
 @pytest.fixture
 def s3(shared_s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
-    """The same, with an environment that leads to it."""
+    """The S3 server, with the environment of its clients."""
     for name, value in shared_s3.environment().items():
         monkeypatch.setenv(name, value)
     return shared_s3

@@ -17,8 +17,8 @@ from urllib.request import urlopen
 import numpy as np
 
 from app.storage import artefact
-from tests.app.cli.processes import eventually
 from tests.benchmarks.serving_processes import Server, environment, pin
+from tests.processes import eventually
 
 VARIABLE = "PURSUIT_BENCHMARK_MLSERVER"
 PORT = 18_090

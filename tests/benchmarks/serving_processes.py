@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from app.database import Database
+from app.database.engine import Database
 from app.storage import artefact, catalog
 from app.storage.artefact import ModelArtefact
 from app.storage.blobs import LocalBlobStore
 from core.data import Dataset
 from core.spec import Method, Precision, TrainSpec
 from core.train.run import train
-from tests.app.cli.processes import eventually
+from tests.processes import eventually
 
 SERVER_CORE, CLIENT_CORE = 0, 1
 COLUMNS = 8

@@ -10,7 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.e2e import phases, postgres, scenarios
+from tests import postgres
+from tests.e2e import phases, scenarios
 from tests.e2e.front import MISSING, PROGRAM
 from tests.e2e.stage import HEADER, staged
 

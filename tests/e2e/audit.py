@@ -1,4 +1,4 @@
-"""What must hold of the database and the store after anything: read from both, past the API."""
+"""Invariants of database and store that hold after anything: read from both, past the API."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import select
 
-from app.database import Database
-from app.jobs import listing
+from app.database.engine import Database
+from app.database.tables import versions
+from app.jobs import queries
 from app.jobs.job import Job, JobState
 from app.services.prediction import load_model
 from app.services.stored import TABLES
@@ -19,8 +20,8 @@ from app.worker import sweep_store
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """jobs: how many ended in each state; errors: of those that failed; versions: how many are published; swept: blobs
-    that nothing referred to.
+    """Counts of an audit. jobs: how many ended in each state; errors: of those that failed; versions: how many are
+    published; swept: blobs that nothing referred to.
     """
 
     jobs: Counter[JobState]
@@ -38,7 +39,7 @@ def audit(database: Database, blobs: BlobStore, accepted: Iterable[str]) -> Find
     assert set(accepted) <= jobs.keys(), "a job that was accepted is gone"
     assert all(job.state.ended for job in jobs.values()), [job for job in jobs.values() if not job.state.ended]
     with database.read() as connection:
-        rows = connection.execute(select(catalog.versions)).all()
+        rows = connection.execute(select(versions)).all()
     of_jobs = Counter(row.job_id for row in rows)
     succeeded = {job.id for job in jobs.values() if job.state is JobState.SUCCEEDED}
     assert set(of_jobs) == succeeded, "each job that succeeded has its version, and no other has one"
@@ -68,7 +69,7 @@ def _jobs(database: Database) -> dict[str, Job]:
     cursor = None
     while True:
         with database.read() as connection:
-            page, cursor = listing.list_jobs(connection, limit=listing.MOST_JOBS, cursor=cursor)
+            page, cursor = queries.list_jobs(connection, limit=queries.MAX_PAGE_SIZE, cursor=cursor)
         found |= {job.id: job for job in page}
         if cursor is None:
             return found

@@ -1,9 +1,7 @@
 """Several APIs and workers as processes that share a database and a store, each with a data directory of its own."""
 
-import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,15 +9,14 @@ from pathlib import Path
 
 import httpx
 
-from tests.app.cli.processes import alive, children, eventually
-from tests.e2e.ports import free_port
+from tests.ports import free_port
+from tests.processes import alive, children, eventually, start_module
 
 LEASE_SECONDS = 3.0
 ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "PURSUIT_THREADS": "1",
     "PURSUIT_LEASE_SECONDS": str(LEASE_SECONDS),
-    "PYTHONUNBUFFERED": "1",
 }
 
 
@@ -33,32 +30,30 @@ class Fleet:
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self, name: str, **environment: str) -> None:
-        """Start it and go on; see `ready`."""
+        """Start it, without waiting for it; `ready` does."""
         kind = name.partition("-")[0]
         if kind == "api":
             self.ports.setdefault(name, free_port())
         own = {"PURSUIT_DATA_DIR": str(self.directory / name), "PURSUIT_PORT": str(self.ports.get(name, 0))}
-        with (self.directory / f"{name}.log").open("ab") as log:
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", "app.cli", kind],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=os.environ | ENVIRONMENT | dict(self.shared) | own | environment,
-            )
+        self.processes[name] = start_module(
+            "app.cli",
+            kind,
+            log=self.directory / f"{name}.log",
+            environment=ENVIRONMENT | dict(self.shared) | own | environment,
+        )
 
     def ready(self, name: str) -> None:
-        """Wait until an API says that it is, or a worker."""
+        """Wait until an API or a worker says that it is ready."""
         eventually(lambda: self._is_ready(name), 240.0)
 
     def stop(self, name: str, seconds: float = 60.0) -> int:
-        """SIGTERM; the exit code."""
+        """Send SIGTERM and wait; return the exit code."""
         process = self.processes.pop(name)
         process.send_signal(signal.SIGTERM)
         return process.wait(seconds)
 
     def kill(self, name: str) -> None:
-        """Kill -9 for the process alone; what it started must end by itself."""
+        """Kill the process alone (SIGKILL); what it started must end by itself."""
         process = self.processes.pop(name)
         orphans = children(process.pid)
         process.kill()
@@ -67,21 +62,21 @@ class Fleet:
             eventually(lambda orphan=orphan: not alive(orphan), 10.0)  # type: ignore[misc]  # mypy: default in a lambda
 
     def restart(self, name: str) -> None:
-        """Stop it in good order, start it, wait until it is ready."""
+        """Stop it cleanly, start it, wait until it is ready."""
         assert self.stop(name) == 0, self.log(name)
         self.start(name)
         self.ready(name)
 
     def children_of(self, name: str) -> list[int]:
-        """What it has started: a worker's child."""
+        """Return the processes that it has started: a worker's child."""
         return children(self.processes[name].pid)
 
     def url(self, name: str) -> str:
-        """Of an API."""
+        """Return the URL of an API."""
         return f"http://127.0.0.1:{self.ports[name]}"
 
     def log(self, name: str) -> str:
-        """What it has said, in all its lives."""
+        """Return all that the processes of this name have logged."""
         path = self.directory / f"{name}.log"
         return path.read_text() if path.exists() else ""
 
@@ -105,7 +100,7 @@ class Fleet:
 
 @contextmanager
 def fleet(directory: Path, names: Sequence[str], **shared: str) -> Iterator[Fleet]:
-    """These processes with these settings, ready; gone at the end."""
+    """Start these processes with these settings and wait for them; kill them at the end."""
     directory.mkdir(exist_ok=True)
     made = Fleet(directory, shared)
     try:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import httpx
 
-from tests.app.cli.processes import eventually
-from tests.e2e.ports import free_port
+from tests.ports import free_port
+from tests.processes import eventually
 
 CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nginx" / "nginx.conf"
 PROGRAM = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
@@ -20,7 +20,7 @@ MISSING = "there is no nginx on this machine"
 
 
 def rendered(folder: Path, port: int, apis: Sequence[int]) -> str:
-    """The configuration with other addresses and folders, else as it is.
+    """Return the deployed configuration with other addresses and folders.
 
     `resolve` is left out: names are not looked up here, and nginx before 1.27.3 does not know the word.
     """
@@ -34,7 +34,7 @@ def rendered(folder: Path, port: int, apis: Sequence[int]) -> str:
 
 
 def check(folder: Path, text: str) -> str:
-    """What `nginx -t` says of it; AssertionError if it says no."""
+    """Return the output of `nginx -t`; AssertionError if it refuses the configuration."""
     return _run("-t", folder, text)
 
 
@@ -56,13 +56,13 @@ class Front:
         return sum(line.partition('"tried":"')[2].partition('"')[0].count(",") > 0 for line in lines)
 
     def log(self) -> str:
-        """Its complaints."""
+        """Return its error log."""
         return (self.folder / "error.log").read_text()
 
 
 @contextmanager
 def nginx(folder: Path, apis: Sequence[int]) -> Iterator[Front]:
-    """nginx in front of these ports of loopback; gone at the end."""
+    """Start nginx in front of these ports of loopback; it is stopped at the end."""
     folder.mkdir()
     port = free_port()
     configuration = folder / "nginx.conf"

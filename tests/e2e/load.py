@@ -1,6 +1,6 @@
-"""Clients of a service that is being restarted or killed: what they sent, what came back, and whether it was whole.
+"""Clients of a service that is restarted or killed: the requests they sent, and the answers.
 
-Each client has one connection. Without patience it never asks twice: what fails has failed.
+Each client has one connection. Without patience it never asks twice.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class Connection:
         return Answer(int(first.split()[1]), headers, body)
 
     def close(self) -> None:
-        """May be called twice."""
+        """Close the connection, if it is open."""
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
@@ -81,8 +81,8 @@ class Connection:
 
 @dataclass(slots=True)
 class Tally:
-    """What clients saw. patience: seconds for which they ask again; retried: how often they did; failures: requests
-    that got no answer, or another than they should, for all their patience.
+    """Results of the clients. patience: seconds for which they ask again; retried: how often they did; failures:
+    requests that got no answer, or a wrong one, within them.
 
     answers: bodies by model and version; jobs: the last known state of each that was accepted, by id.
     """

@@ -20,13 +20,13 @@ import httpx
 from sqlalchemy import text
 
 from app.errors import UnavailableError
-from app.jobs import listing
+from app.jobs import queries
 from app.jobs.job import Job, JobState
 from app.services.training import MODELS
-from tests.app.cli.processes import eventually
 from tests.e2e.load import Tally
 from tests.e2e.processes import job_of, predict, surface
 from tests.e2e.stage import MODEL, Outcome, Stage
+from tests.processes import eventually
 
 SPEC = (
     b'{"model": "surface", "target": "y", "basis_size": 150, "adapt": {"rounds": 8, "steps": 20}, "calibrate": "loo"}'
@@ -36,11 +36,11 @@ waits for SQLite's lock when it publishes must not outlast that.
 """
 TABLE = surface(2000).encode()
 LOCKED_SECONDS = 0.5
-"""Who waits for SQLite's one lock is left waiting so long, for nobody can see it; PostgreSQL shows who waits."""
+"""How long the test waits for a writer to wait for SQLite's lock, which cannot be seen; PostgreSQL shows it."""
 
 
 class Victim(StrEnum):
-    """Who is killed."""
+    """Process that is killed."""
 
     CHILD = "child"
     WORKER = "worker"
@@ -188,7 +188,7 @@ def _publishing(stage: Stage, tally: Tally) -> Iterator[Callable[[], str]]:
 
 @contextmanager
 def _cancelling(stage: Stage, tally: Tally) -> Iterator[Callable[[], str]]:
-    """The wish is written, and the worker has not seen it."""
+    """The cancellation is requested, and the worker has not seen it."""
     with _computing(stage, tally, said={"selecting", "adapting"}) as known, _asleep(stage):
         with stage.client() as client:
             tally.sent += 1
@@ -220,7 +220,7 @@ PHASES: Mapping[str, tuple[Hold, tuple[Victim, ...]]] = {
     "publishing": (_publishing, _SERVICE),
     "published": (_published, _SERVICE),
 }
-"""In the order in which a job goes through them: how it is held there, and who has a part in it."""
+"""Phases in the order of a job: how it is held there, and the processes that take part."""
 
 
 class _Request:
@@ -232,7 +232,7 @@ class _Request:
         self._headers = {"Content-Type": form.headers["Content-Type"], "Idempotency-Key": secrets.token_hex(8)}
 
     def ask(self, stage: Stage, tally: Tally) -> str:
-        """Until it is accepted; the job's id."""
+        """Send it until it is accepted; return the job's id."""
         answer = _patiently(
             stage, tally, lambda client: client.post("/train", content=self._body, headers=self._headers)
         )
@@ -277,7 +277,7 @@ def _ended(client: httpx.Client, job: str, tally: Tally) -> dict[str, Any]:
 
 def _row(stage: Stage, job: str) -> Job:
     with stage.database.read() as connection:
-        return listing.get(connection, job)
+        return queries.get(connection, job)
 
 
 def _until_said(stage: Stage, job: str, said: Set[str]) -> None:
@@ -321,17 +321,17 @@ def _asleep(stage: Stage) -> AbstractContextManager[Callable[[], None]]:
 
 @contextmanager
 def _locked(stage: Stage, table: str) -> Iterator[Callable[[], None]]:
-    """Nobody can write to the table (on SQLite: to any); gives what waits until somebody waits for that."""
+    """Lock the table (SQLite: all tables); yield a function that waits until another transaction waits for the lock."""
     database = stage.database
     with suppress(UnavailableError), database.write() as connection:  # it may have been killed
         if not database.is_sqlite:
             connection.execute(text(f"LOCK TABLE {table} IN EXCLUSIVE MODE"))
         waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = CAST(:name AS regclass)")
 
-        def somebody_waits() -> None:
+        def wait_for_writer() -> None:
             if database.is_sqlite:
                 time.sleep(LOCKED_SECONDS)
             else:
                 eventually(lambda: connection.execute(waiting, {"name": table}).scalar_one() > 0)
 
-        yield somebody_waits
+        yield wait_for_writer

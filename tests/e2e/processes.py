@@ -2,11 +2,9 @@
 
 import json
 import math
-import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,14 +16,14 @@ import httpx
 import numpy as np
 
 from core.numeric.shards import SHARDED_ROWS
-from tests.app.cli.processes import alive, children, eventually
+from tests.processes import alive, children, eventually, start_module
 
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "PURSUIT_THREADS": "1", "PURSUIT_LEASE_SECONDS": "3", "PURSUIT_PORT": "0"}
 
 
 @dataclass(slots=True)
 class System:
-    """One data directory with the processes that work on it now; where they are `apart`, each process has its own.
+    """One data directory with the processes that work on it; where they are `apart`, each process has its own.
 
     environment: settings beside those of all these tests.
     """
@@ -38,7 +36,7 @@ class System:
     url: str = ""
 
     def start_api(self) -> httpx.Client:
-        """An API process; a client of it once it listens."""
+        """Start an API and wait until it listens; return a client of it."""
         announced = self.directory / f"api-{time.monotonic_ns()}.out"
         self.api = self._start("api", announced)
 
@@ -52,18 +50,18 @@ class System:
         return httpx.Client(base_url=self.url, timeout=30.0, trust_env=False)
 
     def start_worker(self) -> subprocess.Popen[bytes]:
-        """A worker process."""
+        """Start a worker."""
         worker = self._start("worker", self.directory / "worker.out")
         self.workers.append(worker)
         return worker
 
     def child(self) -> int:
-        """The process that computes for the only worker; waits until there is one."""
+        """Wait for the process that computes for the last worker; return its id."""
         eventually(lambda: bool(children(self.workers[-1].pid)))
         return children(self.workers[-1].pid)[0]
 
     def kill(self) -> None:
-        """Kill -9 for API, supervisors and children, all at once."""
+        """Kill API, supervisors and children at once (SIGKILL)."""
         processes = [*self.workers, *([self.api] if self.api else [])]
         orphans = [child for process in processes for child in children(process.pid)]
         for process in processes:
@@ -76,24 +74,19 @@ class System:
         self.api = None
 
     def log(self) -> str:
-        """What the processes have said."""
+        """Return all that the processes have logged."""
         return (self.directory / "log").read_text()
 
-    def _start(self, what: str, output: Path) -> subprocess.Popen[bytes]:
-        data = self.directory / (f"data-{what}" if self.apart else "data")
-        with (self.directory / "log").open("ab") as log, output.open("ab") as out:
-            return subprocess.Popen(
-                [sys.executable, "-m", "app.cli", what, "--data-dir", str(data)],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=log,
-                env=os.environ | ENVIRONMENT | self.environment | {"PYTHONUNBUFFERED": "1"},
-            )
+    def _start(self, role: str, output: Path) -> subprocess.Popen[bytes]:
+        data = self.directory / (f"data-{role}" if self.apart else "data")
+        environment = ENVIRONMENT | self.environment
+        arguments = (role, "--data-dir", str(data))
+        return start_module("app.cli", *arguments, log=self.directory / "log", output=output, environment=environment)
 
 
 @contextmanager
 def system(directory: Path, *, environment: dict[str, str] | None = None, apart: bool = False) -> Iterator[System]:
-    """A System whose processes are gone at the end."""
+    """Make a System whose processes are killed at the end."""
     made = System(directory, environment=environment or {}, apart=apart)
     try:
         yield made
@@ -114,7 +107,7 @@ def surface(rows: int, *, seed: int = 0) -> str:
 
 
 def many_rows() -> str:
-    """Just enough for shards, where they are not held out."""
+    """Table with just enough rows for shards, where none is held out."""
     random = np.random.default_rng(0)
     a, b = random.uniform(-2, 2, (2, SHARDED_ROWS + 10))
     y = np.sin(a * b) + 0.1 * random.standard_normal(len(a))
@@ -140,7 +133,7 @@ def job_of(client: httpx.Client, job: str) -> dict[str, Any]:
 
 
 def follow(client: httpx.Client, job: str) -> list[dict[str, Any]]:
-    """All events of a job until it has ended."""
+    """Return all events of a job until it has ended."""
     with client.stream("GET", f"/jobs/{job}/events", timeout=60.0) as stream:
         return [json.loads(line[5:]) for line in stream.iter_lines() if line.startswith("data:")]
 
@@ -154,6 +147,6 @@ def predict(client: httpx.Client, model: str = "surface") -> dict[str, Any]:
 
 
 def terminate(process: subprocess.Popen[bytes], seconds: float = 15.0) -> int:
-    """SIGTERM; the exit code."""
+    """Send SIGTERM and wait; return the exit code."""
     process.send_signal(signal.SIGTERM)
     return process.wait(seconds)

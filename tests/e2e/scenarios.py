@@ -1,4 +1,4 @@
-"""What the service goes through with several processes of each kind; every scenario says what was sent and answered.
+"""Scenarios: restarts, deaths and failures with several processes of each kind; each counts what was sent and answered.
 
 A scenario raises AssertionError where something was lost. The tests run short ones; `python -m tests.e2e` runs all.
 """
@@ -15,11 +15,11 @@ from pathlib import Path
 import httpx
 
 from core.numeric.shards import FEWEST_SHARDS
-from tests.app.cli.processes import eventually
 from tests.e2e.fleet import LEASE_SECONDS
 from tests.e2e.load import Tally, predicting, promoting, training
 from tests.e2e.processes import follow, job_of, many_rows, predict, submit, surface
 from tests.e2e.stage import MODEL, Outcome, Stage
+from tests.processes import eventually
 
 QUICK = {"model": MODEL, "target": "y", "basis_size": 10, "adapt": False}
 """A job of a second."""
@@ -74,7 +74,7 @@ def frozen_worker(stage: Stage) -> Outcome:
         stage.fleet.start(second)
         eventually(lambda: job_of(client, job)["attempts"] == 2, 120.0)
         zombie.send_signal(signal.SIGCONT)
-        eventually(lambda: f"{job}: given up" in stage.fleet.log(first), 60.0)
+        eventually(lambda: f"{job}: lease lost" in stage.fleet.log(first), 60.0)
         tally.jobs[job] = follow(client, job)[-1]["state"]
     assert tally.jobs[job] == "succeeded"
     assert f"{job}: succeeded" not in stage.fleet.log(first)
@@ -83,7 +83,7 @@ def frozen_worker(stage: Stage) -> Outcome:
 
 
 def silent_database(stage: Stage, *, seconds: float) -> Outcome:
-    """The database is killed with a job in hand, and stays away for longer than its lease."""
+    """The database is killed with a job in hand, and is unavailable for longer than its lease."""
     assert stage.server is not None
     tally = Tally(sent=1, answered=1)
     with stage.client() as client:
@@ -106,11 +106,11 @@ def silent_database(stage: Stage, *, seconds: float) -> Outcome:
         eventually(lambda: client.get(f"/jobs/{job}").status_code == 200, 60.0)
         tally.jobs[job] = follow(client, job)[-1]["state"]
     assert tally.jobs[job] == "succeeded"
-    return stage.judged("a database that is away", tally)
+    return stage.judged("an unavailable database", tally)
 
 
 def silent_store(stage: Stage, *, seconds: float) -> Outcome:
-    """The bucket's server takes connections and says nothing while a job is at work and another waits."""
+    """The bucket's server accepts connections and does not answer while a job is at work and another waits."""
     assert stage.s3 is not None
     tally = Tally(sent=2, answered=2)
     with stage.client() as client:
@@ -133,7 +133,7 @@ def silent_store(stage: Stage, *, seconds: float) -> Outcome:
             stage.s3.thaw()
         tally.jobs |= {job: follow(client, job)[-1]["state"] for job in jobs}
     assert set(tally.jobs.values()) == {"succeeded"}
-    return stage.judged("a store that is away", tally)
+    return stage.judged("an unavailable store", tally)
 
 
 def lost_machines(stage: Stage) -> Outcome:
@@ -151,7 +151,7 @@ def lost_machines(stage: Stage) -> Outcome:
         tally.jobs[job] = follow(client, job)[-1]["state"]
         stage.cluster.kill()
         job = submit(client, many_rows(), **spec)
-        eventually(lambda: "the cluster at" in (job_of(client, job)["put_back"] or ""), 120.0)
+        eventually(lambda: "the cluster at" in (job_of(client, job)["requeue_reason"] or ""), 120.0)
         stage.cluster.start_scheduler()
         for _ in range(2):
             stage.cluster.start_worker()
@@ -159,7 +159,7 @@ def lost_machines(stage: Stage) -> Outcome:
         found = [client.post("/predict", json={"model": f"large@{v}", "rows": [[0.1, 0.2]]}).json() for v in (1, 2)]
         assert [found[0][name] for name in ("mean", "std")] == [found[1][name] for name in ("mean", "std")]
     assert set(tally.jobs.values()) == {"succeeded"}
-    return stage.judged("machines that are lost", tally)
+    return stage.judged("lost machines", tally)
 
 
 def full_disk(stage: Stage) -> Outcome:
@@ -177,8 +177,8 @@ def full_disk(stage: Stage) -> Outcome:
             assert "cannot be written" in answer.json()["detail"]
             tally.answered += 1
         assert predict(client) == before
-        scratch = [stage.fleet.directory / name / "uploads" for name in stage.names("api")]
-        assert [path for folder in scratch for path in folder.glob("*/*")] == []
+        uploads = [stage.fleet.directory / name / "uploads" for name in stage.names("api")]
+        assert [path for folder in uploads for path in folder.glob("*/*")] == []
         for name in names:
             _limit_files(stage, name, resource.RLIM_INFINITY)
         tally.sent += 1

@@ -1,4 +1,4 @@
-"""Where scenarios take place: several processes of each kind over one database and one store, and what came of it."""
+"""The stage of the scenarios: several processes of each kind over one database and one store, and their outcome."""
 
 import os
 import random
@@ -11,20 +11,20 @@ from unittest.mock import patch
 
 import httpx
 
-from app.database import Database
-from app.jobs import listing
+from app.database.engine import Database
+from app.jobs import queries
 from app.jobs.job import JobState
 from app.settings import Settings
 from app.storage.blobs import BlobStore
 from app.storage.stores import open_store
-from tests.app.cli.processes import eventually
 from tests.app.compute.processes import DaskProcesses, dask_processes
 from tests.e2e.audit import Findings, audit
 from tests.e2e.fleet import Fleet, fleet
 from tests.e2e.front import PROGRAM, Front, nginx
 from tests.e2e.load import Tally
-from tests.e2e.postgres import Server, postgres
 from tests.e2e.processes import ROWS, follow, submit, surface
+from tests.postgres import Server, postgres
+from tests.processes import eventually
 from tests.s3 import S3Server, s3_server
 
 COLUMNS = ("sent", "answered", "by nginx", "by client", "lost", "jobs", "succeeded", "failed", "versions")
@@ -32,12 +32,12 @@ HEADER = f"{'':26}" + "".join(f"{name:>10}" for name in COLUMNS)
 """`by nginx`, `by client`: asked again by them. Succeeded, failed and versions count from the start."""
 
 MODEL = "surface"
-"""What is predicted with and trained again."""
+"""The model that clients predict with and train again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a scenario: what the clients saw, and what was then in the database and the store."""
+    """Outcome of a scenario: the results of the clients, and the audit of database and store."""
 
     name: str
     tally: Tally
@@ -45,7 +45,7 @@ class Outcome:
     front_retried: int
 
     def row(self) -> str:
-        """A line under HEADER. Lost: requests that were not answered, for all the patience of who asked."""
+        """A line under HEADER. Lost: requests without an answer within the patience of the client."""
         tally, jobs = self.tally, self.findings.jobs
         lost = tally.sent - tally.answered
         numbers = (tally.sent, tally.answered, self.front_retried, tally.retried, lost)
@@ -55,7 +55,7 @@ class Outcome:
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """Where scenarios take place: a fleet, nginx in front of it where there is one, its database (server: if it may be
+    """All processes of a scenario: a fleet, nginx in front of it where there is one, its database (server: if it may be
     killed) and its store (s3: its server, if it may be frozen), and the Dask cluster where there is one.
     """
 
@@ -69,25 +69,25 @@ class Stage:
 
     @property
     def url(self) -> str:
-        """Where clients ask."""
+        """URL that the clients ask."""
         return self.fleet.url("api-1") if self.front is None else self.front.url
 
     def client(self) -> httpx.Client:
-        """One that waits for its answers."""
+        """Return an HTTP client."""
         return httpx.Client(base_url=self.url, timeout=60.0, trust_env=False)
 
     def first_model(self) -> None:
-        """So that there is something to predict with."""
+        """Train a first model to predict with."""
         with self.client() as client:
             job = follow(client, submit(client, surface(300), basis_size=30, adapt=False))[-1]
             assert job["state"] == "succeeded", job
 
     def names(self, kind: str) -> list[str]:
-        """Of the processes of a kind."""
+        """Return the names of the processes of a kind."""
         return sorted(name for name in self.fleet.processes if name.startswith(kind))
 
     def judged(self, name: str, tally: Tally) -> Outcome:
-        """Every answer was whole and of the version that it named; then the audit."""
+        """Check that each answer was whole and of the version that it named, then audit; return the outcome."""
         with self.client() as client:
             for (model, version), bodies in tally.answers.items():
                 body = {"model": f"{model}@{version}", "rows": ROWS, "interval": [0.5, 0.95], "include": ["latent_std"]}
@@ -98,24 +98,24 @@ class Stage:
         return Outcome(name=name, tally=tally, findings=findings, front_retried=retried)
 
     def unfinished(self) -> bool:
-        """Whether there is a job that has not ended."""
+        """True if a job has not ended."""
         with self.database.read() as connection:
-            return bool(listing.unfinished(connection))
+            return bool(queries.unfinished(connection))
 
     def kill(self, name: str) -> None:
-        """Kill -9 for an API or a worker; another is started in its place."""
+        """Kill an API or a worker (SIGKILL) and start another in its place."""
         self.fleet.kill(name)
         self.fleet.start(name)
 
     def kill_child(self, chance: random.Random) -> None:
-        """Kill -9 for one that computes, if there is one."""
+        """Kill a process that computes (SIGKILL), if there is one."""
         found = [child for name in self.names("worker") for child in self.fleet.children_of(name)]
         if found:
             with suppress(ProcessLookupError):  # it may have ended by itself
                 os.kill(chance.choice(found), signal.SIGKILL)
 
     def kill_database(self) -> None:
-        """Kill -9 for PostgreSQL, which is started again."""
+        """Kill PostgreSQL (SIGKILL) and start it again."""
         assert self.server is not None
         self.server.kill()
         self.server.start()
@@ -124,7 +124,7 @@ class Stage:
 @contextmanager
 def staged(folder: Path, database: str, store: str = "folder", *, with_cluster: bool = False) -> Iterator[Stage]:
     """Two APIs and two workers over `sqlite` or `postgresql`, a `folder` or a `bucket`, with a first model, and if
-    wanted with a Dask scheduler and two Dask workers; gone at the end.
+    requested with a Dask scheduler and two Dask workers; all are stopped at the end.
     """
     with ExitStack() as stack:
         server = stack.enter_context(postgres()) if database == "postgresql" else None

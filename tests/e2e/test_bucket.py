@@ -1,4 +1,4 @@
-"""API and worker that share nothing but a database and a bucket; and a bucket that is away for a while."""
+"""API and worker that share nothing but a database and a bucket; and a bucket that is unavailable for a while."""
 
 import time
 from collections.abc import Iterator
@@ -7,9 +7,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.app.cli.processes import eventually
 from tests.app.conftest import database_url
 from tests.e2e.processes import System, job_of, predict, submit, surface, system
+from tests.processes import eventually
 from tests.s3 import S3Server, s3_server
 
 __all__ = ["database_url"]  # a fixture
@@ -55,7 +55,7 @@ def test_nothing_but_database_and_bucket_is_shared(running: tuple[System, httpx.
     assert not (made.directory / "data-api").samefile(made.directory / "data-worker")
 
 
-def test_a_bucket_that_is_away_is_waited_for(running: tuple[System, httpx.Client], s3: S3Server) -> None:
+def test_an_unavailable_bucket_is_waited_for(running: tuple[System, httpx.Client], s3: S3Server) -> None:
     """It is frozen before the worker can read the table: the job waits and succeeds; loaded models go on predicting."""
     made, client = running
     made.start_worker()

@@ -1,12 +1,12 @@
-"""A worker whose sums are made by a Dask cluster: away, there, lost in mid-training, and the numbers it gives."""
+"""A worker whose sums are computed by a Dask cluster: unavailable, there, lost in mid-training, and the results."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.app.cli.processes import eventually
 from tests.app.compute.processes import dask_processes
 from tests.e2e.processes import follow, job_of, many_rows, submit, surface, system
+from tests.processes import eventually
 
 pytestmark = [
     pytest.mark.e2e,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.app.cli.processes import eventually
 from tests.e2e.processes import ROWS, follow, job_of, submit, surface, system
+from tests.processes import eventually
 
 pytestmark = [
     pytest.mark.e2e,

@@ -8,9 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.e2e.postgres import MISSING, programs
 from tests.e2e.processes import ROWS, submit, surface
 from tests.e2e.stage import MODEL, Stage, staged
+from tests.postgres import MISSING, programs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 

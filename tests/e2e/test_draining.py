@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.app.cli.processes import eventually
 from tests.e2e.fleet import Fleet, fleet
 from tests.e2e.processes import submit, surface
+from tests.processes import eventually
 
 pytestmark = [
     pytest.mark.e2e,

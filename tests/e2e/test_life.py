@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.app.cli.processes import alive, children, eventually
 from tests.e2e.processes import System, follow, job_of, predict, submit, surface, system, terminate
+from tests.processes import alive, children, eventually
 
 pytestmark = [
     pytest.mark.e2e,
@@ -30,8 +30,8 @@ def running(tmp_path: Path) -> Iterator[tuple[System, httpx.Client]]:
         yield made, client
 
 
-def sensible(events: list[dict[str, Any]]) -> None:
-    """Nothing goes back, and the times are times."""
+def check_progress(events: list[dict[str, Any]]) -> None:
+    """Check that progress only grows, and that times are plausible."""
     progress = [event["progress"] for event in events]
     for name in ("fraction", "elapsed_s"):
         values = [news[name] for news in progress]
@@ -49,7 +49,7 @@ def ended_well(job: dict[str, Any]) -> None:
 def test_train_follow_predict_and_a_restart_of_everything(running: tuple[System, httpx.Client]) -> None:
     made, client = running
     events = follow(client, submit(client, surface(800), **ROUNDS))
-    sensible(events)
+    check_progress(events)
     ended_well(events[-1])
     assert len({event["progress"]["fraction"] for event in events}) > 3
     report = events[-1]["result"]["report"]
@@ -70,7 +70,7 @@ def test_killed_child_killed_supervisor_killed_everything(running: tuple[System,
 
     def look(client: httpx.Client) -> dict[str, Any]:
         seen.append(job_of(client, job))
-        sensible(seen)
+        check_progress(seen)
         return seen[-1]
 
     def in_hand(client: httpx.Client, *, claims: int) -> None:
@@ -125,7 +125,7 @@ def test_a_worker_that_is_told_to_stop_gives_its_job_back(running: tuple[System,
     assert waiting["progress"]["fraction"] >= before["progress"]["fraction"]
     made.start_worker()
     events = follow(client, job)
-    sensible([before, waiting, *events])
+    check_progress([before, waiting, *events])
     ended_well(events[-1])
     assert events[-1]["attempts"] == 1
     assert terminate(made.workers.pop()) == 0

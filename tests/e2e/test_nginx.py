@@ -12,10 +12,10 @@ import pytest
 import uvicorn
 
 from app.settings import Settings
-from tests.app.cli.processes import eventually
 from tests.e2e.fleet import Fleet, fleet
 from tests.e2e.front import CONFIGURATION, MISSING, PROGRAM, Front, check, nginx, rendered
 from tests.e2e.processes import ROWS, follow, submit, surface
+from tests.processes import eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300), pytest.mark.skipif(PROGRAM is None, reason=MISSING)]
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import phases, postgres, scenarios
+from tests import postgres
+from tests.e2e import phases, scenarios
 from tests.e2e.front import MISSING, PROGRAM
 from tests.e2e.phases import Victim
 from tests.e2e.stage import Outcome, Stage, staged
@@ -69,7 +70,7 @@ def test_ten_kills(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_death_in_every_phase(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of one or the other; `python -m tests.e2e` has them all."""
+    """One process dies in each phase; `python -m tests.e2e` has all combinations."""
     wanted = SQLITE_DEATHS if stage.server is None else POSTGRESQL_DEATHS
     assert wanted.keys() == phases.PHASES.keys()
     outcome = phases.deaths(stage, "death in each phase", wanted.items())
@@ -78,20 +79,28 @@ def test_death_in_every_phase(stage: Stage, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_frozen_worker_is_refused(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    show(scenarios.frozen_worker(stage), capsys)
+    outcome = scenarios.frozen_worker(stage)
+    assert list(outcome.tally.jobs.values()) == ["succeeded"]
+    show(outcome, capsys)
 
 
 def test_a_full_disk(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
-    show(scenarios.full_disk(stage), capsys)
+    outcome = scenarios.full_disk(stage)
+    assert outcome.tally.answered == outcome.tally.sent > 0
+    show(outcome, capsys)
 
 
-def test_a_store_that_is_away(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unavailable_store(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     if stage.s3 is None:
-        pytest.skip("a folder does not go away")
-    show(scenarios.silent_store(stage, seconds=5.0), capsys)
+        pytest.skip("a folder is always available")
+    outcome = scenarios.silent_store(stage, seconds=5.0)
+    assert outcome.tally.answered == outcome.tally.sent > 2
+    show(outcome, capsys)
 
 
-def test_a_database_that_is_away(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unavailable_database(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     if stage.server is None:
-        pytest.skip("a file does not go away")
-    show(scenarios.silent_database(stage, seconds=5.0), capsys)
+        pytest.skip("a file is always available")
+    outcome = scenarios.silent_database(stage, seconds=5.0)
+    assert outcome.tally.answered == outcome.tally.sent > 1
+    show(outcome, capsys)

@@ -1,8 +1,7 @@
-"""Nothing that `pursuit` runs imports from the current folder, nor takes another package for `app` or `core`."""
+"""Processes of `pursuit` import nothing from the current folder, nor take another package for `app` or `core`."""
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,8 @@ import pytest
 from pyarrow import parquet
 
 from app.launch import python_command
-from tests.app.cli.processes import eventually
+from tests.ports import free_port
+from tests.processes import eventually
 
 ROOT = Path(__file__).parents[2]
 ENTRY = ROOT / "app" / "entry" / "pursuit_gp.py"
@@ -188,13 +188,11 @@ def test_a_module_of_the_interpreters_search_is_no_way_in(hostile: Path) -> None
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_workers_of_a_dask_cluster_that_are_started_as_the_manual_says(hostile: Path) -> None:
-    """With their nannies, which start them by `python -c`: the current folder would come first."""
+    """They have nannies, which start them by `python -c`: the current folder would come first."""
     manual = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
     exported = dict(re.findall(r"^    export (PYTHON\w+)=(\w+) ", manual, re.M))
     assert exported
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     address = f"tcp://127.0.0.1:{port}"
     environment = {**os.environ, **exported, "PYTHONPATH": str(ROOT)}
     commands = (
@@ -202,9 +200,10 @@ def test_workers_of_a_dask_cluster_that_are_started_as_the_manual_says(hostile: 
         ("dask_worker", address, "--nworkers", "1", "--nthreads", "1", "--no-dashboard", "--death-timeout", "60"),
     )
     ask = (
-        "import sys\nfrom distributed import Client\nfrom app.compute.shards import added\n"
+        "import sys\nfrom distributed import Client\nfrom app.compute.shards import add_parts\n"
         "class Sum:\n    value = 20\n    def add(self, other): self.value += other.value\n"
-        "client = Client(sys.argv[1], timeout=60)\nprint(client.submit(added, Sum(), Sum()).result(timeout=60).value)\n"
+        "client = Client(sys.argv[1], timeout=60)\n"
+        "print(client.submit(add_parts, Sum(), Sum()).result(timeout=60).value)\n"
     )
     processes = [
         subprocess.Popen(

@@ -5,10 +5,8 @@ import os
 import re
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +17,8 @@ import pytest
 import yaml
 
 from app.settings import Settings
+from tests.ports import free_port
+from tests.processes import eventually
 from tests.project.dockerfile import Instruction, read
 
 ROOT = Path(__file__).parents[2]
@@ -97,7 +97,7 @@ def test_settings_of_the_image_exist() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_commands_run_as_a_script(tmp_path: Path) -> None:
-    """Builds what the image would hold in a folder, starts API and worker as the compose file does, trains once."""
+    """Build the image's contents in a folder, start API and worker as the compose file does, train once."""
     home, data, source = tmp_path / "opt", tmp_path / "data", tmp_path / "src"
     source.mkdir()
     data.mkdir()
@@ -115,30 +115,33 @@ def test_the_commands_run_as_a_script(tmp_path: Path) -> None:
             subprocess.run(["sh", "-euc", line], cwd=source, check=True, timeout=600)
     environment = {name: moved(value) for name, value in environment_of_the_image().items()}
     environment["PATH"] = environment["PATH"].replace("$PATH", os.environ["PATH"])
-    environment |= {"PURSUIT_HOST": "127.0.0.1", "PURSUIT_PORT": str(_free_port())}
+    environment |= {"PURSUIT_HOST": "127.0.0.1", "PURSUIT_PORT": str(free_port())}
     services = LAPTOP["services"]
     with _running(services["api"]["command"], environment, data):
         check = json.loads(only("HEALTHCHECK")[0].rest.partition("CMD ")[2])
         check[-1] = check[-1].replace(":8000", f":{environment['PURSUIT_PORT']}")
-        _until(lambda: subprocess.run(check, env=environment, check=False, capture_output=True).returncode == 0)
+        eventually(
+            lambda: subprocess.run(check, env=environment, check=False, capture_output=True).returncode == 0, 120.0, 0.2
+        )
         with _running(services["worker"]["command"], environment, data):
-            _train(f"http://127.0.0.1:{environment['PURSUIT_PORT']}")
+            job = _trained(f"http://127.0.0.1:{environment['PURSUIT_PORT']}")
+    assert job["state"] == "succeeded", job
 
 
-def _train(url: str) -> None:
+def _trained(url: str) -> dict[str, Any]:
     columns = {"x": [i / 40 for i in range(60)], "y": [(i / 40) ** 2 for i in range(60)]}
     body = json.dumps({"columns": columns, "spec": {"model": "square", "basis_size": 10}}).encode()
     request = urllib.request.Request(f"{url}/train", data=body, headers={"content-type": "application/json"})
     with urllib.request.urlopen(request, timeout=30) as answer:
-        job = json.load(answer)
+        job: dict[str, Any] = json.load(answer)
 
     def ended() -> bool:
         with urllib.request.urlopen(f"{url}/jobs/{job['id']}", timeout=30) as answer:
             job.update(json.load(answer))
         return job["state"] not in {"queued", "running"}
 
-    _until(ended)
-    assert job["state"] == "succeeded", job
+    eventually(ended, 120.0, 0.2)
+    return job
 
 
 def _copy(name: Path, destination: Path) -> None:
@@ -158,16 +161,3 @@ def _running(command: list[str], environment: dict[str, str], folder: Path) -> I
         finally:
             process.terminate()
             assert process.wait(30) == 0
-
-
-def _until(holds: Any, seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it took too long"
-        time.sleep(0.2)
-
-
-def _free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])

@@ -55,7 +55,7 @@ def environment(component: str) -> dict[str, str]:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda m: f"{m['kind']} {m['metadata']['name']}")
 def test_they_are_of_the_schema(manifest: dict[str, Any], version: str) -> None:
-    kubernetes_validate.validate(manifest, version, strict=True)
+    assert kubernetes_validate.validate(manifest, version, strict=True) == version
 
 
 def test_all_files_are_named() -> None:

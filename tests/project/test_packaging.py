@@ -1,4 +1,4 @@
-"""What is in the wheel, and what pyproject.toml says of dependencies."""
+"""The contents of the wheel, and the dependencies in pyproject.toml."""
 
 import re
 import shutil

@@ -1,9 +1,8 @@
-"""What the README says is so."""
+"""The README against the code: settings, commands, files, and the example as written."""
 
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import sysconfig
@@ -14,6 +13,7 @@ import pytest
 from app.cli.commands import cli
 from app.settings import Settings
 from app.storage import artefact
+from tests.ports import free_port, listens
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -58,10 +58,8 @@ def test_the_curl_example_works_as_written(tmp_path: Path) -> None:
         pytest.skip("there is no curl on this machine")
     (script,) = re.findall(r"```sh\n(.*?)```", README, re.S)
     port = 8000
-    if not _is_free(port):  # something else listens there: the same lines with another port
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+    if listens(port):  # something else does: the same lines with another port
+        port = free_port()
         script = script.replace("127.0.0.1:8000", f"127.0.0.1:{port}")
     data = tmp_path / "data"
     path = f"{sysconfig.get_path('scripts')}{os.pathsep}{os.environ['PATH']}"
@@ -88,13 +86,3 @@ def test_the_curl_example_works_as_written(tmp_path: Path) -> None:
     below, above = artefact.load(stored.read_bytes()).calibration.interval(0.95)
     assert (lower, upper) == pytest.approx((mean + below * std, mean + above * std), rel=1e-9)
     assert 1.5 < above == -below < 3.5
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as one:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            one.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True

@@ -1,4 +1,4 @@
-"""How large a job is, and what the workers take."""
+"""The estimated size of a job, and the limits of the workers."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -24,7 +24,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Without them."""
+    """Remove them."""
     op.drop_column("jobs", "needs_rows")
     op.drop_column("jobs", "needs_memory")
     op.drop_table("workers")

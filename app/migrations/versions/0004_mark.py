@@ -1,4 +1,4 @@
-"""The mark by which a database knows its store."""
+"""The identity of the store that belongs to a database."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -21,5 +21,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Without it."""
+    """Remove the table."""
     op.drop_table("store_mark")

@@ -20,5 +20,5 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Without it."""
+    """Remove the table."""
     op.drop_table("catalogue")

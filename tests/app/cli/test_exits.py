@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from app.launch import python_command
-from tests.app.cli.processes import eventually
 from tests.app.cli.stub import Answer, job, stub
 from tests.app.cli.test_commands import DONE, TRAINED, VERSION
+from tests.processes import eventually
 
 pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is /dev/full")
 

@@ -16,7 +16,7 @@ from app.cli import servers
 from app.cli.client import Client
 from app.cli.service import Service, ServiceError, start
 from app.settings import Settings
-from tests.app.cli.processes import alive, children, eventually
+from tests.processes import alive, children, eventually
 
 pytestmark = [
     pytest.mark.e2e,

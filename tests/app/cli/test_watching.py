@@ -1,6 +1,7 @@
 """Progress: a bar on a terminal, lines elsewhere."""
 
 import io
+import itertools
 
 from rich.console import Console
 
@@ -41,11 +42,11 @@ def test_a_bar_on_a_terminal() -> None:
 
 def test_why_a_job_is_in_the_queue_again() -> None:
     reason = "the cluster at tcp://10.0.0.1:8786 [TLS] does not answer; the job waits for it"
-    answers = {
-        ("GET", "/jobs/job_1"): [Answer(body=job("running", progress=SELECTING))],
-        ("GET", "/jobs/job_1/events"): [events(job("queued", position=0, put_back=reason), job("succeeded"))],
-    }
-    for terminal in (False, True):
+    for terminal, field in itertools.product((False, True), ("requeue_reason", "put_back")):  # of older servers
+        answers = {
+            ("GET", "/jobs/job_1"): [Answer(body=job("running", progress=SELECTING))],
+            ("GET", "/jobs/job_1/events"): [events(job("queued", position=0, **{field: reason}), job("succeeded"))],
+        }
         out = io.StringIO()
         with stub(answers) as server, Client(server.url) as client:
             watch(client, "job_1", Console(file=out, width=120, force_terminal=terminal, color_system=None))

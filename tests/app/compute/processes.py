@@ -1,18 +1,21 @@
-"""A scheduler and workers as real processes, to be killed."""
+"""A Dask scheduler and Dask workers as real processes, to be killed."""
 
-import os
-import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.app.cli.processes import eventually
+from tests.ports import free_port, listens
+from tests.processes import eventually, start_module
 
-ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "DASK_DISTRIBUTED__WORKER__DAEMON": "True"}
+ROOT = Path(__file__).parents[3]
+ENVIRONMENT = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "DASK_DISTRIBUTED__WORKER__DAEMON": "True",
+    "PYTHONPATH": str(ROOT),
+}
 
 
 @dataclass(slots=True)
@@ -26,55 +29,40 @@ class DaskProcesses:
 
     @property
     def address(self) -> str:
-        """As Dask says it."""
+        """Address of the scheduler in Dask's form."""
         return f"tcp://127.0.0.1:{self.port}"
 
     def start_scheduler(self) -> None:
-        """Listens when this returns."""
+        """Start the scheduler and wait until it listens."""
         self.scheduler = self._start(
             "scheduler", "--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard", "--no-show", "--no-jupyter"
         )
-
-        def listens() -> bool:
-            with socket.socket() as probe:
-                return probe.connect_ex(("127.0.0.1", self.port)) == 0
-
-        eventually(listens, 60.0)
+        eventually(lambda: listens(self.port), 60.0)
 
     def start_worker(self) -> subprocess.Popen[bytes]:
-        """One process, one thread."""
+        """Start a worker of one process and one thread."""
         options = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1", "--death-timeout", "60")
         worker = self._start("worker", self.address, *options)
         self.workers.append(worker)
         return worker
 
     def kill(self) -> None:
-        """Kill -9 for all."""
+        """Kill all processes (SIGKILL)."""
         for process in [*self.workers, *([self.scheduler] if self.scheduler else [])]:
             process.kill()
             process.wait()
         self.workers.clear()
         self.scheduler = None
 
-    def _start(self, what: str, *options: str) -> subprocess.Popen[bytes]:
-        with (self.directory / f"{what}-{time.monotonic_ns()}.log").open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, "-m", "distributed.cli.dask_" + what, *options],
-                cwd=Path(__file__).parents[3],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=os.environ | ENVIRONMENT | {"PYTHONPATH": str(Path(__file__).parents[3])},
-            )
+    def _start(self, role: str, *options: str) -> subprocess.Popen[bytes]:
+        log = self.directory / f"{role}-{time.monotonic_ns()}.log"
+        return start_module(f"distributed.cli.dask_{role}", *options, log=log, environment=ENVIRONMENT, folder=ROOT)
 
 
 @contextmanager
 def dask_processes(directory: Path, workers: int = 2) -> Iterator[DaskProcesses]:
-    """A scheduler and so many workers; none of them is left at the end."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    made = DaskProcesses(directory, port)
+    """Start a scheduler and so many workers; all are killed at the end."""
+    made = DaskProcesses(directory, free_port())
     try:
         made.start_scheduler()
         for _ in range(workers):

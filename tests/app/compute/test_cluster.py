@@ -13,7 +13,7 @@ import pytest
 
 import core.numeric.shards
 from app.compute.cluster import Cluster, dask_address
-from app.errors import ComputeAwayError
+from app.errors import ComputeUnavailableError
 from core.arrays import FloatArray, IntArray
 from core.data import Dataset, Standardization
 from core.hyperparameters import Hyperparameters
@@ -30,8 +30,8 @@ from core.sparse.scheme import scheme
 from core.spec import Adaptation, Approximation, TrainSpec
 from core.train.fit import Subset
 from core.train.run import train
-from tests.app.cli.processes import eventually
 from tests.app.compute.processes import DaskProcesses, dask_processes
+from tests.processes import eventually
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -74,7 +74,7 @@ def sample(compute: core.numeric.shards.Compute | None, workers: int = 1) -> Sub
 
 
 def everything(rows: Rows, approximation: Approximation) -> dict[str, FloatArray]:
-    """Whatever is a pass over all rows."""
+    """Compute all sums over the rows."""
     kind, Z = scheme(approximation), rows.X[:40]
     factors = factorise(rows, Z, THETA, kind)
     found = nlml_and_gradients(rows, Z, THETA, kind)
@@ -95,7 +95,7 @@ def everything(rows: Rows, approximation: Approximation) -> dict[str, FloatArray
 
 
 @pytest.mark.parametrize("approximation", ["dtc", "fitc", "vfe", "pep"])
-def test_one_thread_three_threads_and_two_processes_have_the_same_bits(cluster: Cluster, approximation: str) -> None:
+def test_threads_and_processes_give_the_same_bits(cluster: Cluster, approximation: str) -> None:
     wanted = everything(sample(None).rows, Approximation(approximation))
     for other in (sample(None, workers=3), sample(cluster)):
         for name, found in everything(other.rows, Approximation(approximation)).items():
@@ -113,7 +113,7 @@ def trained(
 
 
 def test_a_whole_training_is_the_same(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With rounds on fewer rows than all, as where there are millions."""
+    """The rounds are on fewer rows than all, as where there are millions."""
     monkeypatch.setattr("core.train.run.SEARCH_ROWS", LEAST_ROWS - 1)
     report, mean, variance = trained(None)
     for other in (trained(None, workers=2), trained(cluster)):
@@ -146,7 +146,7 @@ class Slow:
     disturbed: bool = False
 
     def scatter(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> ShardedRows:
-        """See `core.numeric.shards.Compute`."""
+        """Return the rows with slow sums."""
         return SlowRows(self, self.cluster.scatter(dataset, numbers, unit))
 
 
@@ -158,7 +158,7 @@ class SlowRows:
     inner: ShardedRows
 
     def total(self, work: Callable[[Any, Sequence[slice]], Part], size: int, least: int) -> Part:
-        """See `core.numeric.shards.ShardedRows`."""
+        """Sum slowly."""
         if not self.slow.disturbed:
             self.slow.disturbed = True
             threading.Timer(2.0, self.slow.disturb).start()
@@ -170,7 +170,7 @@ def fitted(compute: core.numeric.shards.Compute | None) -> Factors:
     return factorise(rows, rows.X[:40], THETA, scheme(Approximation.FITC))
 
 
-def test_a_worker_is_killed_in_mid_pass(tmp_path: Path) -> None:
+def test_a_worker_is_killed_in_mid_sum(tmp_path: Path) -> None:
     wanted = fitted(None)
     with dask_processes(tmp_path) as processes:
         cluster = Cluster(processes.address, tmp_path / "shards")
@@ -183,11 +183,11 @@ def test_a_worker_is_killed_in_mid_pass(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.e, wanted.e)
 
 
-def test_the_scheduler_is_killed_in_mid_pass_and_comes_back(tmp_path: Path) -> None:
+def test_the_scheduler_is_killed_in_mid_sum_and_comes_back(tmp_path: Path) -> None:
     """A new scheduler knows nothing: the pass begins again, and the numbers are the same."""
     wanted = fitted(None)
     with dask_processes(tmp_path) as processes:
-        cluster = Cluster(processes.address, tmp_path / "shards", patience=120.0)
+        cluster = Cluster(processes.address, tmp_path / "shards", timeout=120.0)
 
         def disturb() -> None:
             processes.kill()
@@ -199,24 +199,24 @@ def test_the_scheduler_is_killed_in_mid_pass_and_comes_back(tmp_path: Path) -> N
     np.testing.assert_array_equal(found.alpha, wanted.alpha)
 
 
-def test_a_scheduler_that_stays_away_is_said(tmp_path: Path) -> None:
+def test_a_scheduler_that_does_not_come_back_is_named(tmp_path: Path) -> None:
     with dask_processes(tmp_path, workers=1) as processes:
-        cluster = Cluster(processes.address, tmp_path / "shards", patience=1.0)
-        with pytest.raises(ComputeAwayError, match="does not answer; the job waits"):
+        cluster = Cluster(processes.address, tmp_path / "shards", timeout=1.0)
+        with pytest.raises(ComputeUnavailableError, match="does not answer; the job waits"):
             fitted(Slow(cluster, processes.kill))
         cluster.close()
 
 
-def test_a_cluster_without_workers_is_said(tmp_path: Path) -> None:
+def test_a_cluster_without_workers_is_named(tmp_path: Path) -> None:
     with dask_processes(tmp_path, workers=0) as processes:
-        cluster = Cluster(processes.address, tmp_path / "shards", patience=1.0)
-        with pytest.raises(ComputeAwayError, match="no workers"):
+        cluster = Cluster(processes.address, tmp_path / "shards", timeout=1.0)
+        with pytest.raises(ComputeUnavailableError, match="no workers"):
             fitted(cluster)
         cluster.close()
 
 
 def test_a_file_that_is_gone_is_written_again(cluster: Cluster, tmp_path: Path) -> None:
-    """And one with other bytes; some rows of their own, which no process has kept from another test."""
+    """Damaged files are too. The rows are of this test alone: no process has kept them from another one."""
     numbers = np.sort(np.random.default_rng(2).permutation(ROWS)[: ROWS - 600])
     here, rows = (
         Subset.of(dataset(), numbers, standardize=True, workers=1, compute=compute).rows for compute in (None, cluster)
@@ -229,7 +229,7 @@ def test_a_file_that_is_gone_is_written_again(cluster: Cluster, tmp_path: Path) 
     np.testing.assert_array_equal(found.alpha, wanted.alpha)
 
 
-def test_what_a_task_raises_is_the_callers(cluster: Cluster) -> None:
+def test_an_error_of_a_task_is_raised(cluster: Cluster) -> None:
     spread = sample(cluster).rows.remote
     assert spread is not None
     with pytest.raises(ZeroDivisionError):

@@ -23,7 +23,7 @@ def test_an_array_comes_back_to_the_bit_and_is_written_once(tmp_path: Path) -> N
     assert folder.read(folder.put(np.array([True, False]))).dtype == np.bool_
 
 
-def test_no_file_or_another_one_is_said(tmp_path: Path) -> None:
+def test_a_missing_or_damaged_file_is_refused(tmp_path: Path) -> None:
     folder = ShardFolder(tmp_path)
     name = folder.put(np.arange(5.0))
     (tmp_path / name).write_bytes(b"\x93NUMPY")
@@ -34,7 +34,7 @@ def test_no_file_or_another_one_is_said(tmp_path: Path) -> None:
     spoilt = bytearray((tmp_path / name).read_bytes())
     spoilt[-1] ^= 1
     (tmp_path / name).write_bytes(spoilt)
-    folder.put(np.arange(5.0), again=True)
+    folder.put(np.arange(5.0), rewrite=True)
     np.testing.assert_array_equal(folder.read(name), np.arange(5.0))
     (tmp_path / name).unlink()
     with pytest.raises(FileNotFoundError):
@@ -54,8 +54,8 @@ def test_old_files_go_and_kept_ones_stay(tmp_path: Path) -> None:
     old, kept = folder.put(np.arange(1.0)), folder.put(np.arange(2.0))
     for name in (old, kept):
         os.utime(tmp_path / name, (time.time() - 100, time.time() - 100))
-    assert folder.keep([kept])
-    assert not folder.keep(["0" * 64 + ".npy", kept])
+    assert folder.touch([kept])
+    assert not folder.touch(["0" * 64 + ".npy", kept])
     assert folder.sweep(older_than=50) == 1
     assert [file.name for file in tmp_path.iterdir()] == [kept]
 

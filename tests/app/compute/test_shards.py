@@ -9,7 +9,7 @@ import pytest
 
 from app.compute import shards
 from app.compute.folder import ShardFolder
-from app.compute.shards import Shard, added, sum_shard
+from app.compute.shards import Shard, add_parts, sum_shard
 from core.arrays import FloatArray
 from core.data import Dataset, standardization
 from core.process.rows import Rows
@@ -36,11 +36,11 @@ def dataset() -> Dataset:
     return Dataset(inputs=random.standard_normal((40, 3)), targets=random.standard_normal(40))
 
 
-def shard_of(dataset: Dataset, folder: Path, taken: FloatArray | None = None) -> Shard:
+def shard_of(dataset: Dataset, folder: Path, selected: FloatArray | None = None) -> Shard:
     store, unit = ShardFolder(folder), standardization(dataset)
     part = store.put(np.column_stack((dataset.inputs, dataset.targets)))
-    some = None if taken is None else store.put(taken.astype(bool))
-    return Shard(folder=str(folder), part=part, taken=some, unit=unit, groups=dataset.groups)
+    mask = None if selected is None else store.put(selected.astype(bool))
+    return Shard(folder=str(folder), part=part, mask=mask, unit=unit, groups=dataset.groups)
 
 
 def test_rows_are_those_of_the_sample(dataset: Dataset, tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_shard_is_read_once_and_named_by_what_it_is(dataset: Dataset, tmp_path
 def test_shards_used_last_stay_where_room_is_short(
     dataset: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shards, "KEPT_BYTES", 2 * 8 * 4 * 40)
+    monkeypatch.setattr(shards, "SHARD_CACHE_BYTES", 2 * 8 * 4 * 40)
     monkeypatch.setattr(shards, "_CACHE", shards._Cache())
     three = [shard_of(Dataset(inputs=dataset.inputs + k, targets=dataset.targets), tmp_path) for k in range(3)]
     for shard in (three[0], three[1], three[0], three[2]):
@@ -82,5 +82,5 @@ def test_shards_used_last_stay_where_room_is_short(
 
 def test_adding_leaves_both_as_they_were() -> None:
     left, right = Total(1.0), Total(2.0)
-    assert added(left, right).value == 3.0
-    assert added(left, right).value == 3.0
+    assert add_parts(left, right).value == 3.0
+    assert add_parts(left, right).value == 3.0

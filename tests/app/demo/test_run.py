@@ -17,7 +17,7 @@ from rich.console import Console
 from app.cli.client import Client, ClientError
 from app.demo.run import run
 from app.demo.table import Split, split
-from tests.app.cli.processes import alive, children, eventually
+from tests.processes import alive, children, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(200)]
 

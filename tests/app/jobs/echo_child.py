@@ -10,23 +10,23 @@ import sys
 import time
 from pathlib import Path
 
-from app.errors import ComputeAwayError, Fault, InvalidRequestError, UnavailableError
-from app.jobs.child import Reporter, Task, serve
+from app.errors import ComputeUnavailableError, Fault, InvalidRequestError, UnavailableError
+from app.jobs.child import Reporter, Task, run_task
 from app.jobs.job import JSON
 
 
 class WrongNumbersError(Exception):
-    """Stands for an error of the numerics."""
+    """Stand-in for an error of the numerics."""
 
 
 def echo(task: Task, reporter: Reporter) -> JSON:
-    """Gives back what it was told."""
+    """Return the task."""
     reporter.progress({"fraction": 1.0})
     return {"payload": task.payload, "checkpoint": task.checkpoint, "attempts": task.attempts}
 
 
 def steps(task: Task, reporter: Reporter) -> JSON:
-    """payload: steps, seconds each, log (a file that gets a line `step pid` each), die_at (kill -9 itself there)."""
+    """Do steps. payload: steps, seconds each, log (a file that gets a line `step pid` each), die_at (a step)."""
     first = 0 if task.checkpoint is None else task.checkpoint["step"]
     for step in range(first, task.payload["steps"]):
         with Path(task.payload["log"]).open("a") as log:
@@ -40,7 +40,7 @@ def steps(task: Task, reporter: Reporter) -> JSON:
 
 
 def spin(task: Task, reporter: Reporter) -> JSON:
-    """A loop in C that never lets go of the interpreter; the pid is in the file payload["log"]."""
+    """Run a loop in C that never releases the interpreter; the pid is in the file payload["log"]."""
     Path(task.payload["log"]).write_text(f"{os.getpid()}\n")
     reporter.progress({"phase": "spinning"})
     sum(range(10**12))
@@ -48,7 +48,7 @@ def spin(task: Task, reporter: Reporter) -> JSON:
 
 
 def die(task: Task, reporter: Reporter) -> JSON:
-    """payload: signal, or exit code."""
+    """Die. payload: signal, or exit code."""
     with Path(task.payload["log"]).open("a") as log:
         log.write(f"{os.getpid()}\n")
     sys.stderr.write("some library's last words\n")
@@ -59,7 +59,7 @@ def die(task: Task, reporter: Reporter) -> JSON:
 
 
 def refuse(task: Task, reporter: Reporter) -> JSON:
-    """Raises what payload["error"] names."""
+    """Raise what payload["error"] names."""
     wanted = task.payload["error"]
     if wanted == "request":
         raise InvalidRequestError("the table is wrong", [Fault(message="not a number", row=3, column="x", value="?")])
@@ -72,16 +72,16 @@ def refuse(task: Task, reporter: Reporter) -> JSON:
     raise KeyError(wanted)
 
 
-def away(task: Task, reporter: Reporter) -> JSON:
-    """The machines that should compute do not answer, until there is a file payload["there"]."""
+def unavailable(task: Task, reporter: Reporter) -> JSON:
+    """Find the cluster unavailable until there is a file payload["there"]."""
     reporter.checkpoint({"step": 1})
     if not Path(task.payload["there"]).exists():
-        raise ComputeAwayError("the cluster does not answer; the job waits")
+        raise ComputeUnavailableError("the cluster does not answer; the job waits")
     return {"checkpoint": task.checkpoint}
 
 
 def detach(task: Task, reporter: Reporter) -> JSON:
-    """Leaves a process behind that holds the pipes open, says much, and dies without an answer."""
+    """Leave a process behind that holds the pipes open, send much, and die without a result."""
     subprocess.Popen(["sleep", "30"], pass_fds=(reporter._stream.fileno(),))
     for number in range(200):
         reporter.progress({"fraction": number / 200})
@@ -89,7 +89,7 @@ def detach(task: Task, reporter: Reporter) -> JSON:
 
 
 def chatter(task: Task, reporter: Reporter) -> JSON:
-    """Prints, reads standard input, sends numbers that JSON cannot say, and much progress."""
+    """Print, read standard input, send numbers that JSON has no form for, and much progress."""
     print("a stray print")
     os.write(1, b'{"done": {"forged": true}}\n')
     read = sys.stdin.read()
@@ -99,7 +99,7 @@ def chatter(task: Task, reporter: Reporter) -> JSON:
 
 
 def garbage(task: Task, reporter: Reporter) -> JSON:
-    """Writes onto the protocol's own descriptor what is not in the protocol."""
+    """Write a line that is not in the protocol onto the protocol's own descriptor."""
     reporter._stream.write(b"\xff not json\n")
     reporter._stream.flush()
     time.sleep(60)
@@ -108,5 +108,5 @@ def garbage(task: Task, reporter: Reporter) -> JSON:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    KINDS = (echo, steps, spin, die, refuse, away, detach, chatter, garbage)
-    sys.exit(serve({kind.__name__: kind for kind in KINDS}, refusals=(WrongNumbersError,)))
+    KINDS = (echo, steps, spin, die, refuse, unavailable, detach, chatter, garbage)
+    sys.exit(run_task({kind.__name__: kind for kind in KINDS}, client_errors=(WrongNumbersError,)))

@@ -1,13 +1,13 @@
-"""A job that somebody wants to end: at once, as a wish, or too late."""
+"""A job that somebody wants to end: at once, as a request to its worker, or too late."""
 
 import threading
 
 import pytest
 
-from app.database import Database
+from app.database.engine import Database
 from app.jobs import queue
 from app.jobs.job import Job, JobState
-from tests.app.jobs.helpers import claim, expire, held, read, submit_echo
+from tests.app.jobs.helpers import claim, claimed, expire, read, submit_echo
 
 
 def test_cancel_a_queued_job_at_once(database: Database) -> None:
@@ -21,23 +21,23 @@ def test_cancel_a_queued_job_at_once(database: Database) -> None:
         assert queue.request_cancel(connection, job.id) == cancelled, "cancelling twice changes nothing"
 
 
-def test_cancel_a_running_job_is_a_wish(database: Database) -> None:
-    job = held(database)
+def test_cancel_a_running_job_is_a_request(database: Database) -> None:
+    job = claimed(database)
     with database.write() as connection:
-        wished = queue.request_cancel(connection, job.id)
-        assert (wished.state, wished.cancel_requested) == (JobState.RUNNING, True)
-        assert queue.watch(connection, job)
+        asked = queue.request_cancel(connection, job.id)
+        assert (asked.state, asked.cancel_requested) == (JobState.RUNNING, True)
+        assert queue.is_cancel_requested(connection, job)
         assert queue.renew(connection, job, lease_seconds=60)
-        assert queue.cancelled(connection, job).state == JobState.CANCELLED
+        assert queue.cancel(connection, job).state == JobState.CANCELLED
 
 
 @pytest.mark.parametrize("name", ["died", "release"])
 def test_a_job_to_be_cancelled_does_not_go_back_to_the_queue(database: Database, name: str) -> None:
-    job = held(database)
+    job = claimed(database)
     with database.write() as connection:
         queue.request_cancel(connection, job.id)
         if name == "died":
-            queue.died(connection, job, "why")
+            queue.requeue_after_death(connection, job, "why")
         else:
             queue.release(connection, job)
     ended = read(database, job)
@@ -46,8 +46,8 @@ def test_a_job_to_be_cancelled_does_not_go_back_to_the_queue(database: Database,
 
 
 def test_cancel_when_the_worker_is_gone(database: Database) -> None:
-    """After the lease at once; before it, at the next claim."""
-    late, early = held(database), held(database)
+    """It is cancelled at once after the lease, else at the next claim."""
+    late, early = claimed(database), claimed(database)
     with database.write() as connection:
         queue.request_cancel(connection, early.id)
     expire(database)
@@ -59,8 +59,8 @@ def test_cancel_when_the_worker_is_gone(database: Database) -> None:
 
 @pytest.mark.parametrize("way", ["queued", "expired", "released"])
 def test_a_cancelled_job_keeps_no_checkpoint(database: Database, way: str) -> None:
-    """Whichever way it ends, as after every other end."""
-    job = held(database)
+    """Checkpoints go with every end."""
+    job = claimed(database)
     with database.write() as connection:
         queue.save_checkpoint(connection, job, {"number": 1})
     if way == "queued":
@@ -79,16 +79,16 @@ def test_a_cancelled_job_keeps_no_checkpoint(database: Database, way: str) -> No
 
 
 def test_cancel_comes_too_late(database: Database) -> None:
-    job = held(database)
+    job = claimed(database)
     with database.write() as connection:
         ended = queue.succeed(connection, job, {})
         assert queue.request_cancel(connection, job.id) == ended
 
 
 def test_cancel_and_success_at_the_same_time_agree(database: Database) -> None:
-    """Whoever is first decides; a job whose cancellation was committed never succeeds."""
+    """The first one decides; a job whose cancellation was committed never succeeds."""
     for _ in range(10):
-        job = held(database)
+        job = claimed(database)
         barrier = threading.Barrier(2)
         answers: list[Job] = []
 
@@ -101,8 +101,8 @@ def test_cancel_and_success_at_the_same_time_agree(database: Database) -> None:
         thread.start()
         barrier.wait()
         with database.write() as connection:
-            wish = queue.renew(connection, job, lease_seconds=60)
-            ended = queue.cancelled(connection, job) if wish else queue.succeed(connection, job, {})
+            requested = queue.renew(connection, job, lease_seconds=60)
+            ended = queue.cancel(connection, job) if requested else queue.succeed(connection, job, {})
         thread.join()
         assert read(database, job).state == ended.state
         assert answers[0].cancel_requested == (ended.state == JobState.CANCELLED)

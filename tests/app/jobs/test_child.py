@@ -12,16 +12,17 @@ import pytest
 
 from app.errors import Fault, InvalidRequestError, LeaseLostError, NotFoundError
 from app.jobs.child import ORPHANED, describe
-from tests.app.jobs.helpers import CHILD, wait_for
+from tests.app.jobs.helpers import CHILD
+from tests.processes import alive, eventually
 
 
 def start() -> "subprocess.Popen[bytes]":
     return subprocess.Popen(CHILD, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def order(kind: str, payload: dict[str, Any]) -> bytes:
-    task = {"id": "job_1", "kind": kind, "payload": payload, "checkpoint": None, "attempts": 1}
-    return json.dumps(task).encode() + b"\n"
+def task(kind: str, payload: dict[str, Any]) -> bytes:
+    fields = {"id": "job_1", "kind": kind, "payload": payload, "checkpoint": None, "attempts": 1}
+    return json.dumps(fields).encode() + b"\n"
 
 
 def converse(kind: str, payload: dict[str, Any] | None = None) -> tuple[list[dict[str, Any]], str, int]:
@@ -31,7 +32,7 @@ def converse(kind: str, payload: dict[str, Any] | None = None) -> tuple[list[dic
     assert child.stdout is not None
     assert child.stderr is not None
     with child:
-        child.stdin.write(order(kind, payload or {}))
+        child.stdin.write(task(kind, payload or {}))
         child.stdin.flush()
         messages = [json.loads(line) for line in child.stdout]
         return messages, child.stderr.read().decode(), child.wait(timeout=10)
@@ -91,19 +92,19 @@ def test_it_ends_when_its_supervisor_is_gone(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with start() as child:
         assert child.stdin is not None
-        child.stdin.write(order("steps", {"steps": 1, "seconds": 60, "log": str(log)}))
+        child.stdin.write(task("steps", {"steps": 1, "seconds": 60, "log": str(log)}))
         child.stdin.flush()
-        wait_for(log.exists)
+        eventually(log.exists)
         began = time.monotonic()
         child.stdin.close()
         assert child.wait(timeout=5) == ORPHANED
         assert time.monotonic() - began < 1.0
 
 
-def test_it_ends_when_there_is_no_order() -> None:
+def test_it_ends_when_there_is_no_task() -> None:
     with start() as child:
         assert child.stdin is not None
-        child.stdin.write(b'{"id": "job_1", "half an or')
+        child.stdin.write(b'{"id": "job_1", "half a ta')
         child.stdin.close()
         assert child.wait(timeout=10) == ORPHANED
 
@@ -119,12 +120,12 @@ def test_a_child_in_a_c_loop_dies_with_its_parent(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     with subprocess.Popen([CHILD[0], "-c", code], stdin=reading) as parent:
         os.close(reading)
-        os.write(writing, order("spin", {"log": str(log)}))
-        wait_for(lambda: log.exists() and log.read_text().endswith("\n"))
+        os.write(writing, task("spin", {"log": str(log)}))
+        eventually(lambda: log.exists() and log.read_text().endswith("\n"))
         pid = int(log.read_text())
         parent.send_signal(signal.SIGKILL)
         parent.wait(timeout=5)
-        wait_for(lambda: not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text(), 2.0)
+        assert eventually(lambda: not alive(pid), 2.0) < 2.0
     os.close(writing)
 
 

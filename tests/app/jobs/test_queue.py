@@ -7,11 +7,12 @@ import pytest
 from sqlalchemy import Connection, text, update
 from sqlalchemy.exc import IntegrityError
 
-from app.database import Database
+from app.database.engine import Database
+from app.database.tables import jobs as jobs_table
 from app.errors import InvalidRequestError, LeaseLostError, NotFoundError
-from app.jobs import listing, queue
+from app.jobs import queries, queue
 from app.jobs.job import Job, JobState
-from tests.app.jobs.helpers import claim, expire, held, read, submit_echo
+from tests.app.jobs.helpers import claim, claimed, expire, read, submit_echo
 
 
 def test_submit_then_read(database: Database) -> None:
@@ -27,7 +28,7 @@ def test_unknown_jobs(database: Database) -> None:
     with database.write() as connection:
         for job_id in ("job_nope", "job_" + "0" * 32, "", "\0", "\ud800", "job_" + "0" * 32 + "\n"):
             with pytest.raises(NotFoundError):
-                listing.get(connection, job_id)
+                queries.get(connection, job_id)
             with pytest.raises(NotFoundError):
                 queue.request_cancel(connection, job_id)
 
@@ -77,13 +78,13 @@ def test_order_is_priority_then_age(database: Database) -> None:
     jobs = [submit_echo(database, priority=priority) for priority in (0, 5, 0, 5, -1)]
     expected = [jobs[i] for i in (1, 3, 0, 2, 4)]
     with database.read() as connection:
-        places = listing.positions(connection, jobs)
+        places = queries.positions(connection, jobs)
     assert [places[job.id] for job in expected] == [0, 1, 2, 3, 4]
     assert [taken.id for _ in jobs if (taken := claim(database)) is not None] == [job.id for job in expected]
     assert claim(database) is None
     with database.read() as connection:
-        assert set(listing.positions(connection, jobs).values()) == {0}
-        assert listing.positions(connection, []) == {}
+        assert set(queries.positions(connection, jobs).values()) == {0}
+        assert queries.positions(connection, []) == {}
 
 
 def test_lists_are_newest_first_in_pages(database: Database) -> None:
@@ -92,29 +93,29 @@ def test_lists_are_newest_first_in_pages(database: Database) -> None:
     cursor = None
     for expected in (3, 3, 1):
         with database.read() as connection:
-            page, cursor = listing.list_jobs(connection, limit=3, cursor=cursor)
+            page, cursor = queries.list_jobs(connection, limit=3, cursor=cursor)
         assert len(page) == expected
         seen += [job.id for job in page]
     assert cursor is None
     assert seen == [job.id for job in reversed(jobs)]
     taken = claim(database)
     with database.read() as connection:
-        assert [job.id for job in listing.list_jobs(connection, model="b")[0]] == [jobs[i].id for i in (5, 3, 1)]
-        assert listing.list_jobs(connection, state=JobState.RUNNING) == ([taken], None)
-        assert listing.list_jobs(connection, state=JobState.QUEUED, model="a", limit=3)[1] is None
-        assert listing.list_jobs(connection, model="\0") == ([], None)
-        assert {job.id for job in listing.unfinished(connection)} == {job.id for job in jobs}
-        counted = listing.counts(connection)
+        assert [job.id for job in queries.list_jobs(connection, model="b")[0]] == [jobs[i].id for i in (5, 3, 1)]
+        assert queries.list_jobs(connection, state=JobState.RUNNING) == ([taken], None)
+        assert queries.list_jobs(connection, state=JobState.QUEUED, model="a", limit=3)[1] is None
+        assert queries.list_jobs(connection, model="\0") == ([], None)
+        assert {job.id for job in queries.unfinished(connection)} == {job.id for job in jobs}
+        counted = queries.counts(connection)
         assert counted == dict.fromkeys(JobState, 0) | {JobState.QUEUED: 6, JobState.RUNNING: 1}
         for limit in (0, 501):
             with pytest.raises(InvalidRequestError, match="limit"):
-                listing.list_jobs(connection, limit=limit)
+                queries.list_jobs(connection, limit=limit)
         with pytest.raises(InvalidRequestError, match="cursor"):
-            listing.list_jobs(connection, cursor="x")
+            queries.list_jobs(connection, cursor="x")
 
 
 def test_a_claim_is_a_lease_by_the_database_clock(database: Database) -> None:
-    job = held(database)
+    job = claimed(database)
     assert (job.state, job.attempts, job.claims, job.fence, job.worker) == (JobState.RUNNING, 1, 1, 1, "w")
     assert job.lease_until is not None
     assert job.lease_until - job.updated_at == pytest.approx(60.0, abs=0.01)
@@ -125,7 +126,7 @@ def test_a_claim_is_a_lease_by_the_database_clock(database: Database) -> None:
 
 
 def test_a_lease_that_is_over_is_claimed_by_another(database: Database) -> None:
-    job = held(database)
+    job = claimed(database)
     with database.write() as connection:
         queue.renew(connection, job, lease_seconds=60, progress={"fraction": 0.5})
         queue.save_checkpoint(connection, job, {"round": 2})
@@ -141,19 +142,19 @@ def test_a_lease_that_is_over_is_claimed_by_another(database: Database) -> None:
 
 WRITES: dict[str, Callable[[Connection, Job], object]] = {
     "renew": lambda connection, job: queue.renew(connection, job, lease_seconds=60),
-    "watch": queue.watch,
+    "is_cancel_requested": queue.is_cancel_requested,
     "save_checkpoint": lambda connection, job: queue.save_checkpoint(connection, job, {"x": 1}),
     "succeed": lambda connection, job: queue.succeed(connection, job, {"x": 1}),
     "fail": lambda connection, job: queue.fail(connection, job, {"type": "x", "message": "y"}),
-    "cancelled": queue.cancelled,
-    "died": lambda connection, job: queue.died(connection, job, "why"),
+    "cancel": queue.cancel,
+    "requeue_after_death": lambda connection, job: queue.requeue_after_death(connection, job, "why"),
     "release": queue.release,
 }
 
 
 @pytest.mark.parametrize("name", WRITES)
 def test_a_worker_that_lost_its_lease_writes_nothing(database: Database, name: str) -> None:
-    old = held(database)
+    old = claimed(database)
     expire(database)
     new = claim(database, "other")
     assert new is not None
@@ -169,7 +170,7 @@ def test_a_worker_that_lost_its_lease_writes_nothing(database: Database, name: s
 
 
 def test_a_late_worker_that_nobody_replaced_still_holds_the_job(database: Database) -> None:
-    job = held(database)
+    job = claimed(database)
     expire(database)
     with database.write() as connection:
         assert not queue.renew(connection, job, lease_seconds=60)
@@ -177,7 +178,7 @@ def test_a_late_worker_that_nobody_replaced_still_holds_the_job(database: Databa
 
 
 def test_ends(database: Database) -> None:
-    job = held(database)
+    job = claimed(database)
     with database.write() as connection:
         queue.save_checkpoint(connection, job, {"round": 1})
         ended = queue.succeed(connection, job, {"version": 3})
@@ -189,7 +190,7 @@ def test_ends(database: Database) -> None:
         None,
     )
     assert ended.finished_at == ended.updated_at
-    second = held(database)
+    second = claimed(database)
     with database.write() as connection:
         broken = queue.fail(connection, second, {"type": "t", "message": "m"})
     assert (broken.state, broken.error, broken.result) == (JobState.FAILED, {"type": "t", "message": "m"}, None)
@@ -203,7 +204,7 @@ def test_a_job_that_kills_its_child_fails_after_three(database: Database) -> Non
         assert job is not None
         assert job.attempts == attempt
         with database.write() as connection:
-            after = queue.died(connection, job, f"killed {attempt}")
+            after = queue.requeue_after_death(connection, job, f"killed {attempt}")
     assert after.state == JobState.FAILED
     assert after.error == {
         "type": "worker-died",
@@ -231,7 +232,7 @@ def test_progress_resets_the_count_but_not_for_ever(database: Database) -> None:
         assert taken is not None, number
         with database.write() as connection:
             queue.save_checkpoint(connection, taken, {"round": number})
-            after = queue.died(connection, taken, "killed")
+            after = queue.requeue_after_death(connection, taken, "killed")
     assert after.state == JobState.FAILED
     assert after.error is not None
     assert "worker died 20 times" in after.error["message"]
@@ -256,7 +257,7 @@ def test_a_release_does_not_count(database: Database) -> None:
 
 
 def test_every_change_that_people_see_raises_the_revision(database: Database) -> None:
-    job = held(database)
+    job = claimed(database)
     with database.write() as connection:
         queue.renew(connection, job, lease_seconds=60)
     assert read(database, job).revision == job.revision
@@ -289,7 +290,7 @@ def test_a_row_that_somebody_holds_does_not_stop_the_queue(database: Database) -
         pytest.skip("SQLite has one writer: there are no rows to hold")
     first, second = submit_echo(database), submit_echo(database)
     with database.write() as frozen, database.write() as connection:
-        frozen.execute(listing.jobs.select().where(listing.jobs.c.id == first.id).with_for_update())
+        frozen.execute(jobs_table.select().where(jobs_table.c.id == first.id).with_for_update())
         connection.execute(text("SET LOCAL lock_timeout = '3s'"))
         taken = queue.claim(connection, worker="w", lease_seconds=60)
         assert taken is not None
@@ -301,18 +302,18 @@ def test_the_database_itself_refuses_a_state_that_cannot_be(database: Database) 
     submit_echo(database)
     for wrong in ({"state": "lost"}, {"state": "running"}, {"lease_until": 1.0}):
         with pytest.raises(IntegrityError), database.write() as connection:
-            connection.execute(update(listing.jobs).values(wrong))
+            connection.execute(update(jobs_table).values(wrong))
 
 
 def test_a_worker_may_leave_a_job_to_others(database: Database) -> None:
     first, second = submit_echo(database), submit_echo(database)
     with database.write() as connection:
-        assert queue.has_work(connection, without=[first.id])
-        taken = queue.claim(connection, worker="w", lease_seconds=60.0, without=[first.id])
+        assert queue.has_work(connection, excluding=[first.id])
+        taken = queue.claim(connection, worker="w", lease_seconds=60.0, excluding=[first.id])
         assert taken is not None
         assert taken.id == second.id
-        assert not queue.has_work(connection, without=[first.id])
-        assert queue.claim(connection, worker="w", lease_seconds=60.0, without=[first.id]) is None
+        assert not queue.has_work(connection, excluding=[first.id])
+        assert queue.claim(connection, worker="w", lease_seconds=60.0, excluding=[first.id]) is None
     other = claim(database)
     assert other is not None
     assert other.id == first.id

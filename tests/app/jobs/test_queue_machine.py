@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 from sqlalchemy import Connection, delete, update
 
-from app.database import Database
+from app.database.engine import Database
+from app.database.tables import jobs
 from app.errors import LeaseLostError
-from app.jobs import listing, queue
+from app.jobs import queries, queue
 from app.jobs.job import Job, JobState
 from tests.app.jobs.helpers import claim
 
@@ -27,15 +28,15 @@ ACTIONS: dict[str, Callable[[Connection, Job], object]] = {
     "checkpoint": lambda connection, job: queue.save_checkpoint(connection, job, {"number": job.fence}),
     "succeed": lambda connection, job: queue.succeed(connection, job, {}),
     "fail": lambda connection, job: queue.fail(connection, job, {"type": "t", "message": "m"}),
-    "cancelled": queue.cancelled,
-    "died": lambda connection, job: queue.died(connection, job, "killed"),
+    "cancel": queue.cancel,
+    "requeue_after_death": lambda connection, job: queue.requeue_after_death(connection, job, "killed"),
     "release": queue.release,
 }
 
 
 @dataclass
 class Expected:
-    """What the model says of one job."""
+    """State of one job in the model."""
 
     number: int
     priority: int
@@ -43,7 +44,7 @@ class Expected:
     fence: int = 0
     attempts: int = 0
     claims: int = 0
-    wish: bool = False
+    cancel_requested: bool = False
     worker: str | None = None
     left: float = 0.0
     checkpoint: int | None = None
@@ -61,7 +62,7 @@ class Expected:
         return self.attempts >= queue.MAX_ATTEMPTS or self.claims >= queue.MAX_CLAIMS
 
     def back(self) -> None:
-        if self.wish:
+        if self.cancel_requested:
             self.end(JobState.CANCELLED)
         else:
             self.state, self.worker = JobState.QUEUED, None
@@ -77,7 +78,7 @@ class QueueMachine(RuleBasedStateMachine):
         super().__init__()
         self.database = database
         with database.write() as connection:
-            connection.execute(delete(listing.jobs))
+            connection.execute(delete(jobs))
         self.model: dict[str, Expected] = {}
         self.keys: dict[str, str] = {}
 
@@ -102,7 +103,7 @@ class QueueMachine(RuleBasedStateMachine):
         )
         taken = None
         for job_id, expected in line:
-            if expected.wish:
+            if expected.cancel_requested:
                 expected.end(JobState.CANCELLED)
             elif expected.worn_out():
                 expected.end(JobState.FAILED)
@@ -134,8 +135,8 @@ class QueueMachine(RuleBasedStateMachine):
                 expected.left = LEASE
             case "checkpoint":
                 expected.checkpoint, expected.attempts = job.fence, 0
-            case "died":
-                if expected.worn_out() and not expected.wish:
+            case "requeue_after_death":
+                if expected.worn_out() and not expected.cancel_requested:
                     expected.end(JobState.FAILED)
                 else:
                     expected.back()
@@ -148,9 +149,9 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.4 * LEASE, 0.7 * LEASE, 1.1 * LEASE]))
     def time_passes(self, seconds: float) -> None:
-        c = listing.jobs.c
+        c = jobs.c
         with self.database.write() as connection:
-            connection.execute(update(listing.jobs).values(lease_until=c.lease_until - seconds))
+            connection.execute(update(jobs).values(lease_until=c.lease_until - seconds))
         for expected in self.model.values():
             expected.left -= seconds
 
@@ -160,15 +161,15 @@ class QueueMachine(RuleBasedStateMachine):
         with self.database.write() as connection:
             job = queue.request_cancel(connection, job_id)
         if not expected.state.ended:
-            expected.wish = True
+            expected.cancel_requested = True
             if expected.state == JobState.QUEUED or expected.expired:
                 expected.end(JobState.CANCELLED)
         assert job.state == expected.state
 
     @invariant()
-    def the_rows_are_as_the_model_says(self) -> None:
+    def rows_equal_the_model(self) -> None:
         with self.database.read() as connection:
-            rows = {job.id: job for job in listing.list_jobs(connection, limit=500)[0]}
+            rows = {job.id: job for job in queries.list_jobs(connection, limit=500)[0]}
         assert rows.keys() == self.model.keys()
         for job_id, expected in self.model.items():
             job = rows[job_id]
@@ -178,7 +179,7 @@ class QueueMachine(RuleBasedStateMachine):
                 expected.fence,
                 expected.attempts,
                 expected.claims,
-                expected.wish,
+                expected.cancel_requested,
             )
             assert len(expected.ends) == int(job.state.ended) == int(job.finished_at is not None)
             assert (job.checkpoint or {}).get("number") == expected.checkpoint
@@ -186,12 +187,17 @@ class QueueMachine(RuleBasedStateMachine):
             assert job.claims <= queue.MAX_CLAIMS
 
 
-def test_the_queue_does_as_its_model_says(database: Database) -> None:
+def test_the_queue_behaves_as_its_model(database: Database) -> None:
+    runs = 0
+
     class Machine(QueueMachine):
         def __init__(self) -> None:
+            nonlocal runs
+            runs += 1
             super().__init__(database)
 
     patient = settings(
         max_examples=15, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
     run_state_machine_as_test(Machine, settings=patient)
+    assert runs >= patient.max_examples, "each held the invariant after every step"

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from app.database import Database
+from app.database.engine import Database
+from app.database.tables import jobs
 from app.errors import ConflictError, UnavailableError
-from app.jobs import listing, queue
+from app.jobs import queries, queue
 from app.jobs.job import JSON, Job, JobState
 from app.jobs.supervisor import Supervisor
-from tests.app.jobs.helpers import CHILD, alive, expire, lines, read, submit_echo, wait_for
+from tests.app.jobs.helpers import CHILD, expire, lines, read, submit_echo
+from tests.processes import alive, eventually
 
 
 def publish(connection: Connection, job: Job, outcome: JSON) -> JSON:  # noqa: ARG001  the shape of Publish
@@ -35,13 +37,13 @@ def build(database: Database, **fields: Any) -> Supervisor:
 
 
 def run_one(database: Database, **fields: Any) -> None:
-    """One claim and what comes of it, in this thread."""
+    """Claim a job and run it in this thread."""
     assert build(database, **fields).run_one(threading.Event())
 
 
 @contextmanager
 def running(database: Database, **fields: Any) -> Iterator[threading.Event]:
-    """A supervisor at work in a thread; stopped at the end of the block."""
+    """Run a supervisor in a thread; it is stopped at the end of the block."""
     stop = threading.Event()
     thread = threading.Thread(target=build(database, **fields).run, args=(stop,))
     thread.start()
@@ -66,17 +68,17 @@ def test_a_job_from_queue_to_result(database: Database) -> None:
     assert not build(database).run_one(threading.Event()), "there is nothing left to do"
 
 
-def test_who_may_not_work_takes_nothing_and_the_question_costs_no_lease(database: Database) -> None:
-    """The lease once counted from before the question, and a store that answered late cost the child its life."""
+def test_a_worker_that_is_not_ready_claims_nothing(database: Database) -> None:
+    """The lease counts from after the check: a store that answers late does not kill the child."""
     job = submit_echo(database, payload={"x": 1.5})
 
     def refuse() -> None:
         raise UnavailableError("another store")
 
     with pytest.raises(UnavailableError, match="another store"):
-        build(database, may_work=refuse).run_one(threading.Event())
+        build(database, check_ready=refuse).run_one(threading.Event())
     assert (read(database, job).state, read(database, job).claims) == (JobState.QUEUED, 0)
-    run_one(database, may_work=lambda: time.sleep(2.5))
+    run_one(database, check_ready=lambda: time.sleep(2.5))
     assert (read(database, job).state, read(database, job).claims) == (JobState.SUCCEEDED, 1)
 
 
@@ -89,16 +91,16 @@ def test_a_refusal_is_final(database: Database) -> None:
     assert (after.error["type"], after.error["errors"][0]["row"]) == ("invalid-request", 3)
 
 
-def test_what_stands_on_something_that_is_away_goes_back_to_the_queue(database: Database) -> None:
+def test_a_job_whose_store_is_unavailable_goes_back_to_the_queue(database: Database) -> None:
     job = submit_echo(database, "refuse", payload={"error": "store"})
     run_one(database)
     after = read(database, job)
     assert (after.state, after.attempts, after.claims) == (JobState.QUEUED, 0, 0)
-    assert after.last_death == "the bucket does not answer"
+    assert after.requeue_reason == "the bucket does not answer"
     with database.write() as connection:
-        connection.execute(listing.jobs.update().values(claims=queue.MAX_CLAIMS - 1))
+        connection.execute(jobs.update().values(claims=queue.MAX_CLAIMS - 1))
     run_one(database)
-    assert read(database, job).state == JobState.QUEUED  # however long the store is away
+    assert read(database, job).state == JobState.QUEUED  # however long the store is unavailable
 
 
 @pytest.mark.parametrize(
@@ -106,8 +108,8 @@ def test_what_stands_on_something_that_is_away_goes_back_to_the_queue(database: 
     [
         ("die", {"signal": 9}, "killed by signal 9 (out of memory?)"),
         ("die", {"signal": 11}, "killed by signal 11 (Segmentation fault)"),
-        ("die", {"exit": 3}, "ended with exit code 3 and no answer; its last words: some library's last words"),
-        ("garbage", {}, "said something that is not in the protocol: b'\\xff not json\\n'"),
+        ("die", {"exit": 3}, "ended with exit code 3 and no result; last line of stderr: some library's last words"),
+        ("garbage", {}, "sent a line that is not in the protocol: b'\\xff not json\\n'"),
     ],
 )
 def test_a_dead_child_is_tried_again_at_once_and_three_times(
@@ -115,23 +117,23 @@ def test_a_dead_child_is_tried_again_at_once_and_three_times(
 ) -> None:
     job = submit_echo(database, kind, payload=payload | {"log": str(tmp_path / "log")})
     with running(database, lease_seconds=60.0):
-        wait_for(ended(database, job))
+        eventually(ended(database, job))
     after = read(database, job)
     assert (after.state, after.claims) == (JobState.FAILED, 3)
-    assert after.last_death is not None
-    assert after.last_death.startswith(reason)
+    assert after.requeue_reason is not None
+    assert after.requeue_reason.startswith(reason)
     assert after.error == {
         "type": "worker-died",
-        "message": f"worker died 3 times without finishing; the last time: {after.last_death}",
+        "message": f"worker died 3 times without finishing; the last time: {after.requeue_reason}",
     }
 
 
-def test_a_process_that_the_child_leaves_behind_does_not_hold_the_supervisor_up(database: Database) -> None:
+def test_a_process_that_the_child_leaves_behind_delays_nobody(database: Database) -> None:
     job = submit_echo(database, "detach")
     began = time.monotonic()
     run_one(database, lease_seconds=60.0)
     assert time.monotonic() - began < 10.0
-    assert str(read(database, job).last_death).startswith("ended with exit code 4")
+    assert str(read(database, job).requeue_reason).startswith("ended with exit code 4")
 
 
 def test_an_answer_that_comes_after_the_end_is_heard(database: Database) -> None:
@@ -147,7 +149,7 @@ def test_a_command_that_cannot_be_started(database: Database) -> None:
         run_one(database, command=("/no/such/program",))
     after = read(database, job)
     assert after.state == JobState.FAILED
-    assert "could not be started" in str(after.last_death)
+    assert "could not be started" in str(after.requeue_reason)
 
 
 def test_checkpoints_carry_a_job_over_a_death(database: Database, tmp_path: Path) -> None:
@@ -155,7 +157,7 @@ def test_checkpoints_carry_a_job_over_a_death(database: Database, tmp_path: Path
     log = tmp_path / "log"
     job = submit_echo(database, "steps", payload={"steps": 4, "seconds": 0.01, "log": str(log), "die_at": 2})
     with running(database):
-        wait_for(ended(database, job))
+        eventually(ended(database, job))
     steps = [line.split()[0] for line in lines(log)]
     assert steps[:3] == ["0", "1", "2"]
     assert set(steps[3:]) == {"2"}, "steps 0 and 1 are never done again"
@@ -166,7 +168,7 @@ def test_the_lease_of_a_silent_child_is_kept(database: Database, tmp_path: Path)
     job = submit_echo(database, "steps", payload={"steps": 1, "seconds": 2.2, "log": str(tmp_path / "log")})
     run_one(database, lease_seconds=1.5)
     after = read(database, job)
-    assert (after.state, after.claims, after.last_death) == (JobState.SUCCEEDED, 1, None)
+    assert (after.state, after.claims, after.requeue_reason) == (JobState.SUCCEEDED, 1, None)
 
 
 def test_progress_is_written_while_it_runs(database: Database, tmp_path: Path) -> None:
@@ -186,11 +188,11 @@ def test_cancel_kills_a_loop_in_c_at_once(database: Database, tmp_path: Path) ->
     log = tmp_path / "log"
     job = submit_echo(database, "spin", payload={"log": str(log)})
     with running(database, lease_seconds=60.0):
-        wait_for(lambda: read(database, job).progress is not None)  # from now on it is silent: nothing is written
+        eventually(lambda: read(database, job).progress is not None)  # from now on it is silent: nothing is written
         pid = int(lines(log)[0])
         with database.write() as connection:
             assert queue.request_cancel(connection, job.id).state == JobState.RUNNING
-        assert wait_for(ended(database, job)) < 2.0
+        assert eventually(ended(database, job)) < 2.0
         assert not alive(pid)
     assert read(database, job).state == JobState.CANCELLED
 
@@ -199,10 +201,10 @@ def test_stopping_gives_the_job_back(database: Database, tmp_path: Path) -> None
     log = tmp_path / "log"
     job = submit_echo(database, "spin", payload={"log": str(log)})
     with running(database, lease_seconds=60.0) as stop:
-        wait_for(lambda: bool(lines(log)))
+        eventually(lambda: bool(lines(log)))
         began = time.monotonic()
         stop.set()
-        wait_for(lambda: read(database, job).state == JobState.QUEUED)
+        eventually(lambda: read(database, job).state == JobState.QUEUED)
         assert time.monotonic() - began < 2.0
     after = read(database, job)
     assert (after.attempts, after.claims, after.worker) == (0, 0, None)
@@ -213,33 +215,33 @@ def test_a_lost_lease_kills_the_child_and_publishes_nothing(database: Database, 
     log = tmp_path / "log"
     job = submit_echo(database, "spin", payload={"log": str(log)})
     with running(database, lease_seconds=60.0) as stop:
-        wait_for(lambda: read(database, job).progress is not None)
+        eventually(lambda: read(database, job).progress is not None)
         expire(database)
         with database.write() as connection:
             other = queue.claim(connection, worker="other", lease_seconds=60.0)
         assert other is not None
-        wait_for(lambda: not alive(int(lines(log)[0])), 2.0)
+        eventually(lambda: not alive(int(lines(log)[0])), 2.0)
         stop.set()
     assert read(database, job) == other
 
 
-def test_a_silent_database_costs_the_child_its_life_when_the_lease_is_over(
+def test_a_silent_database_kills_the_child_when_the_lease_expires(
     database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Another writer holds the job's row for longer than the lease: the heartbeat hangs, the guard does not."""
+    """Another writer holds the job's row for longer than the lease: the heartbeat hangs, the deadline does not."""
     log = tmp_path / "log"
     job = submit_echo(database, "spin", payload={"log": str(log)})
     with running(database, lease_seconds=1.0):
-        wait_for(lambda: bool(lines(log)))
+        eventually(lambda: bool(lines(log)))
         with database.write() as connection:
-            connection.execute(listing.jobs.select().with_for_update())
-            waited = wait_for(lambda: not alive(int(lines(log)[0])), 5.0)
+            connection.execute(jobs.select().with_for_update())
+            waited = eventually(lambda: not alive(int(lines(log)[0])), 5.0)
         assert waited < 2.5
-        wait_for(lambda: "its lease was over" in str(read(database, job).last_death), 5.0)
+        eventually(lambda: "its lease expired" in str(read(database, job).requeue_reason), 5.0)
         with database.write() as connection:
             queue.request_cancel(connection, job.id)
-        wait_for(ended(database, job))
-    assert "the lease is over, its child is killed" in caplog.text
+        eventually(ended(database, job))
+    assert "the lease has expired, its process is killed" in caplog.text
 
 
 @pytest.mark.parametrize("error", [ConflictError("the name is taken"), RuntimeError("a bug")])
@@ -256,7 +258,7 @@ def test_what_publish_raises_fails_the_job_and_keeps_none_of_its_rows(database: 
     assert after.error is not None
     assert after.error["type"] == ("conflict" if isinstance(error, ConflictError) else "internal")
     with database.read() as connection:
-        assert listing.list_jobs(connection) == ([after], None)
+        assert queries.list_jobs(connection) == ([after], None)
 
 
 def test_an_outcome_waits_for_the_database_and_is_published_once(database: Database) -> None:
@@ -274,7 +276,7 @@ def test_an_outcome_waits_for_the_database_and_is_published_once(database: Datab
 
 
 def test_a_job_cancelled_while_it_is_published_is_not(database: Database) -> None:
-    """The wish is committed after the child's answer and before the end is written."""
+    """The request is committed after the child's answer and before the end is written."""
     job = submit_echo(database)
     calls: list[int] = []
 
@@ -282,11 +284,11 @@ def test_a_job_cancelled_while_it_is_published_is_not(database: Database) -> Non
         calls.append(1)
         if database.is_sqlite:  # its one writer would wait for this very transaction
             connection.rollback()
-        threading.Thread(target=wish, args=(job,)).start() if not database.is_sqlite else wish(job)
+        threading.Thread(target=request, args=(job,)).start() if not database.is_sqlite else request(job)
         time.sleep(0.3)
         raise UnavailableError("try again")
 
-    def wish(job: Job) -> None:
+    def request(job: Job) -> None:
         with database.write() as connection:
             queue.request_cancel(connection, job.id)
 
@@ -295,13 +297,13 @@ def test_a_job_cancelled_while_it_is_published_is_not(database: Database) -> Non
     assert (after.state, after.result, len(calls)) == (JobState.CANCELLED, None, 1)
 
 
-def test_a_job_whose_machines_are_away_waits_and_lets_others_go_first(
+def test_a_job_whose_cluster_is_unavailable_lets_others_go_first(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The try does not count, and its checkpoint stays."""
-    monkeypatch.setattr("app.jobs.supervisor.WAITING_SECONDS", 2.0)
+    """The attempt does not count, and its checkpoint stays."""
+    monkeypatch.setattr("app.jobs.supervisor.POSTPONED_JOB_SECONDS", 2.0)
     there = tmp_path / "there"
-    waiting = submit_echo(database, "away", payload={"there": str(there)})
+    waiting = submit_echo(database, "unavailable", payload={"there": str(there)})
     other = submit_echo(database)
     supervisor = build(database)
     assert supervisor.run_one(threading.Event())
@@ -312,12 +314,12 @@ def test_a_job_whose_machines_are_away_waits_and_lets_others_go_first(
     assert not supervisor.run_one(threading.Event())
     there.touch()
     with running(database):
-        wait_for(ended(database, waiting))
+        eventually(ended(database, waiting))
     assert read(database, waiting).result == {"published": {"checkpoint": {"step": 1}}}
 
 
 def test_a_waiting_job_can_be_cancelled(database: Database, tmp_path: Path) -> None:
-    job = submit_echo(database, "away", payload={"there": str(tmp_path / "never")})
+    job = submit_echo(database, "unavailable", payload={"there": str(tmp_path / "never")})
     run_one(database)
     with database.write() as connection:
         assert queue.request_cancel(connection, job.id).state == JobState.CANCELLED

@@ -1,158 +1,127 @@
-"""Worker processes that are killed, frozen and stopped: each job still ends, and ends once."""
+"""Limits of workers: which job a worker claims, and the end of a job that is too large for all."""
 
-import os
-import signal
-import time
-from collections import Counter
-from pathlib import Path
-from typing import Any
+import pytest
+from sqlalchemy import update
 
-from app.database import Database
+from app.database.clock import now
+from app.database.engine import Database
+from app.database.tables import jobs, workers
 from app.jobs import queue
-from app.jobs.job import JobState
-from app.storage import catalog
-from tests.app.jobs.helpers import Worker, alive, lines, read, submit_echo, wait_for
-
-LEASE = 1.5
+from app.jobs.job import Job, JobState
+from app.jobs.workers import Resources, largest_limits, record_heartbeat
+from tests.app.jobs.helpers import expire, read, submit_echo
 
 
-def stepping(log: Path, steps: int = 4, seconds: float = 0.25) -> dict[str, Any]:
-    return {"steps": steps, "seconds": seconds, "log": str(log)}
+def heartbeat(database: Database, name: str, *, memory: int | None = None, rows: int | None = None) -> None:
+    with database.write() as connection:
+        record_heartbeat(connection, name, Resources(memory=memory, rows=rows))
 
 
-def published(database: Database) -> list[str | None]:
-    """The jobs that published a version, oldest first."""
+def claim(database: Database, *, memory: int | None = None, rows: int | None = None) -> Job | None:
+    limits = Resources(memory=memory, rows=rows)
     with database.read() as connection:
-        return [version.job_id for version in catalog.list_versions(connection, "cars", limit=500)[0]][::-1]
+        found = queue.has_work(connection, limits=limits)
+    with database.write() as connection:
+        job = queue.claim(connection, worker="w", lease_seconds=60.0, limits=limits)
+    assert found is (job is not None)
+    return job
 
 
-def test_a_killed_child_goes_on_from_its_last_step_at_once(
-    database: Database, database_url: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    job = submit_echo(database, "steps", payload=stepping(log))
-    with Worker(database_url, "a", lease_seconds=60.0):
-        wait_for(lambda: (read(database, job).checkpoint or {}).get("step", 0) >= 2)
-        victim = int(lines(log)[-1].split()[1])
-        os.kill(victim, signal.SIGKILL)
-        wait_for(lambda: read(database, job).state.ended)
-    after = read(database, job)
-    assert (after.state, after.claims, after.last_death) == (
-        JobState.SUCCEEDED,
-        2,
-        "killed by signal 9 (out of memory?)",
-    )
-    steps = Counter(line.split()[0] for line in lines(log))
-    assert steps["0"] == steps["1"] == 1, "the steps before the last checkpoint are not done again"
-    assert published(database) == [job.id]
+def fail_oversized(database: Database, timeout: float = 30.0) -> list[str]:
+    with database.write() as connection:
+        return [job.id for job in queue.fail_oversized(connection, timeout=timeout)]
 
 
-def test_a_killed_supervisor_takes_its_child_along_and_another_goes_on(
-    database: Database, database_url: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    job = submit_echo(database, "steps", payload=stepping(log, seconds=0.4))
-    with Worker(database_url, "a", LEASE) as first:
-        wait_for(lambda: (read(database, job).checkpoint or {}).get("step", 0) >= 2)
-        child = int(lines(log)[-1].split()[1])
-        with Worker(database_url, "b", LEASE):
-            first.signal(signal.SIGKILL)
-            wait_for(lambda: not alive(child), 1.0)
-            waited = wait_for(lambda: read(database, job).state.ended)
-    after = read(database, job)
-    assert (after.state, after.claims, after.fence) == (JobState.SUCCEEDED, 2, 2)
-    assert waited < LEASE + 3.0
-    assert Counter(line.split()[0] for line in lines(log))["0"] == 1
-    assert published(database) == [job.id]
+def earlier(database: Database, job: Job, seconds: float) -> None:
+    """Set back the time of its submission."""
+    with database.write() as connection:
+        connection.execute(update(jobs).where(jobs.c.id == job.id).values(created_at=now() - seconds))
 
 
-def test_everything_killed_then_started_again(database: Database, database_url: str, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    job = submit_echo(database, "steps", payload=stepping(log))
-    with Worker(database_url, "a", LEASE) as worker:
-        wait_for(lambda: (read(database, job).checkpoint or {}).get("step", 0) >= 1)
-        worker.signal(signal.SIGKILL)
-    database.close()
-    with Worker(database_url, "a", LEASE):
-        wait_for(lambda: read(database, job).state.ended)
-    assert read(database, job).state == JobState.SUCCEEDED
-    assert published(database) == [job.id]
+def gone(database: Database, name: str, seconds: float) -> None:
+    """Set back the time of its last heartbeat."""
+    with database.write() as connection:
+        row = workers.c
+        connection.execute(update(workers).where(row.name == name).values(seen_at=now() - seconds))
 
 
-def test_a_frozen_supervisor_that_wakes_up_is_refused(database: Database, database_url: str, tmp_path: Path) -> None:
-    """Stopped past its lease; another does the job. Awake, it publishes nothing and its own child is gone."""
-    log = tmp_path / "log"
-    job = submit_echo(database, "steps", payload=stepping(log, steps=3, seconds=0.5))
-    with Worker(database_url, "zombie", LEASE) as zombie:
-        wait_for(lambda: bool(lines(log)))
-        child = int(lines(log)[0].split()[1])
-        time.sleep(0.1)  # it is out of the transaction that took the job
-        zombie.signal(signal.SIGSTOP)
-        with Worker(database_url, "b", LEASE):
-            wait_for(lambda: read(database, job).state.ended)
-            after = read(database, job)
-            zombie.signal(signal.SIGCONT)
-            wait_for(lambda: not alive(child), 3.0)
-            second = submit_echo(database)
-            wait_for(lambda: read(database, second).state.ended)
-        assert zombie.stop() == 0
-    assert (after.state, after.fence) == (JobState.SUCCEEDED, 2)
-    assert read(database, job) == after
-    assert "given up" in zombie.log
-    assert published(database) == [job.id, second.id]
+@pytest.mark.parametrize(
+    ("needs", "limits", "taken"),
+    [
+        (Resources(memory=100, rows=10), Resources(), True),
+        (Resources(memory=100, rows=10), Resources(memory=100, rows=10), True),
+        (Resources(memory=101, rows=10), Resources(memory=100), False),
+        (Resources(memory=100, rows=11), Resources(memory=100, rows=10), False),
+        (Resources(memory=101), Resources(rows=10), True),
+        (Resources(), Resources(memory=1, rows=1), True),
+    ],
+)
+def test_a_worker_takes_what_fits_it(database: Database, needs: Resources, limits: Resources, taken: bool) -> None:
+    job = submit_echo(database, needs=needs)
+    assert (job.needs_memory, job.needs_rows) == (needs.memory, needs.rows)
+    assert (claim(database, memory=limits.memory, rows=limits.rows) is not None) is taken
 
 
-def test_two_workers_twenty_jobs_each_once(database: Database, database_url: str, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    jobs = [
-        submit_echo(database, "steps", payload=stepping(log, steps=1, seconds=0.0) | {"log": f"{log}{number}"})
-        for number in range(20)
-    ]
-    with Worker(database_url, "a") as first, Worker(database_url, "b") as second:
-        wait_for(lambda: all(read(database, job).state.ended for job in jobs), 30.0)
-        assert (first.stop(), second.stop()) == (0, 0)
-    for number, job in enumerate(jobs):
-        after = read(database, job)
-        assert (after.state, after.claims) == (JobState.SUCCEEDED, 1)
-        assert len(lines(Path(f"{log}{number}"))) == 1
-    assert sorted(filter(None, published(database))) == sorted(job.id for job in jobs)
-    assert " by a " in first.log
-    assert " by b " in second.log
+def test_a_large_job_does_not_hold_up_the_small_ones(database: Database) -> None:
+    large = submit_echo(database, needs=Resources(memory=1_000))
+    small = submit_echo(database, needs=Resources(memory=10))
+    found = claim(database, memory=100)
+    assert found is not None
+    assert found.id == small.id
+    assert read(database, large).state is JobState.QUEUED
 
 
-def test_a_poisonous_job_fails_and_the_next_one_is_done(database: Database, database_url: str, tmp_path: Path) -> None:
-    poison = submit_echo(database, "die", payload={"signal": 9, "log": str(tmp_path / "log")})
-    good = submit_echo(database)
-    with Worker(database_url, "a"):
-        wait_for(lambda: read(database, good).state.ended)
-    after = read(database, poison)
-    assert (after.state, len(lines(tmp_path / "log"))) == (JobState.FAILED, 3)
-    assert read(database, good).state == JobState.SUCCEEDED
+def test_a_job_that_is_too_large_for_all_fails_and_says_what_it_needs(database: Database) -> None:
+    large = submit_echo(database, needs=Resources(memory=2_000_000_000, rows=500))
+    small = submit_echo(database, needs=Resources(memory=10, rows=500))
+    for job in (large, small):
+        earlier(database, job, 60.0)
+    heartbeat(database, "a", memory=1_000_000_000)
+    heartbeat(database, "b", memory=500)
+    assert fail_oversized(database) == [large.id]
+    after = read(database, large)
+    assert (after.state, (after.error or {})["type"]) == (JobState.FAILED, "too-large")
+    assert "2000000000 bytes" in (after.error or {})["message"]
+    assert "the largest limit is 1000000000 bytes of memory" in (after.error or {})["message"]
+    assert read(database, small).state is JobState.QUEUED
 
 
-def test_sigterm_gives_the_job_back_and_another_goes_on(database: Database, database_url: str, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    job = submit_echo(database, "steps", payload=stepping(log))
-    with Worker(database_url, "a", lease_seconds=60.0) as first:
-        wait_for(lambda: (read(database, job).checkpoint or {}).get("step", 0) >= 2)
-        began = time.monotonic()
-        assert first.stop() == 0
-        assert time.monotonic() - began < 2.0
-    between = read(database, job)
-    assert (between.state, between.claims, between.worker) == (JobState.QUEUED, 0, None)
-    with Worker(database_url, "b", lease_seconds=60.0):
-        wait_for(lambda: read(database, job).state.ended)
-    assert read(database, job).state == JobState.SUCCEEDED
-    assert Counter(line.split()[0] for line in lines(log))["0"] == 1
+def test_a_job_waits_for_a_worker_that_is_started_again(database: Database) -> None:
+    job = submit_echo(database, needs=Resources(memory=1_000))
+    heartbeat(database, "small", memory=10)
+    assert fail_oversized(database) == [], "it is new: its worker may not have started yet"
+    earlier(database, job, 1_000.0)
+    heartbeat(database, "large", memory=1_000)
+    gone(database, "large", 20.0)
+    assert fail_oversized(database) == []
+    gone(database, "large", 40.0)
+    assert fail_oversized(database) == [job.id]
 
 
-def test_cancel_within_two_seconds(database: Database, database_url: str, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    job = submit_echo(database, "spin", payload={"log": str(log)})
-    with Worker(database_url, "a", lease_seconds=60.0):
-        wait_for(lambda: read(database, job).progress is not None)
-        with database.write() as connection:
-            queue.request_cancel(connection, job.id)
-        waited = wait_for(lambda: read(database, job).state == JobState.CANCELLED)
-        assert waited < 2.0
-        assert not alive(int(lines(log)[0]))
+def test_a_worker_without_limits_takes_everything(database: Database) -> None:
+    job = submit_echo(database, needs=Resources(memory=10**15, rows=10**12))
+    earlier(database, job, 1_000.0)
+    heartbeat(database, "any")
+    assert fail_oversized(database) == []
+    with database.read() as connection:
+        assert largest_limits(connection) == Resources()
+
+
+def test_what_is_running_is_left_alone(database: Database) -> None:
+    job = submit_echo(database, needs=Resources(memory=1_000))
+    earlier(database, job, 1_000.0)
+    assert claim(database) is not None
+    heartbeat(database, "small", memory=10)
+    assert fail_oversized(database) == []
+    expire(database)
+    assert fail_oversized(database) == [], "its worker may come back"
+    assert fail_oversized(database, timeout=0.0) == [job.id]
+
+
+def test_rows_of_workers_long_gone_are_removed(database: Database) -> None:
+    heartbeat(database, "old", memory=10)
+    gone(database, "old", 100_000.0)
+    heartbeat(database, "new", memory=5)
+    heartbeat(database, "new", memory=6)
+    with database.read() as connection:
+        assert largest_limits(connection, timeout=1e9) == Resources(memory=6)

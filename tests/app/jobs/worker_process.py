@@ -7,7 +7,7 @@ import threading
 
 from sqlalchemy import Connection
 
-from app.database import Database
+from app.database.engine import Database
 from app.jobs.job import JSON, Job
 from app.jobs.supervisor import Supervisor
 from app.storage import catalog

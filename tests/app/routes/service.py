@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import uvicorn
 
-from app.database import Database
+from app.database.engine import Database
 from app.jobs import queue
 from app.jobs.child import Reporter, Task, describe
 from app.jobs.job import JSON, Job

@@ -14,8 +14,8 @@ from starlette.types import Receive, Scope, Send
 from app.main import create_app
 from app.routes.docs import START
 from app.settings import Settings
-from tests.app.cli.processes import eventually
 from tests.app.routes.service import Service
+from tests.processes import eventually
 
 TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 

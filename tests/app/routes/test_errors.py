@@ -19,9 +19,9 @@ from app.routes.bodies import read_body
 from app.routes.errors import STATUS, apologise, install, refuse, status_of
 from app.routes.middleware import RequestContext, Shortcut
 from app.settings import Settings
-from tests.app.cli.processes import eventually
 from tests.app.routes.refused import refused
 from tests.app.routes.service import Service
+from tests.processes import eventually
 
 
 def classes(base: type[Exception]) -> list[type[Exception]]:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from app import main
-from tests.app.cli.processes import eventually
 from tests.app.routes.service import QUICK, Service, numbers, running
+from tests.processes import eventually
 
 
 def test_alive_and_ready(empty: Service) -> None:

@@ -33,7 +33,7 @@ def test_a_new_job_waits(empty: Service) -> None:
         "finished_at": None,
         "attempts": 0,
         "position": 0,
-        "put_back": None,
+        "requeue_reason": None,
         "progress": {
             "fraction": 0.0,
             "phase": None,

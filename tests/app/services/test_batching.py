@@ -13,8 +13,8 @@ from app.errors import InvalidRequestError
 from app.services import batching
 from app.services.batching import FEW_ROWS, TURN_ROWS, Batcher
 from app.services.prediction import Answers, LoadedModel, Wanted, load_model, predict
-from tests.app.cli.processes import eventually
 from tests.app.services.test_prediction import stored
+from tests.processes import eventually
 
 Inputs = NDArray[np.float64]
 WANTED = (

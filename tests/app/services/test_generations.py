@@ -10,7 +10,8 @@ import pytest
 from anyio import to_thread
 from sqlalchemy import text
 
-from app.database import Database
+from app.database.engine import Database
+from app.database.tables import catalogue
 from app.errors import NotFoundError
 from app.services import prediction
 from app.services.generations import Generations, generations_of
@@ -181,7 +182,7 @@ def test_a_worker_of_an_older_release_is_heard_of_in_half_a_second(
             assert (await process.find("m")).version == 1
             with database.write() as connection:
                 catalog.publish(connection, model="m", artefact=artefact, size=1, job_id=None, summary={})
-                connection.execute(catalog.catalogue.update().values(generation=1))
+                connection.execute(catalogue.update().values(generation=1))
             await asyncio.sleep(0.15)
             assert (await process.find("m")).version == 2
             assert (await process.find("m@1")).version == 1

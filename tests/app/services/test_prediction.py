@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.database import Database
+from app.database.engine import Database
 from app.errors import BrokenArtefactError, InvalidRequestError, NotFoundError, UnavailableError
 from app.services import prediction
 from app.services.prediction import Predictions, Wanted, load_model, predict

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.database import Database
+from app.database.engine import Database
 from app.errors import UnavailableError
 from app.services import readiness
 from app.services.readiness import Readiness

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.database import Database
+from app.database.engine import Database
 from app.errors import InvalidRequestError, UnavailableError, WrongStoreError
 from app.jobs import queue
 from app.jobs.child import Task

@@ -121,7 +121,7 @@ def changed(stored: bytes, change: Any) -> bytes:
 
 
 def first_format(model: ModelArtefact) -> bytes:
-    """As the first release wrote it: R as a square; no kind, calibration, transform or noise that varies."""
+    """Rewrite an artefact as the first release wrote it: R as a square; no kind, calibration, transform or noise."""
     assert isinstance(model.posterior, SparsePosterior)
     arrays = {name: np.array(array) for name, array in model.posterior.arrays().items()}
     arrays["R"] = unpack_upper(arrays["R"])

@@ -133,7 +133,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "no calibration": (lambda document, _: document.pop("calibration"), "lacks calibration"),
     "no transform": (lambda document, _: document.pop("transform"), "lacks transform"),
     "no noise scalars": (lambda document, _: document.pop("noise_scalars"), "lacks noise_scalars"),
-    "calibration as text": (lambda document, _: document.update(calibration="x"), "calibration of another kind"),
+    "calibration as text": (lambda document, _: document.update(calibration="x"), "calibration that is not an object"),
     "calibration without a scale": (lambda d, _: d["calibration"].pop("noise_scale"), "do not make a model"),
     "scale of zero": (lambda d, _: d["calibration"].update(noise_scale=0.0), "scales must be above zero"),
     "quantiles that fall": (lambda d, _: d["calibration"]["quantiles"].reverse(), "two lists of one length"),

@@ -116,7 +116,7 @@ def test_a_source_that_is_not_there(store: BlobStore, tmp_path: Path) -> None:
     assert leftovers(tmp_path) == []
 
 
-def test_sweep_takes_what_is_old_and_unreferenced(store: BlobStore) -> None:
+def test_sweep_removes_old_unreferenced_blobs(store: BlobStore) -> None:
     kept, old, other = (store.put("models", ".m", name) for name in (b"kept", b"old", b"other"))
     elsewhere = store.put("data", ".d", b"old")
     age(store, kept, old, other, elsewhere)
@@ -127,7 +127,7 @@ def test_sweep_takes_what_is_old_and_unreferenced(store: BlobStore) -> None:
     assert sweep(store, "models", pytest.fail, older_than=5000) == [], "nothing is old, so nobody is asked"
 
 
-def test_what_is_put_again_during_a_sweep_stays(store: BlobStore, tmp_path: Path) -> None:
+def test_a_blob_put_again_during_a_sweep_stays(store: BlobStore, tmp_path: Path) -> None:
     key = store.put("models", ".m", DATA)
     age(store, key)
 
@@ -140,7 +140,7 @@ def test_what_is_put_again_during_a_sweep_stays(store: BlobStore, tmp_path: Path
     assert leftovers(tmp_path) == []
 
 
-def test_ages_and_the_young_are_not_deleted(store: BlobStore) -> None:
+def test_young_blobs_are_not_deleted(store: BlobStore) -> None:
     key = store.put("models", ".m", DATA)
     age(store, key)
     (blob,) = store.keys("models")
@@ -149,7 +149,7 @@ def test_ages_and_the_young_are_not_deleted(store: BlobStore) -> None:
     assert store.delete(key, older_than=OLD)
 
 
-def test_what_dead_writers_left_is_swept(local: LocalBlobStore, tmp_path: Path) -> None:
+def test_files_of_dead_writers_are_swept(local: LocalBlobStore, tmp_path: Path) -> None:
     key = local.put("models", ".m", DATA)
     dead = tmp_path / "blobs" / "tmp" / "half"
     dead.write_bytes(b"x")

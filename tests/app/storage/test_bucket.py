@@ -1,4 +1,4 @@
-"""What only a bucket can do to the blob store: be away, be damaged, be written and swept from two machines at once."""
+"""The blob store in a bucket: unavailable, damaged, written and swept from two machines at once."""
 
 import hashlib
 import os
@@ -123,10 +123,10 @@ def test_what_is_put_while_a_sweep_is_about_to_remove_it_stays(s3: S3Server, rel
     assert writer.read(key) == DATA
 
 
-def test_a_sweep_that_died_holds_nobody_up_for_ever(
+def test_a_sweep_that_died_delays_writers_for_a_while_only(
     s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bucket_module, "MARKER_SECONDS", 1.0)
+    monkeypatch.setattr(bucket_module, "DELETION_MARKER_SECONDS", 1.0)
     name = s3.make_bucket()
     store = beside(tmp_path, "cache", name)
     key = store.put("models", ".m", DATA)
@@ -142,11 +142,11 @@ def test_markers_are_cleaned_when_old(s3: S3Server, tmp_path: Path) -> None:
     assert store.clean(older_than=600) == 0
     assert store.clean(older_than=0) == 1
     store.check()
-    assert store.clean(older_than=0) == 0  # what a check writes is nobody's leftover
+    assert store.clean(older_than=0) == 0  # the object of `check` stays
 
 
-def asks(store: BlobStore, key: str) -> dict[str, Callable[[], object]]:
-    """Everything that can be asked of a store."""
+def calls(store: BlobStore, key: str) -> dict[str, Callable[[], object]]:
+    """Return all methods of a store, ready to be called."""
     return {
         "put": lambda: store.put("models", ".m", DATA),
         "read": lambda: store.read(key),
@@ -164,10 +164,10 @@ def test_a_bucket_that_is_not_there(tmp_path: Path) -> None:
     store = beside(tmp_path, "cache", "no-such-bucket")
     for name in ("put", "keys", "delete", "clean", "check"):
         with pytest.raises(UnavailableError, match="in the store"):
-            asks(store, f"models/{'a' * 64}.m")[name]()
+            calls(store, f"models/{'a' * 64}.m")[name]()
 
 
-def test_a_server_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_has_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with s3_server() as server:
         for name, value in server.environment().items():
             monkeypatch.setenv(name, value)
@@ -176,15 +176,15 @@ def test_a_server_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         key = store.put("models", ".m", DATA)
         cached = store.put("tables", ".t", DATA)
         assert store.path(cached).read_bytes() == DATA
-    for ask in asks(store, key).values():
+    for ask in calls(store, key).values():
         with pytest.raises(UnavailableError, match="the bucket does not answer"):
             ask()
-    assert store.path(cached).read_bytes() == DATA, "what is here is here"
+    assert store.path(cached).read_bytes() == DATA, "it is in the cache"
 
 
 @pytest.mark.slow
-def test_a_server_that_takes_connections_and_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for ever: each gives up by itself, and when it speaks again all is as it was."""
+def test_a_server_that_accepts_connections_and_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call ends by its time-out, and the store works again once the server answers."""
     with s3_server() as server:
         for name, value in server.environment().items():
             monkeypatch.setenv(name, value)
@@ -192,9 +192,9 @@ def test_a_server_that_takes_connections_and_says_nothing(tmp_path: Path, monkey
         key = store.put("models", ".m", DATA)
         server.freeze()
         with ThreadPoolExecutor() as threads:  # at once: each waits for as long as it may
-            asked = [threads.submit(ask) for ask in asks(store, key).values()]
-        given_up = [future.exception() for future in asked]
-        for error in given_up:
+            asked = [threads.submit(ask) for ask in calls(store, key).values()]
+        errors = [future.exception() for future in asked]
+        for error in errors:
             assert isinstance(error, UnavailableError)
             assert "the bucket does not answer" in str(error)
         server.thaw()
@@ -206,7 +206,7 @@ def test_a_server_that_takes_connections_and_says_nothing(tmp_path: Path, monkey
 def test_an_endpoint_without_a_scheme_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, address: str
 ) -> None:
-    """Once it was a panic of the library at the first request."""
+    """The library panics at the first request to it."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", address)
     with pytest.raises(ValueError, match=r"AWS_ENDPOINT_URL: expected http://"):
         open_store(Settings(data_dir=tmp_path, artefact_url="s3://bucket"))

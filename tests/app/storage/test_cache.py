@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import UnavailableError
-from app.storage.cache import IN_USE_SECONDS, FileCache
+from app.storage.cache import CACHE_IN_USE_SECONDS, FileCache
 
 
 def key_of(data: bytes) -> str:
@@ -21,8 +21,8 @@ def nothing() -> Iterator[bytes]:
     yield b""
 
 
-def used(path: Path, seconds: float) -> None:
-    """As if it was used that long ago."""
+def set_last_use(path: Path, seconds: float) -> None:
+    """Set back the time of its last use."""
     then = time.time() - seconds
     os.utime(path, (then, then))
 
@@ -42,22 +42,22 @@ def test_it_is_fetched_once(tmp_path: Path) -> None:
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
+def test_the_least_recently_used_file_goes_first(tmp_path: Path) -> None:
     cache = FileCache(tmp_path, 25)
     first, second = get(cache, b"first....."), get(cache, b"second....")
-    used(first, 2 * IN_USE_SECONDS)
-    used(second, 3 * IN_USE_SECONDS)
+    set_last_use(first, 2 * CACHE_IN_USE_SECONDS)
+    set_last_use(second, 3 * CACHE_IN_USE_SECONDS)
     assert cache.get(key_of(b"second...."), nothing) == second, "used just now"
     third = get(cache, b"third.....")
     assert (first.exists(), second.exists(), third.exists()) == (False, True, True)
 
 
-def test_what_somebody_may_be_about_to_open_stays(tmp_path: Path) -> None:
+def test_files_in_use_stay(tmp_path: Path) -> None:
     cache = FileCache(tmp_path, 5)
     paths = [get(cache, data) for data in (b"first.....", b"second....")]
     assert all(path.exists() for path in paths), "each is larger than the cache, and new"
     for path in paths:
-        used(path, 2 * IN_USE_SECONDS)
+        set_last_use(path, 2 * CACHE_IN_USE_SECONDS)
     get(cache, b"third.....")
     assert not any(path.exists() for path in paths)
 
@@ -69,7 +69,7 @@ def test_a_damaged_copy_is_fetched_again(tmp_path: Path) -> None:
     assert get(cache, b"0123456789").read_bytes() == b"0123456789"
 
 
-def test_what_comes_must_be_what_the_key_says(tmp_path: Path) -> None:
+def test_bytes_must_match_the_key(tmp_path: Path) -> None:
     cache = FileCache(tmp_path, 100)
     with pytest.raises(UnavailableError, match="damaged"):
         cache.get(key_of(b"this"), lambda: iter([b"that"]))
@@ -77,12 +77,12 @@ def test_what_comes_must_be_what_the_key_says(tmp_path: Path) -> None:
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
-def test_what_dead_writers_left_is_cleaned(tmp_path: Path) -> None:
+def test_files_of_dead_writers_are_removed(tmp_path: Path) -> None:
     cache = FileCache(tmp_path, 100)
     get(cache, b"0123456789")
     (tmp_path / "tmp" / "half").write_bytes(b"0123")
     assert cache.clean(older_than=100) == 0
-    used(tmp_path / "tmp" / "half", 200)
+    set_last_use(tmp_path / "tmp" / "half", 200)
     assert cache.clean(older_than=100) == 1
 
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 from sqlalchemy import Connection
 
-from app.database import Database
+from app.database.engine import Database
 from app.errors import ConflictError, InvalidRequestError, NotFoundError
 from app.storage import catalog
 
@@ -79,6 +79,7 @@ def test_references(three: Database) -> None:
         ("cars@4", "no version 4; the newest is 3"),
         ("cars@0", "no version 0"),
         ("cars@99999999999999999999999", "no version 9999"),
+        (f"cars@{'9' * 5000}", "no version 9999"),  # more digits than `int` takes
         ("cars@best", "no alias 'best'; it has latest"),
     ],
 )

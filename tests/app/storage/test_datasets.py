@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from app.database import Database
+from app.database.engine import Database
 from app.errors import InvalidRequestError, NotFoundError
 from app.storage import datasets
 from app.storage.datasets import Dataset

@@ -1,12 +1,9 @@
 """The one database: SQLite in a file (the embedded default) or PostgreSQL, through SQLAlchemy Core.
 
-Everything that writes does so inside `Database.write()`. On SQLite that is BEGIN IMMEDIATE: the write lock is
+All writes are made inside `Database.write()`. On SQLite that is BEGIN IMMEDIATE: the write lock is
 taken at the start, so a transaction never reads first and then finds that another one has written. Reads are plain
 BEGIN, which WAL lets run beside a writer. On PostgreSQL both are ordinary READ COMMITTED transactions, and
 the code takes row locks where it needs them.
-
-Times are UTC seconds since 1970 as doubles, by the *database's* clock (`now()`), so that leases do not depend on
-the clocks of the machines that hold them.
 """
 
 import json
@@ -17,54 +14,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import Connection, Double, MetaData, create_engine, event, exc, text
+from sqlalchemy import Connection, create_engine, event, exc, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.functions import FunctionElement
 
 from app.errors import UnavailableError
 
 log = logging.getLogger(__name__)
 
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
-"""Every table of the service, so that Alembic can compare it with what is there."""
-
 BUSY_SECONDS = 30
 MIGRATION_LOCK = 0x70757273756974  # "pursuit": an advisory lock of PostgreSQL is named by a number
-_JOURNAL_TRIES = 100
-_POSTGRESQL_REFUSES = ("42501", "25006")
-"""No right to a table, and a server that only reads (a standby): an operator mends both."""
-
-
-class now(FunctionElement[float]):  # noqa: N801  used like the SQL functions, which SQLAlchemy writes in lower case
-    """The database's clock: UTC seconds since 1970, a double (milliseconds on SQLite, microseconds on
-    PostgreSQL).
-
-    Fixed within one statement. On PostgreSQL it is the start of the statement, not of the transaction.
-    """
-
-    type = Double()
-    inherit_cache = True
-
-
-@compiles(now, "sqlite")
-def _now_sqlite(element: now, compiler: SQLCompiler, **_: Any) -> str:  # noqa: ARG001  the signature of @compiles
-    return "((julianday('now') - 2440587.5) * 86400.0)"
-
-
-@compiles(now, "postgresql")
-def _now_postgresql(element: now, compiler: SQLCompiler, **_: Any) -> str:  # noqa: ARG001  as above
-    return "CAST(EXTRACT(EPOCH FROM statement_timestamp()) AS DOUBLE PRECISION)"
+_WAL_TRIES = 100
+_POSTGRESQL_UNAVAILABLE = ("42501", "25006")
+"""SQLSTATE of a missing right to a table, and of a server that only reads (a standby): an operator mends both."""
 
 
 class Database:
@@ -106,30 +68,24 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A transaction that only reads; UnavailableError if the database does not answer."""
+        """Open a transaction that only reads; UnavailableError if the database does not answer."""
         self._make_folder()
-        with _translated(), self.engine.connect() as connection, connection.begin():
+        with _translate_errors(), self.engine.connect() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """A transaction that may write: committed at the end, rolled back if the block raises.
+        """Open a transaction that may write: committed at the end, rolled back if the block raises.
 
-        UnavailableError if the database does not answer or stays locked for BUSY_SECONDS. When the answer
-        to a COMMIT is lost nobody knows whether it happened: write so that a second try does no harm.
+        UnavailableError if the database does not answer or stays locked for BUSY_SECONDS. When the answer to a COMMIT
+        is lost it may have happened or not: write so that a second try does no harm.
         """
         self._make_folder()
-        with _translated(), self._immediate.connect() as connection, connection.begin():
+        with _translate_errors(), self._immediate.connect() as connection, connection.begin():
             yield connection
 
-    @staticmethod
-    def now() -> now:
-        """The database's clock as an SQL expression; see `now`."""
-        return now()
-
     def migrate(self) -> None:
-        """Bring the schema to the newest revision. Processes may start together: one does it, the others
-        wait.
+        """Bring the schema to the newest revision. Of processes that start together one does it, the others wait.
 
         UnavailableError if the database was made by a newer Pursuit than this one.
         """
@@ -176,7 +132,7 @@ class Database:
 
 
 def _normalized(url: str) -> URL:
-    """The URL with the driver we ship; ValueError for other databases and for SQLite in memory."""
+    """Return the URL with the driver we ship; ValueError for other databases and for SQLite in memory."""
     try:
         parsed = make_url(url)
     except exc.ArgumentError as error:
@@ -192,9 +148,7 @@ def _normalized(url: str) -> URL:
 
 
 def _to_json(value: object) -> str:
-    """Strict JSON: PostgreSQL refuses NaN, so SQLite must not take it either. ValueError for NaN and
-    infinity.
-    """
+    """Encode strict JSON, as PostgreSQL demands it; ValueError for NaN and infinity, on SQLite too."""
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
 
@@ -211,15 +165,15 @@ def _prepare_sqlite(connection: DBAPIConnection, _record: object) -> None:
 
 
 def _switch_to_wal(cursor: Any) -> None:
-    """The switch is kept in the file; SQLite does not wait for its lock by itself, so we do."""
+    """Switch to WAL, which is kept in the file; SQLite does not wait for its lock by itself, so this does."""
     import sqlite3  # noqa: PLC0415  not needed on PostgreSQL
 
-    for attempt in range(_JOURNAL_TRIES):
+    for attempt in range(_WAL_TRIES):
         try:
             cursor.execute("PRAGMA journal_mode = WAL")
             return
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorname != "SQLITE_BUSY" or attempt == _JOURNAL_TRIES - 1:
+            if error.sqlite_errorname != "SQLITE_BUSY" or attempt == _WAL_TRIES - 1:
                 raise
             time.sleep(0.05)
 
@@ -228,7 +182,7 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options().get("pursuit_begin", "BEGIN"))
 
 
-_SQLITE_AWAY = (
+_SQLITE_UNAVAILABLE = (
     "SQLITE_BUSY",
     "SQLITE_LOCKED",
     "SQLITE_IOERR",
@@ -239,22 +193,22 @@ _SQLITE_AWAY = (
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
-    """UnavailableError for what another try may mend; errors in our own SQL stay what they are."""
+def _translate_errors() -> Iterator[None]:
+    """Raise UnavailableError for errors that pass or that an operator mends; errors in our own SQL as they are."""
     try:
         yield
     except exc.TimeoutError as error:
         raise UnavailableError("all database connections are in use") from error
     except exc.DBAPIError as error:
-        if not _is_away(error):
+        if not _is_unavailable(error):
             raise
         raise UnavailableError(f"the database does not answer: {str(error.orig).strip()}") from error
 
 
-def _is_away(error: exc.DBAPIError) -> bool:
+def _is_unavailable(error: exc.DBAPIError) -> bool:
     name = getattr(error.orig, "sqlite_errorname", None)
     if name is not None:
-        return str(name).startswith(_SQLITE_AWAY)
-    if getattr(error.orig, "sqlstate", None) in _POSTGRESQL_REFUSES:
+        return str(name).startswith(_SQLITE_UNAVAILABLE)
+    if getattr(error.orig, "sqlstate", None) in _POSTGRESQL_UNAVAILABLE:
         return True
     return error.connection_invalidated or isinstance(error, exc.OperationalError | exc.InterfaceError)

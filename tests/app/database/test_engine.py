@@ -1,24 +1,18 @@
-"""The database: its clock, its transactions, its migrations, and what it says when it does not answer."""
+"""The database: its clock, its transactions, and its errors when it does not answer."""
 
 import math
-import os
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.runtime.migration import MigrationContext
 from sqlalchemy import exc, select, text, update
 
-import app.jobs.queue as jobs_queue
-import app.storage.catalog  # noqa: F401  fills the metadata
-from app.database import Database, metadata, now
+from app.database.clock import now
+from app.database.engine import Database
+from app.database.tables import jobs
 from app.errors import ConflictError, UnavailableError
-from app.jobs import listing
-from app.migrations.upgrade import newest
+from app.jobs import queries, queue
 from tests.app.jobs.helpers import submit_echo
 
 
@@ -31,83 +25,24 @@ def test_clock_is_utc_epoch_seconds_below_a_tenth(database: Database) -> None:
     assert 0.015 <= second - first < 1.0, "the clock stands still within a transaction or is too coarse"
 
 
-def test_tables_are_what_the_migrations_make(database: Database) -> None:
-    with database.read() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
-        assert compare_metadata(context, metadata) == []
-
-
-def test_migrating_again_changes_nothing(database: Database) -> None:
-    assert database.is_migrated()
-    job = submit_echo(database)
-    database.migrate()
-    with database.read() as connection:
-        assert listing.get(connection, job.id) == job
-
-
-def test_processes_that_start_together_migrate_once(database_url: str) -> None:
-    code = f"from app.database import Database; d = Database({database_url!r}); d.migrate(); assert d.is_migrated()"
-    started = [
-        subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
-        for _ in range(3)
-    ]
-    errors = [process.communicate(timeout=60)[1].decode() for process in started]
-    assert [process.returncode for process in started] == [0] * 3, errors
-    with Database(database_url) as database, database.read() as connection:
-        assert connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all() == [newest()]
-
-
-def test_commands_that_start_together_migrate_once(database_url: str, tmp_path: Path) -> None:
-    environment = {**os.environ, "PURSUIT_DATABASE_URL": database_url, "PURSUIT_DATA_DIR": str(tmp_path / "data")}
-    started = [
-        subprocess.Popen([sys.executable, "-m", "app.cli", "migrate"], stderr=subprocess.PIPE, env=environment)
-        for _ in range(4)
-    ]
-    errors = [process.communicate(timeout=200)[1].decode() for process in started]
-    assert [process.returncode for process in started] == [0] * 4, errors
-    with Database(database_url) as database:
-        assert database.is_migrated()
-
-
-def test_a_failed_migration_leaves_nothing(database_url: str) -> None:
-    """A statement that fails half-way: the tables before it are rolled back too, on both databases."""
-    database = Database(database_url)
-    with database.write() as connection:
-        connection.execute(text("CREATE TABLE aliases (x INTEGER)"))  # the last table that the first revision makes
-    with pytest.raises(exc.DBAPIError):
-        database.migrate()
-    with database.write() as connection:
-        connection.execute(text("DROP TABLE aliases"))
-    database.migrate()
-    assert database.is_migrated()
-    database.close()
-
-
-def test_a_newer_schema_is_refused_in_words(database: Database) -> None:
-    with database.write() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    assert not database.is_migrated()
-    with pytest.raises(UnavailableError, match="'9999', which this version of Pursuit does not know"):
-        database.migrate()
-
-
 def test_write_is_all_or_nothing(database: Database) -> None:
     with pytest.raises(ConflictError), database.write() as connection:  # noqa: PT012  the block is what is tested
-        jobs_queue.submit(connection, kind="echo", model="m", payload={})
+        queue.submit(connection, kind="echo", model="m", payload={})
         raise ConflictError("changed my mind")
     with database.read() as connection:
-        assert listing.list_jobs(connection) == ([], None)
+        assert queries.list_jobs(connection) == ([], None)
 
 
 def test_writers_from_many_threads_do_not_fail(database: Database) -> None:
     job = submit_echo(database)
-    c = listing.jobs.c
 
     def add() -> None:
         for _ in range(10):
             with database.write() as connection:
-                priority = connection.execute(select(c.priority).where(c.id == job.id).with_for_update()).scalar_one()
-                connection.execute(update(listing.jobs).values(priority=priority + 1))
+                priority = connection.execute(
+                    select(jobs.c.priority).where(jobs.c.id == job.id).with_for_update()
+                ).scalar_one()
+                connection.execute(update(jobs).values(priority=priority + 1))
 
     threads = [threading.Thread(target=add) for _ in range(8)]
     for thread in threads:
@@ -115,16 +50,16 @@ def test_writers_from_many_threads_do_not_fail(database: Database) -> None:
     for thread in threads:
         thread.join()
     with database.read() as connection:
-        assert listing.get(connection, job.id).priority == 80
+        assert queries.get(connection, job.id).priority == 80
 
 
 def test_reads_go_on_while_another_writes(database: Database) -> None:
     job = submit_echo(database)
     with database.write() as writer:
-        writer.execute(update(listing.jobs).values(priority=7))
+        writer.execute(update(jobs).values(priority=7))
         began = time.monotonic()
         with database.read() as reader:
-            assert listing.get(reader, job.id).priority == 0
+            assert queries.get(reader, job.id).priority == 0
         assert time.monotonic() - began < 1.0
 
 
@@ -147,7 +82,7 @@ def test_json_is_kept_to_the_last_bit_and_nan_is_refused(database: Database) -> 
     }
     job = submit_echo(database, payload=payload)
     with database.read() as connection:
-        assert listing.get(connection, job.id).payload == payload
+        assert queries.get(connection, job.id).payload == payload
     with pytest.raises((exc.StatementError, ValueError), match="JSON"):
         submit_echo(database, payload={"x": math.nan})
 
@@ -183,7 +118,7 @@ def test_a_server_that_only_reads_or_refuses_is_unavailable(database: Database) 
         with pytest.raises(UnavailableError, match=refusal), database.write() as connection:  # noqa: PT012  as above
             for word in words:
                 connection.execute(text(word))
-            jobs_queue.submit(connection, kind="echo", model="m", payload={})
+            queue.submit(connection, kind="echo", model="m", payload={})
     assert submit_echo(database).state == "queued"
 
 

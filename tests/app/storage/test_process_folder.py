@@ -1,4 +1,4 @@
-"""What a process that was killed left behind is gone when the next one starts, and nothing that somebody still uses."""
+"""Folders of processes that were killed go when the next process starts; those of running ones stay."""
 
 import os
 import subprocess
@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.storage.scratch import ScratchFolder
+from app.storage.process_folder import ProcessFolder
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from app.storage.scratch import ScratchFolder
-made = ScratchFolder(Path(sys.argv[1]))
+from app.storage.process_folder import ProcessFolder
+made = ProcessFolder(Path(sys.argv[1]))
 made.open()
 (made.path / "upload").write_bytes(b"half a table")
 print(made.path, flush=True)
@@ -43,34 +43,34 @@ def folders(place: Path) -> set[Path]:
 
 def test_a_folder_is_there_from_open_to_close(tmp_path: Path) -> None:
     place = tmp_path / "data" / "uploads"
-    scratch = ScratchFolder(place)
-    scratch.open()
-    (scratch.path / "folder").mkdir()
-    (scratch.path / "folder" / "file").write_bytes(b"x")
-    scratch.close()
-    scratch.close()
+    own = ProcessFolder(place)
+    own.open()
+    (own.path / "folder").mkdir()
+    (own.path / "folder" / "file").write_bytes(b"x")
+    own.close()
+    own.close()
     assert folders(place) == set()
     assert list(place.glob("*.lock")) == []
-    scratch.open()
-    assert folders(place) == {scratch.path}
-    scratch.close()
+    own.open()
+    assert folders(place) == {own.path}
+    own.close()
 
 
-def test_those_who_live_keep_theirs_and_the_dead_leave_nothing(tmp_path: Path) -> None:
+def test_running_processes_keep_their_folders_and_dead_ones_do_not(tmp_path: Path) -> None:
     with holders(tmp_path, 4) as found:
         assert folders(tmp_path) == {path for _, path in found}
         assert all((path / "upload").exists() for _, path in found), "they started together, and none removed another's"
         for process, _ in found[:2]:
             process.kill()
             process.wait()
-        scratch = ScratchFolder(tmp_path)
-        scratch.open()
-        assert folders(tmp_path) == {scratch.path, *(path for _, path in found[2:])}
+        own = ProcessFolder(tmp_path)
+        own.open()
+        assert folders(tmp_path) == {own.path, *(path for _, path in found[2:])}
         assert len(list(tmp_path.glob("*.lock"))) == 3
-        scratch.close()
+        own.close()
 
 
-def test_what_an_older_version_left_goes_after_a_day(tmp_path: Path) -> None:
+def test_files_of_an_older_release_go_after_a_day(tmp_path: Path) -> None:
     """It had no folders of its own, and may be running beside this one during an upgrade."""
     young, old, folder = tmp_path / "upload-1.part", tmp_path / "upload-2.part", tmp_path / "tmpabc"
     folder.mkdir()
@@ -78,9 +78,9 @@ def test_what_an_older_version_left_goes_after_a_day(tmp_path: Path) -> None:
         path.write_bytes(b"a,b\n")
     for path in (old, folder):
         os.utime(path, (time.time() - 90_000,) * 2)
-    scratch = ScratchFolder(tmp_path)
-    scratch.open()
+    own = ProcessFolder(tmp_path)
+    own.open()
     assert young.exists()
     assert not old.exists()
-    assert folders(tmp_path) == {scratch.path}
-    scratch.close()
+    assert folders(tmp_path) == {own.path}
+    own.close()

@@ -1,7 +1,8 @@
-"""A PostgreSQL server of the test's own, to be stopped and killed."""
+"""PostgreSQL for the tests: a server to be stopped and killed, and databases on a server that runs already."""
 
 import os
 import pwd
+import secrets
 import shutil
 import signal
 import subprocess
@@ -11,14 +12,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.app.cli.processes import alive, children, eventually
-from tests.e2e.ports import free_port
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import make_url
 
+from tests.ports import free_port
+from tests.processes import alive, children, eventually
+
+SERVER_VARIABLE = "PURSUIT_TEST_POSTGRES_URL"
+"""URL of a running server whose user may create databases."""
 MISSING = "there is no PostgreSQL server program on this machine"
 
 
 def programs() -> Path | None:
-    """The folder of the newest server's programs."""
+    """Return the folder of the newest server's programs."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[4]))
     return found[-1].parent if found else None
 
@@ -33,7 +39,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Of its database."""
+        """URL of its database."""
         return f"postgresql://pursuit@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
@@ -43,13 +49,13 @@ class Server:
         eventually(self._answers, 60.0)
 
     def stop(self, number: int = signal.SIGINT) -> None:
-        """As an operator would: it breaks its connections off and ends."""
+        """Stop it as an operator would: it ends its connections and exits."""
         assert self.process is not None
         self.process.send_signal(number)
         self.process.wait(60.0)
 
     def kill(self) -> None:
-        """Kill -9 for the server and its processes."""
+        """Kill the server and its processes (SIGKILL)."""
         assert self.process is not None
         family = children(self.process.pid)
         self.process.kill()
@@ -68,7 +74,7 @@ class Server:
 
 @contextmanager
 def postgres() -> Iterator[Server]:
-    """A server; gone at the end. It refuses to run as root, so root runs it as the package's user."""
+    """Start a server; it is stopped at the end. It refuses to run as root, so root runs it as the package's user."""
     folder = Path(tempfile.mkdtemp(prefix="pursuit-postgres-"))
     try:
         if os.geteuid() == 0:
@@ -83,6 +89,22 @@ def postgres() -> Iterator[Server]:
             server.stop(signal.SIGQUIT)
     finally:
         shutil.rmtree(folder)
+
+
+@contextmanager
+def new_database(server_url: str) -> Iterator[str]:
+    """Create an empty database on a running server; yield its URL and drop it at the end."""
+    server = make_url(server_url).set(drivername="postgresql+psycopg")
+    name = f"pursuit_test_{secrets.token_hex(6)}"
+    admin = create_engine(server, isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    try:
+        yield server.set(drivername="postgresql", database=name).render_as_string(hide_password=False)
+    finally:
+        with admin.connect() as connection:
+            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+        admin.dispose()
 
 
 def _as_owner(program: str, *arguments: str, folder: Path) -> subprocess.Popen[bytes]:

@@ -1,0 +1,154 @@
+"""Every SQL table of the service, and the metadata that Alembic compares with what is there.
+
+A change here needs a revision in `app.migrations`, which adds and never renames: processes of the release before go on
+using the same database while an upgrade goes from one to the next. So a column may keep the name of an earlier day
+(`key` gives the one that the code uses). Times are UTC seconds since 1970 by the database's clock.
+"""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from app.identifiers import ID_LENGTH, KEY_LENGTH, NAME_LENGTH
+
+WORKER_NAME_LENGTH = 255
+DATASET_NAME_LENGTH = 255
+_BLOB_KEY_LENGTH = 255
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+"""All tables below; the names of constraints are part of the migrations."""
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", String(ID_LENGTH), primary_key=True),
+    Column("kind", String(64), nullable=False),
+    Column("model", String(NAME_LENGTH), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("payload", JSON(none_as_null=True), nullable=False),
+    Column("needs_memory", BigInteger),
+    Column("needs_rows", BigInteger),
+    Column("progress", JSON(none_as_null=True)),
+    Column("checkpoint", JSON(none_as_null=True)),
+    Column("result", JSON(none_as_null=True)),
+    Column("error", JSON(none_as_null=True)),
+    Column("attempts", Integer, nullable=False, default=0),
+    Column("claims", Integer, nullable=False, default=0),
+    Column("fence", Integer, nullable=False, default=0),
+    Column("worker", String(WORKER_NAME_LENGTH)),
+    Column("lease_until", Double),
+    Column("cancel_requested", Boolean, nullable=False, default=False),
+    Column("last_death", Text, key="requeue_reason"),
+    Column("idempotency_key", String(KEY_LENGTH)),
+    Column("revision", Integer, nullable=False, default=1),
+    Column("created_at", Double, nullable=False),
+    Column("started_at", Double),
+    Column("finished_at", Double),
+    Column("updated_at", Double, nullable=False),
+    UniqueConstraint("idempotency_key"),
+    CheckConstraint("state IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="state"),
+    CheckConstraint("(state = 'running') = (lease_until IS NOT NULL)", name="leased"),
+    Index(None, "state", "priority", "created_at", "id"),
+    Index(None, "model", "id"),
+)
+"""The queue: one row per job, see `app.jobs.queue`."""
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("name", String(WORKER_NAME_LENGTH), primary_key=True),
+    Column("most_memory", BigInteger, key="max_memory"),
+    Column("most_rows", BigInteger, key="max_rows"),
+    Column("seen_at", Double, nullable=False),
+)
+"""One row per worker process, see `app.jobs.workers`."""
+
+models = Table(
+    "models",
+    metadata,
+    Column("name", String(NAME_LENGTH), primary_key=True),
+    Column("next_version", Integer, nullable=False),
+    Column("created_at", Double, nullable=False),
+)
+"""Names of models; a row stays when all versions are gone, see `app.storage.catalog`."""
+
+versions = Table(
+    "versions",
+    metadata,
+    Column("model", String(NAME_LENGTH), ForeignKey(models.c.name), primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("artefact", String(_BLOB_KEY_LENGTH), nullable=False),
+    Column("job_id", String(ID_LENGTH)),
+    Column("size", BigInteger, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("summary", JSON, nullable=False),
+    UniqueConstraint("job_id"),
+    Index(None, "artefact"),
+)
+"""Published versions; `artefact` is a key of the blob store."""
+
+aliases = Table(
+    "aliases",
+    metadata,
+    Column("model", String(NAME_LENGTH), primary_key=True),
+    Column("alias", String(NAME_LENGTH), primary_key=True),
+    Column("version", Integer, nullable=False),
+    ForeignKeyConstraint(["model", "version"], [versions.c.model, versions.c.version]),
+)
+"""Names that point at a version."""
+
+catalogue = Table(
+    "catalogue",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("generation", BigInteger, nullable=False),
+)
+"""One row: how often the catalogue was changed, see `app.storage.catalog`; none before the first change."""
+
+datasets = Table(
+    "datasets",
+    metadata,
+    Column("id", String(ID_LENGTH), primary_key=True),
+    Column("name", String(DATASET_NAME_LENGTH), nullable=False),
+    Column("blob", String(_BLOB_KEY_LENGTH), nullable=False, key="table_key"),
+    Column("size", BigInteger, nullable=False),
+    Column("rows", Integer, nullable=False),
+    Column("profile", JSON, nullable=False),
+    Column("idempotency_key", String(KEY_LENGTH)),
+    Column("created_at", Double, nullable=False),
+    UniqueConstraint("idempotency_key"),
+    Index(None, "created_at", "id"),
+)
+"""Uploaded datasets, see `app.storage.datasets`; `table_key` is a key of the blob store."""
+
+store_identity = Table(
+    "store_mark",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("token", String(64), nullable=False),
+    Column("blob", String(_BLOB_KEY_LENGTH), key="blob_key"),  # NULL until the blob is in the store
+)
+"""The one row by which a database knows its blob store, see `app.storage.store_identity`."""
