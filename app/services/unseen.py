@@ -19,7 +19,7 @@ from dataclasses import replace
 import numpy as np
 
 from app.tables import Feature, Kind, Schema, Unseen
-from core.hyperparameters import FloatArray
+from core.arrays import FloatArray
 from core.predict.model import Model, ModelPredictor
 
 FEWEST_LEVELS = 5

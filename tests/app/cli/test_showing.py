@@ -95,7 +95,7 @@ def test_the_id_of_a_job_is_never_broken(terminal: bool, width: int) -> None:
         assert len([line for line in lines if line.strip()]) == 4  # head, rule, two jobs
 
 
-PAGES = {
+PAGES: dict[str, dict[str, Any]] = {
     "jobs": {
         "jobs": [
             {

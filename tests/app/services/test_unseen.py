@@ -9,8 +9,8 @@ import pytest
 from app.services.unseen import place_unseen
 from app.tables import Schema, from_columns
 from app.tables.fitting import fit_schema
+from core.arrays import FloatArray
 from core.data import Dataset
-from core.hyperparameters import FloatArray
 from core.predict.model import Model, ModelPredictor
 from core.spec import Adaptation, Noise, TrainSpec
 from core.train.run import train
