@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.app.routes.service import Service
+from tests.app.routes.service import QUICK, Service
 
 SHOPS, ROWS, NOISE = 140, 12, 0.5
 
@@ -48,6 +48,27 @@ def test_shops_that_do_not_differ_do_no_harm(empty: Service) -> None:
     assert nmse < 1.05  # the means of 720 rows and of these 240 differ by .08 standard deviations, .006 of a variance
     assert 0.90 <= coverage <= 0.99  # of 240 rows, .014 by chance
     assert report["holdout"]["nmse"] > 0.9
+
+
+def test_fewer_levels_may_be_asked_for(empty: Service) -> None:
+    table, _, _ = shops(0, spread=9.0, count=30)
+    job = empty.train(table, model="few", max_levels=20, **QUICK)
+    report = job["result"]["report"]
+    assert (len(report["columns"][0]["levels"]), report["columns"][0]["others_grouped"]) == (20, True)
+    others = [[name] for name in ("shop 29", "nowhere")]
+    assert len(set(empty.ask("few", others)["mean"])) == 1
+    assert empty.client.get("/models/few/versions/1").json()["spec"]["max_levels"] == 20
+
+
+def test_an_unseen_shop_is_answered_with_the_spread_of_shops(empty: Service) -> None:
+    """By the stored model: the mean of an average shop; 30 of them tell their spread of 9 to 13%."""
+    table, asked, truth = shops(0, spread=9.0, count=30)
+    empty.train(table, model="open", unseen="prior", **QUICK | {"basis_size": 40})
+    found = empty.ask("open", [["nowhere"], *asked])
+    shop_spread = float(np.std(truth))
+    assert abs(found["mean"][0] - np.mean(truth)) < shop_spread
+    assert 0.5 * shop_spread < found["std"][0] < 2.0 * shop_spread
+    assert found["std"][0] > 2.0 * max(found["std"][1:])
 
 
 @pytest.mark.slow
