@@ -19,7 +19,7 @@ from core.crossfit import FOLDS, farthest_variance, left_out_by_folds, left_out_
 from core.data import Dataset
 from core.factors import Factors, Rows, Scheme, factorise
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.likelihood import nlml, nlml_and_gradient
+from core.likelihood import nlml, objective_and_gradient
 from core.model import log_noise
 from core.noise import LearntNoise, varying_noise
 from core.predictive import Predictive
@@ -27,6 +27,7 @@ from core.report import BoundsReport
 from core.sample import Fit
 from core.selection.greedy import pool_size, select
 from core.selection.pool import Pool
+from core.selection.state import Selection
 from core.spec import Approximation, Calibrate, Method, Noise, TrainSpec
 from core.transforms import Transform
 
@@ -100,12 +101,13 @@ def calibrated(fit: Fit, spec: TrainSpec, seed: Seed, tell: Callable[[float], No
 
     tell: hears the share of the folds that is done.
     """
-    asked = way(spec, len(fit.sample.rows), len(fit.selection.indices))
+    asked = way(spec, len(fit.sample.rows), len(fit.selection.indices), same=_folds_are_the_same(spec, fit))
     if asked is None:
         return Calibrated()
     full_prior, moved = spec.approximation is not Approximation.SOR, fit.found.moved is not None
     if asked is Calibrate.LOO or moved:
-        basis = np.empty(0, np.int64) if moved else fit.sample.places(fit.selection)
+        seen = not (moved or fit.selection.complete)  # where all rows are chosen none was preferred
+        basis = fit.sample.places(fit.selection) if seen else np.empty(0, np.int64)
         moments = fit.leave_one_out(full_prior=full_prior)
         left_out = left_out_in_closed_form(fit.factors, moments, basis, full_prior=full_prior)
         return _read(fit.sample.dataset, left_out, spec, seed, "leave-one-out", fit.sample.rows.workers)
@@ -155,11 +157,22 @@ def calibrated_by(fit: Fit, dataset: Dataset, unseen: IntArray, spec: TrainSpec,
     return replace(read, left_out=None)
 
 
-def way(spec: TrainSpec, rows: int, basis_size: int) -> Calibrate | None:
-    """How rows are left out: what was asked, or for `auto` the cheapest that holds."""
+def way(spec: TrainSpec, rows: int, basis_size: int, *, same: bool = False) -> Calibrate | None:
+    """How rows are left out: what was asked, or for `auto` the cheapest that holds. same: folds would say no more."""
     if spec.calibrate is not Calibrate.AUTO:
         return spec.calibrate
-    return Calibrate.LOO if rows >= MANY_ROWS * basis_size else Calibrate.CROSS_FIT
+    return Calibrate.LOO if same or rows >= MANY_ROWS * basis_size else Calibrate.CROSS_FIT
+
+
+def _folds_are_the_same(spec: TrainSpec, fit: Fit) -> bool:
+    """Whether nothing is chosen again in a fold: neither a basis, since all rows are in it, nor theta."""
+    return fit.selection.complete and not _moves_theta(spec, fit)
+
+
+def _moves_theta(spec: TrainSpec, fit: Fit) -> bool:
+    """Whether rows are so few that folds move theta again."""
+    few = len(fit.sample.rows) < ROWS_FOR_EACH * (len(fit.found.theta.lengthscales) + 3)
+    return few and spec.adaptation is not None
 
 
 def _read(dataset: Dataset, left_out: LeftOut, spec: TrainSpec, seed: Seed, by: str, workers: int) -> Calibrated:
@@ -178,11 +191,13 @@ class _Folds:
     def __init__(self, fit: Fit, spec: TrainSpec, seed: Seed) -> None:
         rows, self._seed = fit.sample.rows, seed
         self._rows, self._theta, self._scheme = rows, fit.found.theta, fit.factors.scheme
-        self._spec = replace(spec, basis_size=len(fit.selection.indices))
-        few = len(rows) < ROWS_FOR_EACH * (len(self._theta.lengthscales) + 3)
-        self._warm = few and spec.adaptation is not None
+        size = len(fit.selection.indices)
+        self._complete = fit.selection.complete
+        self._spec = replace(spec, max_basis_size=size) if self._complete else replace(spec, basis_size=size)
+        self._warm = _moves_theta(spec, fit)
         self._pool = None
-        if spec.method is Method.BATCH and not self._warm and self._spec.most_basis > SMALL_BASIS:
+        drawn = spec.method is Method.BATCH and not self._complete
+        if drawn and not self._warm and self._spec.most_basis > SMALL_BASIS:
             order = np.random.default_rng([*seed, _POOL]).permutation(len(rows))
             rounds = 0 if spec.adaptation is None else spec.adaptation.rounds
             most = int((RICHER if rounds > 1 else 1.0) * pool_size(self._spec, self._spec.most_basis))
@@ -202,25 +217,26 @@ class _Folds:
             chosen = self._pool.pursue_without(fold, self._spec.most_basis, self._spec.gain)
             return factorise(rows, self._rows.X[chosen.indices], self._theta, self._scheme, keep=False)
         random = np.random.default_rng([*self._seed, number])
-        factors = _best_of_draws(rows, self._theta, self._spec, self._scheme, random)
+        selection, factors = _best_of_draws(rows, self._theta, self._spec, self._scheme, random)
         if not self._warm:
             return factors
-        objective = partial(nlml_and_gradient, rows, factors.Z, scheme=self._scheme)
+        objective = partial(objective_and_gradient, rows, factors.Z, scheme=self._scheme, complete=selection.complete)
         theta, _ = descend(objective, self._theta, box(rows), WARM_STEPS)
-        return _best_of_draws(rows, theta, self._spec, self._scheme, random)
+        return _best_of_draws(rows, theta, self._spec, self._scheme, random)[1]
 
 
 def _best_of_draws(
     rows: Rows, theta: Hyperparameters, spec: TrainSpec, scheme: Scheme, random: np.random.Generator
-) -> Factors:
+) -> tuple[Selection, Factors]:
     """The run keeps the best basis of its rounds; where bases are small one draw may be far worse than that."""
-    last, best = np.empty(0, np.int64), None
-    for _ in range(DRAWS if spec.most_basis <= SMALL_BASIS else 1):
-        last = select(rows, theta, spec, random, last).indices
-        factors = factorise(rows, rows.X[last], theta, scheme, keep=False)
-        if best is None or nlml(factors) < nlml(best):
-            best = factors
-    return factors if best is None else best
+    selection, best = select(rows, theta, spec, random), None
+    for draw in range(DRAWS if spec.most_basis <= SMALL_BASIS and not selection.complete else 1):
+        if draw:
+            selection = select(rows, theta, spec, random, selection.indices)
+        factors = factorise(rows, rows.X[selection.indices], theta, scheme, keep=False)
+        if best is None or nlml(factors) < nlml(best[1]):
+            best = selection, factors
+    return (selection, factors) if best is None else best
 
 
 def leave_one_out_predictive(fit: Fit, read: Calibrated, transform: Transform, *, full_prior: bool) -> Predictive:

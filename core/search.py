@@ -12,15 +12,16 @@ from functools import partial
 import numpy as np
 
 from core.adaptation import FIRST_STEP, Box, box, descend, heuristic, hyperparameters_of, theta_of
-from core.exact import exact_nlml_and_gradient
+from core.exact import exact_nlml_and_gradient, exact_objective_and_gradient
 from core.factors import Rows, Scheme, factorise
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.likelihood import nlml, nlml_and_gradient
+from core.likelihood import nlml, objective_and_gradient
 from core.parallel import each
 from core.progress import Checkpoint, Journal, Phase
 from core.refinement import refine
 from core.sample import Fit, Found, Sample
 from core.selection.greedy import select
+from core.selection.size import every_row
 from core.selection.state import Selection
 from core.spec import TrainSpec
 
@@ -153,9 +154,10 @@ class Search:
             Z = sample.basis(selection)
         with self._journal.phase(Phase.ADAPTING, begin + 0.2 * share):
             count = self._counter(begin + 0.2 * share, 0.8 * share, steps)
+            evaluate = partial(objective_and_gradient, sample.rows, Z, scheme=self._scheme, complete=selection.complete)
 
             def objective(candidate: Hyperparameters) -> tuple[float, FloatArray]:
-                value, gradient = nlml_and_gradient(sample.rows, Z, candidate, self._scheme)
+                value, gradient = evaluate(candidate)
                 count(value)
                 return value, gradient
 
@@ -175,12 +177,15 @@ class Search:
 
     def _refine(self, found: Found) -> Found:
         """Move theta and the basis vectors together, if that was asked for and is not done yet."""
-        if self._spec.refinement is None or found.moved is not None:
+        if self._spec.refinement is None or found.moved is not None or self._journal.round > self._rounds:
             return found
         sample = self._sample
         begin, share, steps = STARTED + self._adapting, SEARCHED - STARTED - self._adapting, self._spec.refinement.steps
         with self._journal.phase(Phase.SELECTING, begin):
             selection = self._better_basis(sample, found, Stage.REFINE)
+        if selection.complete:  # nothing to gain: no other basis says more than all rows
+            self._journal.round += 1
+            return self._save(replace(found, selection=selection))
         with self._journal.phase(Phase.REFINING, begin + 0.1 * share):
             Z = sample.basis(selection)
             count = self._counter(begin + 0.1 * share, 0.9 * share, steps)
@@ -204,17 +209,19 @@ class Search:
         """The hyperparameters given, or those of a full GP on random rows: two starts, the better one polished."""
         if self._spec.start is not None:
             return self._spec.start
+        small = every_row(rows, self._spec) is not None
+        objective = exact_objective_and_gradient if small else exact_nlml_and_gradient
         order = random_of(self._spec, Stage.START).permutation(len(rows))
         screen, polish = _some(rows, order[:SCREEN_ROWS]), _some(rows, order[:POLISH_ROWS])
 
         def screened(reach: float) -> tuple[Hyperparameters, float]:
             start = heuristic(rows, reach=reach)
-            return _exact(screen, start, bounds, SCREEN_STEPS)
+            return _exact(objective, screen, start, bounds, SCREEN_STEPS)
 
         tried = each(screened, SCREEN_REACHES)
         self._journal.tell(0.05)
         best = min(tried, key=lambda outcome: outcome[1])[0]
-        return _exact(polish, best, bounds, POLISH_STEPS)[0]
+        return _exact(objective, polish, best, bounds, POLISH_STEPS)[0]
 
     def _select(self, sample: Sample, found: Found, stage: int) -> Selection:
         """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset."""
@@ -226,7 +233,7 @@ class Search:
     def _better_basis(self, sample: Sample, found: Found, stage: int) -> Selection:
         """A basis chosen at theta, or the last one where the objective says that it is the better."""
         selection, last = self._select(sample, found, stage), found.selection
-        if not len(last.indices):
+        if selection.complete or not len(last.indices):
             return selection
         sample.rows.scratch.clear()
         rows = sample.rows
@@ -272,10 +279,16 @@ def random_of(spec: TrainSpec, stage: int) -> np.random.Generator:
     return np.random.default_rng([spec.seed, stage])
 
 
-def _exact(rows: Rows, start: Hyperparameters, bounds: Box, steps: int) -> tuple[Hyperparameters, float]:
+def _exact(
+    objective: Callable[[Rows, Hyperparameters], tuple[float, FloatArray]],
+    rows: Rows,
+    start: Hyperparameters,
+    bounds: Box,
+    steps: int,
+) -> tuple[Hyperparameters, float]:
     """A descent of the full GP's objective."""
     settled = START_SETTLED * len(rows)
-    return descend(partial(exact_nlml_and_gradient, rows), start, bounds, steps, settled=settled)
+    return descend(partial(objective, rows), start, bounds, steps, settled=settled)
 
 
 def _share_of_rounds(spec: TrainSpec) -> float:

@@ -14,9 +14,9 @@ from core.factors import Rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.selection.candidates import CandidateCache, Candidates, Everyone, KernelColumns
 from core.selection.criteria import CRITERIA, CacheCriterion
-from core.selection.pool import SUMMED_ROWS, distinct, pursue
-from core.selection.size import Measure, cut
-from core.selection.state import GrowingFit, Selection
+from core.selection.pool import SUMMED_ROWS, pursue
+from core.selection.size import Measure, cut, every_row
+from core.selection.state import GrowingFit, Selection, distinct
 from core.spec import Method, TrainSpec
 
 LEAST_CACHE = 500
@@ -40,6 +40,9 @@ def select(
     No two chosen rows are equal. Cost in multiply-adds: `rand` none, `batch` n P^2 / 2 (n at most SUMMED_ROWS),
     `info` and `variance` n d^2, `kappa` and `dmax` n d (d + c), the others n d^2 kappa / 2.
     """
+    everything = every_row(rows, spec)
+    if everything is not None:
+        return everything
     order = random.permutation(len(rows))
     size = spec.most_basis
     match spec.method:

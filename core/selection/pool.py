@@ -25,7 +25,7 @@ from core.factors import Rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block, gram
 from core.linalg import TILE, add_gram_lower, mirror_lower
-from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, Selection
+from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, Selection, distinct
 from core.spec import Gain
 
 BoolArray = NDArray[np.bool_]
@@ -263,9 +263,3 @@ class _Pursuit:
         along = H - products @ self._C[:size]  # (k_j - V'V[:, j])'v of every candidate
         self._across -= row * (2.0 * along - row * square)
         np.maximum(self._across, 0.0, out=self._across)
-
-
-def distinct(X: FloatArray, indices: IntArray) -> IntArray:
-    """The indices without those whose row is an exact copy of an earlier one; order kept."""
-    _, first = np.unique(X[indices], axis=0, return_index=True)
-    return np.asarray(indices[np.sort(first)])

@@ -1,6 +1,10 @@
 """How many basis vectors pay: `basis_size: "auto"`.
 
-Methods that follow a measure which can rise (nlml, the three leave-one-out measures) stop once it has risen for good:
+Of a small table all distinct rows are in the basis, whatever the method: every approximation is then the full GP, for
+next to nothing, where a choice by any measure is a choice by the noise of a few rows (`every_row`). A `max_basis_size`
+below the number of distinct rows has the measure choose there too.
+
+In larger tables methods that follow a measure which can rise (nlml, the three leave-one-out measures) stop once it has risen for good:
 it may have several minima (Sundararajan et al., sec. 4.1), so the loop goes on for a while past the best, and the
 basis is then cut there. `sb` stops at a small gap of Smola and Bartlett's bounds (`core.bounds`). The other methods
 are cut where leave-one-out says so, for every prefix of the basis at once:
@@ -23,12 +27,27 @@ from core.factors import Block, Factors, Penalty, Rows, Scheme, factorise
 from core.hyperparameters import FloatArray, Hyperparameters
 from core.linalg import LowerSolver
 from core.selection.criteria import left_out_moments
-from core.selection.state import GrowingFit, Selection
+from core.selection.state import GrowingFit, Selection, distinct
 from core.spec import Method, TrainSpec
 
 GAP_METHODS = frozenset({Method.SB, Method.NLPP})
+SMALL_TABLE = 500
+"""So many distinct rows are all taken."""
 PATIENCE_STEPS, PATIENCE_SHARE = 50, 1.5
 """The loop goes on past the best size for so many steps, or this share of it, whichever is more."""
+
+
+def every_row(rows: Rows, spec: TrainSpec) -> Selection | None:
+    """All distinct rows, the first of those that are equal, in their order; None where a size was asked for or these
+    are more than SMALL_TABLE or `max_basis_size`. O(n p log n), much less where the first rows say so already."""
+    most = min(SMALL_TABLE, spec.max_basis_size)
+    if spec.basis_size is not None or len(distinct(rows.X, np.arange(min(len(rows), 2 * most)))) > most:
+        return None
+    indices = distinct(rows.X, np.arange(len(rows)))
+    if len(indices) > most:
+        return None
+    reason = f"all {len(indices)} distinct rows of a small table"
+    return Selection(indices=indices, gains=np.full(len(indices), np.nan), reason=reason, complete=True)
 
 
 class Measure:

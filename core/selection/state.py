@@ -34,13 +34,15 @@ class Selection:
     """indices (d,) into the rows, in the order chosen; gains (d,), nan for a method that has none; why it stopped.
 
     measures: what decides the size, (d + 1,) from the empty basis on: of the method itself where it follows one, of
-    leave-one-out where the size was found by that; else empty.
+    leave-one-out where the size was found by that; else empty. complete: every row is in the basis, or equal to one
+    that is, so that every approximation is the full GP.
     """
 
     indices: IntArray
     gains: FloatArray
     reason: str
     measures: FloatArray = field(default_factory=lambda: np.empty(0))
+    complete: bool = False
 
     def first(self, size: int, reason: str) -> "Selection":
         """The first `size` picks, with another reason."""
@@ -144,3 +146,9 @@ class GrowingFit:
     def _across(self, work: Callable[[slice], Partial]) -> list[Partial]:
         """work(slice of the rows) on every thread, where the basis is large enough to pay for them."""
         return across(work, len(self.rows), self.size * len(self.rows), self.rows.workers)
+
+
+def distinct(X: FloatArray, indices: IntArray) -> IntArray:
+    """The indices without those whose row is an exact copy of an earlier one; order kept."""
+    _, first = np.unique(X[indices], axis=0, return_index=True)
+    return np.asarray(indices[np.sort(first)])

@@ -25,7 +25,9 @@ REACHED = "basis_size reached"
 def chosen(
     case: Problem, method: Method, size: int | None, *, seed: int = 0, previous: IntArray = NOBODY, **options: Any
 ) -> Selection:
-    """A run of one method; size None is "auto"."""
+    """A run of one method; size None is "auto", which chooses even so few rows: one at least may not be in the basis."""
+    if size is None:
+        options.setdefault("max_basis_size", max(len(case.rows) - 1, 1))
     spec = TrainSpec(method=method, basis_size=size, **options)
     return select(case.rows, case.hyperparameters, spec, np.random.default_rng(seed), previous)
 
