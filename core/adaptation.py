@@ -40,7 +40,7 @@ class Box:
 
 def box(rows: Rows) -> Box:
     """Bounds in units of the rows' own spread, so that they fit data that were not standardized too."""
-    spread = _group_spread(rows)
+    spread = group_spread(rows)
     power = float(np.mean(np.square(rows.y)))
     longest, shortest = LENGTHSCALE_RANGE[1] * spread, LENGTHSCALE_RANGE[0] * spread
     variances = np.array([SIGNAL_RANGE, BIAS_RANGE, NOISE_RANGE]) * power
@@ -73,7 +73,7 @@ def hyperparameters_of(theta: FloatArray) -> Hyperparameters:
 
 def heuristic(rows: Rows, *, reach: float = 1.0, noise_share: float = 0.1) -> Hyperparameters:
     """A start: lengthscales reach * sqrt(g) standard deviations, the target's variance as signal, a tenth as noise."""
-    spread = _group_spread(rows)
+    spread = group_spread(rows)
     power = float(np.mean(np.square(rows.y)))
     return Hyperparameters(
         lengthscales=reach * np.sqrt(len(spread)) * spread,
@@ -155,7 +155,7 @@ def minimise(
     return best_point, best_value
 
 
-def _group_spread(rows: Rows) -> FloatArray:
+def group_spread(rows: Rows) -> FloatArray:
     """Root mean square of the columns of each lengthscale group, (g,); 1 for a group that is constant."""
     groups = rows.groups
     totals = np.bincount(groups, weights=np.square(rows.X).mean(axis=0))

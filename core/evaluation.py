@@ -19,9 +19,10 @@ from core.crossfit import FOLDS, farthest_variance, left_out_by_folds, left_out_
 from core.data import Dataset
 from core.factors import Factors, Rows, Scheme, factorise
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.likelihood import nlml, objective_and_gradient
+from core.likelihood import nlml
 from core.model import log_noise
 from core.noise import LearntNoise, varying_noise
+from core.objective import objective_and_gradient
 from core.predictive import Predictive
 from core.report import BoundsReport
 from core.sample import Fit

@@ -26,16 +26,11 @@ from functools import partial
 import numpy as np
 
 from core.errors import NumericalError
-from core.exact import exact_objective_and_gradient, with_noise_prior
 from core.factors import Block, Factors, Penalty, Rows, Scheme, factorise
 from core.hyperparameters import FloatArray, Hyperparameters
 from core.kernel import DistanceSums, column_weights
 from core.linalg import add_gram, inverse_from_cholesky
 from core.parallel import across
-
-
-FULL_RATIO = 1.5
-"""With more rows for each distinct one the sparse form of a complete basis costs less than a full GP."""
 
 
 @dataclass(slots=True, eq=False)
@@ -105,20 +100,6 @@ def nlml_and_gradient(
     """
     found = nlml_and_gradients(rows, Z, hyperparameters, scheme)
     return found.value, found.by_theta
-
-
-def objective_and_gradient(
-    rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, scheme: Scheme, *, complete: bool
-) -> tuple[float, FloatArray]:
-    """The function that theta minimises: phi, and where all distinct rows are in Z (`complete`) the prior of the noise.
-
-    The full GP gives phi where the rows are hardly more than a complete basis: in a third of the time, and without the
-    digits that the jitter of Kuu costs. Raises as `nlml_and_gradient`.
-    """
-    if complete and len(rows) <= FULL_RATIO * len(Z):
-        return exact_objective_and_gradient(rows, hyperparameters)
-    value, gradient = nlml_and_gradient(rows, Z, hyperparameters, scheme)
-    return with_noise_prior(rows, hyperparameters, value, gradient) if complete else (value, gradient)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

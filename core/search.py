@@ -12,10 +12,11 @@ from functools import partial
 import numpy as np
 
 from core.adaptation import FIRST_STEP, Box, box, descend, heuristic, hyperparameters_of, theta_of
-from core.exact import exact_nlml_and_gradient, exact_objective_and_gradient
+from core.exact import exact_nlml_and_gradient
 from core.factors import Rows, Scheme, factorise
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
-from core.likelihood import nlml, objective_and_gradient
+from core.likelihood import nlml
+from core.objective import exact_objective_and_gradient, objective_and_gradient
 from core.parallel import each
 from core.progress import Checkpoint, Journal, Phase
 from core.refinement import refine

@@ -30,6 +30,10 @@ from core.spec import Gain
 
 BoolArray = NDArray[np.bool_]
 
+RIDGE = 1e-10
+"""A share of each candidate's own square, added to it where gains are decreases of pi: it hardly changes a gain that is
+known, and takes those off that rounding makes up where lengthscales are long and T, a square, has lost its digits. A
+pursuit then neither ends early nor follows the last bits of the rows (their unit, the processor's way of adding up)."""
 ROUNDING = 1e-9
 """Of y'y: what gains may be wrong by."""
 SUMMED_ROWS = 200_000
@@ -139,6 +143,8 @@ class Pool:
         for begin in range(0, len(T), TILE):
             strip = slice(begin, begin + TILE)
             T[strip] += s2 * self._K[strip]
+        if gain in (Gain.SB, Gain.POST_BACKFITTING):
+            T[np.diag_indices_from(T)] *= 1.0 + RIDGE
         state = _Pursuit(self._K, T, g.copy(), power, out, self.hyperparameters, most, gain)
         while state.size < most and state.take_best():
             pass

@@ -1,10 +1,14 @@
 """What the tests of `core.selection` share: runs, fits grown row by row, small problems at random."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
+import core.selection.pool
 from core.hyperparameters import FloatArray, IntArray
 from core.selection.candidates import CandidateCache, Candidates, Everyone, KernelColumns
 from core.selection.criteria import CRITERIA, CacheCriterion
@@ -25,11 +29,19 @@ REACHED = "basis_size reached"
 def chosen(
     case: Problem, method: Method, size: int | None, *, seed: int = 0, previous: IntArray = NOBODY, **options: Any
 ) -> Selection:
-    """A run of one method; size None is "auto", which chooses even so few rows: one at least may not be in the basis."""
+    """A run of one method; size None is "auto", which chooses among so few rows too: one at least may not be taken."""
     if size is None:
         options.setdefault("max_basis_size", max(len(case.rows) - 1, 1))
     spec = TrainSpec(method=method, basis_size=size, **options)
     return select(case.rows, case.hyperparameters, spec, np.random.default_rng(seed), previous)
+
+
+@contextmanager
+def without_ridge() -> Iterator[None]:
+    """Batch pursuit by its definition to the last digit, without what keeps rounding out of the choice."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(core.selection.pool, "RIDGE", 0.0)
+        yield
 
 
 def column(case: Problem, index: int) -> FloatArray:
