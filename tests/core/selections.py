@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+import core.selection.criteria
 import core.selection.pool
 from core.hyperparameters import FloatArray, IntArray
 from core.selection.candidates import CandidateCache, Candidates, Everyone, KernelColumns
@@ -38,9 +39,10 @@ def chosen(
 
 @contextmanager
 def without_ridge() -> Iterator[None]:
-    """Batch pursuit by its definition to the last digit, without what keeps rounding out of the choice."""
+    """Gains by their definition to the last digit, without what keeps rounding out of the choice."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(core.selection.pool, "RIDGE", 0.0)
+        for module in (core.selection.pool, core.selection.criteria):
+            patch.setattr(module, "RIDGE", 0.0)
         yield
 
 

@@ -101,7 +101,7 @@ def test_batch_with_all_rows_is_the_method_step_by_step_with_all_rows(gain: Gain
     case = problem(6, n=150)
     with without_ridge():
         batch = chosen(case, Method.BATCH, 20, pool_size=150, gain=gain)
-    stepwise = chosen(case, STEPWISE[gain], 20, candidates=150)
+        stepwise = chosen(case, STEPWISE[gain], 20, candidates=150)
     assert batch.indices.tolist() == stepwise.indices.tolist()
     np.testing.assert_allclose(batch.gains, stepwise.gains, rtol=1e-7, atol=1e-9)
 
