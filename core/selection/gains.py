@@ -22,7 +22,7 @@ import numpy as np
 
 from core.arrays import BoolArray, FloatArray, IntArray
 from core.selection.candidates import CandidateCache, Candidates, Needs
-from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, GrowingFit
+from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, RIDGE, GrowingFit
 from core.spec import Gain, Method
 
 _RUN = 32
@@ -149,6 +149,8 @@ def _cached(gain: Gain, start: Start | None = None) -> CacheCriterion:
     def gains(fit: GrowingFit, cache: CandidateCache) -> FloatArray:
         none = np.zeros(len(cache.indices), bool)
         S, rounding = _schur(cache, formula.least_share) if formula.schur else (cache.S, none)
+        if gain is Gain.SB:
+            S += RIDGE * _own(cache)
         e, explained = _unexplained(fit, cache.indices) if formula.explained else (cache.S, none)
         found = Quantities(
             noise_variance=fit.hyperparameters.noise_variance,

@@ -15,13 +15,15 @@ from core.hyperparameters import Hyperparameters
 from core.process.rows import Rows
 from core.selection.candidates import AllRows, CandidateCache, Candidates, KernelColumns
 from core.selection.gains import CRITERIA, CacheCriterion
-from core.selection.pool import SUMMED_ROWS, distinct, pursue
-from core.selection.size import Measure, cut
-from core.selection.state import GrowingFit, Selection
-from core.spec import Method, TrainSpec
+from core.selection.pool import SUMMED_ROWS, pursue
+from core.selection.size import Measure, cut, every_row
+from core.selection.state import GrowingFit, Selection, distinct
+from core.spec import Gain, Method, TrainSpec
 
 LEAST_CACHE = 500
 """A cache that is mostly fresh each step forgets good candidates."""
+NEGLIGIBLE_GAIN = 1e-3
+"""Nats: a basis vector that gains less is not followed where the size is to be found."""
 EXHAUSTED = "no other row adds more than rounding"
 
 _NOBODY: IntArray = np.empty(0, np.int64)
@@ -47,6 +49,9 @@ def select(
         The rows in the order chosen; no two are equal. Cost in multiply-adds: `rand` none, `batch` n P^2 / 2 (n at most
         SUMMED_ROWS), `info` and `variance` n d^2, `kappa` and `dmax` n d (d + c), the others n d^2 kappa / 2.
     """
+    everything = every_row(rows, spec)
+    if everything is not None:
+        return everything
     order = random.permutation(len(rows))
     size = spec.most_basis
     match spec.method:
@@ -55,7 +60,9 @@ def select(
         case Method.BATCH:
             pool, others = np.split(_seeded(order, previous), [pool_size(spec, size)])
             among = np.sort(others[:SUMMED_ROWS]) if len(others) > SUMMED_ROWS else None
-            found = pursue(rows, pool, hyperparameters, size, spec.gain, among)
+            paying = spec.basis_size is None and spec.gain is Gain.SB
+            least = NEGLIGIBLE_GAIN * hyperparameters.noise_variance if paying else -np.inf
+            found = pursue(rows, pool, hyperparameters, size, spec.gain, among, least)
         case _:
             supply = _Supply(_seeded(order, previous), random)
             found = _greedy(rows, hyperparameters, spec, size, supply)

@@ -26,7 +26,7 @@ from core.numeric.linalg import TILE, add_gram_lower, mirror_lower
 from core.process.kernel import Kernel
 from core.process.rows import Rows
 from core.selection.gains import GAINS, Quantities
-from core.selection.state import LEAST_UNEXPLAINED, Selection
+from core.selection.state import LEAST_UNEXPLAINED, RIDGE, Selection, distinct
 from core.spec import Gain
 
 ROUNDING = 1e-9
@@ -105,11 +105,11 @@ class Pool:
             self._g *= each_counts
             self._power *= each_counts
 
-    def pursue(self, size: int, gain: Gain = Gain.SB) -> Selection:
-        """The `size` best candidates by `gain`, or fewer where the rest would add only rounding."""
+    def pursue(self, size: int, gain: Gain = Gain.SB, least: float = -np.inf) -> Selection:
+        """The `size` best candidates by `gain`; fewer where the rest would add only rounding or less than `least`."""
         with self.rows.workspace.borrow(*self._G.shape) as T:
             T[:] = self._G
-            return self._pursued(T, self._g, self._power, np.zeros(len(self.indices), bool), size, gain)
+            return self._pursued(T, self._g, self._power, np.zeros(len(self.indices), bool), size, gain, least)
 
     def pursue_without(self, fold: IntArray, size: int, gain: Gain = Gain.SB) -> Selection:
         """The same as if these rows, and the candidates among them, were not there; of a pool that sums all rows.
@@ -127,15 +127,26 @@ class Pool:
         self.rows.workspace.give(self._K)
         self.rows.workspace.give(self._G)
 
-    def _pursued(self, T: FloatArray, g: FloatArray, power: float, out: BoolArray, size: int, gain: Gain) -> Selection:
+    def _pursued(
+        self,
+        T: FloatArray,
+        g: FloatArray,
+        power: float,
+        out: BoolArray,
+        size: int,
+        gain: Gain,
+        least: float = -np.inf,
+    ) -> Selection:
         """T (P, P): G, and then s2 K + G, overwritten. power: y'y. out (P,): who may not be chosen."""
         most = min(size, int((~out).sum()))
         s2 = self.hyperparameters.noise_variance
         for begin in range(0, len(T), TILE):
             strip = slice(begin, begin + TILE)
             T[strip] += s2 * self._K[strip]
+        if gain in (Gain.SB, Gain.POST_BACKFITTING):
+            T[np.diag_indices_from(T)] *= 1.0 + RIDGE
         state = _Pursuit(self._K, T, g.copy(), power, out, self.hyperparameters, most, gain)
-        while state.size < most and state.take_best():
+        while state.size < most and state.take_best(least):
             pass
         reason = "basis_size reached" if state.size == size else "no row of the pool adds more than rounding"
         return Selection(indices=self.indices[state.chosen], gains=np.array(state.gains), reason=reason)
@@ -148,10 +159,12 @@ def pursue(
     size: int,
     gain: Gain = Gain.SB,
     among: IntArray | None = None,
+    least: float = -np.inf,
 ) -> Selection:
-    """The `size` best rows of the pool by `gain`, or fewer where the rest would add only rounding. among: see Pool."""
+    """The `size` best rows of the pool by `gain`, or fewer where the rest would add only rounding or less than `least`.
+    among: see Pool."""
     candidates = Pool(rows, pool, hyperparameters, among)
-    selection = candidates.pursue(size, gain)
+    selection = candidates.pursue(size, gain, least)
     candidates.release()
     return selection
 
@@ -194,8 +207,8 @@ class _Pursuit:
         """Number of chosen candidates."""
         return len(self.chosen)
 
-    def take_best(self) -> bool:
-        """Chooses one more; False where every candidate left would add only rounding."""
+    def take_best(self, least: float = -np.inf) -> bool:
+        """Chooses one more; False where every candidate left would add only rounding, or less than `least`."""
         scores = self._scores()
         self._out |= self._least_S >= self._S
         if self._with_e:
@@ -204,7 +217,7 @@ class _Pursuit:
             self._out |= scores > self._left + self._rounding
         scores = np.where(self._out, -np.inf, scores)
         best = int(np.argmax(scores))
-        if np.isneginf(scores[best]):
+        if np.isneginf(scores[best]) or (self.chosen and scores[best] < least):
             return False
         self._add_to_fit(best)
         if self._with_e:
@@ -253,9 +266,3 @@ class _Pursuit:
         along = H - products @ self._C[:size]  # (k_j - V'V[:, j])'v of every candidate
         self._across -= row * (2.0 * along - row * square)
         np.maximum(self._across, 0.0, out=self._across)
-
-
-def distinct(X: FloatArray, indices: IntArray) -> IntArray:
-    """The indices without those whose row is an exact copy of an earlier one; order kept."""
-    _, first = np.unique(X[indices], axis=0, return_index=True)
-    return np.asarray(indices[np.sort(first)])

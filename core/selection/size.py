@@ -1,9 +1,13 @@
 """Number of basis vectors for `basis_size: "auto"`.
 
-Methods that follow a measure which can rise (nlml, the three leave-one-out measures) stop once it has risen for good:
-it may have several minima (Sundararajan et al., sec. 4.1), so the loop goes on for a while past the best, and the
-basis is then cut there. `sb` stops at a small gap of Smola and Bartlett's bounds (`core.sparse.bounds`). The other
-methods are cut where leave-one-out says so, for every prefix of the basis at once:
+Of a small table all distinct rows are in the basis, whatever the method: every approximation is then the full GP, for
+next to nothing, where a choice by any measure is a choice by the noise of a few rows (`every_row`). A `max_basis_size`
+below the number of distinct rows has the measure choose there too.
+
+In larger tables methods that follow a measure which can rise (nlml, the three leave-one-out measures) stop once it has
+risen for good: it may have several minima (Sundararajan et al., sec. 4.1), so the loop goes on for a while past the
+best, and the basis is then cut there. `sb` stops at a small gap of Smola and Bartlett's bounds (`core.sparse.bounds`).
+The other methods are cut where leave-one-out says so, for every prefix of the basis at once:
 
     rows of W of a prefix are the first rows of W, so q and mu of every prefix are running sums
 
@@ -23,15 +27,35 @@ from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import LowerSolver
 from core.process.rows import Rows
 from core.selection.gains import CRITERIA, left_out_moments
-from core.selection.state import GrowingFit, Selection
+from core.selection.state import GrowingFit, Selection, distinct
 from core.sparse.bounds import DualGreedy, posterior_bounds
 from core.sparse.factors import Block, Factors, factorise
 from core.sparse.scheme import Penalty, Scheme
 from core.spec import Method, TrainSpec
 
 GAP_METHODS = frozenset({Method.SB, Method.NLPP})
+SMALL_TABLE = 500
+"""So many distinct rows are all taken."""
+LEVEL = 1e-6
+"""The first size whose measure is within this share of the least is taken: past it may be nothing but rounding."""
 PATIENCE_STEPS, PATIENCE_SHARE = 50, 1.5
 """The loop goes on past the best size for so many steps, or this share of it, whichever is more."""
+
+
+def every_row(rows: Rows, spec: TrainSpec) -> Selection | None:
+    """Return all distinct rows of a small table, the first of those that are equal, in their order.
+
+    None where a size was asked for or these are more than SMALL_TABLE or `max_basis_size`. O(n p log n), much less
+    where the first rows say so already.
+    """
+    most = min(SMALL_TABLE, spec.max_basis_size)
+    if spec.basis_size is not None or len(distinct(rows.X, np.arange(min(len(rows), 2 * most)))) > most:
+        return None
+    indices = distinct(rows.X, np.arange(len(rows)))
+    if len(indices) > most:
+        return None
+    reason = f"all {len(indices)} distinct rows of a small table"
+    return Selection(indices=indices, gains=np.full(len(indices), np.nan), reason=reason, complete=True)
 
 
 class Measure:
@@ -83,7 +107,7 @@ def cut(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, found: Se
     name, measures = f"the method's own measure ({spec.method})", found.measures
     if not len(measures) or spec.method is Method.VFE:
         name, measures = "leave-one-out (loo-cve)", prefix_measures(rows, hyperparameters, found)
-    size = 1 + int(np.argmin(measures[1:]))
+    size = 1 + int(np.argmax(measures[1:] <= measures[1:].min() + LEVEL * abs(measures[1:].min())))
     followed = replace(found, measures=measures)
     if size == len(found.indices):
         return followed.first(size, f"{name} was still falling at {size}, the most allowed or available")

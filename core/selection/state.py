@@ -24,6 +24,11 @@ from core.process.rows import Rows
 LEAST_SHARE = 1e-13
 """A candidate whose Schur complement in A is below this share of its own square adds nothing but rounding. More takes
 real ones out where lengthscales are long."""
+RIDGE = 1e-10
+"""A share of each candidate's own square, added to its Schur complement where gains are decreases of pi: it hardly
+changes a gain that is known, and takes those off that rounding makes up where lengthscales are long and A, a square,
+has lost its digits. A pursuit then neither ends early nor follows the last bits of the rows (their unit, the
+processor's way of adding up)."""
 LEAST_SHARE_OF_EVIDENCE = 1e-9
 """The same for gains that hold log S, which feel its rounding sooner."""
 LEAST_UNEXPLAINED = 1e-8
@@ -35,13 +40,15 @@ class Selection:
     """indices (d,) into the rows, in the order chosen; gains (d,), nan for a method that has none; why it stopped.
 
     measures: what decides the size, (d + 1,) from the empty basis on: of the method itself where it follows one, of
-    leave-one-out where the size was found by that; else empty.
+    leave-one-out where the size was found by that; else empty. complete: every row is in the basis, or equal to one
+    that is, so that every approximation is the full GP.
     """
 
     indices: IntArray
     gains: FloatArray
     reason: str
     measures: FloatArray = field(default_factory=lambda: np.empty(0))
+    complete: bool = False
 
     def first(self, size: int, reason: str) -> "Selection":
         """The first `size` picks, with another reason."""
@@ -145,3 +152,9 @@ class GrowingFit:
     def _across(self, work: Callable[[slice], Partial]) -> list[Partial]:
         """work(slice of the rows) on every thread, where the basis is large enough to pay for them."""
         return map_slices(work, len(self.rows), self.size * len(self.rows), self.rows.workers)
+
+
+def distinct(X: FloatArray, indices: IntArray) -> IntArray:
+    """Return the indices without those whose row is an exact copy of an earlier one; order kept."""
+    _, first = np.unique(X[indices], axis=0, return_index=True)
+    return np.asarray(indices[np.sort(first)])

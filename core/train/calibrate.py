@@ -23,14 +23,16 @@ from core.process.rows import Rows
 from core.process.theta import Theta
 from core.selection.greedy import pool_size, select
 from core.selection.pool import Pool
+from core.selection.state import Selection
 from core.sparse.bounds import bounds_of
 from core.sparse.factors import Factors, factorise
-from core.sparse.likelihood import nlml, nlml_and_gradient
+from core.sparse.likelihood import nlml
 from core.sparse.scheme import Scheme
 from core.spec import Calibrate, Method, Noise, TrainSpec
 from core.train.cross_fit import CROSS_FIT_FOLDS, far_variance, left_out_by_folds, left_out_in_closed_form, predicted
 from core.train.fit import Fit
 from core.train.noise import LearntNoise, varying_noise
+from core.train.objective import objective_and_gradient
 from core.train.optimise import box, descend
 from core.train.report import BoundsReport
 
@@ -82,10 +84,10 @@ class CalibrationResult:
         """
         if self.left_out is None:
             return False
-        n, error, y = len(targets), self.left_out.error, targets[self.left_out.places]
-        by_mean = np.square((y - targets.mean()) * (n / max(n - 1, 1))) - np.square(error)
+        error, y = self.left_out.error, targets[self.left_out.places]
+        by_mean = np.square(y - targets.mean()) - np.square(error)  # both know the mean of all rows
         by_median = np.abs(y - np.median(targets)) - np.abs(error)
-        return all(gain.mean() < gain.std() / np.sqrt(len(gain)) for gain in (by_mean, by_median))
+        return all(gain.mean() <= gain.std() / np.sqrt(len(gain)) for gain in (by_mean, by_median))
 
     def log_noise(self, dataset: Dataset, places: IntArray) -> FloatArray:
         """Return log noise of these rows of the dataset, each learnt without its own error where the row was left
@@ -109,12 +111,15 @@ def calibrate(
 
     tell: hears the share of the folds that is done.
     """
-    asked = calibration_method(spec, len(fit.subset.rows), len(fit.selection.indices))
+    asked = calibration_method(
+        spec, len(fit.subset.rows), len(fit.selection.indices), same=_folds_are_the_same(spec, fit)
+    )
     if asked is None:
         return CalibrationResult()
     moved = fit.solution.moved is not None
     if asked is Calibrate.LOO or moved:
-        basis = np.empty(0, np.int64) if moved else fit.subset.places(fit.selection)
+        seen = not (moved or fit.selection.complete)  # where all rows are chosen none was preferred
+        basis = fit.subset.places(fit.selection) if seen else np.empty(0, np.int64)
         moments = fit.leave_one_out()
         left_out = left_out_in_closed_form(fit.factors, moments, basis)
         return _read(fit.subset.dataset, left_out, spec, seed, "leave-one-out", fit.subset.rows.workers)
@@ -161,11 +166,23 @@ def calibrate_on(fit: Fit, dataset: Dataset, unseen: IntArray, spec: TrainSpec, 
     return replace(read, left_out=None)
 
 
-def calibration_method(spec: TrainSpec, rows: int, basis_size: int) -> Calibrate | None:
-    """Return how rows are left out: what was asked, or for `auto` the cheapest that holds."""
+def calibration_method(spec: TrainSpec, rows: int, basis_size: int, *, same: bool = False) -> Calibrate | None:
+    """Return how rows are left out: what was asked, or for `auto` the cheapest that holds. same: folds would say no
+    more."""
     if spec.calibrate is not Calibrate.AUTO:
         return spec.calibrate
-    return Calibrate.LOO if rows >= MANY_ROWS * basis_size else Calibrate.CROSS_FIT
+    return Calibrate.LOO if same or rows >= MANY_ROWS * basis_size else Calibrate.CROSS_FIT
+
+
+def _folds_are_the_same(spec: TrainSpec, fit: Fit) -> bool:
+    """Whether nothing is chosen again in a fold: neither a basis, since all rows are in it, nor theta."""
+    return fit.selection.complete and not _moves_theta(spec, fit)
+
+
+def _moves_theta(spec: TrainSpec, fit: Fit) -> bool:
+    """Whether rows are so few that folds move theta again."""
+    few = len(fit.subset.rows) < ROWS_FOR_EACH * Theta.size(len(fit.solution.theta.lengthscales))
+    return few and spec.adaptation is not None
 
 
 def _read(dataset: Dataset, left_out: LeftOut, spec: TrainSpec, seed: Seed, by: str, workers: int) -> CalibrationResult:
@@ -184,11 +201,13 @@ class _Folds:
     def __init__(self, fit: Fit, spec: TrainSpec, seed: Seed) -> None:
         rows, self._seed = fit.subset.rows, seed
         self._rows, self._theta, self._scheme = rows, fit.solution.theta, fit.factors.scheme
-        self._spec = replace(spec, basis_size=len(fit.selection.indices))
-        few = len(rows) < ROWS_FOR_EACH * Theta.size(len(self._theta.lengthscales))
-        self._warm = few and spec.adaptation is not None
+        size = len(fit.selection.indices)
+        self._complete = fit.selection.complete
+        self._spec = replace(spec, max_basis_size=size) if self._complete else replace(spec, basis_size=size)
+        self._warm = _moves_theta(spec, fit)
         self._pool = None
-        if spec.method is Method.BATCH and not self._warm and self._spec.most_basis > SMALL_BASIS:
+        drawn = spec.method is Method.BATCH and not self._complete
+        if drawn and not self._warm and self._spec.most_basis > SMALL_BASIS:
             order = np.random.default_rng([*seed, _POOL]).permutation(len(rows))
             rounds = 0 if spec.adaptation is None else spec.adaptation.rounds
             most = int((RICHER if rounds > 1 else 1.0) * pool_size(self._spec, self._spec.most_basis))
@@ -208,25 +227,26 @@ class _Folds:
             chosen = self._pool.pursue_without(fold, self._spec.most_basis, self._spec.gain)
             return factorise(rows, self._rows.X[chosen.indices], self._theta, self._scheme, keep=False)
         random = np.random.default_rng([*self._seed, number])
-        factors = _best_of_draws(rows, self._theta, self._spec, self._scheme, random)
+        selection, factors = _best_of_draws(rows, self._theta, self._spec, self._scheme, random)
         if not self._warm:
             return factors
-        objective = partial(nlml_and_gradient, rows, factors.Z, scheme=self._scheme)
+        objective = partial(objective_and_gradient, rows, factors.Z, scheme=self._scheme, complete=selection.complete)
         theta, _ = descend(objective, self._theta, box(rows), WARM_STEPS)
-        return _best_of_draws(rows, theta, self._spec, self._scheme, random)
+        return _best_of_draws(rows, theta, self._spec, self._scheme, random)[1]
 
 
 def _best_of_draws(
     rows: Rows, theta: Hyperparameters, spec: TrainSpec, scheme: Scheme, random: np.random.Generator
-) -> Factors:
+) -> tuple[Selection, Factors]:
     """The run keeps the best basis of its rounds; where bases are small one draw may be far worse than that."""
-    last, best = np.empty(0, np.int64), None
-    for _ in range(DRAWS if spec.most_basis <= SMALL_BASIS else 1):
-        last = select(rows, theta, spec, random, last).indices
-        factors = factorise(rows, rows.X[last], theta, scheme, keep=False)
-        if best is None or nlml(factors) < nlml(best):
-            best = factors
-    return factors if best is None else best
+    selection, best = select(rows, theta, spec, random), None
+    for draw in range(DRAWS if spec.most_basis <= SMALL_BASIS and not selection.complete else 1):
+        if draw:
+            selection = select(rows, theta, spec, random, selection.indices)
+        factors = factorise(rows, rows.X[selection.indices], theta, scheme, keep=False)
+        if best is None or nlml(factors) < nlml(best[1]):
+            best = selection, factors
+    return (selection, factors) if best is None else best
 
 
 def leave_one_out_predictive(fit: Fit, read: CalibrationResult, transform: Transform) -> Predictive:

@@ -31,7 +31,7 @@ Objective = Callable[[Hyperparameters], tuple[float, FloatArray]]
 
 def box(rows: Rows) -> Box:
     """Bounds in units of the rows' own spread, so that they fit data that were not standardized too."""
-    spread = _group_spread(rows)
+    spread = group_spread(rows)
     power = float(np.mean(np.square(rows.y)))
     longest, shortest = LENGTHSCALE_RANGE[1] * spread, LENGTHSCALE_RANGE[0] * spread
 
@@ -47,7 +47,7 @@ def heuristic(
     rows: Rows, *, reach: float = 1.0, noise_share: float = 0.1, kernel: KernelFamily = KernelFamily.GAUSSIAN
 ) -> Hyperparameters:
     """A start: lengthscales reach * sqrt(g) standard deviations, the target's variance as signal, a tenth as noise."""
-    spread = _group_spread(rows)
+    spread = group_spread(rows)
     power = float(np.mean(np.square(rows.y)))
     return Hyperparameters(
         lengthscales=reach * np.sqrt(len(spread)) * spread,
@@ -133,7 +133,7 @@ def minimise(
     return best_point, best_value
 
 
-def _group_spread(rows: Rows) -> FloatArray:
+def group_spread(rows: Rows) -> FloatArray:
     """Root mean square of the columns of each group, (g,), COUNTED_COLUMNS of them at most; 1 for a constant group.
 
     A group's squared distance is a sum over its columns: of 140 levels, that of two is 280 times the mean square. With

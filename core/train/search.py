@@ -18,12 +18,14 @@ from core.process.exact import exact_nlml_and_gradient
 from core.process.rows import Rows
 from core.process.theta import Box, Theta
 from core.selection.greedy import select
+from core.selection.size import every_row
 from core.selection.state import Selection
 from core.sparse.factors import factorise
-from core.sparse.likelihood import nlml, nlml_and_gradient
+from core.sparse.likelihood import nlml
 from core.sparse.scheme import Scheme
 from core.spec import TrainSpec
 from core.train.fit import Fit, Solution, Subset
+from core.train.objective import exact_objective_and_gradient, objective_and_gradient
 from core.train.optimise import FIRST_STEP, box, descend, heuristic
 from core.train.progress import Checkpoint, Journal, Phase
 from core.train.refine import refine
@@ -156,9 +158,10 @@ class Search:
             Z = subset.basis(selection)
         with self._journal.phase(Phase.ADAPTING, begin + 0.2 * share):
             count = self._counter(begin + 0.2 * share, 0.8 * share, steps)
+            evaluate = partial(objective_and_gradient, subset.rows, Z, scheme=self._scheme, complete=selection.complete)
 
             def objective(candidate: Hyperparameters) -> tuple[float, FloatArray]:
-                value, gradient = nlml_and_gradient(subset.rows, Z, candidate, self._scheme)
+                value, gradient = evaluate(candidate)
                 count(value)
                 return value, gradient
 
@@ -178,12 +181,15 @@ class Search:
 
     def _refine(self, found: Solution) -> Solution:
         """Move theta and the basis vectors together, if that was asked for and is not done yet."""
-        if self._spec.refinement is None or found.moved is not None:
+        if self._spec.refinement is None or found.moved is not None or self._journal.round > self._rounds:
             return found
         subset = self._subset
         begin, share, steps = STARTED + self._adapting, SEARCHED - STARTED - self._adapting, self._spec.refinement.steps
         with self._journal.phase(Phase.SELECTING, begin):
             selection = self._better_basis(subset, found, Stage.REFINE)
+        if selection.complete:  # nothing to gain: no other basis says more than all rows
+            self._journal.round += 1
+            return self._save(replace(found, selection=selection))
         with self._journal.phase(Phase.REFINING, begin + 0.1 * share):
             Z = subset.basis(selection)
             count = self._counter(begin + 0.1 * share, 0.9 * share, steps)
@@ -207,17 +213,19 @@ class Search:
         """The hyperparameters given, or those of a full GP on random rows: two starts, the better one polished."""
         if self._spec.start is not None:
             return self._spec.start
+        small = every_row(rows, self._spec) is not None
+        objective = exact_objective_and_gradient if small else exact_nlml_and_gradient
         order = random_of(self._spec, Stage.START).permutation(len(rows))
         screen, polish = _some(rows, order[:SCREEN_ROWS]), _some(rows, order[:POLISH_ROWS])
 
         def screened(reach: float) -> tuple[Hyperparameters, float]:
             start = heuristic(rows, reach=reach, kernel=self._spec.kernel)
-            return _exact(screen, start, bounds, SCREEN_STEPS)
+            return _exact(objective, screen, start, bounds, SCREEN_STEPS)
 
         tried = map_threads(screened, SCREEN_REACHES)
         self._journal.tell(0.05)
         best = min(tried, key=lambda outcome: outcome[1])[0]
-        return _exact(polish, best, bounds, POLISH_STEPS)[0]
+        return _exact(objective, polish, best, bounds, POLISH_STEPS)[0]
 
     def _select(self, subset: Subset, found: Solution, stage: int) -> Selection:
         """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset."""
@@ -229,7 +237,7 @@ class Search:
     def _better_basis(self, subset: Subset, found: Solution, stage: int) -> Selection:
         """A basis chosen at theta, or the last one where the objective says that it is the better."""
         selection, last = self._select(subset, found, stage), found.selection
-        if not len(last.indices):
+        if selection.complete or not len(last.indices):
             return selection
         subset.rows.workspace.clear()
         rows = subset.rows
@@ -277,10 +285,16 @@ def random_of(spec: TrainSpec, stage: int) -> np.random.Generator:
     return np.random.default_rng([spec.seed, stage])
 
 
-def _exact(rows: Rows, start: Hyperparameters, bounds: Box, steps: int) -> tuple[Hyperparameters, float]:
+def _exact(
+    objective: Callable[[Rows, Hyperparameters], tuple[float, FloatArray]],
+    rows: Rows,
+    start: Hyperparameters,
+    bounds: Box,
+    steps: int,
+) -> tuple[Hyperparameters, float]:
     """A descent of the full GP's objective."""
     settled = START_SETTLED * len(rows)
-    return descend(partial(exact_nlml_and_gradient, rows), start, bounds, steps, settled=settled)
+    return descend(partial(objective, rows), start, bounds, steps, settled=settled)
 
 
 def _share_of_rounds(spec: TrainSpec) -> float:

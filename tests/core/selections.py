@@ -1,10 +1,15 @@
 """Shared by the tests of `core.selection`: runs, fits grown row by row, small problems at random."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
+import core.selection.gains
+import core.selection.pool
 from core.arrays import FloatArray, IntArray
 from core.selection.candidates import AllRows, CandidateCache, Candidates, KernelColumns
 from core.selection.gains import CRITERIA, CacheCriterion
@@ -25,9 +30,20 @@ REACHED = "basis_size reached"
 def chosen(
     case: Problem, method: Method, size: int | None, *, seed: int = 0, previous: IntArray = NOBODY, **options: Any
 ) -> Selection:
-    """A run of one method; size None is "auto"."""
+    """A run of one method; size None is "auto", which chooses among so few rows too: one at least may not be taken."""
+    if size is None:
+        options.setdefault("max_basis_size", max(len(case.rows) - 1, 1))
     spec = TrainSpec(method=method, basis_size=size, **options)
     return select(case.rows, case.hyperparameters, spec, np.random.default_rng(seed), previous)
+
+
+@contextmanager
+def without_ridge() -> Iterator[None]:
+    """Gains by their definition to the last digit, without what keeps rounding out of the choice."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (core.selection.pool, core.selection.gains):
+            patch.setattr(module, "RIDGE", 0.0)
+        yield
 
 
 def column(case: Problem, index: int) -> FloatArray:

@@ -198,7 +198,7 @@ def test_support_is_0_at_the_data_and_1_far_away(trained: Service) -> None:
         at_data = trained.ask(model, [[value] for value in x], include=["support"])["support"]
         assert 0 <= min(at_data) <= max(at_data) < 0.1, model
         away = trained.ask(model, [[6.0 + step] for step in range(40)], include=["support"])["support"]
-        assert away == sorted(away), model
+        assert (np.diff(away) > -1e-12).all(), model  # near 1 only rounding tells neighbours apart
         assert away[-1] == pytest.approx(1.0, abs=1e-9), model
 
 

@@ -21,7 +21,7 @@ from core.selection.gains import CRITERIA, CacheCriterion, left_out_moments
 from core.selection.state import LEAST_SHARE, LEAST_UNEXPLAINED
 from core.spec import Approximation, Method
 from tests.core.problems import Problem, oracle_params, problem
-from tests.core.selections import BY_ROW, CACHED, column, gains_along, grown, small_problems
+from tests.core.selections import BY_ROW, CACHED, column, gains_along, grown, small_problems, without_ridge
 from tests.dense.loo import leave_one_out
 from tests.dense.precise_selection import Exact, exact
 from tests.dense.selection import GAINS
@@ -44,7 +44,8 @@ def test_gain_is_its_definition(method: Method, case: Problem, joins: int) -> No
     indices = case.indices.tolist()
     candidates = np.setdiff1d(np.arange(len(case.y)), case.indices)
     params = oracle_params(case.hyperparameters, case.groups)
-    ours = gains_along(case, method, indices, candidates, min(joins, len(indices)))
+    with without_ridge():
+        ours = gains_along(case, method, indices, candidates, min(joins, len(indices)))
     assert ours is not None
     oracle = [GAINS[method](params, case.X, case.y, indices, i) for i in candidates.tolist()]
     scale = 1.0 + float(case.y @ case.y) / min(params.s2, 1.0)
@@ -83,7 +84,8 @@ def test_gain_at_ill_conditioned_hyperparameters(method: Method, case: Problem, 
     indices = case.indices.tolist()
     candidates = np.setdiff1d(np.arange(len(case.y)), case.indices)[:2]
     params = oracle_params(case.hyperparameters, case.groups)
-    ours = gains_along(case, method, indices, candidates, min(joins, len(indices)))
+    with without_ridge():
+        ours = gains_along(case, method, indices, candidates, min(joins, len(indices)))
     of = [exact(params, case.X, case.y, indices, i) for i in candidates.tolist()]
     if ours is None:
         worst = max(max(o.own_over_schur, o.prior_over_e) for o in of)
@@ -116,7 +118,8 @@ def test_relative_error_at_some_ill_conditioned_hyperparameters(name: str, metho
     indices = case.indices.tolist()
     candidates = np.setdiff1d(np.arange(12), case.indices)[:3]
     params = oracle_params(case.hyperparameters, case.groups)
-    ours = gains_along(case, method, indices, candidates)
+    with without_ridge():
+        ours = gains_along(case, method, indices, candidates)
     assert ours is not None
     oracle = [exact(params, case.X, case.y, indices, i).gains[method] for i in candidates.tolist()]
     np.testing.assert_allclose(ours, oracle, rtol=1e-4, atol=1e-8)

@@ -297,6 +297,6 @@ def test_awkward_data_end_with_distinct_rows_and_finite_gains(
     assert len(np.unique(X[ours.indices], axis=0)) == len(ours.indices) == len(ours.gains)
     assert ours.reason
     assert np.isfinite(ours.measures).all()
-    if run[0] is not Method.RAND:
+    if run[0] is not Method.RAND and not ours.complete:
         assert np.isfinite(ours.gains).all()
         bounded(ours.gains, y, *run)

@@ -20,7 +20,7 @@ from core.sparse.likelihood import nlml
 from core.sparse.scheme import scheme
 from core.spec import Approximation, Gain, Method, TrainSpec
 from tests.core.problems import Problem, hyperparameters, oracle_params, problem
-from tests.core.selections import REACHED, chosen, small_problems
+from tests.core.selections import REACHED, chosen, small_problems, without_ridge
 from tests.dense.kernel import kernel
 from tests.dense.precise_selection import exact
 from tests.dense.selection import GAINS, candidate_numbers, greedy, state
@@ -43,7 +43,8 @@ def three_of(**variances: float) -> Hyperparameters:
 def test_batch_picks_what_exhaustive_search_picks(gain: Gain, seed: int) -> None:
     case = problem(seed)
     pool = np.random.default_rng(seed).permutation(40)[:18]
-    ours = pursue(case.rows, pool, case.hyperparameters, 7, gain)
+    with without_ridge():
+        ours = pursue(case.rows, pool, case.hyperparameters, 7, gain)
     params = oracle_params(case.hyperparameters, case.groups)
     indices, gains = greedy(params, case.X, case.y, pool.tolist(), 7, GAINS[gain])
     assert ours.indices.tolist() == indices
@@ -57,7 +58,8 @@ def test_batch_picks_what_exhaustive_search_picks(gain: Gain, seed: int) -> None
 def test_batch_gains_are_their_definition(gain: Gain, case: Problem, size: int, pool_size: int) -> None:
     """The gain of each pick in turn, and no other row of the pool had a larger one."""
     pool = np.random.default_rng(0).permutation(len(case.y))[:pool_size]
-    ours = pursue(case.rows, pool, case.hyperparameters, size, gain)
+    with without_ridge():
+        ours = pursue(case.rows, pool, case.hyperparameters, size, gain)
     params = oracle_params(case.hyperparameters, case.groups)
     assert len(ours.indices) == min(size, len(pool))
     scale = 1.0 + (case.y @ case.y) / min(params.s2, 1.0)
@@ -78,7 +80,8 @@ def test_batch_gains_at_ill_conditioned_hyperparameters(gain: Gain, case: Proble
     The Gram form squares no condition number that the gains do not have already: A itself is a Gram matrix. What is
     worse than step by step is VFE's |k - V'V[:, j]|^2 / e, a difference of numbers as large as k'k, over e.
     """
-    ours = pursue(case.rows, np.arange(len(case.y)), case.hyperparameters, 4, gain)
+    with without_ridge():
+        ours = pursue(case.rows, np.arange(len(case.y)), case.hyperparameters, 4, gain)
     params = oracle_params(case.hyperparameters, case.groups)
     eps, power, prior = float(np.finfo(float).eps), float(case.y @ case.y), case.hyperparameters.prior_variance
     basis: list[int] = []
@@ -99,8 +102,9 @@ def test_batch_gains_at_ill_conditioned_hyperparameters(gain: Gain, case: Proble
 @pytest.mark.parametrize("gain", list(STEPWISE))
 def test_batch_with_all_rows_is_the_method_step_by_step_with_all_rows(gain: Gain) -> None:
     case = problem(6, n=150)
-    batch = chosen(case, Method.BATCH, 20, pool_size=150, gain=gain)
-    stepwise = chosen(case, STEPWISE[gain], 20, candidates=150)
+    with without_ridge():
+        batch = chosen(case, Method.BATCH, 20, pool_size=150, gain=gain)
+        stepwise = chosen(case, STEPWISE[gain], 20, candidates=150)
     assert batch.indices.tolist() == stepwise.indices.tolist()
     np.testing.assert_allclose(batch.gains, stepwise.gains, rtol=1e-7, atol=1e-9)
 
@@ -248,14 +252,50 @@ def test_batch_never_takes_a_row_that_adds_nothing(gain: Gain) -> None:
 
 @pytest.mark.parametrize("gain", GAIN_NAMES)
 def test_rows_that_are_almost_copies_are_out(gain: Gain) -> None:
-    """Not equal, but to 1e-9: the second of a pair adds only rounding, and the choice ends with a reason."""
+    """Not equal, but to 1e-9: the second of a pair adds only rounding, and the choice ends with a reason; or where the
+    ridge says how little they add, they come after all others."""
     base = np.random.default_rng(0).normal(size=(8, 3))
     X = np.concatenate([base, base + 1e-9])
     y = np.random.default_rng(1).normal(size=16)
     ours = pursue(Rows(X=X, y=y, groups=np.arange(3)), np.arange(16), three_of(), 16, gain)
-    assert sorted((ours.indices % 8).tolist()) == list(range(8))
-    assert "adds more" in ours.reason
+    assert sorted((ours.indices[:8] % 8).tolist()) == list(range(8))
+    if gain in (Gain.SB, Gain.POST_BACKFITTING):
+        assert ours.gains[8:].max() < 1e-9 * ours.gains[0]
+    else:
+        assert len(ours.indices) == 8
+        assert "adds more" in ours.reason
     assert np.isfinite(ours.gains).all()
+
+
+@pytest.mark.parametrize("gain", [Gain.SB, Gain.POST_BACKFITTING])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_ridge_changes_no_gain_that_is_known(gain: Gain, seed: int) -> None:
+    case = problem(seed, n=60)
+    with_it = pursue(case.rows, np.arange(60), case.hyperparameters, 15, gain)
+    with without_ridge():
+        without = pursue(case.rows, np.arange(60), case.hyperparameters, 15, gain)
+    np.testing.assert_array_equal(with_it.indices, without.indices)
+    np.testing.assert_allclose(with_it.gains, without.gains, rtol=1e-5)  # RIDGE times own over Schur complement
+
+
+@pytest.mark.parametrize("gain", [Gain.SB, Gain.POST_BACKFITTING])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_long_lengthscales_neither_end_a_pursuit_early_nor_leave_it_to_rounding(gain: Gain, seed: int) -> None:
+    """A smooth function of three columns, hardly any noise: past some fifteen rows T has no digits left of its own. All
+    that were asked for are chosen, and the same where the rows come in another unit."""
+    rng = np.random.default_rng(seed)
+    X, copies = rng.normal(size=(300, 3)), []
+    y = np.sin(X @ [0.3, 0.2, -0.4]) + 1e-3 * rng.normal(size=300)
+    theta = hyperparameters([6.0, 6.0, 6.0], signal_variance=10.0, bias_variance=0.1, noise_variance=1e-6)
+    for shift in (0.0, 273.15, -1e3):
+        rows = Rows(X=(X + shift) - shift, y=y, groups=np.arange(3))
+        copies.append(pursue(rows, np.arange(300), theta, 60, gain))
+    first = copies[0]
+    assert first.reason == REACHED
+    assert len(first.indices) == 60
+    for other in copies[1:]:
+        np.testing.assert_array_equal(other.indices[:40], first.indices[:40])
+        np.testing.assert_allclose(other.gains.sum(), first.gains.sum(), rtol=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(0, 3000, 100))
