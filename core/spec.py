@@ -151,7 +151,8 @@ _CHOICES: dict[str, type[StrEnum]] = {
 class TrainSpec:
     """One training run, checked. Raises InvalidSpecError naming the field.
 
-    basis_size: d, or None for "auto", at most `max_basis_size`.
+    basis_size: d, or None for "auto", at most `max_basis_size`: all distinct rows where these are no more than that and
+    `core.selection.size.SMALL_TABLE`, else until the criterion no longer improves.
     power: only read by `pep`, 0 < power <= 1. adaptation: None keeps `start` (or the heuristic) fixed.
     candidates: kappa, fresh candidates a step. cache_size: c of `dmax`, default max(d, 500). pool_size: P of
     `batch`, default max(4 d, 1000). holdout: share of rows that the report's scores are measured on.

@@ -32,7 +32,7 @@ from app.errors import (
     UnavailableError,
     UnsupportedMediaError,
 )
-from app.services.specification import in_our_words
+from app.services.validation_messages import plain_words
 from core.errors import (
     CoreError,
     InvalidDataError,
@@ -131,7 +131,7 @@ async def refuse_parameters(request: Request, error: Exception) -> Response:
     for fault in error.errors():
         message = fault["msg"]
         if message.startswith("Input should be"):
-            message = f"expected {in_our_words(message)}; got {fault['input']!r}"
+            message = f"expected {plain_words(message)}; got {fault['input']!r}"
         errors.append({"column": ".".join(str(part) for part in fault["loc"][1:]), "message": message})
     detail = "; ".join(f"{fault['column']}: {fault['message']}" for fault in errors)
     return problem(request, 422, "Invalid request", detail, errors=errors[:20], total=len(errors))

@@ -24,6 +24,7 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 
 from app.errors import Fault, InvalidRequestError
 from app.identifiers import NAME_PATTERN
+from app.services.validation_messages import plain_words, shortened
 from app.tables.names import match_names
 from app.tables.problems import json_type
 from core.hyperparameters import Hyperparameters
@@ -49,23 +50,6 @@ NAME = rf"^{NAME_PATTERN}$"
 NAME_RULE = "a letter or digit, then up to 63 letters, digits, dots, dashes or underscores"
 
 _SUFFIXES = re.compile(r"(\.(csv|tsv|txt|json|jsonl|ndjson|parquet|pq|arrow|feather|xlsx|gz|zst))+$", re.IGNORECASE)
-
-_WORDS = (
-    (", unable to parse.*", ""),
-    (r"^List should have (at most \d+ items?).*", r"\1"),
-    (r"^integer", "a whole number"),
-    (r"^(number|list|string|dictionary|boolean)", r"a \1"),
-    ("greater than or equal to", "at least"),
-    ("less than or equal to", "at most"),
-    ("greater than", "more than"),
-    ("a dictionary or instance of .*", "an object"),
-    ("a dictionary", "an object"),
-    ("a string", "a text"),
-    ("a boolean", "true or false"),
-)
-"""pydantic's words and ours."""
-
-_SPELT = {None: "null", True: "true", False: "false"}
 
 Whole = Annotated[int, Strict(), Field(strict=True)]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
@@ -182,7 +166,8 @@ class SpecBody(_Body):
         Annotated[Whole, Field(ge=1)] | None, BeforeValidator(_auto), PlainSerializer(_spell_auto)
     ] = Field(
         None,
-        description='How many basis vectors, or "auto": stop where the criterion stops paying.',
+        description='How many basis vectors, or "auto": all distinct rows of a table that has up to 500 and '
+        "`max_basis_size`, else until the criterion no longer improves.",
         json_schema_extra={
             "anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}, {"type": "null"}],
             "default": "auto",
@@ -372,20 +357,12 @@ def _start(body: HyperparametersBody, groups: Sequence[str]) -> Hyperparameters:
     )
 
 
-def in_our_words(message: str) -> str:
-    """What pydantic expected: "at least 1", "a whole number"."""
-    what = message.removeprefix("Input should be ").removeprefix("a valid ")
-    for theirs, ours in _WORDS:
-        what = re.sub(theirs, ours, what)
-    return what
-
-
 def _fault(detail: ErrorDetails) -> Fault:
     path = ".".join(str(part) for part in detail["loc"])
     value: Any = detail["input"]
     if detail["loc"][0] == "missing_values" and len(detail["loc"]) > 1:  # pydantic has a fault for each type it may be
         path = path.rpartition(".")[0]
-        return Fault(message=f"spec.{path}: expected a number or a text; got {_short(value)}", column=path)
+        return Fault(message=f"spec.{path}: expected a number or a text; got {shortened(value)}", column=path)
     if detail["type"] == "extra_forbidden":
         inside: dict[str, type[BaseModel]] = {
             "adapt": AdaptationBody,
@@ -400,17 +377,12 @@ def _fault(detail: ErrorDetails) -> Fault:
         return Fault(message=f"spec.{path}: unknown field; {hint}", column=path)
     if detail["type"] in ("enum", "literal_error"):
         expected = detail.get("ctx", {}).get("expected", "").replace("'", "").replace(" or ", ", ")
-        return Fault(message=f"spec.{path}: expected one of {expected}; got {_short(value)}", column=path)
+        return Fault(message=f"spec.{path}: expected one of {expected}; got {shortened(value)}", column=path)
     if detail["type"] == "string_pattern_mismatch":
-        return Fault(message=f"spec.{path}: expected {NAME_RULE}; got {_short(value)}", column=path)
+        return Fault(message=f"spec.{path}: expected {NAME_RULE}; got {shortened(value)}", column=path)
     if detail["type"] == "missing":
         return Fault(message=f"spec.{path}: missing", column=path)
-    what = in_our_words(detail["msg"])
+    what = plain_words(detail["msg"])
     if path in ("basis_size", "max_levels") and detail["type"].startswith("int"):
         what += ' or "auto"'
-    return Fault(message=f"spec.{path}: expected {what}; got {_short(value)}", column=path)
-
-
-def _short(value: object) -> str:
-    text = _SPELT[value] if value is None or isinstance(value, bool) else repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return Fault(message=f"spec.{path}: expected {what}; got {shortened(value)}", column=path)
