@@ -101,7 +101,7 @@ def test_a_process_of_ours_is_isolated_as_this_one_is() -> None:
     assert plain[:2] == [sys.executable, "-P"]
     assert plain[-3:] == [str(ENTRY), "app.cli", "serve"]
     isolated = subprocess.run(
-        [sys.executable, "-I", "-c", f"import sys; sys.path.append({str(ROOT)!r}); {code}"],
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}"],
         capture_output=True,
         text=True,
         check=True,
