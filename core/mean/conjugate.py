@@ -1,0 +1,168 @@
+"""Preconditioned conjugate gradients for several right-hand sides in lockstep, stopped on what is predicted.
+
+    A alpha_c = b_c for every column c, with A P for all columns in one pass of kernel values
+
+Each column has step sizes of its own (Hestenes & Stiefel 1952; preconditioned as in Golub & Van Loan 2013, 11.5.2), and
+a space of its own where its rows are masked: the system's `apply` and `precondition` keep each column inside.
+
+The residual says little of the predictions: those are what is watched. `predictions` of alpha are linear in it, so that
+they are carried along with the steps at no cost. Iterations end when over the last WINDOW of them the watched
+predictions changed by less than `tolerance` times the root mean square of their errors.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from core.arrays import FloatArray
+
+WINDOW = 5
+"""Iterations over which a change is measured: a single one may move little where the next ones do not."""
+
+
+class System(Protocol):
+    """Symmetric positive definite systems with one matrix, r columns of unknowns."""
+
+    def apply(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return A P, (m, r), and the predictions of P at all rows, (n, r)."""
+        ...
+
+    def precondition(self, residuals: FloatArray) -> FloatArray:
+        """Return an approximate A^-1 R, (m, r), symmetric and positive definite for each column."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopping:
+    """When iterations end: the relative change of watched predictions over WINDOW iterations, or their number."""
+
+    tolerance: float = 1e-2
+    most: int = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Iteration:
+    """Progress after one iteration.
+
+    number: from 1. change: of the watched predictions over the last WINDOW iterations, as a share of their error;
+    infinite before. fraction: estimated share of the work that is done, never falling. unknowns: the columns so far,
+    (m, r), from which the iterations can go on; to be copied by who keeps them.
+    """
+
+    number: int
+    change: float
+    fraction: float
+    unknowns: FloatArray
+
+
+Listener = Callable[[Iteration], None]
+"""Hears of each iteration; may raise to end the work."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Solved:
+    """Unknowns (m, r), their predictions at all rows (n, r), iterations taken, last change, whether it was small
+    enough."""
+
+    unknowns: FloatArray
+    predictions: FloatArray
+    iterations: int
+    change: float
+    settled: bool
+
+
+def solve(
+    system: System,
+    right: FloatArray,
+    errors: Callable[[FloatArray], FloatArray],
+    stopping: Stopping,
+    *,
+    listen: Listener = lambda _: None,
+    resume: FloatArray | None = None,
+) -> Solved:
+    """Solve all columns in lockstep.
+
+    Args:
+        system: the matrix and its preconditioner.
+        right: b, (m, r).
+        errors: predictions (n, r) -> the errors that are watched, any shape.
+        stopping: when to end.
+        listen: hears of each iteration.
+        resume: unknowns to go on from, (m, r); directions begin anew, so that numbers differ from those of an
+            uninterrupted run by less than the tolerance.
+
+    Returns:
+        What was found; not settled where `stopping.most` iterations were not enough.
+    """
+    unknowns = np.zeros_like(right) if resume is None else resume.copy()
+    if resume is None:
+        applied, predictions = np.zeros_like(right), None
+    else:
+        applied, predictions = system.apply(unknowns)
+    residuals = right - applied
+    ahead = system.precondition(residuals)
+    directions, products = ahead.copy(), _dots(residuals, ahead)
+    watched: list[FloatArray] = [] if predictions is None else [errors(predictions)]
+    progress, change, number = _Fraction(stopping), np.inf, 0
+    while number < stopping.most:
+        image, predicted = system.apply(directions)
+        steps = _ratio(products, _dots(directions, image))
+        unknowns += steps * directions
+        predictions = steps * predicted if predictions is None else predictions + steps * predicted
+        residuals -= steps * image
+        number += 1
+        watched = [*watched[-WINDOW:], errors(predictions)]
+        change = _change(watched)
+        listen(Iteration(number=number, change=change, fraction=progress.after(number, change), unknowns=unknowns))
+        if change <= stopping.tolerance:
+            break
+        ahead = system.precondition(residuals)
+        last, products = products, _dots(residuals, ahead)
+        directions = ahead + _ratio(products, last) * directions
+    assert predictions is not None
+    return Solved(
+        unknowns=unknowns,
+        predictions=predictions,
+        iterations=number,
+        change=change,
+        settled=change <= stopping.tolerance,
+    )
+
+
+def _dots(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Inner product of each column, (r,)."""
+    return np.asarray(np.einsum("ic,ic->c", left, right))
+
+
+def _ratio(over: FloatArray, under: FloatArray) -> FloatArray:
+    """Quotient of each column; 0 where a column is solved to the last bit and nothing is left to divide by."""
+    solved = under <= np.finfo(float).tiny
+    return np.where(solved, 0.0, over / np.where(solved, 1.0, under))
+
+
+def _change(watched: list[FloatArray]) -> float:
+    """Root mean square of what the last WINDOW iterations changed, over that of the errors."""
+    if len(watched) <= WINDOW:
+        return np.inf
+    moved, left = np.square(watched[-1] - watched[0]).sum(), np.square(watched[-1]).sum()
+    return float(np.sqrt(moved / max(left, np.finfo(float).tiny)))
+
+
+class _Fraction:
+    """Share of the work done, as if the logarithm of the change fell evenly from its first value to the tolerance."""
+
+    def __init__(self, stopping: Stopping) -> None:
+        self._stopping, self._first, self._fraction = stopping, np.nan, 0.0
+
+    def after(self, number: int, change: float) -> float:
+        by_number = number / self._stopping.most
+        if not np.isfinite(change):
+            return self._fraction
+        if np.isnan(self._first):
+            self._first = max(change, self._stopping.tolerance * 1.01)
+        whole = np.log(self._first / self._stopping.tolerance)
+        by_change = float(np.log(self._first / max(change, self._stopping.tolerance)) / whole)
+        self._fraction = min(max(self._fraction, by_number, by_change), 1.0)
+        return self._fraction

@@ -1,0 +1,117 @@
+"""The mean that rests on all n rows, with what it predicts for rows that are left out.
+
+    m(x) = k(x, X) alpha,   (K + D) alpha = y,   D = s2 exp g(x_i)
+
+by conjugate gradients (`core.mean.conjugate`), preconditioned by a sparse basis (`core.mean.precondition`). The whole
+fit and those without a fold of the rows are columns of one system, so that all of them cost one pass of kernel values an
+iteration: n^2 (1 + folds) multiply-adds where K is stored. With a Cholesky factor (`core.mean.closed`) n is bounded by
+its O(n^3).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.arrays import BoolArray, FloatArray
+from core.mean.conjugate import Listener, Stopping, solve
+from core.mean.folds import Folds
+from core.mean.precondition import SparsePreconditioner
+from core.mean.products import STORED_BYTES, SquareProduct, square_cuts, storage_for
+from core.process.kernel import Kernel
+from core.process.rows import Rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Mean:
+    """A mean k(x, centres) alpha, and what is known of its errors, in standardized units.
+
+    alpha (M,): weights of the centres. left_out (n,): each row predicted without its fold; where it is in none, by the
+    whole fit. unknowns (M, 1 + folds): of the whole fit and of each fold, from which the iterations can go on.
+    iterations: how many it took, 0 in closed form. settled: whether the predictions had stopped changing.
+    """
+
+    alpha: FloatArray
+    left_out: FloatArray
+    unknowns: FloatArray
+    iterations: int
+    settled: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Full:
+    """(K + D) on the rows of each column."""
+
+    product: SquareProduct
+    preconditioner: SparsePreconditioner
+    D: FloatArray
+    kept: BoolArray
+
+    def apply(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+        predictions = self.product.times(vectors)
+        return np.where(self.kept, predictions + self.D[:, None] * vectors, 0.0), predictions
+
+    def precondition(self, residuals: FloatArray) -> FloatArray:
+        return self.preconditioner.solve(residuals)
+
+
+def full_mean(
+    rows: Rows,
+    kernel: Kernel,
+    D: FloatArray,
+    Z: FloatArray,
+    folds: Folds,
+    *,
+    stopping: Stopping | None = None,
+    limit: int = STORED_BYTES,
+    listen: Listener = lambda _: None,
+    resume: FloatArray | None = None,
+    product: SquareProduct | None = None,
+) -> Mean:
+    """Return the mean of the full Gaussian process and its left-out predictions.
+
+    Args:
+        rows: standardized, n of them; `rows.workers` threads, whose number changes no bit of the result.
+        kernel: of the process, bias included.
+        D: noise variance of each row, (n,).
+        Z: basis vectors of the preconditioner (d, p); any will do, good ones take fewer iterations.
+        folds: rows to leave out.
+        stopping: when to end.
+        limit: bytes that the kernel matrix may take; above it, it is made again in every iteration.
+        listen: hears of each iteration, and may raise to cancel.
+        resume: `Mean.unknowns`, or an iteration's, (n, 1 + folds), to go on from: after a break, or with another D.
+        product: K(X, X) of the same kernel and rows, where it is at hand.
+
+    Returns:
+        The mean. O(n^2 (1 + folds)) for each iteration, and O(n d^2) once.
+
+    Raises:
+        NotPositiveDefiniteError: hyperparameters beyond double precision.
+    """
+    kept = folds.kept
+    if product is None:
+        product = square_product(rows, kernel, D, limit=limit)
+    preconditioner = SparsePreconditioner(kernel, rows.X, Z, D, kept, rows.workers)
+    watched = folds.watched(np.repeat(rows.y[:, None], kept.shape[1], axis=1))
+    solved = solve(
+        _Full(product, preconditioner, D, kept),
+        np.where(kept, rows.y[:, None], 0.0),
+        lambda predictions: watched - folds.watched(predictions),
+        stopping or Stopping(),
+        listen=listen,
+        resume=resume,
+    )
+    return Mean(
+        alpha=solved.unknowns[:, 0].copy(),
+        left_out=folds.left_out(solved.predictions),
+        unknowns=solved.unknowns,
+        iterations=solved.iterations,
+        settled=solved.settled,
+    )
+
+
+def square_product(rows: Rows, kernel: Kernel, D: FloatArray, *, limit: int = STORED_BYTES) -> SquareProduct:
+    """Return K(X, X), stored where it fits `limit` bytes in numbers that are accurate enough beside the noise D."""
+    cuts = square_cuts(len(rows))
+    numbers = sum((end - begin) * end for begin, end in zip(cuts, cuts[1:], strict=False))
+    storage = storage_for(numbers, len(rows), kernel, float(D.min()), limit)
+    return SquareProduct(kernel, rows.X, storage, rows.workers)
