@@ -49,7 +49,7 @@ class NearRows:
 
         Args:
             inputs: standardized (b, p).
-            fold: the fold of each, (b,).
+            fold: the fold of each, (b,); -1 for a row that may have every neighbour.
             folds: the fold of each of the n rows, (n,); each row's own number stands for leave-one-out.
         """
         return self._over(inputs, fold, folds)
@@ -64,7 +64,8 @@ class NearRows:
                 rows, basis = self._kernel.rows(inputs[place]), self._kernel.basis(inputs[place])
                 values = self._kernel.stationary(basis, self._rows)
                 if fold is not None and folds is not None:
-                    values[fold[place, None] == folds] = -np.inf
+                    own = fold[place, None]
+                    values[(own == folds) & (own >= 0)] = -np.inf
                 near = np.argpartition(values, len(self._rows) - self._nearest, axis=1)[:, -self._nearest :]
                 excluded = np.isneginf(np.take_along_axis(values, near, axis=1))
                 variance[place] = self._conditional(rows, basis, near, excluded)

@@ -4,7 +4,7 @@
 
 (Eidsvik et al. 2014; Stein et al. 2004 for likelihoods of near rows.) Blocks of near rows see lengthscales that a random
 subset cannot resolve and that few basis vectors cannot hold; random blocks of the same size see the long range. Rows are
-cut at the median of the column that is widest in units of its lengthscale, again and again. O(n |b|^2 / 2) multiply-adds.
+cut in halves along the column that is widest in units of its lengthscale, again and again. O(n |b|^2 / 2) multiply-adds.
 """
 
 from collections.abc import Sequence
@@ -33,23 +33,24 @@ class _Objective:
 
 
 def near_blocks(X: FloatArray, weights: FloatArray, largest: int) -> list[IntArray]:
-    """Return blocks of near rows, of at most `largest` rows and even in size to one row: places (|b|,) each.
+    """Return blocks of near rows, of at most `largest` rows and about as large as each other: places (|b|,) each.
 
     Args:
         X: standardized rows (n, p).
         weights: w of every column (p,).
         largest: rows of a block, at least 1.
     """
-    scaled, blocks, waiting = X * np.sqrt(weights), [], [np.arange(len(X))]
+    scaled, blocks = X * np.sqrt(weights), []
+    waiting = [(np.arange(len(X)), -(-len(X) // largest))]
     while waiting:
-        places = waiting.pop()
-        if len(places) <= largest:
+        places, count = waiting.pop()
+        if count <= 1:
             blocks.append(np.sort(places))
             continue
-        inside = scaled[places]
+        inside, below = scaled[places], count // 2
         order = np.argsort(inside[:, np.argmax(np.var(inside, axis=0))], kind="stable")
-        middle = len(places) // 2
-        waiting += [places[order[middle:]], places[order[:middle]]]
+        cut = len(places) * below // count
+        waiting += [(places[order[cut:]], count - below), (places[order[:cut]], below)]
     return blocks
 
 

@@ -1,0 +1,103 @@
+"""core/mean/full.py against one solve for each fit."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from core.hyperparameters import KernelFamily
+from core.mean.conjugate import Iteration, Stopping
+from core.mean.folds import Folds
+from core.mean.full import full_mean
+from tests.core.mean.cases import FAMILIES, case
+from tests.dense.mean import full_weights, left_out_means
+
+EXACT = Stopping(tolerance=1e-11, most=500)
+"""Iterations until nothing moves: what is left is rounding times the condition of K + D, about 1e4 here."""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_weights_and_left_out_predictions(family: KernelFamily) -> None:
+    at = case(0, family=family)
+    found = full_mean(at.rows, at.kernel, at.D, at.Z, at.folds, stopping=EXACT)
+    assert found.settled
+    y = at.rows.y
+    np.testing.assert_allclose(found.alpha, full_weights(at.params, at.rows.X, y, at.D), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(found.left_out, left_out_means(at.params, at.rows.X, y, at.D, at.fold), atol=1e-8)
+
+
+def test_rows_in_no_fold_are_in_every_fit() -> None:
+    at = case(1)
+    fold = np.where(np.arange(len(at.fold)) < 40, -1, at.fold)
+    found = full_mean(at.rows, at.kernel, at.D, at.Z, replace(at.folds, fold=fold), stopping=EXACT)
+    expected = left_out_means(at.params, at.rows.X, at.rows.y, at.D, fold)
+    np.testing.assert_allclose(found.left_out[40:], expected[40:], atol=1e-8)
+    whole = at.kernel.gram(at.rows.X) @ full_weights(at.params, at.rows.X, at.rows.y, at.D)
+    np.testing.assert_allclose(found.left_out[:40], whole[:40], atol=1e-8)
+
+
+def test_without_folds_the_whole_fit_is_the_same() -> None:
+    at = case(2)
+    found = full_mean(at.rows, at.kernel, at.D, at.Z, Folds.none(len(at.rows)), stopping=EXACT)
+    expected = full_weights(at.params, at.rows.X, at.rows.y, at.D)
+    np.testing.assert_allclose(found.alpha, expected, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("limit", [1 << 30, 0])
+def test_the_number_of_threads_changes_no_bit(limit: int) -> None:
+    """With kernel values stored and made again; 800 rows are two strips."""
+    at = case(3, n=800, folds=2)
+    few = Stopping(most=5)
+    found = [
+        full_mean(replace(at.rows, workers=workers), at.kernel, at.D, at.Z, at.folds, limit=limit, stopping=few)
+        for workers in (1, 2, 3)
+    ]
+    for other in found[1:]:
+        np.testing.assert_array_equal(other.unknowns, found[0].unknowns)
+
+
+def test_the_stop_keeps_left_out_predictions_within_the_tolerance() -> None:
+    at = case(4, n=400)
+    exact = full_mean(at.rows, at.kernel, at.D, at.Z, at.folds, stopping=EXACT)
+    found = full_mean(at.rows, at.kernel, at.D, at.Z, at.folds)
+    assert found.iterations < exact.iterations
+    error = np.sqrt(np.mean(np.square(exact.left_out - at.rows.y)))
+    moved = np.sqrt(np.mean(np.square(found.left_out - exact.left_out)))
+    assert 0.0 < moved < 0.02 * error  # the tolerance is .01 over a window; what follows adds less than as much again
+
+
+def test_iterations_go_on_from_a_checkpoint() -> None:
+    at = case(5)
+    whole = full_mean(at.rows, at.kernel, at.D, at.Z, at.folds, stopping=EXACT)
+    cut = full_mean(at.rows, at.kernel, at.D, at.Z, at.folds, stopping=Stopping(tolerance=1e-11, most=8))
+    assert not cut.settled
+    assert cut.iterations == 8
+    found = full_mean(at.rows, at.kernel, at.D, at.Z, at.folds, stopping=EXACT, resume=cut.unknowns)
+    np.testing.assert_allclose(found.left_out, whole.left_out, atol=1e-8)
+    np.testing.assert_allclose(found.alpha, whole.alpha, rtol=1e-6, atol=1e-7)
+
+
+def test_a_listener_hears_a_rising_fraction_and_may_cancel() -> None:
+    at = case(6)
+    heard: list[Iteration] = []
+    full_mean(at.rows, at.kernel, at.D, at.Z, at.folds, listen=heard.append)
+    fractions = [iteration.fraction for iteration in heard]
+    assert [iteration.number for iteration in heard] == list(range(1, len(heard) + 1))
+    assert fractions == sorted(fractions)
+    assert fractions[-1] == 1.0
+
+    def cancel(iteration: Iteration) -> None:
+        if iteration.number == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        full_mean(at.rows, at.kernel, at.D, at.Z, at.folds, listen=cancel)
+
+
+def test_another_noise_is_solved_from_the_last_weights() -> None:
+    at = case(7)
+    first = full_mean(at.rows, at.kernel, at.D, at.Z, at.folds, stopping=EXACT)
+    D = at.D * np.exp(np.random.default_rng(0).normal(size=len(at.D)))
+    found = full_mean(at.rows, at.kernel, D, at.Z, at.folds, stopping=EXACT, resume=first.unknowns)
+    expected = full_weights(at.params, at.rows.X, at.rows.y, D)
+    np.testing.assert_allclose(found.alpha, expected, rtol=1e-6, atol=1e-7)
