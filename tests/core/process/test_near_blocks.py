@@ -9,7 +9,8 @@ from core.arrays import FloatArray
 from core.process.exact import exact_nlml_and_gradient
 from core.process.near_blocks import blocks_nlml_and_gradient, near_blocks, random_blocks
 from tests.core.problems import oracle_params, problem, to_log
-from tests.dense.objective import central_differences, exact_objective
+from tests.dense.kernel import kernel
+from tests.dense.objective import central_differences, minus_log_normal
 
 
 @pytest.mark.parametrize("largest", [1, 7, 50, 1000])
@@ -50,16 +51,19 @@ def test_one_block_of_all_rows_is_the_exact_objective() -> None:
     np.testing.assert_allclose(gradient, slope, rtol=1e-13)
 
 
-def test_value_and_gradient_of_several_blocks() -> None:
+@pytest.mark.parametrize("varying", [False, True])
+def test_value_and_gradient_of_several_blocks(varying: bool) -> None:
     at = problem(1)
     blocks = [*near_blocks(at.X, oracle_params(at.hyperparameters, at.groups).w, 13), np.arange(0, 40, 3)]
+    ratio = np.exp(np.random.default_rng(0).normal(size=40)) if varying else np.ones(40)
 
     def oracle(theta: FloatArray) -> float:
         params = oracle_params(at.at(theta).hyperparameters, at.groups)
-        total = sum(exact_objective(params, at.X[block], at.y[block]) for block in blocks)
+        C = kernel(params, at.X, at.X) + params.s2 * np.diag(ratio)
+        total = sum(minus_log_normal(at.y[block], C[np.ix_(block, block)]) for block in blocks)
         return float(total * 40 / sum(map(len, blocks)))
 
-    value, gradient = blocks_nlml_and_gradient(at.rows, blocks, at.hyperparameters)
+    value, gradient = blocks_nlml_and_gradient(at.rows, blocks, at.hyperparameters, ratio if varying else None)
     theta = to_log(at.hyperparameters)
     np.testing.assert_allclose(value, oracle(theta), rtol=1e-9)
     numeric = central_differences(oracle, theta, step=2e-5)
