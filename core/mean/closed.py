@@ -44,9 +44,7 @@ def closed_form_mean(rows: Rows, kernel: Kernel, D: FloatArray) -> ClosedForm:
     inverse = inverse_from_cholesky(L)
     variance = 1.0 / np.diag(inverse)
     return ClosedForm(
-        mean=Mean(
-            alpha=alpha, left_out=rows.y - alpha * variance, unknowns=alpha[:, None], iterations=0, settled=True
-        ),
+        mean=Mean(alpha=alpha, left_out=rows.y - alpha * variance, unknowns=alpha[:, None], iterations=0, settled=True),
         latent_variance=np.maximum(variance - D, 0.0),
         inverse=inverse,
     )

@@ -1,7 +1,7 @@
 """Folds of the rows as columns of one system: the whole in the first, the rows without a fold in each of the others.
 
-A row that is left out has infinite noise: it is projected out of a column's vectors, and what the column predicts for it
-is its left-out prediction.
+A row that is left out has infinite noise: it is projected out of a column's vectors, and what the column predicts for
+it is its left-out prediction.
 """
 
 from dataclasses import dataclass

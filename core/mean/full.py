@@ -3,12 +3,12 @@
     m(x) = k(x, X) alpha,   (K + D) alpha = y,   D = s2 exp g(x_i)
 
 by conjugate gradients (`core.mean.conjugate`), preconditioned by a sparse basis (`core.mean.precondition`). The whole
-fit and those without a fold of the rows are columns of one system, so that all of them cost one pass of kernel values an
-iteration: n^2 (1 + folds) multiply-adds where K is stored. With a Cholesky factor (`core.mean.closed`) n is bounded by
-its O(n^3).
+fit and those without a fold of the rows are columns of one system, so that all of them cost one pass of kernel values
+an iteration: n^2 (1 + folds) multiply-adds where K is stored. A Cholesky factor (`core.mean.closed`) takes O(n^3).
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -112,6 +112,6 @@ def full_mean(
 def square_product(rows: Rows, kernel: Kernel, D: FloatArray, *, limit: int = STORED_BYTES) -> SquareProduct:
     """Return K(X, X), stored where it fits `limit` bytes in numbers that are accurate enough beside the noise D."""
     cuts = square_cuts(len(rows))
-    numbers = sum((end - begin) * end for begin, end in zip(cuts, cuts[1:], strict=False))
+    numbers = sum((end - begin) * end for begin, end in pairwise(cuts))
     storage = storage_for(numbers, len(rows), kernel, float(D.min()), limit)
     return SquareProduct(kernel, rows.X, storage, rows.workers)

@@ -1,7 +1,7 @@
 """Variance from the nearest rows: k** - k_N' (K_NN + D_N)^-1 k_N, N the m rows with the largest kernel values.
 
-(Vecchia 1988; Datta et al. 2016 for its use in prediction.) The kernel values with all rows, O(n p) for each new row, are
-those that the mean needs anyway; the m x m systems of a block of rows are factorised together. With the new row as last
+(Vecchia 1988; Datta et al. 2016 for its use in prediction.) The kernel values with all rows, O(n p) for each new row,
+are those that the mean needs anyway; the m x m systems of a block of rows are factorised together. With the new row as last
 of (m + 1) rows the square of the factor's last diagonal entry is the variance, to which no solve is needed.
 """
 
@@ -23,7 +23,9 @@ BLOCK_NUMBERS = 1 << 19
 class NearRows:
     """Training rows, ready for variances from the nearest of them. O(n p) numbers."""
 
-    def __init__(self, kernel: Kernel, X: FloatArray, D: FloatArray, *, nearest: int = NEAREST, workers: int = 1) -> None:
+    def __init__(
+        self, kernel: Kernel, X: FloatArray, D: FloatArray, *, nearest: int = NEAREST, workers: int = 1
+    ) -> None:
         """Prepare.
 
         Args:

@@ -81,7 +81,7 @@ def square_cuts(rows: int) -> list[int]:
     cuts = [0]
     while cuts[-1] < rows:
         begin = cuts[-1]
-        width = 0.5 * (np.sqrt(float(begin) ** 2 + 4.0 * STRIP_NUMBERS) - begin)  # width (begin + width) = STRIP_NUMBERS
+        width = 0.5 * (np.sqrt(float(begin) ** 2 + 4.0 * STRIP_NUMBERS) - begin)  # times (begin + width): STRIP_NUMBERS
         cuts.append(min(rows, begin + max(ROW_UNIT, int(width) // ROW_UNIT * ROW_UNIT)))
     return cuts
 

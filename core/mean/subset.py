@@ -85,7 +85,8 @@ def subset_mean(
     storage = storage_for(len(rows) * len(centres), len(rows), kernel, float(D.min()), limit)
     product = FeatureProduct(kernel, rows.X, S, storage, rows.workers)
     weights = _weights(kept, D)
-    _, right = product.through(np.zeros((len(centres), kept.shape[1])), lambda place, _: rows.y[place, None] * weights[place])
+    targets, nothing = rows.y[:, None] * weights, np.zeros((len(centres), kept.shape[1]))
+    _, right = product.through(nothing, lambda place, _: targets[place])
     watched = folds.watched(np.repeat(rows.y[:, None], kept.shape[1], axis=1))
     solved = solve(
         _Features(product, lower, preconditioner, weights),

@@ -2,9 +2,10 @@
 
     phi = (n / sum |b|) sum_b -log N(y_b; 0, K_bb + s2 diag(ratio_b))
 
-(Eidsvik et al. 2014; Stein et al. 2004 for likelihoods of near rows.) Blocks of near rows see lengthscales that a random
-subset cannot resolve and that few basis vectors cannot hold; random blocks of the same size see the long range. Rows are
-cut in halves along the column that is widest in units of its lengthscale, again and again. O(n |b|^2 / 2) multiply-adds.
+(Eidsvik et al. 2014; Stein et al. 2004 for likelihoods of near rows.) Blocks of near rows see lengthscales that a
+random subset cannot resolve and that few basis vectors cannot hold; random blocks of the same size see the long range.
+Rows are cut in halves along the column that is widest in units of its lengthscale, again and again. O(n |b|^2 / 2)
+multiply-adds.
 """
 
 from collections.abc import Sequence
@@ -77,7 +78,7 @@ def blocks_nlml_and_gradient(
         phi in nats, on the scale of n rows, and dphi/dtheta.
 
     Raises:
-        NumericalError: a value that is not finite; NotPositiveDefiniteError for hyperparameters beyond double precision.
+        NumericalError: a value that is not finite, or (NotPositiveDefiniteError) theta beyond double precision.
     """
     ratio = np.ones(len(rows)) if ratio is None else ratio
 
@@ -95,7 +96,7 @@ def noisy_nlml_and_gradient(
     """Return -log N(y; 0, K + s2 diag(ratio)) in nats and its gradient in theta, for all `rows`. O(n^3 / 2).
 
     Raises:
-        NumericalError: a value that is not finite; NotPositiveDefiniteError for hyperparameters beyond double precision.
+        NumericalError: a value that is not finite, or (NotPositiveDefiniteError) theta beyond double precision.
     """
     n, s2, kernel = len(rows), hyperparameters.noise_variance, Kernel.of(hyperparameters, rows.groups)
     K0 = kernel.stationary_gram(rows.X)

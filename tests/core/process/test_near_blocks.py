@@ -1,6 +1,7 @@
 """core/process/near_blocks.py: the partition, and the sum of exact objectives."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def test_rows_of_a_block_are_near_in_units_of_the_lengthscales() -> None:
     blocks = near_blocks(X, np.array([1.0, 1e-8]), 20)
     ends = sorted((X[block, 0].min(), X[block, 0].max()) for block in blocks)
     assert len(ends) == 8
-    assert all(left[1] <= right[0] for left, right in zip(ends, ends[1:], strict=False))
+    assert all(left[1] <= right[0] for left, right in pairwise(ends))
 
 
 def test_equal_rows_are_cut_too() -> None:
