@@ -1,8 +1,8 @@
 """Variance from the nearest rows: k** - k_N' (K_NN + D_N)^-1 k_N, N the m rows with the largest kernel values.
 
 (Vecchia 1988; Datta et al. 2016 for its use in prediction.) The kernel values with all rows, O(n p) for each new row,
-are those that the mean needs anyway; the m x m systems of a block of rows are factorised together. With the new row as last
-of (m + 1) rows the square of the factor's last diagonal entry is the variance, to which no solve is needed.
+are those that the mean needs anyway; the m x m systems of a block of rows are factorised together. With the new row
+last of (m + 1) the square of the factor's last diagonal entry is the variance, to which no solve is needed.
 """
 
 from collections.abc import Sequence
