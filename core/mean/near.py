@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from core.arrays import FloatArray, IntArray
+from core.arrays import BoolArray, FloatArray, IntArray
 from core.numeric.linalg import ROW_UNIT
 from core.numeric.threads import map_threads, split_evenly
 from core.process.kernel import FAMILIES, LEAST_EXPONENT, Kernel
@@ -76,7 +76,7 @@ class NearRows:
             map_threads(work, split_evenly(places, self._workers))
         return variance
 
-    def _conditional(self, rows: FloatArray, basis: FloatArray, near: IntArray, excluded: FloatArray) -> FloatArray:
+    def _conditional(self, rows: FloatArray, basis: FloatArray, near: IntArray, excluded: BoolArray) -> FloatArray:
         """Variance of each of b rows given its neighbours `near` (b, m), without those `excluded`: (b,)."""
         joint = np.concatenate((self._basis[near], basis[:, None]), axis=1) @ np.concatenate(
             (self._rows[near], rows[:, None]), axis=1

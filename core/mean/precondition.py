@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from core.arrays import BoolArray, FloatArray
+from core.arrays import BoolArray, FloatArray, IntArray
 from core.mean.products import RUNS, VectorSum
 from core.numeric.linalg import ROW_UNIT, LowerSolver, cholesky, jittered_cholesky, solve_vector
 from core.numeric.shards import tree_total
@@ -59,9 +59,14 @@ class SparsePreconditioner:
     def solve(self, residuals: FloatArray) -> FloatArray:
         """Return P^-1 R, (n, r), each column on its own rows. O(n d r)."""
         weighted = np.where(self._kept, residuals / self._D[:, None], 0.0)
-        inner = tree_total(
-            lambda run: VectorSum(sum(self._V[place].T @ weighted[place] for place in run)), self._runs, self._workers
-        ).values
+
+        def project(run: Sequence[slice]) -> VectorSum:
+            total = np.zeros((self._V.shape[1], weighted.shape[1]))
+            for place in run:
+                total += self._V[place].T @ weighted[place]
+            return VectorSum(total)
+
+        inner = tree_total(project, self._runs, self._workers).values
         for column, factor in enumerate(self._factors):
             inner[:, column] = solve_vector(factor, solve_vector(factor, inner[:, column].copy()), transposed=True)
         solved = np.empty_like(weighted)
@@ -81,10 +86,10 @@ class SparsePreconditioner:
             everything if column.all() else everything - self._gram(np.flatnonzero(~column)) for column in self._kept.T
         ]
 
-    def _gram(self, places: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> FloatArray:
+    def _gram(self, places: IntArray) -> FloatArray:
         blocks = [places[begin : begin + BLOCK_ROWS] for begin in range(0, len(places), BLOCK_ROWS)]
 
-        def part(run: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]) -> VectorSum:
+        def part(run: Sequence[IntArray]) -> VectorSum:
             total = np.zeros((self._V.shape[1],) * 2)
             for block in run:
                 scaled = self._V[block] / np.sqrt(self._D[block, None])

@@ -1,8 +1,11 @@
 """Means and variances of the full process, and means on some of the rows, one solve for each question."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tests.dense.kernel import FloatArray, Params, kernel
+
+IntArray = NDArray[np.int64]
 
 
 def full_weights(params: Params, X: FloatArray, y: FloatArray, D: FloatArray) -> FloatArray:
@@ -17,7 +20,7 @@ def subset_weights(params: Params, X: FloatArray, y: FloatArray, D: FloatArray, 
 
 
 def left_out_means(
-    params: Params, X: FloatArray, y: FloatArray, D: FloatArray, fold: FloatArray, S: FloatArray | None = None
+    params: Params, X: FloatArray, y: FloatArray, D: FloatArray, fold: IntArray, S: FloatArray | None = None
 ) -> FloatArray:
     """Mean of each row by a fit without the rows of its fold, (n,); on centres S where these are given."""
     means = np.empty(len(y))
@@ -37,6 +40,6 @@ def conditional_variance(params: Params, X: FloatArray, D: FloatArray, x: FloatA
     return float(params.v0 + params.vb - k @ np.linalg.solve(kernel(params, X, X) + np.diag(D), k))
 
 
-def nearest(params: Params, X: FloatArray, x: FloatArray, count: int) -> FloatArray:
+def nearest(params: Params, X: FloatArray, x: FloatArray, count: int) -> IntArray:
     """Places of the rows with the largest kernel values at x."""
-    return np.argsort(-kernel(params, X, x[None])[:, 0], kind="stable")[:count]
+    return np.asarray(np.argsort(-kernel(params, X, x[None])[:, 0], kind="stable")[:count], np.int64)

@@ -16,7 +16,7 @@ def test_leave_one_out(family: KernelFamily) -> None:
     found = closed_form_mean(at.rows, at.kernel, at.D)
     X, y, rest = at.rows.X, at.rows.y, ~np.eye(50, dtype=bool)
     np.testing.assert_allclose(found.mean.alpha, full_weights(at.params, X, y, at.D), rtol=1e-8, atol=1e-9)
-    expected = left_out_means(at.params, X, y, at.D, np.arange(50.0))
+    expected = left_out_means(at.params, X, y, at.D, np.arange(50))
     np.testing.assert_allclose(found.mean.left_out, expected, atol=1e-9)
     variances = [conditional_variance(at.params, X[rest[i]], at.D[rest[i]], X[i]) for i in range(50)]
     np.testing.assert_allclose(found.latent_variance, variances, atol=1e-9)
