@@ -20,6 +20,19 @@ from core.numeric.threads import split_evenly
 from core.process.kernel import Kernel
 
 BLOCK_ROWS = 512
+RANK = 15.0
+"""Rows that a basis takes for each square root of n: 1,500 of 10,000. With fewer of them iterations are many, with more
+its own factors cost as much as they save."""
+
+
+def random_basis(X: FloatArray, random: np.random.Generator) -> FloatArray:
+    """Return basis vectors for a preconditioner: random rows of X (n, p), about RANK sqrt(n) of them, (d, p).
+
+    As good as vectors chosen by any gain at this theta, or for a sparse model, which take longer to choose than they
+    save in iterations.
+    """
+    count = min(len(X), int(RANK * np.sqrt(len(X))))
+    return np.asarray(X[np.sort(random.permutation(len(X))[:count])])
 
 
 class SparsePreconditioner:
@@ -58,26 +71,26 @@ class SparsePreconditioner:
 
     def solve(self, residuals: FloatArray) -> FloatArray:
         """Return P^-1 R, (n, r), each column on its own rows. O(n d r)."""
-        weighted = np.where(self._kept, residuals / self._D[:, None], 0.0)
+        weighted = np.ascontiguousarray(np.where(self._kept, residuals / self._D[:, None], 0.0).T)  # (r, n)
 
         def project(run: Sequence[slice]) -> VectorSum:
-            total = np.zeros((self._V.shape[1], weighted.shape[1]))
+            total = np.zeros((len(weighted), self._V.shape[1]))
             for place in run:
-                total += self._V[place].T @ weighted[place]
+                total += weighted[:, place] @ self._V[place]
             return VectorSum(total)
 
         inner = tree_total(project, self._runs, self._workers).values
         for column, factor in enumerate(self._factors):
-            inner[:, column] = solve_vector(factor, solve_vector(factor, inner[:, column].copy()), transposed=True)
+            inner[column] = solve_vector(factor, solve_vector(factor, inner[column]), transposed=True)
         solved = np.empty_like(weighted)
 
         def expand(run: Sequence[slice]) -> VectorSum:
             for place in run:
-                solved[place] = weighted[place] - self._V[place] @ inner / self._D[place, None]
+                solved[:, place] = weighted[:, place] - inner @ self._V[place].T / self._D[place]
             return VectorSum(np.zeros(0))
 
         tree_total(expand, self._runs, self._workers)
-        return np.where(self._kept, solved, 0.0)
+        return np.where(self._kept, solved.T, 0.0)
 
     def _information(self) -> list[FloatArray]:
         """B of every column: that of all rows, less the part of those that the column has not."""

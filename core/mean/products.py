@@ -6,7 +6,8 @@
 
 Strips have about STRIP_NUMBERS values each, whatever the number of threads; strips come in RUNS runs, each of which
 adds up for itself, and the runs are added in a binary tree (`core.numeric.shards`): the result has the same bits for
-any number of threads.
+any number of threads. The vectors lie as rows, (r, n), while they are multiplied: with the strip as second factor a
+product of so few rows reads it once, with the strip as first factor BLAS copies it before.
 
 A strip is stored in float64 while all of them fit the limit, in float32 where these fit and rounding is small against
 the noise, and is made again for each product otherwise. Sums are in float64 always. Rounding to float32 changes K by
@@ -119,8 +120,9 @@ class SquareProduct:
 
     def times(self, vectors: FloatArray) -> FloatArray:
         """Return K P, (n, r), of vectors P (n, r). n^2 r multiply-adds, to the same bits for any number of threads."""
-        vectors = np.ascontiguousarray(vectors)
-        return tree_total(lambda run: self._of_run(run, vectors), self._runs, self._workers).values
+        transposed = np.ascontiguousarray(vectors.T)
+        total = tree_total(lambda run: self._of_run(run, transposed), self._runs, self._workers)
+        return np.ascontiguousarray(total.values.T)
 
     def _of_run(self, run: Sequence[slice], vectors: FloatArray) -> VectorSum:
         total = np.zeros_like(vectors)
@@ -130,9 +132,9 @@ class SquareProduct:
                 strip, room = _as_float64(self._stored[place.start], room)
             else:
                 strip, room = self._made(place, room)
-            total[place] += strip @ vectors[: place.stop]
+            total[:, place] += vectors[:, : place.stop] @ strip.T
             if place.start:
-                total[: place.start] += strip[:, : place.start].T @ vectors[place]
+                total[:, : place.start] += vectors[:, place] @ strip[:, : place.start]
         return VectorSum(total)
 
     def _made(self, place: slice, room: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -192,21 +194,21 @@ class FeatureProduct:
         Returns:
             (n, r) and (M, r). 2 n M r multiply-adds, to the same bits for any number of threads.
         """
-        vectors = np.ascontiguousarray(vectors)
+        transposed = np.ascontiguousarray(vectors.T)
         values = np.empty((self.rows, vectors.shape[1]))
 
         def of_run(run: Sequence[slice]) -> VectorSum:
-            total, room = np.zeros_like(vectors), np.empty(0)
+            total, room = np.zeros_like(transposed), np.empty(0)
             for place in run:
                 if place.start in self._stored:
                     strip, room = _as_float64(self._stored[place.start], room)
                 else:
                     strip = self._made(place)
-                values[place] = strip @ vectors
-                total += strip.T @ weigh(place, values[place])
+                values[place] = (transposed @ strip.T).T
+                total += np.ascontiguousarray(weigh(place, values[place]).T) @ strip
             return VectorSum(total)
 
-        return values, tree_total(of_run, self._runs, self._workers).values
+        return values, np.ascontiguousarray(tree_total(of_run, self._runs, self._workers).values.T)
 
     def _made(self, place: slice) -> FloatArray:
         return self._kernel.block(self._rows[place], self._centres)

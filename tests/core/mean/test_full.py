@@ -9,6 +9,7 @@ from core.hyperparameters import KernelFamily
 from core.mean.conjugate import Iteration, Stopping
 from core.mean.folds import Folds
 from core.mean.full import full_mean
+from core.mean.precondition import random_basis
 from tests.core.mean.cases import FAMILIES, case
 from tests.dense.mean import full_weights, left_out_means
 
@@ -92,6 +93,16 @@ def test_a_listener_hears_a_rising_fraction_and_may_cancel() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         full_mean(at.rows, at.kernel, at.D, at.Z, at.folds, listen=cancel)
+
+
+def test_random_rows_precondition_in_few_iterations() -> None:
+    """With short lengthscales and little noise: hundreds of iterations with a basis of 15 rows."""
+    at = case(8, n=600)
+    short = replace(at.kernel, weights=4.0 * at.kernel.weights)
+    few = full_mean(at.rows, short, 0.1 * at.D, random_basis(at.rows.X, np.random.default_rng(0)), at.folds)
+    many = full_mean(at.rows, short, 0.1 * at.D, at.Z, at.folds)
+    assert few.settled
+    assert few.iterations < 0.5 * many.iterations
 
 
 def test_another_noise_is_solved_from_the_last_weights() -> None:
