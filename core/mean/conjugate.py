@@ -5,9 +5,11 @@
 Each column has step sizes of its own (Hestenes & Stiefel 1952; preconditioned as in Golub & Van Loan 2013, 11.5.2), and
 a space of its own where its rows are masked: the system's `apply` and `precondition` keep each column inside.
 
-The residual says little of the predictions: those are what is watched. `predictions` of alpha are linear in it, so that
-they are carried along with the steps at no cost. Iterations end when over the last WINDOW of them the watched
-predictions changed by less than `tolerance` times the root mean square of their errors.
+What counts is how far the predictions still are from those of the solution, against their errors. `predictions` of
+alpha are linear in it, so that they are carried along with the steps at no cost. Iterations end when over the last
+WINDOW of them the watched predictions changed by less than `tolerance` times the root mean square of their errors, and
+when in every column the system's own bound on what is missing is below UNSOLVED times that error: where the noise is
+tiny, predictions hardly move for a while at the start.
 """
 
 from collections.abc import Callable
@@ -18,6 +20,8 @@ import numpy as np
 
 from core.arrays import FloatArray
 
+UNSOLVED = 0.1
+"""Missing part of the predictions against their errors, at most: squared errors are then 1% too large, or less."""
 WINDOW = 5
 """Iterations over which a change is measured: a single one may move little where the next ones do not."""
 
@@ -33,12 +37,21 @@ class System(Protocol):
         """Return an approximate A^-1 R, (m, r), symmetric and positive definite for each column."""
         ...
 
+    def missing(self, residuals: FloatArray, energies: FloatArray) -> FloatArray:
+        """Return how far predictions are from the solution's, root mean square over rows, about: (r,).
+
+        Args:
+            residuals: R, (m, r).
+            energies: R' P^-1 R of each column, (r,), with P the preconditioner.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopping:
     """When iterations end: the relative change of watched predictions over WINDOW iterations, or their number."""
 
-    tolerance: float = 1e-2
+    tolerance: float = 5e-2
     most: int = 300
 
 
@@ -105,7 +118,7 @@ def solve(
     ahead = system.precondition(residuals)
     directions, products = ahead.copy(), _dots(residuals, ahead)
     watched: list[FloatArray] = [] if predictions is None else [errors(predictions)]
-    progress, change, number = _Fraction(stopping), np.inf, 0
+    progress, change, number, settled = _Fraction(stopping), np.inf, 0, False
     while number < stopping.most:
         image, predicted = system.apply(directions)
         steps = _ratio(products, _dots(directions, image))
@@ -115,11 +128,14 @@ def solve(
         number += 1
         watched = [*watched[-WINDOW:], errors(predictions)]
         change = _change(watched)
-        listen(Iteration(number=number, change=change, fraction=progress.after(number, change), unknowns=unknowns))
-        if change <= stopping.tolerance:
-            break
         ahead = system.precondition(residuals)
         last, products = products, _dots(residuals, ahead)
+        unsolved = float(system.missing(residuals, products).max()) / _size(watched[-1])
+        excess = max(change / stopping.tolerance, unsolved / UNSOLVED)
+        settled = excess <= 1.0
+        listen(Iteration(number=number, change=change, fraction=progress.after(number, excess), unknowns=unknowns))
+        if settled:
+            break
         directions = ahead + _ratio(products, last) * directions
     assert predictions is not None
     return Solved(
@@ -127,7 +143,7 @@ def solve(
         predictions=predictions,
         iterations=number,
         change=change,
-        settled=change <= stopping.tolerance,
+        settled=settled,
     )
 
 
@@ -146,23 +162,26 @@ def _change(watched: list[FloatArray]) -> float:
     """Root mean square of what the last WINDOW iterations changed, over that of the errors."""
     if len(watched) <= WINDOW:
         return np.inf
-    moved, left = np.square(watched[-1] - watched[0]).sum(), np.square(watched[-1]).sum()
-    return float(np.sqrt(moved / max(left, np.finfo(float).tiny)))
+    return _size(watched[-1] - watched[0]) / _size(watched[-1])
+
+
+def _size(values: FloatArray) -> float:
+    """Root mean square, above zero."""
+    return max(float(np.sqrt(np.mean(np.square(values)))), np.finfo(float).tiny)
 
 
 class _Fraction:
-    """Share of the work done, as if the logarithm of the change fell evenly from its first value to the tolerance."""
+    """Share of the work done, as if the logarithm of what is missing fell evenly from its first value to the limit."""
 
     def __init__(self, stopping: Stopping) -> None:
-        self._stopping, self._first, self._fraction = stopping, np.nan, 0.0
+        self._most, self._first, self._fraction = stopping.most, np.nan, 0.0
 
-    def after(self, number: int, change: float) -> float:
-        by_number = number / self._stopping.most
-        if not np.isfinite(change):
+    def after(self, number: int, excess: float) -> float:
+        """Return the share after an iteration; excess: what is missing, over what may be."""
+        if not np.isfinite(excess):
             return self._fraction
         if np.isnan(self._first):
-            self._first = max(change, self._stopping.tolerance * 1.01)
-        whole = np.log(self._first / self._stopping.tolerance)
-        by_change = float(np.log(self._first / max(change, self._stopping.tolerance)) / whole)
-        self._fraction = min(max(self._fraction, by_number, by_change), 1.0)
+            self._first = max(excess, 1.01)
+        by_excess = float(np.log(self._first / max(excess, 1.0)) / np.log(self._first))
+        self._fraction = min(max(self._fraction, number / self._most, by_excess), 1.0)
         return self._fraction

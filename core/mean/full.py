@@ -53,6 +53,11 @@ class _Full:
     def precondition(self, residuals: FloatArray) -> FloatArray:
         return self.preconditioner.solve(residuals)
 
+    def missing(self, residuals: FloatArray, energies: FloatArray) -> FloatArray:
+        """With R left the predictions miss K (K + D)^-1 R, no longer than R itself."""
+        del energies
+        return np.asarray(np.sqrt(np.square(residuals).sum(axis=0) / self.kept.sum(axis=0)))
+
 
 def full_mean(
     rows: Rows,

@@ -43,6 +43,11 @@ class _Features:
     def precondition(self, residuals: FloatArray) -> FloatArray:
         return self.preconditioner.solve_transposed(self.preconditioner.solve(residuals.copy()))
 
+    def missing(self, residuals: FloatArray, energies: FloatArray) -> FloatArray:
+        """With R left, sum_i (missing_i)^2 / D_i is no more than R' (I + V D^-1 V')^-1 R."""
+        del residuals
+        return np.asarray(np.sqrt(energies / self.weights.sum(axis=0)))
+
 
 def subset_mean(
     rows: Rows,
