@@ -10,7 +10,10 @@ from core.mean.conjugate import Iteration, Stopping
 from core.mean.folds import Folds
 from core.mean.full import full_mean
 from core.mean.precondition import random_basis
+from core.process.kernel import Kernel
+from core.process.rows import Rows
 from tests.core.mean.cases import FAMILIES, case
+from tests.core.problems import hyperparameters
 from tests.dense.mean import full_weights, left_out_means
 
 EXACT = Stopping(tolerance=1e-11, most=500)
@@ -68,15 +71,19 @@ def test_the_stop_keeps_left_out_predictions_within_the_tolerance() -> None:
 
 
 def test_a_plateau_at_the_start_is_not_taken_for_the_end() -> None:
-    """Noise of 1e-6 and a poor preconditioner: predictions of the first iterations hardly move."""
-    at = case(9, n=300)
-    short = replace(at.kernel, weights=30.0 * at.kernel.weights)
-    D = np.full(300, 1e-6)
-    found = full_mean(at.rows, short, D, at.Z[:2], at.folds, stopping=Stopping(most=2000))
-    exact = full_mean(at.rows, short, D, at.rows.X, at.folds, stopping=EXACT)
-    error = np.sqrt(np.mean(np.square(exact.left_out - at.rows.y)))
+    """Noise of 1e-6 and a basis of a tenth of the rows: by their change alone predictions had come to rest after a
+    dozen iterations, 1.3 of their errors away."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 4))
+    y = np.sin(X @ random.normal(size=4))
+    theta = hyperparameters([0.6] * 4, signal_variance=1.0, bias_variance=0.1, noise_variance=1e-6)
+    rows, folds, D = Rows(X=X, y=y, groups=np.arange(4)), Folds.random(300, 4, random), np.full(300, 1e-6)
+    kernel = Kernel.of(theta, rows.groups)
+    found = full_mean(rows, kernel, D, X[:30], folds, stopping=Stopping(most=2000))
+    exact = full_mean(rows, kernel, D, X, folds, stopping=Stopping(tolerance=1e-10, most=50))
+    error = np.sqrt(np.mean(np.square(exact.left_out - y)))
     assert found.settled
-    assert np.sqrt(np.mean(np.square(found.left_out - exact.left_out))) < 0.2 * error
+    assert np.sqrt(np.mean(np.square(found.left_out - exact.left_out))) < 0.15 * error  # the bound is .1, about
 
 
 def test_iterations_go_on_from_a_checkpoint() -> None:
