@@ -14,7 +14,8 @@ from core.arrays import FloatArray
 from core.hyperparameters import Hyperparameters
 from core.process.rows import BLOCK_NUMBERS, Rows
 from core.selection.greedy import select
-from core.selection.pool import Pool, _Pursuit, distinct, pool_products, pursue
+from core.selection.pool import Pool, _Pursuit, pool_products, pursue
+from core.selection.state import distinct
 from core.sparse.factors import factorise
 from core.sparse.likelihood import nlml
 from core.sparse.scheme import scheme

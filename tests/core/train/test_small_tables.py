@@ -13,8 +13,9 @@ from core.selection.size import SMALL_TABLE, every_row
 from core.sparse.scheme import scheme
 from core.spec import Adaptation, Approximation, Calibrate, Method, Refinement, TrainSpec
 from core.train.objective import NOISE_DEVIATION, NOISE_SHARE, exact_objective_and_gradient, objective_and_gradient
+from core.train.progress import Checkpoint
 from core.train.report import TrainResult
-from core.train.run import Checkpoint, train
+from core.train.run import train
 from tests.core.problems import THETAS, hyperparameters, oracle_params, problem, to_log
 from tests.dense.objective import central_differences, exact_objective
 
@@ -104,7 +105,7 @@ def test_a_table_of_more_distinct_rows_than_that_is_not_small() -> None:
 
 def test_rows_that_are_all_basis_vectors_do_not_move() -> None:
     """No other basis says more; and the calibration keeps its folds, where one that moved has seen every target."""
-    spec = {"adaptation": Adaptation(rounds=1, steps=5)}
+    spec: dict[str, Any] = {"adaptation": Adaptation(rounds=1, steps=5)}
     plain = train(curve(3), TrainSpec(**spec))
     saved: list[Any] = []
     refined = train(curve(3), TrainSpec(**spec, refinement=Refinement(steps=5)), listen=saved.append)
@@ -134,7 +135,8 @@ def test_the_objective_with_its_prior_and_gradient(name: str) -> None:
         now = case.at(theta).hyperparameters
         z = np.log(now.noise_variance / (NOISE_SHARE * power)) / NOISE_DEVIATION
         columns = 0.5 * np.log1p(np.square(30.0 * spread / now.lengthscales)).sum()
-        return exact_objective(oracle_params(now, case.groups), case.X, case.y) + 0.5 * z**2 + float(columns)
+        prior = float(0.5 * z**2 + columns)
+        return float(exact_objective(oracle_params(now, case.groups), case.X, case.y)) + prior
 
     theta = to_log(case.hyperparameters)
     numeric = central_differences(oracle, theta, step=2e-5)
