@@ -127,13 +127,13 @@ def _describe_marks(text: str, form: NumberFormat) -> str:
     """Why a number in other marks than the column's is not read, in words that follow it."""
     if form.thousands is None and _OPEN_PATTERN.fullmatch(text):
         mark = "," if "," in text else "."
-        say = f'say "decimal": "{mark}" or "thousands": "{mark}" in the spec'
-        return f"may be {text.replace(mark, '.')} or {text.replace(mark, '')}: {say}"
+        say = f'say "decimal": "{mark}" or "thousands": "{mark}" in the spec of the training'
+        return f"may be {text.replace(mark, '.')} or {text.replace(mark, '')}: write the plain number, or {say}"
     mark = "point" if form.decimal == "." else "comma"
     groups = "not grouped" if form.thousands is None else f"grouped by {NAMES[form.thousands]}"
     return (
         f"is no plain number: the decimal mark is the {mark} here, and digits are {groups}; if all cells of the column "
-        f'are written so, say "decimal": "{MARKS[form.decimal]}" or "thousands" in the spec'
+        f'are written so, say "decimal": "{MARKS[form.decimal]}" or "thousands" in the spec of the training'
     )
 
 

@@ -15,10 +15,16 @@ ADVICE = (
 FILL = 'set "missing" to "drop" to leave such rows out, or to "impute" to fill them in'
 OTHER_FORMATS = "expected CSV, JSON Lines, Parquet, Arrow or Excel (.xlsx), plain or in gzip or zstd"
 NAMES = "every column needs a name of its own; "
-OTHERWISE = 'if all cells of the column are written so, say "decimal": "{}" or "thousands" in the spec; ' + ADVICE
+OTHERWISE = (
+    'if all cells of the column are written so, say "decimal": "{}" or "thousands" in the spec of the training; '
+    + ADVICE
+)
 POINT = "is no plain number: the decimal mark is the point here, and digits are not grouped; " + OTHERWISE.format(",")
 COMMA = "is no plain number: the decimal mark is the comma here, and digits are not grouped; " + OTHERWISE.format(".")
-EITHER = 'may be 1.234 or 1234: say "decimal": "{0}" or "thousands": "{0}" in the spec; ' + ADVICE
+EITHER = (
+    'may be 1.234 or 1234: write the plain number, or say "decimal": "{0}" or "thousands": "{0}" in the spec of the '
+    "training; " + ADVICE
+)
 MANY = "{} cells cannot be used, the first at "
 DATE = "is no date of the form YYYY-MM-DD; " + ADVICE
 AGAIN = "save it as UTF-8 and send it again"
