@@ -33,13 +33,15 @@ from core.train.cross_fit import CROSS_FIT_FOLDS, far_variance, left_out_by_fold
 from core.train.fit import Fit
 from core.train.noise import LearntNoise, varying_noise
 from core.train.objective import objective_and_gradient
-from core.train.optimise import box, descend
+from core.train.optimise import box, descend, half_way, heuristic
 from core.train.report import BoundsReport
 
 Seed = tuple[int, ...]
 ROWS_FOR_EACH = 100
 """Rows for each hyperparameter below which folds move theta again."""
-WARM_STEPS = 20
+WARM_STEPS, FORGETTING_STEPS = 20, 30
+"""Evaluations of a fold's descent; the second from half way back to where a search begins, where all rows are the
+basis: from the end of the search theta hardly moves, though it has seen the fold."""
 MANY_ROWS = 50
 """Rows for each basis vector from which leave-one-out is as good as folds."""
 FEW_FOLDS = 5
@@ -231,7 +233,10 @@ class _Folds:
         if not self._warm:
             return factors
         objective = partial(objective_and_gradient, rows, factors.Z, scheme=self._scheme, complete=selection.complete)
-        theta, _ = descend(objective, self._theta, box(rows), WARM_STEPS)
+        begin, steps = self._theta, WARM_STEPS
+        if selection.complete:  # nothing else that saw the fold is forgotten
+            begin, steps = half_way(begin, heuristic(rows, kernel=begin.kernel)), FORGETTING_STEPS
+        theta, _ = descend(objective, begin, box(rows), steps)
         return _best_of_draws(rows, theta, self._spec, self._scheme, random)[1]
 
 

@@ -58,6 +58,11 @@ def heuristic(
     )
 
 
+def half_way(first: Hyperparameters, second: Hyperparameters) -> Hyperparameters:
+    """Return the geometric mean of both, with the kernel of the first."""
+    return Theta(values=0.5 * (Theta.of(first).values + Theta.of(second).values)).hyperparameters(first.kernel)
+
+
 def descend(
     objective: Objective,
     start: Hyperparameters,
