@@ -1,6 +1,6 @@
 """The full GP on a few rows: where adaptation starts from.
 
-    phi = -log N(y; 0, K + s2 I),  dphi/dK = (C^-1 - C^-1 y y'C^-1) / 2,  C = K + s2 I
+    phi = -log N(y; 0, C),  dphi/dK = (C^-1 - C^-1 y y'C^-1) / 2,  C = K + s2 I, or K + s2 diag(ratio)
 
 Fitting theta on a random subset is the start that Keerthi & Chu 2005 (sec. 5) and Seeger et al. 2003 use. O(n^3).
 """
@@ -16,24 +16,27 @@ from core.process.rows import Rows
 from core.process.theta import Theta
 
 
-def exact_nlml_and_gradient(rows: Rows, hyperparameters: Hyperparameters) -> tuple[float, FloatArray]:
+def exact_nlml_and_gradient(
+    rows: Rows, hyperparameters: Hyperparameters, ratio: FloatArray | None = None
+) -> tuple[float, FloatArray]:
     """Return the objective and its gradient in theta of the full GP. O(n^3 / 2) multiply-adds, three (n, n) arrays.
 
     Args:
         rows: training rows, (n, p) and (n,), standardized.
         hyperparameters: in standardized units.
+        ratio: noise of each row over s2, (n,), where it varies.
 
     Returns:
         phi in nats for all n rows, and dphi/dtheta (g + 3,) in the layout of `core.process.theta`.
 
     Raises:
-        NotPositiveDefiniteError: K + s2 I is not, to double precision.
+        NotPositiveDefiniteError: C is not, to double precision.
         NumericalError: a result is not a finite number.
     """
     n, s2, kernel = len(rows), hyperparameters.noise_variance, Kernel.of(hyperparameters, rows.groups)
     K0 = kernel.stationary_gram(rows.X)
     C = np.asfortranarray(kernel.add_bias(K0))
-    C[np.diag_indices(n)] += s2
+    C[np.diag_indices(n)] += s2 if ratio is None else s2 * ratio
     L = cholesky(C, "K + s2 I")
     beta = solve_vector(L, solve_vector(L, rows.y), transposed=True)
     value = 0.5 * (rows.y @ beta + n * np.log(2.0 * np.pi)) + np.log(np.diag(L)).sum()
@@ -47,7 +50,7 @@ def exact_nlml_and_gradient(rows: Rows, hyperparameters: Hyperparameters) -> tup
         weights=by_weights,
         signal=float((dC * K0).sum()),
         bias=kernel.bias_variance * float(dC.sum()),
-        noise=s2 * float(np.trace(dC)),
+        noise=s2 * float(np.trace(dC) if ratio is None else np.diag(dC) @ ratio),
     )
     if not (np.isfinite(value) and np.isfinite(gradient).all()):
         raise NumericalError("the objective or its gradient is not a finite number")

@@ -14,13 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.arrays import FloatArray, IntArray
-from core.errors import NumericalError
 from core.hyperparameters import Hyperparameters
-from core.numeric.linalg import cholesky, inverse_from_cholesky, solve_vector
 from core.numeric.shards import tree_total
-from core.process.kernel import DistanceSums, Kernel
+from core.process.exact import exact_nlml_and_gradient
 from core.process.rows import Rows
-from core.process.theta import Theta
 
 
 @dataclass(slots=True, eq=False)
@@ -80,43 +77,11 @@ def blocks_nlml_and_gradient(
     Raises:
         NumericalError: a value that is not finite, or (NotPositiveDefiniteError) theta beyond double precision.
     """
-    ratio = np.ones(len(rows)) if ratio is None else ratio
 
     def part(places: IntArray) -> _Objective:
-        return _Objective(*noisy_nlml_and_gradient(rows.take(places), hyperparameters, ratio[places]))
+        some = None if ratio is None else ratio[places]
+        return _Objective(*exact_nlml_and_gradient(rows.take(places), hyperparameters, some))
 
     found = tree_total(part, blocks, rows.workers)
     scale = len(rows) / sum(map(len, blocks))
     return scale * found.value, scale * found.gradient
-
-
-def noisy_nlml_and_gradient(
-    rows: Rows, hyperparameters: Hyperparameters, ratio: FloatArray
-) -> tuple[float, FloatArray]:
-    """Return -log N(y; 0, K + s2 diag(ratio)) in nats and its gradient in theta, for all `rows`. O(n^3 / 2).
-
-    Raises:
-        NumericalError: a value that is not finite, or (NotPositiveDefiniteError) theta beyond double precision.
-    """
-    n, s2, kernel = len(rows), hyperparameters.noise_variance, Kernel.of(hyperparameters, rows.groups)
-    K0 = kernel.stationary_gram(rows.X)
-    C = np.asfortranarray(kernel.add_bias(K0))
-    C[np.diag_indices(n)] += s2 * ratio
-    L = cholesky(C, "K + D")
-    beta = solve_vector(L, solve_vector(L, rows.y), transposed=True)
-    value = 0.5 * (rows.y @ beta + n * np.log(2.0 * np.pi)) + np.log(np.diag(L)).sum()
-    dC = inverse_from_cholesky(L)
-    dC -= np.outer(beta, beta)
-    dC *= 0.5
-    P = dC * kernel.slope_gram(K0, rows.X)
-    by_weights = np.zeros(len(hyperparameters.lengthscales))
-    np.add.at(by_weights, rows.groups, -kernel.weights * DistanceSums.of(P, rows.X).moments(rows.X))
-    gradient = Theta.assemble(
-        weights=by_weights,
-        signal=float((dC * K0).sum()),
-        bias=kernel.bias_variance * float(dC.sum()),
-        noise=s2 * float(np.diag(dC) @ ratio),
-    )
-    if not (np.isfinite(value) and np.isfinite(gradient).all()):
-        raise NumericalError("the objective or its gradient is not a finite number")
-    return float(value), gradient
