@@ -8,7 +8,9 @@ description of the model (schema of the columns, specification, hyperparameters 
 basis). Numbers in it are shortest-repr and round-trip, so saving and loading changes no bit of a prediction.
 
 Format 1 had no kind, all were full, and R as a square; since format 2 the tensor R is its upper triangle by rows, and
-there are calibration, transform and noise that varies.
+there are calibration, transform and noise that varies. Format 3 is for what a reader of format 2 would leave out
+unsaid, and so predict other numbers: a kernel that is not gaussian, inputs that are differences from an offset. All
+else is written as format 2, which API processes of the release before read too, while they are replaced one by one.
 
 Reading is strict: a wrong version, a missing or unknown tensor, a wrong type, a number that is not finite or a
 truncated file is a BrokenArtefactError that says which.
@@ -36,8 +38,8 @@ from core.predict.transforms import Transform
 from core.sparse.posterior import SparsePosterior
 from core.spec import Artefact, Precision
 
-FORMAT_VERSION = 2
-READ_VERSIONS = (1, FORMAT_VERSION)
+FORMAT_VERSION = 3
+READ_VERSIONS = (1, 2, FORMAT_VERSION)
 METADATA_KEY = "pursuit"
 
 _MAY_BE_INFINITE = frozenset({"input_scale"})  # of a column that was constant in training
@@ -96,7 +98,7 @@ def save(artefact: ModelArtefact) -> bytes:
         named |= {_NOISE + name: array for name, array in artefact.noise.posterior.arrays().items()}
     arrays = {name: np.ascontiguousarray(array) for name, array in named.items()}
     document = {
-        "format_version": FORMAT_VERSION,
+        "format_version": _format_version(artefact),
         "kind": artefact.kind.value,
         "shapes": {name: list(array.shape) for name, array in arrays.items()},
         "scalars": artefact.posterior.scalars(),
@@ -109,6 +111,13 @@ def save(artefact: ModelArtefact) -> bytes:
     }
     text = orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode()
     return save_tensors(arrays, metadata={METADATA_KEY: text})
+
+
+def _format_version(artefact: ModelArtefact) -> int:
+    """Return the first format whose readers predict what this artefact does."""
+    offsets = (feature.get("offset") for feature in artefact.schema.get("features", ()))
+    other_kernel = artefact.posterior.kernel is not KernelFamily.GAUSSIAN
+    return FORMAT_VERSION if other_kernel or any(offset is not None for offset in offsets) else 2
 
 
 def load(data: bytes) -> ModelArtefact:

@@ -135,12 +135,24 @@ def first_format(model: ModelArtefact) -> bytes:
     return save_tensors(arrays, metadata={"pursuit": orjson.dumps(document).decode()})
 
 
+@pytest.mark.parametrize(("offset", "version"), [(None, 2), ("9007199254740992", 3)])
+def test_inputs_less_an_offset_are_of_a_newer_format(stored: bytes, offset: str | None, version: int) -> None:
+    """A reader of format 2 knows no offset: it would predict for other inputs, and say nothing."""
+    model = load(stored)
+    features = [{"name": "x", "kind": "number", **({} if offset is None else {"offset": offset})}]
+    data = save(replace(model, schema={**model.schema, "features": features}))
+    (length,) = struct.unpack_from("<Q", data)
+    document = orjson.loads(orjson.loads(data[8 : 8 + length])["__metadata__"]["pursuit"])
+    assert document["format_version"] == version
+    assert load(data).schema["features"] == features
+
+
 def with_version(number: object) -> Any:
     return lambda _, document: document.update(format_version=number)
 
 
 BROKEN: dict[str, tuple[Any, str]] = {
-    "newer": (with_version(FORMAT_VERSION + 1), "format version 3; this server reads 1 to 2"),
+    "newer": (with_version(FORMAT_VERSION + 1), "format version 4; this server reads 1 to 3"),
     "no version": (with_version(None), "format version None"),
     "no kind": (lambda _, document: document.pop("kind"), "kind None, not one of full, compact, mean"),
     "other kind": (lambda _, document: document.update(kind=["full"]), "not one of full, compact, mean"),
