@@ -1,4 +1,4 @@
-"""What the service needs of the system: importing this fails, in one sentence, where it is not there.
+"""Requirements of the service on its system: importing this fails, in one sentence, where they are not met.
 
 The service runs on POSIX systems; the commands that ask a server, and `core`, run everywhere.
 """

@@ -36,7 +36,7 @@ from core.numeric.shards import Compute
 log = logging.getLogger(__name__)
 
 STORE_SWEEP_SECONDS = 3_600.0
-"""How often the store is swept."""
+"""Seconds between sweeps of the store."""
 ORPHANED_BLOB_SECONDS = 86_400.0
 """Age at which a blob that nothing refers to is removed: longer than a training takes from writing to publishing."""
 

@@ -32,7 +32,7 @@ class UnreachableError(ClientError):
 
 
 class StrangerError(ClientError):
-    """What answers is no Pursuit server."""
+    """The server that answers is not one of Pursuit."""
 
 
 class RefusedError(ClientError):

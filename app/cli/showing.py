@@ -209,7 +209,7 @@ def ended_badly(job: Json) -> ClientError:
 
 
 def cancelled(console: Console, job: Json) -> None:
-    """What came of asking for a job's end. Raises ClientError where it ended otherwise."""
+    """Return what came of asking for a job's end. Raises ClientError where it ended otherwise."""
     if job["state"] in {"succeeded", "failed"}:
         raise ClientError(f"job {job['id']} has {job['state']}: there is nothing to cancel")
     if job["state"] == "cancelled":

@@ -40,16 +40,16 @@ from core.numeric.shards import Part, cuts_of
 log = logging.getLogger(__name__)
 
 CLUSTER_TIMEOUT_SECONDS = 60.0
-"""How long a sum waits for a scheduler or a worker."""
+"""Seconds that a sum waits for a scheduler or a worker."""
 CONNECT_SECONDS, POLL_SECONDS, RECONNECT_SECONDS = 5.0, 2.0, 1.0
 RESULT_SECONDS = 600.0
-"""How long the transfer of a finished result may take."""
+"""Seconds that the transfer of a finished result may take."""
 MAX_RETRIES = 2
 """Retries of a task that fails, and of a sum whose files are missing."""
 MAX_CONNECTIONS = 5
 """Schedulers that one sum may lose before its job goes back to the queue."""
 SHARD_TOUCH_SECONDS = 3_600.0
-"""How often a training renews the age of its shards."""
+"""Seconds after which a training renews the age of its shards."""
 
 _CONFIGURATION = {
     "distributed.comm.timeouts.connect": CONNECT_SECONDS,

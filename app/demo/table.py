@@ -99,7 +99,7 @@ def split(source: Path, folder: Path, *, target: str | None = None, seed: int = 
 
 
 def _place(source: Path, header: list[str], target: str | None) -> int:
-    """Where the target is: the last column with a name, or the one of that name, blanks around it aside if need be."""
+    """Return where the target is: the last column with a name, or the one of that name, if need be without blanks."""
     if target is None:
         return max(place for place, name in enumerate(header) if name.strip())
     if target in header:

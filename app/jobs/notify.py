@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 CHANNEL = "pursuit_jobs"
 RECONNECT_SECONDS = 5.0
-"""How long after a connection dropped the next one is tried."""
+"""Seconds after a dropped connection until the next one is tried."""
 _STOP_CHECK_SECONDS = 0.25
 
 

@@ -42,7 +42,7 @@ CANCEL_CHECK_SECONDS = 0.4
 MAX_RETRY_SECONDS = 5.0
 """The longest pause between two tries to reach the database."""
 POSTPONED_JOB_SECONDS = 10.0
-"""How long this worker leaves a job whose store or cluster was unavailable to others, and does other jobs."""
+"""Seconds for which this worker leaves a job whose store or cluster was unavailable to others."""
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from app.database.tables import workers
 from app.database.upsert import insert_or_update
 
 WORKER_TIMEOUT_SECONDS = 120.0
-"""How long a job waits for a worker that is large enough: longer than a restart of one takes."""
+"""Seconds that a job waits for a worker that is large enough: longer than a restart of one takes."""
 WORKER_RETENTION_SECONDS = 86_400.0
 """The row of a worker without a heartbeat for so long is removed."""
 _w = workers.c

@@ -37,7 +37,7 @@ STRICT_JSON = (
     "JSON is read strictly: NaN, Infinity, numbers beyond 1.8e308 and an object that has a key twice are refused, in "
     "columns that are ignored too. A field that is null is as if it were left out."
 )
-"""For the OpenAPI document."""
+"""Status codes and their meaning, for the OpenAPI document."""
 
 _MEANING = {
     400: "The bytes are not what they claim to be",

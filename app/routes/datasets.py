@@ -58,7 +58,7 @@ _REQUEST: dict[str, Any] = {
 
 
 class Said(TypedDict):
-    """What a request says beside its table."""
+    """Fields of a request beside its table."""
 
     target: str | None
     key: str | None

@@ -28,7 +28,7 @@ _RANGES = {
     CSV: (CSV,),
     NPY: (NPY,),
 }
-"""What is written here, by the media ranges of an Accept header; the first of them is preferred."""
+"""Media types that are written here, by the ranges of an Accept header; the first of them is preferred."""
 
 
 @lru_cache(maxsize=256)

@@ -49,7 +49,7 @@ class Reading(Generic[T]):
 
 
 class Generations(ABC, Generic[T]):
-    """For the requests of one event loop. current: a reading that was made after all requests that can ask now."""
+    """Reader for the requests of one event loop. current: a reading made after all requests that can ask now came."""
 
     current: Reading[T] | None = None
 
@@ -161,7 +161,7 @@ class _PostgreSQL(Generations[T]):
             self._lose(error)
 
     def _answer(self, value: int | None) -> None:
-        """To all who wait for this question; the next one is for those who came meanwhile."""
+        """Answer all who wait for this question; the next one is for those who came meanwhile."""
         asking, self._asking = self._asking, []
         if self._patience is not None:
             self._patience.cancel()

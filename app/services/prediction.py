@@ -32,8 +32,8 @@ from core.predict.model import ModelPredictor
 log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 0.5
-"""For so long a reference is taken to mean what it meant where the catalogue's generation is the same: a worker of an
-older release publishes without raising it. And so long a database that did not answer is not waited for again."""
+"""Seconds for which a reference is taken to mean what it meant where the catalogue's generation is the same: a worker of
+an older release publishes without raising it. And so long a database that did not answer is not waited for again."""
 
 INTERVAL = 0.95
 """Where no other was asked for."""
@@ -147,7 +147,7 @@ def joined(parts: Sequence[Answers]) -> Answers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """What a reference meant, in which generation of the catalogue, and until when that holds at most."""
+    """Meaning of a reference, in which generation of the catalogue, and until when that holds at most."""
 
     version: catalog.Version
     generation: int
@@ -171,7 +171,7 @@ class Predictions:
         self._looks = Coalescer(self._look_apart)
 
     async def find(self, reference: str) -> Served:
-        """What `name`, `name@3` or `name@alias` means, loaded: at some time after this was called.
+        """Return what `name`, `name@3` or `name@alias` means, loaded: at some time after this was called.
 
         Raises NotFoundError, InvalidRequestError for what is no reference, BrokenArtefactError, UnavailableError.
         """

@@ -93,7 +93,7 @@ class RowObjects:
 
 
 def _first_keys(data: memoryview | bytes) -> tuple[str, ...]:
-    """Of the first row. msgspec.DecodeError where it is not simple."""
+    """Return the keys of the first row. msgspec.DecodeError where it is not simple."""
     text = bytes(data[:_MANY_BYTES]) if b"}" in bytes(data[:_MANY_BYTES]) else bytes(data)
     start = text.index(b"{")
     end = text.find(b"}", start)

@@ -153,7 +153,7 @@ def _spell_auto(value: int | None) -> int | Literal["auto"]:
 
 
 class SpecBody(_Body):
-    """What may be asked of a training run; every field is optional, and null is as if it were left out."""
+    """Options of a training run; every field is optional, and null is as if it were left out."""
 
     model: Annotated[Text, Field(pattern=NAME)] | None = Field(
         None, description=f"Name to publish under, by default the file's stem: {NAME_RULE}."

@@ -1,4 +1,4 @@
-"""Where the level of a category that training has not seen lies, so that its error bar holds the spread between levels.
+"""The place of levels that training has not seen, chosen so that their error bar holds the spread between levels.
 
 Levels are unit vectors, so u (1, .., 1) in their L columns is as far from each of them: at a squared distance D,
 
@@ -56,7 +56,7 @@ def _placed(feature: Feature, predictor: ModelPredictor, inputs: FloatArray, blo
     factor = (levels + 1) / levels * (levels - 1) / (levels - 3)
 
     def is_enough(distance: float) -> bool:
-        """Whether the error bar of a level so far away holds the spread between levels."""
+        """Return whether the error bar of a level so far away holds the spread between levels."""
         moved[:, block] = _value(levels, distance)
         unseen = predictor.predict(moved).latent
         between = np.mean(np.square(own.centre - unseen.centre) + own.variance)

@@ -50,7 +50,7 @@ DELETION_SECONDS = 10.0
 STORE_CLOCK_SECONDS = 1.0
 """Resolution of the store's times: they may be whole seconds, rounded down."""
 CHECK_INTERVAL_SECONDS = 10.0
-"""How long a successful check counts: each is a request that is paid for."""
+"""Seconds for which a successful check counts: each is a request that is paid for."""
 
 _MARKERS = "tmp"
 _CHECK = f"{_MARKERS}/check"

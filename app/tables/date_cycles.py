@@ -1,4 +1,4 @@
-"""Whether the hour, the weekday or the season of a date helps to predict later rows, which decides what it becomes.
+"""The choice of cycles: does the hour, the weekday or the season of a date help to predict later rows?
 
 A date in days since 1970 lets a model interpolate; beyond the last row it knows nothing. Where in the day, week or year
 a row is helps there only if the target follows that cycle. Ridge regression tells cheaply: fitted on earlier rows, on
@@ -122,7 +122,7 @@ def _with(
 
 
 def _helps(found: FloatArray, before: FloatArray, periods: float) -> bool:
-    """Whether a cycle saves enough, which is the more the fewer periods there are to learn it from."""
+    """Return whether a cycle saves enough, which is the more the fewer periods there are to learn it from."""
     better = int(np.count_nonzero(found < before))
     return bool(found.sum() < (1.0 - _GAIN - _GAIN_ONCE / periods) * before.sum()) and better >= _BLOCKS - 1
 

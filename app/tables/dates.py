@@ -73,7 +73,7 @@ _LONGEST = 40  # characters of a date
 
 
 class DateOrder(StrEnum):
-    """How dates of a column begin, where that is not plain from each of them; or what its numbers are."""
+    """The order of day, month and year in a column, where its dates leave it open; or the unit of its numbers."""
 
     YEAR_FIRST = "year-first"
     DAY_FIRST = "day-first"
@@ -91,7 +91,7 @@ class DateOrder(StrEnum):
 
 
 TEXT_ORDERS: Final = (DateOrder.YEAR_FIRST, DateOrder.DAY_FIRST, DateOrder.MONTH_FIRST)
-"""Those of text; the others are of numbers that are said to be dates."""
+"""Orders of text; the others are of numbers that are said to be dates."""
 _DIGITS: Final = {
     DateOrder.YEARS: (4, "%Y"),
     DateOrder.MONTHS: (6, "%Y%m"),
@@ -219,7 +219,7 @@ def _of_number(whole: str, fraction: str, order: DateOrder) -> int | None:
 
 
 def find_number_order(texts: Sequence[str], share: float) -> DateOrder | None:
-    """What numbers that are said to be dates are: at least `share` of the texts can be it."""
+    """Return what numbers that are said to be dates are: at least `share` of the texts can be it."""
     for order in (*_DIGITS, *_PER_SECOND):
         if sum(parse_date(text, order) is not None for text in texts) >= max(1.0, share * len(texts)):
             return order
@@ -227,12 +227,12 @@ def find_number_order(texts: Sequence[str], share: float) -> DateOrder | None:
 
 
 def looks_like_dates(texts: Sequence[str], share: float) -> bool:
-    """Whether people would take at least `share` of some texts for dates, whatever they say."""
+    """Return whether people would take at least `share` of some texts for dates, whatever they say."""
     return len(texts) > 1 and sum(_LIKE.fullmatch(text) is not None for text in texts) >= share * len(texts)
 
 
 def number_dates(numbers: FloatArray) -> DateOrder | None:
-    """Whether all of a column's numbers are days or months as people write them, 20130131 or 201301; NaN is nothing."""
+    """Return what all of a column's numbers can be, days (20130131) or months (201301), or None; NaN is nothing."""
     present = numbers[~np.isnan(numbers)]
     if len(present) < 3 or present.min() == present.max():
         return None
@@ -280,13 +280,13 @@ def _in_order(texts: Sequence[str], order: DateOrder, rows: Rows) -> bool:
 
 
 def shows_order(text: str) -> bool:
-    """Whether a date's own numbers say if it begins with the day or with the month, which separators do not."""
+    """Return whether a date's own numbers say if it begins with the day or with the month, which separators do not."""
     found = _YEAR_LAST.fullmatch(text.strip(BLANKS))
     return found is not None and found["mark"] != "." and (int(found["one"]) > 12) != (int(found["two"]) > 12)
 
 
 def has_short_year(text: str) -> bool:
-    """Whether a date has a year of two digits."""
+    """Return whether a date has a year of two digits."""
     found = _YEAR_LAST.fullmatch(text.strip(BLANKS)) or _SURE[0].fullmatch(text.strip(BLANKS))
     return found is not None and len(found["year"]) == 2
 

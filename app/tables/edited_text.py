@@ -25,7 +25,7 @@ class Comments:
     width: int
 
     def has(self, line: str) -> bool:
-        """Whether a line without its end is a comment."""
+        """Return whether a line without its end is a comment."""
         if not line.startswith("#") or line.startswith(_SPREADSHEET_ERRORS):
             return False
         return len(next(csv.reader([line], delimiter=self.delimiter))) != self.width
@@ -104,7 +104,7 @@ class EditedText(Stream):
 
 
 def _whole_lines(data: bytes) -> int:
-    """How many bytes are lines with their whole ends: a carriage return may go on with a line feed."""
+    """Return how many bytes are lines with their whole ends: a carriage return may go on with a line feed."""
     last = max(data.rfind(b"\n"), data.rfind(b"\r", 0, max(0, len(data) - 1)))
     return last + 1
 

@@ -52,7 +52,7 @@ class Feature:
 
     @property
     def replacement(self) -> float | int | None:
-        """What stands for a missing cell, as the column has it."""
+        """Return what stands for a missing cell, as the column has it."""
         return None if self.fill is None else with_offset(self.fill, self.offset)
 
     @property
@@ -212,11 +212,11 @@ FORMS: Final = {
     DateOrder.DAY_FIRST: "DD/MM/YYYY",
     DateOrder.MONTH_FIRST: "MM/DD/YYYY",
 }
-"""How dates of each order look, for messages; numbers look as their order says."""
+"""Patterns of dates of each order, for messages; numbers look as their order says."""
 
 
 def form_of(order: DateOrder) -> str:
-    """How a date of an order looks."""
+    """Return how a date of an order looks."""
     return FORMS.get(order, order.value)
 
 

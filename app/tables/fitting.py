@@ -201,7 +201,7 @@ def _read_feature(plan: _Plan, name: str, choice: Choice | None) -> Guess:
 
 
 def _leave_out_identifiers(plan: _Plan, guesses: dict[str, Guess], wanted: set[str]) -> None:
-    """Those that nobody asked for; an index of numbers, which may be times, only if something else is left."""
+    """Return those that nobody asked for; an index of numbers, which may be times, only if something else is left."""
     used = {name: guess for name, guess in guesses.items() if guess.kind is not Kind.UNUSED}
     left = [name for name, guess in used.items() if guess.useless is None]
     for name, guess in used.items():
@@ -214,7 +214,7 @@ def _leave_out_identifiers(plan: _Plan, guesses: dict[str, Guess], wanted: set[s
 
 
 def _tell_numbers(plan: _Plan, guesses: dict[str, Guess]) -> None:
-    """What looks like a row number and is used, and columns that have no name."""
+    """Return what looks like a row number and is used, and columns that have no name."""
     for name, guess in guesses.items():
         start = count_start(name, plan.table.columns[name]) if guess.kind is Kind.NUMBER else None
         if start is not None:

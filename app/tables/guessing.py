@@ -17,7 +17,7 @@ from app.tables.problems import plural
 from app.tables.table import Column, Kind
 
 MOST_LEVELS: Final = 50
-"""With more distinct texts, a column of numbers and texts is numbers with mistakes rather than a category."""
+"""Most distinct texts of a category that has numbers too; with more, it is numbers with mistakes."""
 NUMERIC_SHARE: Final = 0.9
 """From this share of numbers (or dates) on, the rest of a column is taken for mistakes, not for categories."""
 FEWEST_NUMBERS: Final = 0.5

@@ -71,7 +71,7 @@ def exact_value(cell: Cell, form: NumberFormat = PLAIN) -> int | float:
 
 
 def differences(cells: Iterable[Cell], values: FloatArray, offset: int, form: NumberFormat = PLAIN) -> FloatArray:
-    """Those of JSON cells (n,); NaN where `values`, the same cells read as numbers, has it."""
+    """Return those of JSON cells (n,); NaN where `values`, the same cells read as numbers, has it."""
     known = (~np.isnan(values)).tolist()
     found = (difference(cell, offset, form) if there else math.nan for cell, there in zip(cells, known, strict=True))
     return np.fromiter(found, np.float64, count=len(values))

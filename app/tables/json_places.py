@@ -1,4 +1,4 @@
-"""Where in a JSON table a value stands that JSON does not have, or that a float64 cannot hold: its row and column."""
+"""The row and column of a value in a JSON table that JSON does not have, or that a float64 cannot hold."""
 
 import re
 from collections.abc import Sequence

@@ -67,7 +67,7 @@ def find_leaks(table: Table, schema: Schema) -> Iterator[str]:
 
 
 def _number(x: FloatArray, y: FloatArray, chance: np.random.Generator) -> str | None:
-    """What a column of numbers is to the target, in words that follow its name."""
+    """Return what a column of numbers is to the target, in words that follow its name."""
     known = np.flatnonzero(np.isfinite(x))
     return None if len(known) < max(_FEWEST, len(x) // 2) else _relation(x[known], y[known], chance)
 
@@ -119,14 +119,14 @@ def _ranks(codes: IntArray) -> FloatArray | None:
 
 
 def _is_rounded(x: FloatArray, y: FloatArray) -> bool:
-    """Whether x is y to the nearest, the next lower or the next higher unit, of which y spans several."""
+    """Return whether x is y to the nearest, the next lower or the next higher unit, of which y spans several."""
     unit = _last_decimal(x)
     left = (y - x) / unit if unit > 0.0 and np.ptp(y) > 5.0 * unit else np.array([np.inf])
     return bool(any(low <= left.min() and left.max() <= low + 1.0 for low in (-0.5, 0.0, -1.0)))
 
 
 def _in_classes(codes: IntArray, y: FloatArray) -> bool:
-    """Whether the classes' targets lie beside each other and do not mix, where it can be no coincidence.
+    """Return whether the classes' targets lie beside each other and do not mix, where it can be no coincidence.
 
     Groups that merely differ are set apart by gaps. Those between classes are to be no wider than the widest inside of
     the two: for half of them at least, counted by rows, since there are few rows in the classes of a tail.

@@ -11,7 +11,7 @@ from typing import Final
 ALWAYS: Final = 50
 """So many levels of a column have a place in any table."""
 MOST: Final = 500
-"""Of a column, where the specification does not say."""
+"""Most levels of a column, where the specification does not say."""
 CELLS: Final = 20_000_000
 """Cells of the design matrix that all categories of more than ALWAYS levels may fill together: 160 MB a copy ..."""
 COLUMNS: Final = 1_000

@@ -19,7 +19,7 @@ class MissingValues:
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """Those that are numbers, and what single precision makes of them."""
+        """Return those that are numbers, and what single precision makes of them."""
         found = [value for kind, value in map(parse_number, self.values) if kind is CellKind.NUMBER]
         with np.errstate(over="ignore", under="ignore"):
             rounded = [float(np.float32(value)) for value in found]

@@ -109,7 +109,7 @@ def find_name(asked: str, there: Collection[str], field: str = "") -> str | None
 
 
 def match_names(wanted: Sequence[str], there: Collection[str], others: Collection[str] = ()) -> dict[str, str]:
-    """Which column that is `there` each one that is wanted is; without those that are not there.
+    """Return which column that is `there` each one that is wanted is; without those that are not there.
 
     others: columns that have names of their own and are not wanted. InvalidRequestError where two columns may be meant
     by one name, or one column by two.

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 MARKS: Final = {",": ".", ".": ","}
 """Decimal marks, and the one that each is not."""
 GROUPS: Final = {",": ",", ".": r"\.", " ": "[ \u00a0\u202f]", "'": "['\u2019]"}
-"""What may stand between groups of three digits, as patterns; a blank may be a no-break one."""
+"""Patterns of what may stand between groups of three digits; a blank may be a no-break one."""
 NAMES: Final = {",": "commas", ".": "points", " ": "blanks", "'": "apostrophes"}
 _SWAPPED = str.maketrans(".,", ",.")
 _EXPONENT = "(?:[eE][+-]?[0-9]+)?"
@@ -128,14 +128,14 @@ _OF_SPLIT: Final = {
     "\u2019".encode(): "grouped_by_apostrophes",
 }
 _ASCII_SPLIT: Final = (b" ", b"'")
-"""What is looked for where a sign is in a block of cells at all."""
+"""Signs of ASCII; the others are looked for only in blocks that are not."""
 _FIRST_CELLS = 500
 
 
 @dataclass(slots=True)
 class Marks:
-    """How many cells of a column are written in which way. short, long: whole numbers of up to 3 digits, and of more,
-    counted beside commas; cells: those that are not blank, counted beside commas.
+    """Counts of the cells of a column that are written in each way. short, long: whole numbers of up to 3 digits, and of
+    more, counted beside commas; cells: those that are not blank, counted beside commas.
     """
 
     decimal_commas: int = 0
@@ -172,17 +172,17 @@ class Marks:
 
     @property
     def has_commas(self) -> bool:
-        """Whether some cell is a number with a comma."""
+        """Return whether some cell is a number with a comma."""
         return self.decimal_commas + self.grouped_by_commas + self.open_commas > 0
 
     @property
     def any(self) -> bool:
-        """Whether some cell is a number with marks."""
+        """Return whether some cell is a number with marks."""
         return any(getattr(self, field.name) for field in fields(self) if field.name not in ("short", "long", "cells"))
 
     @property
     def tells(self) -> bool:
-        """Whether the column is of numbers rather than of texts among which there is one."""
+        """Return whether the column is of numbers rather than of texts among which there is one."""
         commas = self.decimal_commas + self.grouped_by_commas + self.open_commas
         points = self.decimal_points + self.open_points
         return commas + points + self.short + self.long >= _NUMERIC * self.cells
@@ -236,7 +236,7 @@ def marks_of(texts: Iterable[str]) -> Marks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMarks:
-    """What the columns of a file say together. separator: of its cells, if it is delimited text."""
+    """Evidence of all columns of a file. separator: of its cells, if it is delimited text."""
 
     commas: bool = False
     points: bool = False

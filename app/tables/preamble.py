@@ -1,4 +1,4 @@
-"""What stands around the names of a table and is no row of it: titles above them, a row of units beside them.
+"""Lines around the names of a table that are no rows of it: titles above them, a row of units beside them.
 
 Every rule wants rows below that show what the columns are: a title is shorter than the row of names that it stands
 above, and units are text where the columns below hold numbers. Nothing is skipped silently: each skipped row is told.
@@ -67,13 +67,13 @@ def _names_known(cells: Sequence[str], known: Collection[str]) -> bool:
 
 
 def usual_width(sample: Sequence[Record]) -> int:
-    """How many cells most records have."""
+    """Return how many cells most records have."""
     counts = Counter(len(record.cells) for record in sample)
     return max(counts, key=lambda width: (counts[width], width))
 
 
 def _titles(sample: Sequence[Record], known: Collection[str]) -> int:
-    """How many records above the names are titles; 0 where the first may be the names."""
+    """Return how many records above the names are titles; 0 where the first may be the names."""
     width = usual_width(sample)
     if width < 2:
         return 0
@@ -95,7 +95,7 @@ def _filled(record: Record) -> int:
 
 
 def _texts_over_values(cells: Sequence[str], below: Sequence[Record]) -> bool:
-    """Whether the cells are text where the columns below hold numbers or dates, of which there are some."""
+    """Return whether the cells are text where the columns below hold numbers or dates, of which there are some."""
     typed = value_columns(below)
     return bool(typed) and all(is_value(cells[place]) is False for place in typed if place < len(cells))
 
@@ -114,7 +114,7 @@ def _are_values(cells: Sequence[str]) -> bool:
 
 
 def is_value(cell: str) -> bool | None:
-    """Whether a cell is a number or a date; None if it is missing."""
+    """Return whether a cell is a number or a date; None if it is missing."""
     cell = cell.strip(BLANKS)
     kind, _ = parse_number(cell)
     if kind is CellKind.MISSING:
@@ -140,7 +140,7 @@ def _units(sample: Sequence[Record], names: int, known: Collection[str]) -> int 
 
 
 def _are_units(cells: Sequence[str]) -> bool:
-    """Whether these cells of columns of numbers are units: some in brackets, or at least two, and none a value."""
+    """Return whether these cells of columns of numbers are units: in brackets, or at least two, and none a value."""
     texts = [cell.strip(BLANKS) for cell in cells if cell.strip(BLANKS) not in ("", "-")]
     if not texts or any(text.lower() in _NO_UNITS for text in texts):
         return False

@@ -165,7 +165,7 @@ def describe_table(table: Table, target: str | None) -> dict[str, Any]:
 
 
 def _tell_levels(columns: list[dict[str, Any]], schema: Schema) -> None:
-    """How many values of each category would be levels, and a warning where others are grouped."""
+    """Return how many values of each category would be levels, and a warning where others are grouped."""
     features = {feature.name: feature for feature in schema.used if feature.kind is Kind.CATEGORY}
     for column in columns:
         feature = features.get(column["name"])

@@ -1,4 +1,4 @@
-"""What is said of how a table is to be read: when it is sent, and in the specification of a training."""
+"""Options of how a table is to be read: given when it is sent, and in the specification of a training."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class ReadOptions:
 
     @property
     def marks_said(self) -> bool:
-        """Whether anything is said of the numbers."""
+        """Return whether anything is said of the numbers."""
         return self.decimal is not None or self.thousands is not None
 
     def over(self, earlier: "ReadOptions") -> "ReadOptions":

@@ -44,7 +44,7 @@ def _told(form: NumberFormat) -> str:
 
 
 def tell_cycles(name: str, choice: CycleChoice) -> list[str]:
-    """Which cycles of a date were taken in, and why."""
+    """Return which cycles of a date were taken in, and why."""
     if not choice.cycles:
         return []
     named = " and ".join(f"the {cycle}" for cycle in choice.cycles)
@@ -59,7 +59,7 @@ _BEGIN = {DateOrder.DAY_FIRST: "begin with the day", DateOrder.MONTH_FIRST: "beg
 
 
 def tell_dates(name: str, column: Column, guess: Guess, *, chosen: bool) -> list[str]:
-    """What a person should know of a column of dates, or of one that looks like dates and is none.
+    """Return what a person should know of a column of dates, or of one that looks like dates and is none.
 
     chosen: the specification says what the column is.
     """

@@ -1,4 +1,4 @@
-"""What is refused because 64-bit numbers cannot hold it: integers that would be rounded, where that matters."""
+"""Refusal of integers that 64-bit numbers would round, where that matters."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def fit_offset(table: Table, name: str, column: Column) -> int | None:
 
 
 def is_past(column: Column) -> bool:
-    """Whether a number of the column is past the integers that 64-bit numbers hold."""
+    """Return whether a number of the column is past the integers that 64-bit numbers hold."""
     return bool(np.nanmax(np.abs(column.numbers.values)) >= EXACT)
 
 

@@ -36,7 +36,7 @@ def _is_name(name: str) -> bool:
 
 
 def is_index(column: Column) -> bool:
-    """Whether the cells of a column without a name are those of a data frame's index: whole numbers that are all
+    """Return whether the cells of a column without a name are those of a data frame's index: whole numbers that are all
     different, or that count up from several starts.
     """
     numbers = column.numbers

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Unseen(StrEnum):
-    """How a level that training has not seen is read: refused, or as an average one whose error bar holds the spread
+    """Reading of a level that training has not seen: refused, or as an average one whose error bar holds the spread
     between levels (far from all rows where there are too few to tell)."""
 
     ERROR = "error"
@@ -96,7 +96,7 @@ class Schema:
 
     @property
     def offsets(self) -> FloatArray:
-        """What was taken from each column of the design matrix (p,): nearly the upload's own numbers when added."""
+        """Return what was taken from each column of the design matrix, (p,): added, nearly the upload's own numbers."""
         found = np.zeros(self.width)
         start = 0
         for feature in self.used:
@@ -209,11 +209,11 @@ class Schema:
         return {name: columns[given] for name, given in found.items()}
 
     def _meant(self, given: Collection[str]) -> dict[str, str]:
-        """Which of the names given each used feature is: the same, else without the blanks around it."""
+        """Return which of the names given each used feature is: the same, else without the blanks around it."""
         return match_names([feature.name for feature in self.used], given, (*self.names, self.target))
 
     def _hint(self, absent: Sequence[str], given: Collection[str]) -> str:
-        """What a name that is missing may be called there."""
+        """Return what a name that is missing may be called there."""
         others = [name for name in given if name not in self.names]
         close = [(near, name) for name in absent if (near := guess_name(name, others)) is not None]
         return "".join(f"; did you mean {name!r} by {near!r}?" for near, name in close[:1])
@@ -227,8 +227,9 @@ class Schema:
             return {name: [row[meant[name]] for row, meant in zip(rows, found, strict=True)] for name in names}
 
     def _refuse_row(self, rows: Sequence[Any]) -> list[dict[str, str]]:
-        """Which of its names each feature is, for every row that is an object. Raises for the first row that is of
-        another sort, too short or too long, or without a column.
+        """Return which of its names each feature is, for every row that is an object.
+
+        Raises for the first row that is of another sort, too short or too long, or without a column.
         """
         objects = isinstance(rows[0], Mapping)
         meant: dict[tuple[str, ...], dict[str, str]] = {}

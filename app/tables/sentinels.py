@@ -122,6 +122,6 @@ def advice(value: float) -> str:
 
 
 def _shown(value: float) -> str:
-    """As JSON has it, without the point of an integer, and as it was before single precision rounded it."""
+    """Return the number as JSON has it: an integer without its point, and as before single precision rounded it."""
     value = as_written(value)
     return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)

@@ -80,7 +80,7 @@ class Source:
 
     @property
     def is_edited(self) -> bool:
-        """Whether lines of the text are left out or changed."""
+        """Return whether lines of the text are left out or changed."""
         return bool(self.edits) or self.comments is not None
 
     def edited(self, checked: BinaryIO) -> EditedText:

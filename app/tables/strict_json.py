@@ -1,4 +1,4 @@
-"""What msgspec lets pass: JSON objects that have a key twice, and whole numbers that a float64 cannot hold.
+"""Checks of what msgspec lets pass: JSON objects that have a key twice, and whole numbers that a float64 cannot hold.
 
 Which of the values of a key that is there twice is meant nobody knows; the decoder keeps the last and says nothing. But
 every key has a colon behind it: where a text has as many colons as its objects have keys after decoding, none was there
@@ -17,7 +17,7 @@ import numpy as np
 from app.errors import Fault, InvalidRequestError
 
 TOO_LARGE = "this number is too large: expected a finite number of at most 1.8e308"
-"""For whole numbers, which the decoder reads at any length."""
+"""Message for whole numbers, which the decoder reads at any length."""
 
 _LARGEST = int(np.finfo(np.float64).max)
 _SMALL = 2_000  # bytes, up to which bytes.count is quicker
@@ -33,7 +33,7 @@ class Twice:
     path: tuple[str | int, ...]
 
     def refusal(self, where: str = "") -> InvalidRequestError:
-        """What to tell its sender. where: path of the text inside of a larger one."""
+        """Return what to tell its sender. where: path of the text inside of a larger one."""
         place = where + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)
         message = f"the key {self.key!r} is there twice"
         rows = [part for part in self.path if isinstance(part, int)]
@@ -42,7 +42,7 @@ class Twice:
 
 
 def is_too_large(cell: object) -> bool:
-    """Whether it is a whole number that no float64 holds."""
+    """Return whether it is a whole number that no float64 holds."""
     return type(cell) is int and not -_LARGEST <= cell <= _LARGEST
 
 
@@ -77,7 +77,7 @@ def key_twice(data: bytes | memoryview | msgspec.Raw) -> Twice | None:
 
 
 def keys_of(tree: Any) -> int:
-    """How many keys the objects of a decoded table or specification have, or fewer where they are nested deeper."""
+    """Return the number of keys in the objects of a decoded table or specification; fewer where nested deeper."""
     if isinstance(tree, dict):
         return len(tree) + sum(len(part) for part in tree.values() if type(part) is dict)
     if isinstance(tree, list):
@@ -99,7 +99,7 @@ def _colons_after_quotes(data: bytes | memoryview | msgspec.Raw) -> int:
 
 
 def _explained(text: bytes) -> int:
-    """How many of the colons stand in strings or behind a key that is not there twice; none is written as an escape."""
+    """Return how many colons stand in strings or behind a key that is not there twice; none is written as an escape."""
     colons = text.count(b":")
     start = text.lstrip()[:1]
     if not colons or start not in (b"{", b"["):

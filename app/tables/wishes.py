@@ -24,7 +24,7 @@ class Missing(StrEnum):
 
 
 class Dates(StrEnum):
-    """What becomes of a date: days since 1970, or those and where in the day, week and year it is; AUTO: where that
+    """Encoding of a date: days since 1970, or those and where in the day, week and year it is; AUTO: where that
     helps to predict later rows."""
 
     AUTO = "auto"

@@ -54,7 +54,7 @@ class _Full:
         return self.preconditioner.solve(residuals)
 
     def missing(self, residuals: FloatArray, energies: FloatArray) -> FloatArray:
-        """With R left the predictions miss K (K + D)^-1 R, no longer than R itself."""
+        """Return what is missing: with R left the predictions miss K (K + D)^-1 R, no longer than R itself."""
         del energies
         return np.asarray(np.sqrt(np.square(residuals).sum(axis=0) / self.kept.sum(axis=0)))
 

@@ -40,7 +40,7 @@ Numbers = NDArray[np.float32] | FloatArray
 
 
 class Storage(Enum):
-    """How the strips of a kernel matrix are held."""
+    """Form in which the strips of a kernel matrix are held."""
 
     FLOAT64 = 8
     FLOAT32 = 4

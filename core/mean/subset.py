@@ -44,7 +44,7 @@ class _Features:
         return self.preconditioner.solve_transposed(self.preconditioner.solve(residuals.copy()))
 
     def missing(self, residuals: FloatArray, energies: FloatArray) -> FloatArray:
-        """With R left, sum_i (missing_i)^2 / D_i is no more than R' (I + V D^-1 V')^-1 R."""
+        """Return what is missing: with R left, sum_i (missing_i)^2 / D_i is no more than R' (I + V D^-1 V')^-1 R."""
         del residuals
         return np.asarray(np.sqrt(energies / self.weights.sum(axis=0)))
 

@@ -177,12 +177,12 @@ def calibration_method(spec: TrainSpec, rows: int, basis_size: int, *, same: boo
 
 
 def _folds_are_the_same(spec: TrainSpec, fit: Fit) -> bool:
-    """Whether nothing is chosen again in a fold: neither a basis, since all rows are in it, nor theta."""
+    """Return whether nothing is chosen again in a fold: neither a basis, since all rows are in it, nor theta."""
     return fit.selection.complete and not _moves_theta(spec, fit)
 
 
 def _moves_theta(spec: TrainSpec, fit: Fit) -> bool:
-    """Whether rows are so few that folds move theta again."""
+    """Return whether rows are so few that folds move theta again."""
     few = len(fit.subset.rows) < ROWS_FOR_EACH * Theta.size(len(fit.solution.theta.lengthscales))
     return few and spec.adaptation is not None
 

@@ -27,7 +27,7 @@ NOISE_SHARE, NOISE_DEVIATION = 0.1, 2.0
 IRRELEVANT = 30.0
 """A lengthscale of so many spreads: the column is all but a constant."""
 FULL_RATIO = 1.5
-"""With more rows for each distinct one the sparse form of a complete basis costs less than a full GP."""
+"""Rows for each distinct one; with more the sparse form of a complete basis costs less than a full GP."""
 
 
 def objective_and_gradient(

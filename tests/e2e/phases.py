@@ -36,7 +36,7 @@ waits for SQLite's lock when it publishes must not outlast that.
 """
 TABLE = surface(2000).encode()
 LOCKED_SECONDS = 0.5
-"""How long the test waits for a writer to wait for SQLite's lock, which cannot be seen; PostgreSQL shows it."""
+"""Seconds that the test waits for a writer to wait for SQLite's lock, which cannot be seen; PostgreSQL shows it."""
 
 
 class Victim(StrEnum):

@@ -1,4 +1,4 @@
-"""How commands end whose output cannot be written, as real processes: in a line, never in a traceback."""
+"""Ends of commands whose output cannot be written, as real processes: in a line, never in a traceback."""
 
 import json
 import os

@@ -52,7 +52,7 @@ def bodies(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[d
 
 
 def spec_of(service: Service, answer: httpx.Response) -> Any:
-    """What the job that was queued is to do."""
+    """Return what the job that was queued is to do."""
     assert answer.status_code == 202, answer.text
     job = service.claim()
     assert job is not None

@@ -21,7 +21,7 @@ TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8
 
 
 def loaded(html: str) -> list[str]:
-    """What a browser asks for, all by itself."""
+    """Return what a browser asks for, all by itself."""
     return re.findall(r'<(?:link|script|img)\b[^>]*?\b(?:href|src)="([^"]*)"', html)
 
 

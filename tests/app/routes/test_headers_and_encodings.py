@@ -1,4 +1,4 @@
-"""What clients put around their bodies: byte order marks, other encodings, Accept headers, boundaries, queries."""
+"""Things that clients put around bodies: byte order marks, other encodings, Accept headers, boundaries, queries."""
 
 import json
 from typing import Any

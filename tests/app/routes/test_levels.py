@@ -61,7 +61,7 @@ def test_fewer_levels_may_be_asked_for(empty: Service) -> None:
 
 
 def test_an_unseen_shop_is_answered_with_the_spread_of_shops(empty: Service) -> None:
-    """By the stored model: the mean of an average shop; 30 of them tell their spread of 9 to 13%."""
+    """The stored model gives the mean of an average shop; 30 of them tell their spread of 9 to 13%."""
     table, asked, truth = shops(0, spread=9.0, count=30)
     empty.train(table, model="open", unseen="prior", **QUICK | {"basis_size": 40})
     found = empty.ask("open", [["nowhere"], *asked])

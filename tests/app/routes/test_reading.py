@@ -1,4 +1,4 @@
-"""How tables are read, over HTTP: what the specification says of them, and that predictions are read alike."""
+"""Reading of tables over HTTP: the options of the specification hold, and predictions are read alike."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Who has seen a change of the catalogue, anywhere, is answered by it: every process, every kind of change."""
+"""Clients that have seen a change of the catalogue are answered by it: every process, every kind of change."""
 
 import asyncio
 import threading
@@ -52,7 +52,7 @@ def publish(database: Database, artefact: str, name: str = "m") -> int:
 
 @contextmanager
 def apis(blobs: LocalBlobStore, *databases: Database) -> Iterator[list[Predictions]]:
-    """As many processes would answer; inside of the event loop that they share here."""
+    """Answers as of many processes; inside of the event loop that they share here."""
     made = [Predictions(one, blobs, most_models=8, most_bytes=1 << 30, limits=Limits()) for one in databases]
     try:
         yield made

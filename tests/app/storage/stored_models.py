@@ -95,7 +95,7 @@ def predictions(model: Model) -> dict[str, NDArray[np.float64]]:
 
 
 def machine() -> dict[str, Any]:
-    """What the last bits of a prediction depend on."""
+    """Return what the last bits of a prediction depend on."""
     kernels = {info["architecture"] for info in threadpool_info() if info["internal_api"] == "openblas"}
     return {"numpy": np.__version__, "scipy": scipy.__version__, "openblas": sorted(kernels)}
 
@@ -112,12 +112,12 @@ def trained(name: str) -> tuple[TrainResult, list[Checkpoint]]:
 
 
 def spec_of(name: str) -> TrainSpec:
-    """What the run of this name was asked."""
+    """Return what the run of this name was asked."""
     return TrainSpec(**{**QUICK, **SPECS[name]})
 
 
 def artefact_of(result: TrainResult) -> ModelArtefact:
-    """As a worker stores it."""
+    """Return the artefact as a worker stores it."""
     return ModelArtefact(
         posterior=result.stored,
         noise=result.model.noise,

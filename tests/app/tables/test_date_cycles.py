@@ -15,7 +15,7 @@ NOTHING = np.empty((0, 0))
 
 
 def times(rows: int, hours: float) -> IntArray:
-    """From Monday, 2022-01-03."""
+    """Days from Monday, 2022-01-03."""
     return 18_995 * 24 * HOUR + np.round(np.arange(rows) * hours * HOUR).astype(np.int64)
 
 

@@ -21,7 +21,7 @@ THEM = ': if they are not known when predictions are wanted, leave them out ("co
 
 
 def told(gap: str | None = None, **columns: Any) -> list[str]:
-    """What is said of leaks; gap: a column in which one cell is missing."""
+    """Return what is said of leaks; gap: a column in which one cell is missing."""
     cells: dict[str, list[Any]] = {name: np.asarray(values).tolist() for name, values in columns.items()}
     if gap is not None:
         cells[gap][3] = None

@@ -1,4 +1,4 @@
-"""How many values of a category are told apart: as many as the table affords, or as the specification says."""
+"""Levels of a category that are told apart: as many as the table affords, or as the specification says."""
 
 from typing import Any
 

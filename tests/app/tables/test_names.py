@@ -1,4 +1,4 @@
-"""Which column a request means: the name as it is, else without the blanks around it, and never another one."""
+"""The column that a request means: the name as it is, else without the blanks around it, and never another one."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What stands around a table: separators that are said, comments, titles, units; sheets and formulas of workbooks."""
+"""Lines around a table: separators that are said, comments, titles, units; sheets and formulas of workbooks."""
 
 import io
 from collections.abc import Callable

@@ -49,7 +49,7 @@ def test_without_folds_the_whole_fit_is_the_same() -> None:
 
 @pytest.mark.parametrize("limit", [1 << 30, 0])
 def test_the_number_of_threads_changes_no_bit(limit: int) -> None:
-    """With kernel values stored and made again; 800 rows are two strips."""
+    """Kernel values are stored, and made again; 800 rows are two strips."""
     at = case(3, n=800, folds=2)
     few = Stopping(most=5)
     found = [
@@ -115,7 +115,7 @@ def test_a_listener_hears_a_rising_fraction_and_may_cancel() -> None:
 
 
 def test_random_rows_precondition_in_few_iterations() -> None:
-    """With short lengthscales and little noise: hundreds of iterations with a basis of 15 rows."""
+    """Short lengthscales and little noise: hundreds of iterations with a basis of 15 rows."""
     at = case(8, n=600)
     short = replace(at.kernel, weights=4.0 * at.kernel.weights)
     few = full_mean(at.rows, short, 0.1 * at.D, random_basis(at.rows.X, np.random.default_rng(0)), at.folds)

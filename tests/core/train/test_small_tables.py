@@ -76,7 +76,7 @@ def test_copies_of_a_row_are_one_basis_vector() -> None:
 
 @pytest.mark.parametrize("method", list(Method))
 def test_every_method_takes_all_rows_unless_it_may_not(method: Method) -> None:
-    """With room for all but one the method's own measure decides, as in a large table."""
+    """Where there is room for all but one the method's own measure decides, as in a large table."""
     dataset, adaptation = curve(2), Adaptation(rounds=1, steps=3)
     everything = train(dataset, TrainSpec(method=method, adaptation=adaptation, calibrate=None, holdout=0.0))
     assert everything.selection.indices.tolist() == list(range(30))

@@ -15,7 +15,7 @@ from core.spec import Adaptation, Method, TrainSpec
 from core.train.run import train
 
 AGREES = 1e-3
-"""Of the target's standard deviation. What is seen is 1e-7 at most; an offset of 1e6 takes ten digits off the data."""
+"""Share of the target's standard deviation. Seen is 1e-7 at most; an offset of 1e6 takes ten digits off the data."""
 
 
 @dataclass(frozen=True)
