@@ -32,8 +32,8 @@ from core.predict.model import ModelPredictor
 log = logging.getLogger(__name__)
 
 FRESH_SECONDS = 0.5
-"""Seconds for which a reference is taken to mean what it meant where the catalogue's generation is the same: a worker of
-an older release publishes without raising it. And so long a database that did not answer is not waited for again."""
+"""Seconds for which a reference is taken to mean what it meant where the catalogue's generation is the same: a worker
+of an older release publishes without raising it. And so long a database that did not answer is not waited for again."""
 
 INTERVAL = 0.95
 """Where no other was asked for."""

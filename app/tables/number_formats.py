@@ -134,8 +134,8 @@ _FIRST_CELLS = 500
 
 @dataclass(slots=True)
 class Marks:
-    """Counts of the cells of a column that are written in each way. short, long: whole numbers of up to 3 digits, and of
-    more, counted beside commas; cells: those that are not blank, counted beside commas.
+    """Counts of the cells of a column that are written in each way. short, long: whole numbers of up to 3 digits, and
+    of more, counted beside commas; cells: those that are not blank, counted beside commas.
     """
 
     decimal_commas: int = 0

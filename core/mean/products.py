@@ -37,6 +37,8 @@ STORED_BYTES = 1 << 30
 MOST_ROUNDING = 1e-2
 
 Numbers = NDArray[np.float32] | FloatArray
+Make = Callable[[slice, FloatArray], tuple[FloatArray, FloatArray]]
+"""(rows of a strip, room for it) -> the strip, and the room, larger where it was too small."""
 
 
 class Storage(Enum):
@@ -87,6 +89,33 @@ def square_cuts(rows: int) -> list[int]:
     return cuts
 
 
+class _Strips:
+    """Strips of a kernel matrix, in runs that threads share: stored, or made again each time."""
+
+    def __init__(self, strips: Sequence[slice], make: Make, storage: Storage, workers: int) -> None:
+        self.runs: list[Sequence[slice]] = split_evenly(strips, RUNS)
+        self._make = make
+        self._stored: dict[int, Numbers] = {}
+        if storage is not Storage.NONE:
+            dtype = np.float64 if storage is Storage.FLOAT64 else np.float32
+            tree_total(lambda run: self._store(run, dtype), self.runs, workers)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the stored strips."""
+        return sum(strip.nbytes for strip in self._stored.values())
+
+    def read(self, place: slice, room: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the strip of these rows, which may lie in `room`, and the room, larger where it was too small."""
+        stored = self._stored.get(place.start)
+        return self._make(place, room) if stored is None else _as_float64(stored, room)
+
+    def _store(self, run: Sequence[slice], dtype: type) -> VectorSum:
+        for place in run:
+            self._stored[place.start] = self._make(place, np.empty(0))[0].astype(dtype, copy=False)
+        return VectorSum(np.zeros(0))
+
+
 class SquareProduct:
     """K(X, X) of training rows, ready to be multiplied. Memory n^2 / 2 numbers where it is stored, else O(n p)."""
 
@@ -102,11 +131,7 @@ class SquareProduct:
         self._kernel, self._rows, self._basis = kernel, kernel.rows(X), kernel.basis(X)
         self._workers = workers
         strips = [slice(begin, end) for begin, end in pairwise(square_cuts(len(X)))]
-        self._runs: list[Sequence[slice]] = split_evenly(strips, RUNS)
-        self._stored: dict[int, Numbers] = {}
-        if storage is not Storage.NONE:
-            dtype = np.float64 if storage is Storage.FLOAT64 else np.float32
-            tree_total(lambda run: self._store(run, dtype), self._runs, workers)
+        self._strips = _Strips(strips, self._made, storage, workers)
 
     @property
     def size(self) -> int:
@@ -116,22 +141,19 @@ class SquareProduct:
     @property
     def nbytes(self) -> int:
         """Bytes of the stored strips."""
-        return sum(strip.nbytes for strip in self._stored.values())
+        return self._strips.nbytes
 
     def times(self, vectors: FloatArray) -> FloatArray:
         """Return K P, (n, r), of vectors P (n, r). n^2 r multiply-adds, to the same bits for any number of threads."""
         transposed = np.ascontiguousarray(vectors.T)
-        total = tree_total(lambda run: self._of_run(run, transposed), self._runs, self._workers)
+        total = tree_total(lambda run: self._of_run(run, transposed), self._strips.runs, self._workers)
         return np.ascontiguousarray(total.values.T)
 
     def _of_run(self, run: Sequence[slice], vectors: FloatArray) -> VectorSum:
         total = np.zeros_like(vectors)
         room = np.empty(0)
         for place in run:
-            if place.start in self._stored:
-                strip, room = _as_float64(self._stored[place.start], room)
-            else:
-                strip, room = self._made(place, room)
+            strip, room = self._strips.read(place, room)
             total[:, place] += vectors[:, : place.stop] @ strip.T
             if place.start:
                 total[:, : place.start] += vectors[:, place] @ strip[:, : place.start]
@@ -147,11 +169,6 @@ class SquareProduct:
         corner[:] = np.tril(corner) + np.tril(corner, -1).T  # rounding depends on which of two inputs is the row
         np.fill_diagonal(corner, self._kernel.diagonal)
         return strip, room
-
-    def _store(self, run: Sequence[slice], dtype: type) -> VectorSum:
-        for place in run:
-            self._stored[place.start] = self._made(place, np.empty(0))[0].astype(dtype, copy=False)
-        return VectorSum(np.zeros(0))
 
 
 class FeatureProduct:
@@ -171,11 +188,7 @@ class FeatureProduct:
         self._workers = workers
         step = max(ROW_UNIT, STRIP_NUMBERS // len(S) // ROW_UNIT * ROW_UNIT)
         strips = [slice(begin, min(begin + step, len(X))) for begin in range(0, len(X), step)]
-        self._runs: list[Sequence[slice]] = split_evenly(strips, RUNS)
-        self._stored: dict[int, Numbers] = {}
-        if storage is not Storage.NONE:
-            dtype = np.float64 if storage is Storage.FLOAT64 else np.float32
-            tree_total(lambda run: self._store(run, dtype), self._runs, workers)
+        self._strips = _Strips(strips, self._made, storage, workers)
 
     @property
     def rows(self) -> int:
@@ -200,23 +213,15 @@ class FeatureProduct:
         def of_run(run: Sequence[slice]) -> VectorSum:
             total, room = np.zeros_like(transposed), np.empty(0)
             for place in run:
-                if place.start in self._stored:
-                    strip, room = _as_float64(self._stored[place.start], room)
-                else:
-                    strip = self._made(place)
+                strip, room = self._strips.read(place, room)
                 values[place] = (transposed @ strip.T).T
                 total += np.ascontiguousarray(weigh(place, values[place]).T) @ strip
             return VectorSum(total)
 
-        return values, np.ascontiguousarray(tree_total(of_run, self._runs, self._workers).values.T)
+        return values, np.ascontiguousarray(tree_total(of_run, self._strips.runs, self._workers).values.T)
 
-    def _made(self, place: slice) -> FloatArray:
-        return self._kernel.block(self._rows[place], self._centres)
-
-    def _store(self, run: Sequence[slice], dtype: type) -> VectorSum:
-        for place in run:
-            self._stored[place.start] = self._made(place).astype(dtype, copy=False)
-        return VectorSum(np.zeros(0))
+    def _made(self, place: slice, room: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self._kernel.block(self._rows[place], self._centres), room
 
 
 def _as_float64(strip: Numbers, room: FloatArray) -> tuple[FloatArray, FloatArray]:
