@@ -4,8 +4,8 @@ The service runs on POSIX systems; the commands that ask a server, and `core`, r
 """
 
 try:
-    import fcntl  # noqa: F401
-    import resource  # noqa: F401
+    import fcntl  # noqa: F401  locks of SQLite and of folders
+    import resource  # noqa: F401  limits and peaks of memory
 except ModuleNotFoundError as error:
     raise ImportError(
         "the server and its workers need Linux, macOS or another POSIX system (on Windows: WSL or a container); the "

@@ -315,7 +315,7 @@ def _settings(**given: Any) -> "Settings":
     from app.settings import Settings
 
     try:
-        from app import posix  # noqa: F401
+        from app import posix  # noqa: F401  says where the service runs
 
         Path.cwd()  # a relative folder begins there
     except ImportError as error:

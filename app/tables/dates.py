@@ -106,6 +106,7 @@ _PER_SECOND: Final = {
     DateOrder.UNIX_MICROSECONDS: 10**6,
     DateOrder.UNIX_NANOSECONDS: 10**9,
 }
+_LIKELY_TIMES = (631_152_000, 2_524_608_000)  # seconds of 1990 and of 2050
 _UNIX_SPAN = range(10**8, 5 * 10**9)  # seconds: 1973 to 2128
 _NUMBER = re.compile(r"([0-9]+)(?:\.([0-9]*))?")
 
@@ -232,7 +233,10 @@ def looks_like_dates(texts: Sequence[str], share: float) -> bool:
 
 
 def number_dates(numbers: FloatArray) -> DateOrder | None:
-    """Return what all of a column's numbers can be, days (20130131) or months (201301), or None; NaN is nothing."""
+    """Return what all of a column's numbers can be: days (20130131), months (201301) or times since 1970; else None.
+
+    NaN is nothing.
+    """
     present = numbers[~np.isnan(numbers)]
     if len(present) < 3 or present.min() == present.max():
         return None
@@ -241,6 +245,19 @@ def number_dates(numbers: FloatArray) -> DateOrder | None:
             continue
         distinct = np.unique(present)
         if len(distinct) > 2 and all(parse_date(repr(value), order) is not None for value in distinct.tolist()):
+            return order
+    return _unix_times(present)
+
+
+def _unix_times(present: FloatArray) -> DateOrder | None:
+    """Return the unit of times from 1990 to 2050 that are in order, or are whole minutes; None for other numbers."""
+    if not (present == np.floor(present)).all():
+        return None
+    steps = np.diff(present)
+    in_order = bool((steps >= 0).all() or (steps <= 0).all())
+    for order, unit in _PER_SECOND.items():
+        likely = present.min() >= _LIKELY_TIMES[0] * unit and present.max() <= _LIKELY_TIMES[1] * unit
+        if likely and (in_order or not np.any(present % (60 * unit))):
             return order
     return None
 

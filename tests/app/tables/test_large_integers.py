@@ -60,7 +60,9 @@ def test_integers_are_told_apart_in_every_format(reader: str) -> None:
         assert prepared.inputs[:, 0].tolist() == [float(cell - offset) for cell in cells]
         assert len(set(prepared.inputs[:, 0].tolist())) == len(set(cells))
         said = "column 'x' has integers past 2^53, which 64-bit numbers round: it was read as the difference from"
-        assert prepared.warnings[0] == f"{said} {offset}"
+        dates = [told for told in prepared.warnings if "look like dates" in told]
+        assert [told for told in prepared.warnings if told not in dates] == [f"{said} {offset}"]
+        assert len(dates) == (name == "nanoseconds since 1970")
         again = Schema.from_json(schema.to_json())
         assert again == schema
         new: Columns = {"x": [cells[5], cells[5] + 1], "z": [0.0, 0.0]}

@@ -31,7 +31,8 @@ RISING: dict[str, tuple[str, list[str]]] = {
 def test_rising_numbers_are_read_as_numbers(name: str, cells: list[str]) -> None:
     found, _, said = read(table(name, cells))
     assert found[name] == [float(cell) for cell in cells]
-    assert said == []
+    assert [told for told in said if "look like dates" not in told] == []
+    assert len(said) == (name == "time")
 
 
 NAMES = ["id", "ID", "Index", "row", "row_number", "customer_id", "PassengerId", "Unnamed: 0", "level_0", "#"]

@@ -246,6 +246,33 @@ GOOD: list[tuple[str, bytes, dict[str, Any], Features, list[str]]] = [
         ],
     ),
     (
+        "seconds since 1970, in order",
+        b"d,y\n1706659200,10\n1706659237,20\n1706832011,30.5\n",
+        {},
+        {"d": [1706659200.0, 1706659237.0, 1706832011.0]},
+        [
+            "column 'd' holds numbers that look like dates ('1706659200', seconds since 1970) and was read as numbers; "
+            'to read it as dates, say "columns": {"d": "date"}'
+        ],
+    ),
+    (
+        "whole minutes in milliseconds since 1970, in no order",
+        b"d,y\n1706659200000,10\n1706745600000,20\n1706659260000,30.5\n",
+        {},
+        {"d": [1706659200000.0, 1706745600000.0, 1706659260000.0]},
+        [
+            "column 'd' holds numbers that look like dates ('1706659200000', milliseconds since 1970) and was read as "
+            'numbers; to read it as dates, say "columns": {"d": "date"}'
+        ],
+    ),
+    (
+        "large numbers in no order",
+        b"d,y\n1706659201,10\n1706745600,20\n1206832037,30.5\n",
+        {},
+        {"d": [1706659201.0, 1706745600.0, 1206832037.0]},
+        [],
+    ),
+    (
         "seconds since 1970 that are said to be dates",
         b"d,y\n1706659200,10\n1706745600,20\n1706832000,30.5\n",
         {"columns": {"d": "date"}},
