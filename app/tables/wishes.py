@@ -95,7 +95,8 @@ def find_features(table: Table, target: str, features: Sequence[str] | None) -> 
     if features is None:
         names = [name for name in table.names if name != target]
         if not names:
-            raise InvalidRequestError(f"the table has no column besides the target {target!r} to learn from")
+            told = "".join(f"; {note}" for note in table.notes)  # which sheet was read, and what was skipped
+            raise InvalidRequestError(f"the table has no column besides the target {target!r} to learn from{told}")
         return names
     if not features:
         raise InvalidRequestError("features: expected at least one column name")

@@ -222,6 +222,13 @@ def test_a_sheet_by_name_or_number() -> None:
         read("One", data=b"x,y\n1,2\n")
 
 
+def test_a_first_sheet_of_text_leads_to_the_others() -> None:
+    """A sheet that explains the workbook comes first: its refusal says which other sheets there are."""
+    data = book(("About", [["Read me first"], [1.0], [2.0], [3.0]]), ("Data", [["a", "b"], [1, 2], [2, 3], [3, 5]]))
+    with pytest.raises(InvalidRequestError, match=r"no column besides .*'About' was read, not 'Data'; say \"sheet\""):
+        fit_schema(read_table(data))
+
+
 def test_what_is_predicted_may_have_one_sheet_of_another_name() -> None:
     assert read("Data", wanted=False, data=book(("S", ROWS))).names == ("x", "y")
     assert read("Data", wanted=False, data=b"x,y\n1,2\n").names == ("x", "y")
