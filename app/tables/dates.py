@@ -253,8 +253,8 @@ def _unix_times(present: FloatArray) -> DateOrder | None:
     """Return the unit of times from 1990 to 2050 that are in order, or are whole minutes; None for other numbers."""
     if not (present == np.floor(present)).all():
         return None
-    steps = np.diff(present)
-    in_order = bool((steps >= 0).all() or (steps <= 0).all())
+    before, after = present[:-1], present[1:]  # compared, not subtracted: a difference of numbers may overflow
+    in_order = bool((before <= after).all() or (before >= after).all())
     for order, unit in _PER_SECOND.items():
         likely = present.min() >= _LIKELY_TIMES[0] * unit and present.max() <= _LIKELY_TIMES[1] * unit
         if likely and (in_order or not np.any(present % (60 * unit))):
