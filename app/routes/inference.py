@@ -28,7 +28,7 @@ from app.services.decoding import decode
 from app.services.prediction import EXTRAS, INTERVAL, Answers, Served
 from app.services.tensors import BYTES, ROWS, FlatTensor, InputTensor, bytes_tensor, read_tensors, to_inputs
 from app.tables import Feature, Kind
-from app.tables.strict_json import check_keys
+from app.tables.read.strict_json import check_keys
 
 BINARY = "application/octet-stream"
 HEADER_LENGTH = "Inference-Header-Content-Length"

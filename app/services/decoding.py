@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from app.errors import Fault, InvalidRequestError, MalformedError
-from app.tables.json_places import find_literal, row_and_column
-from app.tables.strict_json import TOO_LARGE, check_keys, is_too_large, keys_of
+from app.tables.read.json_places import find_literal, row_and_column
+from app.tables.read.strict_json import TOO_LARGE, check_keys, is_too_large, keys_of
 
 T = TypeVar("T")
 

@@ -38,7 +38,7 @@ from app.tables import (
     write_held,
     write_incoming,
 )
-from app.tables.profile import describe_table
+from app.tables.schema.profile import describe_table
 from core.arrays import BoolArray, FloatArray
 from core.data import Dataset, standardization
 from core.errors import InvalidDataError

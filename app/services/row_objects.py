@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from app.tables import Feature
-from app.tables.strict_json import check_keys
+from app.tables.read.strict_json import check_keys
 
 IGNORED = str | float | bool | None
 """A cell of a column that is not used: whole numbers too are to be no larger than a double's."""

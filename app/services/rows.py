@@ -19,7 +19,7 @@ from app.errors import InvalidRequestError
 from app.services.decoding import check_whole_numbers, decode_any
 from app.services.row_objects import IGNORED, RowObjects
 from app.tables import Feature, Kind, Schema, flat
-from app.tables.strict_json import check_keys
+from app.tables.read.strict_json import check_keys
 
 PIECE_BYTES = 1 << 17
 """Rows are decoded so many bytes at a time, a millisecond or two: other threads wait for no more than a piece."""

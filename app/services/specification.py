@@ -25,8 +25,8 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 from app.errors import Fault, InvalidRequestError
 from app.identifiers import NAME_PATTERN
 from app.services.validation_messages import plain_words, shortened
-from app.tables.names import match_names
-from app.tables.problems import json_type
+from app.tables.columns.cell_errors import json_type
+from app.tables.read.names import match_names
 from core.hyperparameters import Hyperparameters
 from core.spec import (
     Adaptation,

@@ -18,7 +18,7 @@ from app.errors import InvalidRequestError
 from app.services.decoding import decode_any, given
 from app.services.rows import RowReader, pieces_of_numbers
 from app.tables import Schema
-from app.tables.names import clean
+from app.tables.read.names import clean
 
 NUMBERS = {
     "BOOL": np.dtype("?"),

@@ -12,7 +12,7 @@ import pytest
 from tests.app.routes.refused import refused
 from tests.app.routes.service import QUICK, Service
 from tests.app.tables.files import rows_of, workbook, zstd
-from tests.app.tables.test_preamble import book
+from tests.app.tables.read.test_preamble import book
 
 CSV, JSON = {"content-type": "text/csv"}, {"content-type": "application/json"}
 

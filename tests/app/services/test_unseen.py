@@ -8,7 +8,7 @@ import pytest
 
 from app.services.unseen import place_unseen
 from app.tables import Schema, from_columns
-from app.tables.fitting import fit_schema
+from app.tables.schema.fitting import fit_schema
 from core.arrays import FloatArray
 from core.data import Dataset
 from core.predict.model import Model, ModelPredictor

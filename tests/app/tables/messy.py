@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.tables import read_table
-from app.tables.cells import FloatArray
+from app.tables.columns.cells import FloatArray
 
 FOLDER = Path(os.environ.get("PURSUIT_BENCHMARK_DATA", Path(__file__).parents[4] / "shared" / "data"))
 

@@ -1,0 +1,79 @@
+"""Collects the wrong cells of a table and refuses them all in one sentence with their places."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from app.errors import MOST_FAULTS, Fault, InvalidRequestError
+from app.tables.columns.cells import Cell, IntArray, cell_text, shorten
+
+_NAMED = 10  # columns or levels that a sentence lists
+_SHOWN = 200  # characters of a cell that an error repeats
+
+
+@dataclass(slots=True, kw_only=True)
+class Problems:
+    """Wrong cells so far. `lines` finds the lines of the file for row numbers; nothing for JSON."""
+
+    lines: Callable[[Iterable[int]], dict[int, int]] = lambda _: {}
+    total: int = 0
+    _found: list[Fault] = field(default_factory=list)
+
+    def add(self, column: str, rows: IntArray, cell: Callable[[int], Cell], describe: Callable[[Cell], str]) -> None:
+        """Wrong cells of one column; only the first few are looked at."""
+        self.total += len(rows)
+        for row in rows[:MOST_FAULTS].tolist():
+            value = cell(row)
+            text = cell_text(value)
+            self._found.append(Fault(row=row, column=column, value=text and text[:_SHOWN], message=describe(value)))
+
+    def refuse(self, advice: str) -> NoReturn:
+        """Raises InvalidRequestError with the first faults by row, their lines, and `advice`."""
+        first = sorted(self._found, key=lambda fault: fault.row or 0)[:MOST_FAULTS]
+        lines = self.lines([fault.row for fault in first if fault.row is not None])
+        faults = [
+            Fault(
+                row=fault.row,
+                line=None if fault.row is None else lines.get(fault.row),
+                column=fault.column,
+                value=fault.value,
+                message=fault.message,
+            )
+            for fault in first
+        ]
+        where = f"{place(faults[0])}, column {faults[0].column!r}: {faults[0].message}"
+        sentence = where if self.total == 1 else f"{self.total:,} cells cannot be used, the first at {where}"
+        raise InvalidRequestError(f"{sentence}; {advice}", faults, self.total)
+
+
+def place(fault: Fault) -> str:
+    """Where a person looks: the line of a file, the row of a JSON body."""
+    return f"row {fault.row:,}" if fault.line is None else f"line {fault.line:,}"
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Names in quotes, the first ten and how many more."""
+    shown = ", ".join(repr(shorten(name)) for name in names[:_NAMED])
+    return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED:,} more"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 column`, `2 columns`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def json_type(value: object) -> str:
+    """What JSON calls a value, with its article."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case Mapping():
+            return "an object"
+        case _:
+            return "a list"

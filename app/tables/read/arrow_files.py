@@ -1,0 +1,223 @@
+"""Parquet and Arrow IPC to blocks of text: a number becomes its shortest text, which reads back to the same bits."""
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from app.errors import Fault, InvalidRequestError, MalformedError
+from app.tables.columns.cell_errors import list_names
+from app.tables.columns.cells import TextChunk, to_numpy
+from app.tables.columns.number_formats import Marks
+from app.tables.read.limits import Limits
+from app.tables.read.names import read_names
+from app.tables.read.source import Source
+from app.tables.read.text_blocks import Block, Incoming
+
+_ROWS = 16_384  # rows of a Parquet file in a block
+_DAMAGE = (pa.ArrowException, OSError, ValueError)
+
+
+def open_parquet(source: Source) -> Incoming:
+    """A Parquet file. Raises MalformedError for a damaged one, InvalidRequestError for columns that hold no cells."""
+    with _said("Parquet"):
+        file = pq.ParquetFile(_seekable(source))
+        schema = file.schema_arrow
+        texts = [field.name for field in schema if _is_text(field.type)]
+        file = pq.ParquetFile(_seekable(source), read_dictionary=texts)
+        source.limits.check_rows(file.metadata.num_rows)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with _said("Parquet"):
+            yield from map(_checked, file.iter_batches(batch_size=_ROWS))
+
+    return _incoming(schema, batches, source.limits, "Parquet")
+
+
+def open_arrow(source: Source) -> Incoming:
+    """An Arrow IPC file or stream."""
+    with _said("Arrow"):
+        opened = _seekable(source)
+        reader: Any
+        reader = pa.ipc.open_file(opened) if source.head().startswith(b"ARROW1") else pa.ipc.open_stream(opened)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with _said("Arrow"):
+            if isinstance(reader, pa.ipc.RecordBatchFileReader):
+                for place in range(reader.num_record_batches):
+                    yield _checked(reader.get_batch(place))
+            else:
+                for batch in reader:
+                    yield _checked(batch)
+
+    return _incoming(reader.schema, batches, source.limits, "Arrow")
+
+
+def _checked(batch: pa.RecordBatch) -> pa.RecordBatch:
+    batch.validate(full=True)
+    return batch
+
+
+def _seekable(source: Source) -> Any:
+    """The bytes where a reader may jump about; what was compressed as a whole is unpacked first."""
+    if source.compression() is None:
+        origin = source.origin
+        return pa.BufferReader(origin) if isinstance(origin, bytes) else pa.memory_map(str(origin))
+    unpacked = io.BytesIO()
+    with source.plain() as stream:
+        while piece := stream.read(1 << 20):
+            unpacked.write(piece)
+    return pa.BufferReader(unpacked.getvalue())
+
+
+def _incoming(
+    schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]], limits: Limits, what: str
+) -> Incoming:
+    named = read_names(schema.names, limits)
+    names = named.names
+    kinds = [_cell_type(field.type) for field in schema]
+    for name, kind, field in zip(names, kinds, schema, strict=True):
+        if not _is_cell(kind):
+            _refuse_type(name, field.type)
+    durations = [name for name, kind in zip(names, kinds, strict=True) if pa.types.is_duration(kind)]
+    return Incoming(
+        names=names,
+        index=named.index,
+        blocks=_blocks(names, batches, limits, what),
+        header=f"the {what} file has columns",
+        limits=limits,
+        marks={name: Marks() for name, kind in zip(names, kinds, strict=True) if _is_text(kind)},
+        tally=True,
+        notes=[f"{list_names(durations)}: a duration is read as days"] if durations else [],
+    )
+
+
+def _refuse_type(name: str, kind: object, more: str = "") -> NoReturn:
+    message = f"its type is {kind}{more}: expected numbers, text, booleans, dates, times or timestamps"
+    raise InvalidRequestError(f"column {name!r}: {message}", [Fault(column=name, message=message)])
+
+
+def _cell_type(kind: Any) -> Any:
+    """The type of the cells inside dictionaries, runs, extension types and lists, which may be lists of one."""
+    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind) or _is_list(kind):
+        return _cell_type(kind.value_type)
+    return _cell_type(kind.storage_type) if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def _is_list(kind: Any) -> bool:
+    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(test(kind) for test in tests)
+
+
+def _is_text(kind: Any) -> bool:
+    tests = (
+        pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary,
+        pa.types.is_large_binary, pa.types.is_binary_view,
+    )  # fmt: skip
+    return any(test(kind) for test in tests)
+
+
+def _is_cell(kind: Any) -> bool:
+    tests = (
+        _is_text, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean,
+        pa.types.is_date, pa.types.is_timestamp, pa.types.is_time, pa.types.is_duration, pa.types.is_null,
+    )  # fmt: skip
+    return any(test(kind) for test in tests)
+
+
+def _blocks(
+    names: tuple[str, ...], batches: Callable[[], Iterator[pa.RecordBatch]], limits: Limits, what: str
+) -> Iterator[Block]:
+    total = 0
+    row = 0
+    for batch in batches():
+        columns = []
+        for name, stored in zip(names, batch.columns, strict=True):
+            column = _bare(stored, name, row)
+            total += _text_bytes(column, name, row, limits)
+            limits.check_bytes(total)
+            columns.append(column)
+        with _said(what):
+            block = [_said_texts(column, name, row) for name, column in zip(names, columns, strict=True)]
+        row += batch.num_rows
+        yield block
+
+
+def _bare(column: Any, name: str, row: int) -> Any:
+    """The column without what its cells are wrapped in, dictionaries aside; row: its first, for the refusal of lists
+    that are not of one cell.
+    """
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _bare(column.storage, name, row)
+    if pa.types.is_run_end_encoded(kind):
+        return _bare(pc.call_function("run_end_decode", [column]), name, row)
+    if not _is_list(kind):
+        return column
+    lengths = to_numpy(pc.fill_null(pc.list_value_length(column), 1))
+    wrong = np.flatnonzero(lengths != 1)
+    if len(wrong):
+        _refuse_type(name, kind, f", with {lengths[wrong[0]]} cells in row {row + int(wrong[0]):,}")
+    return _bare(pc.list_element(column, 0), name, row)
+
+
+def _text_bytes(column: Any, name: str, row: int, limits: Limits) -> int:
+    """How long the column is as text, before it is unpacked: a short dictionary may stand for very much."""
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    texts: Any = _said_texts(column.dictionary, name, row)
+    lengths: Any = pc.binary_length(texts)
+    longest = pc.max(lengths).as_py() or 0
+    if longest > 4 * limits.cell:
+        raise limits.cell_is_too_long(f"rows from {row:,}, column {name!r}", longest)
+    found: Any = pc.fill_null(lengths.take(column.indices), 0)
+    return int(pc.sum(found).as_py() or 0)
+
+
+def _said_texts(column: Any, name: str, row: int) -> TextChunk:
+    """`_texts`; InvalidRequestError naming the column where its cells have none, such as bytes that are no UTF-8."""
+    try:
+        return _texts(column)
+    except pa.ArrowException as error:
+        reason = str(error).partition("\n")[0][:200]
+        _refuse_type(name, column.type, f", whose cells from row {row:,} on cannot be read as text ({reason})")
+
+
+def _texts(column: Any) -> TextChunk:
+    """The cells as CSV would have written them."""
+    kind = column.type
+    result: Any
+    if pa.types.is_dictionary(kind):
+        return _texts(column.dictionary).take(column.indices)
+    if pa.types.is_duration(kind):
+        day: Any = pa.scalar(timedelta(days=1), pa.duration("us")).cast(kind)
+        column = pc.divide(column.cast(pa.int64()).cast(pa.float64()), float(day.value))
+    if pa.types.is_floating(column.type):
+        values: Any = to_numpy(column.cast(pa.float64()))
+        kept = [None if value != value else repr(value) for value in values.tolist()]  # noqa: PLR0124  NaN is missing
+        result = pa.array(kept, pa.string())
+    elif pa.types.is_timestamp(kind):
+        plain: Any = pc.cast(column, pa.timestamp("us", tz=kind.tz), safe=False)
+        result = pc.strftime(plain.cast(pa.timestamp("us")), format="%Y-%m-%dT%H:%M:%S")
+    else:
+        result = column.cast(pa.string())
+    chunk: TextChunk = result
+    return chunk
+
+
+@contextmanager
+def _said(what: str) -> Iterator[None]:
+    """MalformedError for what Arrow finds damaged."""
+    try:
+        yield
+    except InvalidRequestError:
+        raise
+    except _DAMAGE as error:
+        reason = str(error).partition("\n")[0][:200]
+        raise MalformedError(f"the {what} file is damaged or uses what is not read here: {reason}") from error

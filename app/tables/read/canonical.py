@@ -1,0 +1,130 @@
+"""The canonical form of every upload: one Parquet file with the cells as text, whatever the upload's own format was.
+
+Text, because the cells stay as they came: how a column is read is decided when it is trained on, and may be decided
+otherwise the next time (`02134` is a number or a category, never both lost). Equal uploads give equal bytes. Columns
+are read one at a time.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from app.errors import MalformedError, UnavailableError
+from app.tables.columns.number_formats import PLAIN, Marks, NumberFormat, find_forms
+from app.tables.columns.read_options import AS_IT_SHOWS, ReadOptions
+from app.tables.columns.table import Column, Table
+from app.tables.read.text_blocks import Incoming, Screen
+
+_FORMAT = "pursuit-table/1"
+_KEY = b"pursuit"
+_GROUP_BYTES = 8 << 20  # of text in a row group
+_KEPT_BYTES = 64 << 20  # a table with less text than this is kept in memory once read
+
+
+def write_incoming(path: Path, incoming: Incoming, said: ReadOptions = AS_IT_SHOWS) -> None:
+    """Writes a file that is being read. said: how it was to be read. Memory: a row group."""
+    screen = Screen(incoming)
+    schema = pa.schema([pa.field(name, pa.string()) for name in incoming.names])
+    with _writer(path, schema) as writer:
+        waiting: list[pa.RecordBatch] = []
+        for block in screen.blocks():
+            waiting.append(pa.record_batch(list(block), schema=schema))
+            if sum(batch.nbytes for batch in waiting) >= _GROUP_BYTES:
+                writer.write_table(pa.Table.from_batches(waiting, schema))
+                waiting = []
+        if waiting:
+            writer.write_table(pa.Table.from_batches(waiting, schema))
+        writer.add_key_value_metadata(_metadata(screen.rows, incoming, said))
+
+
+def write_held(path: Path, table: Table) -> None:
+    """Writes a table in memory."""
+    schema = pa.schema([pa.field(name, pa.string()) for name in table.names])
+    texts = pa.Table.from_arrays([table.columns[name].texts for name in table.names], schema=schema)
+    with _writer(path, schema) as writer:
+        writer.write_table(texts, row_group_size=1 << 16)
+        writer.add_key_value_metadata(_metadata(table.rows, table, table.said))
+
+
+def open_canonical(path: Path) -> Table:
+    """A table over the file; a column is read when it is asked for. Raises MalformedError if it is something else,
+    UnavailableError if it may not be read.
+    """
+    try:
+        file = pq.ParquetFile(path, memory_map=True)
+        document = json.loads((file.metadata.metadata or {})[_KEY])
+        if document["format"] != _FORMAT:
+            raise MalformedError(f"the table has format {document['format']!r}, expected {_FORMAT!r}")
+        marks, separator = _read_marks(document, file.schema_arrow.names)
+        said = ReadOptions.from_json(document.get("said", {}))
+        forms = find_forms(marks, separator, decimal=said.decimal, thousands=said.thousands)
+        columns = _Columns(file, forms)
+        return Table(
+            names=tuple(columns),
+            columns=columns,
+            rows=int(document["rows"]),
+            marks=marks,
+            separator=separator,
+            said=said,
+            notes=tuple(str(note) for note in document["notes"]),
+            index=tuple(str(name) for name in document.get("index", ())),
+        )
+    except PermissionError as error:
+        raise UnavailableError(f"the stored table cannot be read: {error.strerror or error}") from error
+    except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
+        raise MalformedError(f"the stored table is damaged: {error}") from error
+
+
+def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    return pq.ParquetWriter(path, schema, compression="zstd", compression_level=1, write_statistics=False)
+
+
+def _metadata(rows: int, read: Incoming | Table, said: ReadOptions) -> dict[str, str]:
+    document: dict[str, Any] = {"format": _FORMAT, "rows": rows, "notes": list(read.notes)}
+    document |= {"separator": read.separator, "marks": {name: tally.to_json() for name, tally in read.marks.items()}}
+    document["said"] = said.to_json()
+    if read.index:
+        document["index"] = list(read.index)
+    return {_KEY.decode(): json.dumps(document)}
+
+
+def _read_marks(document: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, Marks], str | None]:
+    """The tallies and the separator; older files have one decimal mark for all columns."""
+    if "marks" not in document:
+        comma = document["decimal"] == ","
+        marks = {name: Marks(decimal_commas=int(comma), decimal_points=int(not comma)) for name in names}
+    else:
+        marks = {str(name): Marks.from_json(tally) for name, tally in document["marks"].items()}
+    return marks, document.get("separator")
+
+
+class _Columns(Mapping[str, Column]):
+    """Columns of the file. A small table is kept, of a large one the last column."""
+
+    def __init__(self, file: pq.ParquetFile, forms: Mapping[str, NumberFormat]) -> None:
+        self._file = file
+        self._forms = forms
+        self._names = dict.fromkeys(file.schema_arrow.names)
+        self._read: dict[str, Column] = {}
+        groups = range(file.metadata.num_row_groups)
+        self._keep = sum(file.metadata.row_group(group).total_byte_size for group in groups) <= _KEPT_BYTES
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._read:
+            if not self._keep:
+                self._read.clear()
+            texts: Any = self._file.read([name]).column(name)  # by name: "a" also reads "a.b"
+            self._read[name] = Column(texts=texts, form=self._forms.get(name, PLAIN))
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)

@@ -1,0 +1,109 @@
+"""What a file is, by its first bytes and never by its name; and any of them to a Table."""
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+import pyarrow as pa
+
+from app.errors import Fault, InvalidRequestError, UnsupportedMediaError
+from app.tables.columns.number_formats import PLAIN, find_forms
+from app.tables.columns.table import Column, Table
+from app.tables.read.arrow_files import open_arrow, open_parquet
+from app.tables.read.delimited import open_delimited
+from app.tables.read.json_tables import open_lines
+from app.tables.read.limits import Limits
+from app.tables.read.names import clean
+from app.tables.read.source import Source
+from app.tables.read.text_blocks import Incoming, Screen
+from app.tables.read.workbook import MAGIC as WORKBOOK
+from app.tables.read.workbook import open_workbook
+
+READ = "CSV, JSON Lines, Parquet, Arrow or Excel (.xlsx)"
+_PARQUET = (b"PAR1",)
+_ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
+_JSON = re.compile(rb"\s*\{\s*([\"}]|$)")  # a CSV header may begin with a bracket too
+_NOT_READ = {
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook (.xls)",
+    b"%PDF": "PDF",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"Rar!": "a RAR archive",
+    b"7z\xbc\xaf": "a 7z archive",
+    b"\x89PNG": "a picture",
+    b"\x89HDF": "HDF5",
+    b"SQLite format 3": "an SQLite database",
+}
+
+
+def open_file(
+    source: Source,
+    *,
+    known: Collection[str] = (),
+    least_columns: int = 2,
+    sheet: str | int | None = None,
+    sheet_wanted: bool = True,
+) -> Incoming:
+    """The reader for the file; see the readers for what they raise.
+
+    known: names of columns that a header would have. least_columns: 1 where no target is needed. sheet: of a workbook;
+    sheet_wanted: InvalidRequestError for another sort of file, and for a workbook of one sheet of another name.
+    """
+    head = source.head()
+    if sheet is not None and sheet_wanted and not head.startswith(WORKBOOK):
+        message = "the table is no Excel workbook, which alone has sheets: leave the field out"
+        raise InvalidRequestError(f"sheet: {message}", [Fault(message=message)])
+    if head.startswith(_PARQUET):
+        return open_parquet(source)
+    if head.startswith(_ARROW):
+        return open_arrow(source)
+    if head.startswith(WORKBOOK):
+        return open_workbook(source, known=known, sheet=sheet, fallback=not sheet_wanted)
+    for magic, name in _NOT_READ.items():
+        if head.startswith(magic):
+            raise UnsupportedMediaError(f"the file is {name}; expected {READ}, plain or in gzip or zstd")
+    if _JSON.match(head.removeprefix(b"\xef\xbb\xbf")):
+        return open_lines(source)
+    return open_delimited(source, known={clean(name) for name in known}, least_columns=least_columns)
+
+
+def is_binary(source: Source) -> bool:
+    """Whether the file is no text."""
+    return source.head().startswith((*_PARQUET, *_ARROW, WORKBOOK))
+
+
+def read_table(
+    origin: Path | bytes,
+    *,
+    limits: Limits | None = None,
+    known: Collection[str] = (),
+    least_columns: int = 2,
+    sheet: str | int | None = None,
+    sheet_wanted: bool = True,
+) -> Table:
+    """A file of any format as a table in memory, as text; the options are those of `open_file`. O(file)."""
+    source = Source(origin=origin, limits=limits or Limits())
+    return held(open_file(source, known=known, least_columns=least_columns, sheet=sheet, sheet_wanted=sheet_wanted))
+
+
+def held(incoming: Incoming) -> Table:
+    """All blocks of a file, in memory."""
+    screen = Screen(incoming)
+    blocks = list(screen.blocks())
+    forms = find_forms(incoming.marks, incoming.separator)
+    columns = {
+        name: Column(
+            texts=pa.chunked_array([block[place] for block in blocks], pa.string()), form=forms.get(name, PLAIN)
+        )
+        for place, name in enumerate(incoming.names)
+    }
+    return Table(
+        names=incoming.names,
+        columns=columns,
+        rows=screen.rows,
+        marks=incoming.marks,
+        separator=incoming.separator,
+        notes=tuple(incoming.notes),
+        find_lines=incoming.lines,
+        index=incoming.index,
+    )

@@ -1,0 +1,37 @@
+"""Fitted: which rows of a table are trained on. Prepared: their design matrix, and what training says of the table."""
+
+from dataclasses import dataclass
+
+from app.tables.columns.cells import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fitted:
+    """rows (n,): 0-based row numbers of the upload; dropped: how many of its rows are not here; warnings: in words."""
+
+    rows: IntArray
+    dropped: int
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Prepared:
+    """A table ready to train on, in the target's and the inputs' own units.
+
+    inputs (n, p); targets (n,); groups (p,): the lengthscale of each column; indicator (p,): columns of 0 and 1;
+    rows (n,): 0-based row numbers of the upload; dropped: how many of its rows are not here; warnings: in plain words.
+    """
+
+    inputs: FloatArray
+    targets: FloatArray
+    groups: IntArray
+    indicator: BoolArray
+    rows: IntArray
+    dropped: int
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("inputs", "targets", "groups", "indicator", "rows"):
+            view = getattr(self, name).view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)

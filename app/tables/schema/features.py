@@ -1,0 +1,213 @@
+"""Feature: how one column of the upload becomes columns of the design matrix."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from app.tables.columns.cell_errors import Problems, list_names
+from app.tables.columns.cells import Cell, FloatArray, describe_number, is_blank, quote
+from app.tables.columns.dates import Cycle, DateOrder, waves
+from app.tables.columns.dates_and_booleans import form_of, scan
+from app.tables.columns.integers import with_offset
+from app.tables.columns.number_formats import PLAIN, NumberFormat
+from app.tables.columns.table import MISSING_LEVEL, UNSEEN_LEVEL, Column, Kind
+
+FAR: Final = 1e6
+"""What stands in the first column of a block for an unseen level: far from every row."""
+OTHER: Final = "other"
+"""What the levels without a place of their own are called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """One column of the upload.
+
+    levels: of a category, sorted; other: one more column of its block stands for all other texts. order, cycles: of a
+    date. form: how the numbers of the column were written. offset: what is taken from a number first, exactly, since
+    64-bit numbers would round it. fill: what stands for a missing number (less the offset), boolean or date (in days);
+    None refuses them. indicator: a 0/1 column marks the missing cells. unseen_value: what stands in each column of a
+    category for an unseen level that is to be answered; None for FAR in the first of them.
+    """
+
+    name: str
+    kind: Kind
+    levels: tuple[str, ...] = ()
+    other: bool = False
+    order: DateOrder | None = None
+    cycles: tuple[Cycle, ...] = ()
+    form: NumberFormat = PLAIN
+    offset: int | None = None
+    fill: float | None = None
+    indicator: bool = False
+    unseen_value: float | None = None
+
+    @property
+    def width(self) -> int:
+        """Columns of the design matrix."""
+        return sum(self.group_sizes)
+
+    @property
+    def replacement(self) -> float | int | None:
+        """Return what stands for a missing cell, as the column has it."""
+        return None if self.fill is None else with_offset(self.fill, self.offset)
+
+    @property
+    def group_sizes(self) -> tuple[int, ...]:
+        """How many columns each of its lengthscales has; those of a category, marks included, share one."""
+        match self.kind:
+            case Kind.UNUSED:
+                return ()
+            case Kind.CATEGORY:
+                return (len(self.levels) + self.other + self.indicator,)
+            case _:
+                return (1, *(2 for _ in self.cycles), *(1 for _ in range(self.indicator)))
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """Names of its lengthscales."""
+        if self.kind is Kind.UNUSED:
+            return ()
+        if self.kind is Kind.CATEGORY:
+            return (self.name,)
+        marks = (f"{self.name} (missing)",) if self.indicator else ()
+        return (self.name, *(f"{self.name} ({cycle.value})" for cycle in self.cycles), *marks)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of its columns of the design matrix."""
+        marks = (f"{self.name} (missing)",) if self.indicator else ()
+        if self.kind is Kind.CATEGORY:
+            others = (f"{self.name} ({OTHER})",) if self.other else ()
+            return (*(f"{self.name}={level}" for level in self.levels), *others, *marks)
+        if self.kind is Kind.UNUSED:
+            return ()
+        turns = tuple(f"{self.name} ({cycle.value} {part})" for cycle in self.cycles for part in ("sin", "cos"))
+        return (self.name, *turns, *marks)
+
+    @property
+    def indicators(self) -> tuple[bool, ...]:
+        """Which of its columns are 0/1 and keep their unit."""
+        whole = self.kind in (Kind.CATEGORY, Kind.BOOLEAN)
+        turns = 2 * len(self.cycles)
+        return tuple(whole or place > turns for place in range(self.width))
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON document; what only some kinds have is left out where there is none."""
+        document: dict[str, Any] = {
+            "name": self.name,
+            "kind": self.kind.value,
+            "levels": list(self.levels),
+            "fill": self.fill,
+            "indicator": self.indicator,
+        }
+        if self.other:
+            document["other"] = True
+        document |= self.form.to_json()
+        if self.unseen_value is not None:
+            document["unseen_value"] = self.unseen_value
+        if self.offset is not None:
+            document["offset"] = str(self.offset)  # it may be past what JSON's readers take for a number
+        if self.order is not None:
+            document |= {"order": self.order.value, "cycles": [cycle.value for cycle in self.cycles]}
+        return document
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "Feature":
+        """Reads what `to_json` wrote. ValueError, TypeError or KeyError for something else."""
+        kind, fill, indicator = Kind(document["kind"]), document["fill"], document["indicator"]
+        levels = tuple(text_of(level) for level in document["levels"])
+        order, offset = document.get("order"), document.get("offset")
+        if (kind is Kind.CATEGORY) != bool(levels) or len(set(levels)) != len(levels):
+            raise ValueError(f"levels {levels!r} of a {kind}")
+        if (kind is Kind.DATE) != (order is not None):
+            raise ValueError(f"order {order!r} of a {kind}")
+        if not isinstance(indicator, bool) or (fill is not None and not math.isfinite(fill)):
+            raise ValueError(f"fill {fill!r}, indicator {indicator!r}")
+        unseen_value = document.get("unseen_value")
+        if unseen_value is not None and not math.isfinite(unseen_value):
+            raise ValueError(f"unseen_value {unseen_value!r}")
+        return cls(
+            name=text_of(document["name"]),
+            kind=kind,
+            levels=levels,
+            other=bool(document.get("other", False)),
+            order=None if order is None else DateOrder(order),
+            cycles=tuple(Cycle(cycle) for cycle in document.get("cycles", ())),
+            form=NumberFormat.from_json(document),
+            offset=None if offset is None else int(text_of(offset)),
+            fill=None if fill is None else float(fill),
+            indicator=indicator,
+            unseen_value=None if unseen_value is None else float(unseen_value),
+        )
+
+    def encode(self, column: Column, out: FloatArray, problems: Problems, *, far: bool) -> bool:
+        """Fills `out` (m, width), which is zero; adds what is wrong; whether anything but missing cells is.
+
+        far: a text that training has not seen is a level apart from all others.
+        """
+        if self.kind is Kind.CATEGORY:
+            return self._encode_category(column, out, problems, far=far)
+        if self.kind is Kind.NUMBER:
+            numbers = column.numbers
+            values, missing, bad = column.less(self.offset), numbers.missing, numbers.bad
+        else:
+            values, missing, bad = scan(column, self.kind, self.order)
+        out[:, 0] = values
+        if self.fill is not None:
+            out[missing, 0] = self.fill
+        start = 1
+        for cycle in self.cycles:
+            micros = np.round(np.nan_to_num(out[:, 0]) * 86_400e6).astype(np.int64)
+            out[:, start : start + 2] = waves(micros, cycle)
+            start += 2
+        if self.indicator:
+            out[:, -1] = missing
+        wrong = bad if self.fill is not None else np.flatnonzero(np.isnan(values))
+        problems.add(self.name, wrong, column.cell, lambda cell: self.describe(cell, column))
+        return len(bad) > 0
+
+    def _encode_category(self, column: Column, out: FloatArray, problems: Problems, *, far: bool) -> bool:
+        places = column.places(self.levels)
+        missing = places == MISSING_LEVEL
+        strange = places == UNSEEN_LEVEL
+        if self.other:
+            places[strange] = len(self.levels)
+        elif far and self.unseen_value is None:
+            out[strange, 0] = FAR
+        elif far:
+            out[strange] = self.unseen_value
+        if self.other or far:
+            strange = np.zeros_like(strange)
+        known = np.flatnonzero(places >= 0)
+        out[known, places[known]] = 1.0
+        if self.indicator:
+            out[missing, -1] = 1.0
+            missing = np.zeros_like(missing)
+        wrong = np.flatnonzero(missing | strange)
+        problems.add(self.name, wrong, column.cell, lambda cell: self.describe(cell, column))
+        return bool(strange.any())
+
+    def describe(self, cell: Cell, column: Column) -> str:
+        """Why a cell of this column cannot be used."""
+        absent = is_blank(cell) or (column.missing is not None and column.missing.has(cell, column.form))
+        if absent:
+            return f"missing ({quote(cell)})"
+        match self.kind:
+            case Kind.NUMBER:
+                return describe_number(cell, column.form)
+            case Kind.BOOLEAN:
+                return f"{quote(cell)} is neither true nor false"
+            case Kind.DATE:
+                return f"{quote(cell)} is no date of the form {form_of(self.order or DateOrder.YEAR_FIRST)}"
+            case _:
+                return f"{quote(cell)} was not seen in training; known are {list_names(self.levels)}"
+
+
+def text_of(value: object) -> str:
+    """The value, which must be text. TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"expected text, got {value!r}")
+    return value

@@ -1,0 +1,268 @@
+"""Schema: how named columns become the design matrix, at training and at prediction time alike.
+
+A number, a boolean and a date are one column of the matrix; the cycles of a date are two more each. A category of L
+levels is a block of L columns of 0 and 1 that share one lengthscale. Where cells were missing in training and imputed,
+a further 0/1 column marks them: with a lengthscale of its own after a number, inside the block of a category.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from app.errors import Fault, InvalidRequestError, MalformedError
+from app.tables.columns.cell_errors import Problems, json_type, list_names, plural
+from app.tables.columns.cells import BoolArray, Cell, FloatArray, IntArray, read_text
+from app.tables.columns.missing import MissingValues, missing_values
+from app.tables.columns.number_formats import PLAIN, NumberFormat
+from app.tables.columns.read_options import AS_IT_SHOWS, ReadOptions
+from app.tables.columns.table import Column, Kind, Table, plain_matrix
+from app.tables.read.json_tables import cells_of, common_length
+from app.tables.read.names import guess_name, match_names
+from app.tables.schema.features import Feature, text_of
+
+T = TypeVar("T")
+
+
+class Unseen(StrEnum):
+    """Reading of a level that training has not seen: refused, or as an average one whose error bar holds the spread
+    between levels (far from all rows where there are too few to tell)."""
+
+    ERROR = "error"
+    PRIOR = "prior"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """The features of a model in the order of a positional row, and its target.
+
+    The `encode_*` methods give (m, p) float64, C order, and raise InvalidRequestError naming row and column: a
+    missing column, a missing cell that training did not impute, a cell that is no number, an unseen level. Other
+    columns are ignored. The same cell gives the same bits whichever method reads it.
+    said: how tables are to be read.
+    """
+
+    target: str
+    features: tuple[Feature, ...]
+    unseen: Unseen = Unseen.ERROR
+    missing: MissingValues | None = None
+    said: ReadOptions = AS_IT_SHOWS
+
+    @property
+    def width(self) -> int:
+        """p, the columns of the design matrix."""
+        return sum(feature.width for feature in self.features)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The feature names in the order of a positional row, those that are not used included."""
+        return tuple(feature.name for feature in self.features)
+
+    @property
+    def used(self) -> tuple[Feature, ...]:
+        """The features that the design matrix holds."""
+        return tuple(feature for feature in self.features if feature.kind is not Kind.UNUSED)
+
+    @property
+    def group_names(self) -> tuple[str, ...]:
+        """The name of each lengthscale (g,), by feature."""
+        return tuple(name for feature in self.features for name in feature.group_names)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The name of each column of the design matrix (p,)."""
+        return tuple(name for feature in self.features for name in feature.column_names)
+
+    @property
+    def groups(self) -> IntArray:
+        """Which lengthscale each column uses (p,), 0 to g-1."""
+        sizes = [size for feature in self.features for size in feature.group_sizes]
+        return np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
+
+    @property
+    def indicator(self) -> BoolArray:
+        """Which columns are 0/1 and keep their unit (p,)."""
+        return np.array([flag for feature in self.features for flag in feature.indicators], dtype=np.bool_)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every feature is a number that must be there, so that rows of floats are the design matrix."""
+        numbers = all(
+            feature.kind is Kind.NUMBER and feature.fill is None and feature.offset is None for feature in self.features
+        )
+        return numbers and self.missing is None
+
+    @property
+    def offsets(self) -> FloatArray:
+        """Return what was taken from each column of the design matrix, (p,): added, nearly the upload's own numbers."""
+        found = np.zeros(self.width)
+        start = 0
+        for feature in self.used:
+            found[start] = feature.offset or 0
+            start += feature.width
+        return found
+
+    def encode_rows(self, rows: Sequence[Sequence[Cell]] | Sequence[Mapping[str, Cell]]) -> FloatArray:
+        """Rows as lists in the order of `names`, or as objects by name; all of one sort.
+
+        Where `plain`, 10,000 lists of 8 floats take about 2.5 ms.
+        """
+        if not rows:
+            return np.empty((0, self.width))
+        if isinstance(rows[0], Mapping):
+            return self.encode_columns(self._columns_of_objects(rows))
+        if not set(map(type, rows)) <= {list, tuple} or set(map(len, rows)) != {len(self.features)}:
+            self._refuse_row(rows)
+        lists = cast(Sequence[Sequence[Cell]], rows)
+        if self.plain:
+            values = plain_matrix(lists)
+            if values is not None:
+                return values
+        return self.encode_columns(
+            {
+                feature.name: [cells[j] for cells in lists]
+                for j, feature in enumerate(self.features)
+                if feature.kind is not Kind.UNUSED
+            }
+        )
+
+    def encode_columns(self, columns: Mapping[str, Sequence[Any]]) -> FloatArray:
+        """Columns by name, all of one length."""
+        given = self._required(columns)
+        used = {feature.name: cells_of(feature.name, given[feature.name]) for feature in self.used}
+        rows = common_length(used)
+        forms = {feature.name: feature.form for feature in self.used}
+        return self._encode({name: self._column(cells, forms[name]) for name, cells in used.items()}, rows, Problems())
+
+    def encode_table(self, table: Table) -> FloatArray:
+        """A table; errors name its rows and, of a file, the lines."""
+        meant = self._meant(table.columns.keys())
+        known = {meant[feature.name]: feature.form for feature in self.used if feature.name in meant}
+        table = table.reading(self.missing, table.forms(self.said, known))
+        return self._encode(self._required(table.columns), table.rows, Problems(lines=table.lines))
+
+    def as_trained(self, table: Table) -> Table:
+        """The table of the training, read as this schema was fitted on it."""
+        return table.reading(self.missing, table.forms(self.said))
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON document that `from_json` reads back to an equal schema."""
+        return {
+            "target": self.target,
+            "unseen": self.unseen.value,
+            "features": [feature.to_json() for feature in self.features],
+            **({} if self.missing is None else {"missing_values": list(self.missing.values)}),
+            **self.said.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "Schema":
+        """Reads what `to_json` wrote. Raises MalformedError if it is something else."""
+        try:
+            return cls(
+                target=text_of(document["target"]),
+                unseen=Unseen(document["unseen"]),
+                features=tuple(Feature.from_json(feature) for feature in document["features"]),
+                missing=missing_values(document.get("missing_values")),
+                said=ReadOptions.from_json(document),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise MalformedError(f"this is not a table schema: {error!r}") from error
+
+    def _encode(self, columns: Mapping[str, Column], rows: int, problems: Problems) -> FloatArray:
+        inputs = np.zeros((rows, self.width))
+        start = 0
+        only_missing, unseen = True, False
+        for feature in self.used:
+            out = inputs[:, start : start + feature.width]
+            start += feature.width
+            column = columns[feature.name].reading(self.missing)
+            worse = feature.encode(column, out, problems, far=self.unseen is Unseen.PRIOR)
+            only_missing = only_missing and not worse
+            unseen = unseen or (worse and feature.kind is Kind.CATEGORY)
+        if problems.total:
+            problems.refuse(_advice(only_missing=only_missing, unseen=unseen))
+        return inputs
+
+    def _column(self, cells: Sequence[Cell], form: NumberFormat) -> Column:
+        """JSON cells. Their texts are written as the column was in training, or surely otherwise."""
+        if form == PLAIN or str not in set(map(type, cells)):
+            return Column(cells=cells)
+        if not self.said.marks_said:
+            cells = [read_text(cell, form) if isinstance(cell, str) else cell for cell in cells]
+            form = NumberFormat(form.decimal, None if form.thousands == "." else form.thousands)
+        return Column(cells=cells, form=form)
+
+    def _required(self, columns: Mapping[str, T]) -> Mapping[str, T]:
+        """The columns of the used features among others, by the features' names."""
+        found = self._meant(columns.keys())
+        absent = [feature.name for feature in self.used if feature.name not in found]
+        if absent:
+            needed = list_names([feature.name for feature in self.used])
+            raise InvalidRequestError(
+                f"{plural(len(absent), 'column')} missing: {list_names(absent)}; the model needs {needed}"
+                f"{self._hint(absent, columns.keys())}",
+                [Fault(column=name, message="the column is missing") for name in absent],
+            )
+        return {name: columns[given] for name, given in found.items()}
+
+    def _meant(self, given: Collection[str]) -> dict[str, str]:
+        """Return which of the names given each used feature is: the same, else without the blanks around it."""
+        return match_names([feature.name for feature in self.used], given, (*self.names, self.target))
+
+    def _hint(self, absent: Sequence[str], given: Collection[str]) -> str:
+        """Return what a name that is missing may be called there."""
+        others = [name for name in given if name not in self.names]
+        close = [(near, name) for name in absent if (near := guess_name(name, others)) is not None]
+        return "".join(f"; did you mean {name!r} by {near!r}?" for near, name in close[:1])
+
+    def _columns_of_objects(self, rows: Sequence[Any]) -> dict[str, list[Cell]]:
+        names = [feature.name for feature in self.used]
+        try:
+            return {name: [row[name] for row in rows] for name in names}
+        except (KeyError, TypeError):  # a name with blanks around it, or a row that is wrong
+            found = self._refuse_row(rows)
+            return {name: [row[meant[name]] for row, meant in zip(rows, found, strict=True)] for name in names}
+
+    def _refuse_row(self, rows: Sequence[Any]) -> list[dict[str, str]]:
+        """Return which of its names each feature is, for every row that is an object.
+
+        Raises for the first row that is of another sort, too short or too long, or without a column.
+        """
+        objects = isinstance(rows[0], Mapping)
+        meant: dict[tuple[str, ...], dict[str, str]] = {}
+        found = []
+        for row, cells in enumerate(rows):
+            if objects and isinstance(cells, Mapping):
+                given = tuple(cells)
+                if given not in meant:
+                    meant[given] = self._meant(cells.keys())
+                found.append(meant[given])
+                absent = [feature.name for feature in self.used if feature.name not in found[-1]]
+                if absent:
+                    message = (
+                        f"{plural(len(absent), 'column')} missing: {list_names(absent)}{self._hint(absent, given)}"
+                    )
+                    raise InvalidRequestError(
+                        f"row {row}: {message}",
+                        [Fault(row=row, column=name, message="the column is missing") for name in absent],
+                    )
+            elif objects or not isinstance(cells, list | tuple):
+                expected = "an object, as in row 0" if objects else "a list of cells"
+                message = f"expected {expected}, got {json_type(cells)}"
+                raise InvalidRequestError(f"row {row}: {message}", [Fault(row=row, message=message)])
+            elif len(cells) != len(self.features):
+                message = f"expected {len(self.features)} cells ({list_names(self.names)}), got {len(cells)}"
+                raise InvalidRequestError(f"row {row}: {message}", [Fault(row=row, message=message)])
+        return found
+
+
+def _advice(*, only_missing: bool, unseen: bool) -> str:
+    """What to do about cells that cannot be used. unseen: some are levels that training has not seen."""
+    if only_missing:
+        return "the model was trained without missing cells here, so every row needs a value"
+    if unseen:
+        return 'correct it and send the table again, or train with "unseen": "prior" to have such rows answered too'
+    return "correct it and send the table again"

@@ -1,0 +1,113 @@
+"""Wishes: what the specification says about a table, and how that fits the table."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeVar
+
+from app.errors import Fault, InvalidRequestError
+from app.tables.columns.cell_errors import list_names
+from app.tables.columns.table import Table
+from app.tables.columns.type_inference import Choice
+from app.tables.read.names import find_name, guess_name
+from app.tables.schema.schema import Unseen
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+class Missing(StrEnum):
+    """What to do about missing cells: refuse the table, leave the rows out, or fill them in and mark them."""
+
+    ERROR = "error"
+    DROP = "drop"
+    IMPUTE = "impute"
+
+
+class Dates(StrEnum):
+    """Encoding of a date: days since 1970, or those and where in the day, week and year it is; AUTO: where that
+    helps to predict later rows."""
+
+    AUTO = "auto"
+    ELAPSED = "elapsed"
+    CYCLIC = "cyclic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the specification says about the table; see `fit_table`, which takes them."""
+
+    target: str | None = None
+    features: Sequence[str] | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    missing: str = Missing.ERROR
+    missing_values: Sequence[float | str] = ()
+    dates: str = Dates.AUTO
+    unseen: str = Unseen.ERROR
+    decimal: str | None = None
+    thousands: str | None = None
+    sheet: str | int | None = None
+    max_levels: int | None = None
+
+
+def choice(kind: type[_Choice], field_name: str, value: str) -> _Choice:
+    """The member of that value. InvalidRequestError naming the field and all members."""
+    try:
+        return kind(value)
+    except ValueError:
+        allowed = ", ".join(repr(member.value) for member in kind)
+        raise InvalidRequestError(f"{field_name}: expected one of {allowed}, got {value!r}") from None
+
+
+def resolve(field_name: str, asked: Sequence[str], table: Table) -> list[str]:
+    """The columns that are meant. InvalidRequestError naming those that are not there, and what may be meant."""
+    found = [find_name(name, table.columns.keys(), field_name) for name in asked]
+    absent = [name for name, there in zip(asked, found, strict=True) if there is None]
+    if absent:
+        close = [near for name in absent if (near := guess_name(name, table.names)) is not None]
+        hint = f"did you mean {list_names(close)}? There" if close else "there"
+        raise InvalidRequestError(
+            f"{field_name}: there is no column {list_names(absent)}; {hint} are {list_names(table.names)}",
+            [Fault(column=name, message="no such column") for name in absent],
+        )
+    return [name for name in found if name is not None]
+
+
+def find_target(table: Table, target: str | None) -> str:
+    """The column to predict; by default the last."""
+    return table.names[-1] if target is None else resolve("target", [target], table)[0]
+
+
+def find_choices(table: Table, target: str, columns: Mapping[str, str]) -> dict[str, Choice]:
+    """What the columns that are named are to be."""
+    names = resolve("columns", list(columns), table)
+    _refuse_twice("columns", names)
+    choices = {
+        name: choice(Choice, f"columns.{asked}", value)
+        for name, (asked, value) in zip(names, columns.items(), strict=True)
+    }
+    if choices.pop(target, Choice.NUMBER) is not Choice.NUMBER:
+        raise InvalidRequestError(f"columns: {target!r} is the target, which has to be a number")
+    return choices
+
+
+def find_features(table: Table, target: str, features: Sequence[str] | None) -> list[str]:
+    """The columns to learn from; by default all others."""
+    if features is None:
+        names = [name for name in table.names if name != target]
+        if not names:
+            told = "".join(f"; {note}" for note in table.notes)  # which sheet was read, and what was skipped
+            raise InvalidRequestError(f"the table has no column besides the target {target!r} to learn from{told}")
+        return names
+    if not features:
+        raise InvalidRequestError("features: expected at least one column name")
+    names = resolve("features", features, table)
+    if target in names:
+        raise InvalidRequestError(f"features: {target!r} is the target")
+    _refuse_twice("features", names)
+    return names
+
+
+def _refuse_twice(field_name: str, names: Sequence[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidRequestError(f"{field_name}: {list_names(twice)} named twice")
