@@ -1,4 +1,4 @@
-"""The errors of the service. They know no HTTP: `app.routes.errors` has the one table of status codes.
+"""The errors of the service. They know no HTTP: `app.routes.http.errors` has the one table of status codes.
 
 PursuitError
 ├── MalformedError              the bytes are not what they claim to be (not JSON, not a table)

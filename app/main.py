@@ -24,8 +24,6 @@ from app.errors import UnavailableError
 from app.routes import (
     datasets,
     docs,
-    errors,
-    front,
     health,
     inference,
     inference_document,
@@ -33,19 +31,21 @@ from app.routes import (
     models,
     predict,
     predict_document,
+    root,
     train,
 )
-from app.routes.answers import ProblemBody, problems
-from app.routes.middleware import RequestContext, Shortcut
-from app.routes.state import Services
-from app.services.batching import Batcher
-from app.services.datasets import Datasets
+from app.routes.http import errors
+from app.routes.http.answers import ProblemBody, problems
+from app.routes.http.middleware import RequestContext, Shortcut
+from app.routes.http.services import Services
+from app.services.intake.datasets import Datasets
 from app.services.jobs import Jobs
 from app.services.models import Models
-from app.services.prediction import Predictions
+from app.services.predict.batching import Batcher
+from app.services.predict.registry import Predictions
 from app.services.readiness import Readiness
 from app.services.specification import SpecBody
-from app.services.training import Training
+from app.services.train.training import Training
 from app.settings import Settings, available_cores
 from app.storage.process_folder import ProcessFolder
 from app.storage.stores import open_store
@@ -70,7 +70,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.database = database
     app.state.services = _services(settings, database)
-    app.router.routes[:0] = [predict.route, front.route, *docs.routes, *inference.routes]
+    app.router.routes[:0] = [predict.route, root.route, *docs.routes, *inference.routes]
     for module in (train, jobs, models, datasets, health):
         app.include_router(module.router)
     errors.install(app)

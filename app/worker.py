@@ -23,8 +23,8 @@ from app.jobs.supervisor import Supervisor
 from app.jobs.workers import Resources
 from app.launch import python_command
 from app.log import set_up
-from app.services.stored import TABLES
-from app.services.training import KIND, MODELS, publish, training_handler
+from app.services.intake.table_store import TABLES
+from app.services.train.training import KIND, MODELS, publish, training_handler
 from app.settings import Settings
 from app.storage import catalog, datasets
 from app.storage.blobs import BlobStore, sweep

@@ -21,7 +21,7 @@ def _root(folder: str) -> str:
 
 ROOT = _root(os.path.dirname(os.path.realpath(__file__)))
 PACKAGES = ("app", "core")
-MODULES = frozenset({"app.cli", "app.worker", "app.services.intake"})
+MODULES = frozenset({"app.cli", "app.worker", "app.services.intake.ingest"})
 """Modules that processes of ours are started with."""
 
 

@@ -8,11 +8,21 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from app.errors import InvalidRequestError
-from app.routes.answers import STRICT_JSON, json_answer, problems, rfc3339
-from app.routes.bodies import JSON, MULTIPART, expect_media_type
-from app.routes.encodings import read_json
-from app.routes.state import Services, in_heavy_thread, in_thread, services
-from app.routes.tables import COLUMNS, FILE, KEY, ROWS, columns_of, idempotency_key, read_request, rows_of, uploaded
+from app.routes.http.answers import STRICT_JSON, json_answer, problems, rfc3339
+from app.routes.http.bodies import JSON, MULTIPART, expect_media_type
+from app.routes.http.content_encoding import read_json
+from app.routes.http.services import Services, in_heavy_thread, in_thread, services
+from app.routes.http.table_requests import (
+    COLUMNS,
+    FILE,
+    KEY,
+    ROWS,
+    columns_of,
+    idempotency_key,
+    read_request,
+    rows_of,
+    uploaded,
+)
 from app.storage.datasets import MAX_PAGE_SIZE, Dataset
 from app.tables import ReadOptions
 

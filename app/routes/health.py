@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from app.routes.answers import json_answer, problems
-from app.routes.state import services
+from app.routes.http.answers import json_answer, problems
+from app.routes.http.services import services
 
 router = APIRouter(tags=["health"])
 

@@ -18,15 +18,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.errors import InvalidRequestError, UnsupportedMediaError
-from app.routes.answers import Bytes, json_answer
-from app.routes.bodies import JSON, header, media_type
-from app.routes.encodings import read_json
+from app.routes.http.answers import Bytes, json_answer
+from app.routes.http.bodies import JSON, header, media_type
+from app.routes.http.content_encoding import read_json
+from app.routes.http.services import in_thread, services
 from app.routes.predict import ONE_PASS_BYTES, SMALL_BYTES, wish
-from app.routes.state import in_thread, services
-from app.services.batching import FEW_ROWS
 from app.services.decoding import decode
-from app.services.prediction import EXTRAS, INTERVAL, Answers, Served
-from app.services.tensors import BYTES, ROWS, FlatTensor, InputTensor, bytes_tensor, read_tensors, to_inputs
+from app.services.predict.batching import FEW_ROWS
+from app.services.predict.registry import EXTRAS, INTERVAL, Answers, Served
+from app.services.predict.tensors import BYTES, ROWS, FlatTensor, InputTensor, bytes_tensor, read_tensors, to_inputs
 from app.tables import Feature, Kind
 from app.tables.read.strict_json import check_keys
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from app.routes.answers import STRICT_JSON
-from app.routes.bodies import JSON
+from app.routes.http.answers import STRICT_JSON
+from app.routes.http.bodies import JSON
 from app.routes.inference import BINARY, HEADER_LENGTH, OUTPUTS
-from app.services.prediction import EXTRAS, INTERVAL
-from app.services.tensors import BYTES, NUMBERS
+from app.services.predict.registry import EXTRAS, INTERVAL
+from app.services.predict.tensors import BYTES, NUMBERS
 
 _MEANING = {
     "400": "The bytes are not what they claim to be",

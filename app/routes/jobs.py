@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response, StreamingResponse
 
 from app.jobs.job import JobState
-from app.routes.answers import json_answer, problems, rfc3339
-from app.routes.state import in_thread, services
+from app.routes.http.answers import json_answer, problems, rfc3339
+from app.routes.http.services import in_thread, services
 from app.services.jobs import JobView
 
 router = APIRouter(tags=["jobs"])

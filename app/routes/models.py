@@ -8,10 +8,10 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from app.routes.answers import json_answer, problems, rfc3339
-from app.routes.bodies import JSON, expect_media_type
-from app.routes.encodings import read_json
-from app.routes.state import in_heavy_thread, in_thread, services
+from app.routes.http.answers import json_answer, problems, rfc3339
+from app.routes.http.bodies import JSON, expect_media_type
+from app.routes.http.content_encoding import read_json
+from app.routes.http.services import in_heavy_thread, in_thread, services
 from app.services.decoding import decode
 from app.storage.artefact import ModelArtefact
 from app.storage.catalog import LATEST, Model, Version

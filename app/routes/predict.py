@@ -1,8 +1,8 @@
 """`POST /predict`, the hot path: raw body in, bytes out, no model of the rows in between.
 
 It is a plain Starlette route (FastAPI's costs 35 us more a request) with its part of the OpenAPI document written by
-hand. Few rows are read and predicted in the event loop, many in the thread of `app.services.batching`, files of tables
-are read in threads of their own.
+hand. Few rows are read and predicted in the event loop, many in the thread of `app.services.predict.batching`, files of
+tables are read in threads of their own.
 """
 
 from collections.abc import Iterable
@@ -18,15 +18,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.errors import InvalidRequestError
-from app.routes.bodies import JSON, NPY, TABLES, expect_media_type, header, media_type, read_body
-from app.routes.encodings import read_json
-from app.routes.forms import accepted, shaped
-from app.routes.state import in_heavy_thread, services
-from app.services.batching import FEW_ROWS
+from app.routes.encode import accepted, shaped
+from app.routes.http.bodies import JSON, NPY, TABLES, expect_media_type, header, media_type, read_body
+from app.routes.http.content_encoding import read_json
+from app.routes.http.services import in_heavy_thread, services
 from app.services.decoding import decode, given
-from app.services.npy import NPY as NPY_MAGIC
-from app.services.npy import read_npy
-from app.services.prediction import Served, Wanted
+from app.services.predict.batching import FEW_ROWS
+from app.services.predict.npy import NPY as NPY_MAGIC
+from app.services.predict.npy import read_npy
+from app.services.predict.registry import Served, Wanted
 
 SMALL_BYTES = 64 << 10
 """Bodies up to this size are read in the event loop."""

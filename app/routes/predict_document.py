@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from app.routes.answers import STRICT_JSON, problems
-from app.routes.bodies import CSV, JSON, NPY, TABLES
-from app.services.prediction import EXTRAS, INTERVAL
+from app.routes.http.answers import STRICT_JSON, problems
+from app.routes.http.bodies import CSV, JSON, NPY, TABLES
+from app.services.predict.registry import EXTRAS, INTERVAL
 
 _NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}}
 _LISTS: dict[str, Any] = {"type": "array", "items": _NUMBERS}

@@ -6,12 +6,11 @@ import msgspec
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from app.routes.answers import STRICT_JSON, json_answer, problems
-from app.routes.bodies import JSON, MULTIPART, expect_media_type, media_type
-from app.routes.encodings import read_json
-from app.routes.jobs import JobBody, job_json
-from app.routes.state import Services, in_heavy_thread, services
-from app.routes.tables import (
+from app.routes.http.answers import STRICT_JSON, json_answer, problems
+from app.routes.http.bodies import JSON, MULTIPART, expect_media_type, media_type
+from app.routes.http.content_encoding import read_json
+from app.routes.http.services import Services, in_heavy_thread, services
+from app.routes.http.table_requests import (
     COLUMNS,
     FILE,
     KEY,
@@ -23,7 +22,8 @@ from app.routes.tables import (
     spec_of,
     uploaded,
 )
-from app.routes.uploads import refuse_fields
+from app.routes.http.uploads import refuse_fields
+from app.routes.jobs import JobBody, job_json
 from app.services.jobs import JobView
 
 router = APIRouter(tags=["training"])

@@ -10,9 +10,9 @@ from app.database.engine import Database
 from app.database.tables import versions
 from app.jobs import queries
 from app.jobs.job import Job, JobState
-from app.services.prediction import load_model
-from app.services.stored import TABLES
-from app.services.training import MODELS
+from app.services.intake.table_store import TABLES
+from app.services.predict.registry import load_model
+from app.services.train.training import MODELS
 from app.storage import catalog
 from app.storage.blobs import BlobStore
 from app.worker import sweep_store

@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from app.routes.errors import PROBLEM
+from app.routes.http.errors import PROBLEM
 
 FORM = "multipart/form-data; boundary=xx"
 

@@ -18,7 +18,7 @@ from app.jobs import queue
 from app.jobs.child import Reporter, Task, describe
 from app.jobs.job import JSON, Job
 from app.main import create_app
-from app.services.training import publish, training_handler
+from app.services.train.training import publish, training_handler
 from app.settings import Settings
 from app.storage.blobs import BlobStore
 from app.storage.stores import open_store

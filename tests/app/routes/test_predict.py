@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from app.routes.predict import SMALL_BYTES
-from app.services.prediction import Wanted, load_model, predict
+from app.services.predict.registry import Wanted, load_model, predict
 from app.storage import artefact
 from tests.app.routes.service import QUICK, Service, waves
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app.services.rows import PIECE_BYTES
+from app.services.predict.row_decoder import PIECE_BYTES
 from tests.app.routes.refused import refused
 from tests.app.routes.service import QUICK, Service, curve, even
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.routes.errors import PROBLEM
+from app.routes.http.errors import PROBLEM
 from tests.app.routes.refused import FORM, refused
 from tests.app.routes.service import Service, running
 from tests.app.tables.files import zstd

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.services.prediction import Wanted, load_model, predict
+from app.services.predict.registry import Wanted, load_model, predict
 from app.storage import artefact
 from core.spec import Artefact
 from tests.app.routes.refused import refused

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InvalidRequestError
-from app.services.intake import wishes
+from app.services.intake.ingest import wishes
 from app.services.specification import SpecBody, core_spec, default_name, read_spec
 from core.spec import Adaptation, Approximation, Artefact, BoundsRequest, Gain, Method, Refinement, TrainSpec
 

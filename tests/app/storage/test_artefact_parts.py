@@ -12,7 +12,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from app.errors import BrokenArtefactError
-from app.services.prediction import Wanted, load_model, predict
+from app.services.predict.registry import Wanted, load_model, predict
 from app.storage import catalog
 from app.storage.artefact import ModelArtefact, load, save
 from core.data import Dataset

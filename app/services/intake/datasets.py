@@ -7,8 +7,8 @@ from typing import Any
 
 from app.database.engine import Database
 from app.errors import ConflictError
-from app.services.intake import Order, Receipt, take_in, take_in_held
-from app.services.stored import stored_table
+from app.services.intake.ingest import Order, Receipt, take_in, take_in_held
+from app.services.intake.table_store import stored_table
 from app.storage import datasets
 from app.storage.blobs import BlobStore
 from app.storage.datasets import Dataset

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 
 from app.errors import NotAcceptableError
-from app.routes.answers import Bytes
-from app.routes.bodies import CSV, JSON, NPY
-from app.services.npy import write_npy
-from app.services.prediction import Answers, Served, Wanted
+from app.routes.http.answers import Bytes
+from app.routes.http.bodies import CSV, JSON, NPY
+from app.services.predict.npy import write_npy
+from app.services.predict.registry import Answers, Served, Wanted
 
 PIECE_ROWS = 1 << 14
 """Lists are written as JSON so many numbers at a time, so that other threads wait for no more."""

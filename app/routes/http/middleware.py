@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import PursuitError
 from app.log import request_id
-from app.routes.errors import apologise, broken_off, refuse
+from app.routes.http.errors import apologise, broken_off, refuse
 from core.errors import CoreError
 
 log = logging.getLogger("app.access")

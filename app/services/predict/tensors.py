@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from app.errors import InvalidRequestError
 from app.services.decoding import decode_any, given
-from app.services.rows import RowReader, pieces_of_numbers
+from app.services.predict.row_decoder import RowReader, pieces_of_numbers
 from app.tables import Schema
 from app.tables.read.names import clean
 

@@ -13,14 +13,14 @@ from sqlalchemy import text
 from app.database.engine import Database
 from app.database.tables import catalogue
 from app.errors import NotFoundError
-from app.services import prediction
-from app.services.generations import Generations, generations_of
 from app.services.models import Models
-from app.services.prediction import Predictions
+from app.services.predict import registry
+from app.services.predict.generations import Generations, generations_of
+from app.services.predict.registry import Predictions
 from app.storage import catalog
 from app.storage.blobs import LocalBlobStore
 from app.tables import Limits
-from tests.app.services.test_prediction import stored
+from tests.app.services.predict.test_registry import stored
 
 END_THE_OTHERS = text(
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -174,7 +174,7 @@ def test_a_connection_that_broke_costs_no_answer(database: Database, blobs: Loca
 def test_a_worker_of_an_older_release_is_heard_of_in_half_a_second(
     database: Database, blobs: LocalBlobStore, artefact: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prediction, "FRESH_SECONDS", 0.1)
+    monkeypatch.setattr(registry, "FRESH_SECONDS", 0.1)
 
     async def ask() -> None:
         with apis(blobs, database) as [process]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.routes.bodies import TABLES
+from app.routes.http.bodies import TABLES
 from app.services.specification import SpecBody
 from tests.app.routes.service import Service
 

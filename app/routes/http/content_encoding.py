@@ -3,8 +3,8 @@
 from starlette.requests import Request
 
 from app.errors import MalformedError, TooLargeError, UnsupportedMediaError
-from app.routes.bodies import header, read_body, too_large
-from app.routes.state import in_heavy_thread
+from app.routes.http.bodies import header, read_body, too_large
+from app.routes.http.services import in_heavy_thread
 from app.tables import Limits, Source
 
 _MAGIC = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from app.errors import InvalidRequestError
 from app.services.decoding import check_whole_numbers, decode_any
-from app.services.row_objects import IGNORED, RowObjects
+from app.services.predict.row_objects import IGNORED, RowObjects
 from app.tables import Feature, Kind, Schema, flat
 from app.tables.read.strict_json import check_keys
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import PursuitError
-from app.services.prediction import Answers, LoadedModel, Wanted, joined, predict
+from app.services.predict.registry import Answers, LoadedModel, Wanted, joined, predict
 from core.errors import CoreError
 
 P = ParamSpec("P")
@@ -76,7 +76,7 @@ class Batcher:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="predictions")
 
     async def predict(self, model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted) -> Answers:
-        """As `app.services.prediction.predict` for inputs (m, p), to the same bits, with the same refusals."""
+        """As `app.services.predict.registry.predict` for inputs (m, p), to the same bits, with the same refusals."""
         if len(inputs) <= FEW_ROWS and len(inputs) <= _capacity(model):
             return await self._together(model, inputs, wanted)
         return await asyncio.wrap_future(self._in_turns(model, inputs, wanted))

@@ -15,9 +15,9 @@ import app.errors
 import core.errors
 from app.errors import Fault, InvalidRequestError
 from app.main import create_app
-from app.routes.bodies import read_body
-from app.routes.errors import STATUS, apologise, install, refuse, status_of
-from app.routes.middleware import RequestContext, Shortcut
+from app.routes.http.bodies import read_body
+from app.routes.http.errors import STATUS, apologise, install, refuse, status_of
+from app.routes.http.middleware import RequestContext, Shortcut
 from app.settings import Settings
 from tests.app.routes.refused import refused
 from tests.app.routes.service import Service

@@ -13,9 +13,9 @@ from app.errors import InvalidRequestError, UnavailableError, WrongStoreError
 from app.jobs import queue
 from app.jobs.child import Task
 from app.jobs.job import Job
-from app.services.intake import PROCESS_BYTES
+from app.services.intake.ingest import PROCESS_BYTES
 from app.services.jobs import JobView
-from app.services.training import Training, _Listener, patiently, publish, training_handler
+from app.services.train.training import Training, _Listener, patiently, publish, training_handler
 from app.storage import artefact, catalog
 from app.storage.blobs import LocalBlobStore
 from app.tables import Limits
@@ -63,7 +63,7 @@ def test_a_full_disk_makes_submitting_unavailable(
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("app.services.intake.write_incoming", refuse)
+    monkeypatch.setattr("app.services.intake.ingest.write_incoming", refuse)
     with pytest.raises(UnavailableError, match="the disk of the server is full"):
         submit(training, tmp_path, ADAPTING)
     assert list(training.scratch.iterdir()) == []

@@ -8,13 +8,13 @@ from typing import ParamSpec, TypeVar
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 
-from app.services.batching import Batcher
-from app.services.datasets import Datasets
+from app.services.intake.datasets import Datasets
 from app.services.jobs import Jobs
 from app.services.models import Models
-from app.services.prediction import Predictions
+from app.services.predict.batching import Batcher
+from app.services.predict.registry import Predictions
 from app.services.readiness import Readiness
-from app.services.training import Training
+from app.services.train.training import Training
 from app.settings import Settings
 from app.storage.process_folder import ProcessFolder
 

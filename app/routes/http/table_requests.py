@@ -9,9 +9,9 @@ from starlette.requests import Request
 
 from app.errors import InvalidRequestError
 from app.identifiers import KEY_LENGTH, check_idempotency_key
-from app.routes.bodies import stream_body
-from app.routes.state import services
-from app.routes.uploads import Upload, landing_place, receive_upload
+from app.routes.http.bodies import stream_body
+from app.routes.http.services import services
+from app.routes.http.uploads import Upload, landing_place, receive_upload
 from app.services.decoding import check_depth, decode, decode_any, given
 
 CELL = {"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}, {"type": "null"}]}

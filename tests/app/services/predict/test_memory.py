@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.services.prediction import LoadedModel, Wanted, load_model, predict
+from app.services.predict.registry import LoadedModel, Wanted, load_model, predict
 from app.storage import artefact
 from app.storage.artefact import ModelArtefact
 from core.arrays import FloatArray

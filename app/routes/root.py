@@ -5,9 +5,9 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 
-async def front(_: Request) -> Response:
+async def root(_: Request) -> Response:
     """To the documentation of every address."""
     return RedirectResponse("docs")  # relative: it may lie under a prefix
 
 
-route = Route("/", front, methods=["GET"], include_in_schema=False)
+route = Route("/", root, methods=["GET"], include_in_schema=False)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.services.coalescing import Coalescer
+from app.services.predict.coalescing import Coalescer
 
 
 class Counter:

@@ -8,7 +8,7 @@ import orjson
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from app.routes.errors import PROBLEM
+from app.routes.http.errors import PROBLEM
 
 
 class FaultBody(BaseModel):

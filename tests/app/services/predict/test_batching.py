@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from app.errors import InvalidRequestError
-from app.services import batching
-from app.services.batching import FEW_ROWS, TURN_ROWS, Batcher
-from app.services.prediction import Answers, LoadedModel, Wanted, load_model, predict
-from tests.app.services.test_prediction import stored
+from app.services.predict import batching
+from app.services.predict.batching import FEW_ROWS, TURN_ROWS, Batcher
+from app.services.predict.registry import Answers, LoadedModel, Wanted, load_model, predict
+from tests.app.services.predict.test_registry import stored
 from tests.processes import eventually
 
 Inputs = NDArray[np.float64]

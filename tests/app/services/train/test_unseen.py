@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.services.unseen import place_unseen
+from app.services.train.unseen import place_unseen
 from app.tables import Schema, from_columns
 from app.tables.schema.fitting import fit_schema
 from core.arrays import FloatArray

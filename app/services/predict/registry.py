@@ -2,8 +2,8 @@
 
 Loaded models are kept in memory by the content key of their artefact, the least recently used go first. What a
 reference means is remembered for as long as the catalogue stays as it is, which every request asks the database
-(`app.services.generations`): no answer is of an older version than anybody had seen when the request began. Only while
-the database does not answer, what was known last goes on being served.
+(`app.services.predict.generations`): no answer is of an older version than anybody had seen when the request began.
+Only while the database does not answer, what was known last goes on being served.
 """
 
 import logging
@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from app.database.engine import Database
 from app.errors import BrokenArtefactError, InvalidRequestError, MalformedError, NotFoundError, UnavailableError
-from app.services.coalescing import Coalescer
-from app.services.generations import Generations, generations_of
-from app.services.rows import RowReader
+from app.services.predict.coalescing import Coalescer
+from app.services.predict.generations import Generations, generations_of
+from app.services.predict.row_decoder import RowReader
 from app.storage import artefact, catalog
 from app.storage.blobs import BlobStore
 from app.tables import Limits, Schema, read_table

@@ -12,8 +12,8 @@ import pytest
 
 from app.database.engine import Database
 from app.errors import BrokenArtefactError, InvalidRequestError, NotFoundError, UnavailableError
-from app.services import prediction
-from app.services.prediction import Predictions, Wanted, load_model, predict
+from app.services.predict import registry
+from app.services.predict.registry import Predictions, Wanted, load_model, predict
 from app.storage import artefact, catalog
 from app.storage.artefact import ModelArtefact
 from app.storage.blobs import LocalBlobStore
@@ -163,7 +163,7 @@ def test_a_model_above_the_bound_of_bytes_is_still_served(base: Database, store:
 def test_what_is_known_is_served_while_the_database_is_away(
     base: Database, store: CountingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prediction, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(registry, "FRESH_SECONDS", 0.0)
     publish(base, store, "m", 0)
     asked = predictions(base, store)
 

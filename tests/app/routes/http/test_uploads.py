@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import UnavailableError
-from app.routes.uploads import landing_place, receive_upload
+from app.routes.http.uploads import landing_place, receive_upload
 
 FORM = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n\r\nx,y\n1,2\n\r\n--b--\r\n'
 

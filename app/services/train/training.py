@@ -25,11 +25,11 @@ from app.jobs import queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.job import Job
 from app.jobs.workers import Resources
-from app.services.intake import Order, Receipt, take_in, take_in_held, wishes
+from app.services.intake.ingest import Order, Receipt, take_in, take_in_held, wishes
+from app.services.intake.table_store import stored_table
 from app.services.jobs import JobView, view
 from app.services.specification import SpecBody, core_spec, default_name, read_spec
-from app.services.stored import stored_table
-from app.services.unseen import place_unseen
+from app.services.train.unseen import place_unseen
 from app.storage import artefact, catalog, datasets
 from app.storage.blobs import BlobStore
 from app.tables import (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InvalidRequestError, MalformedError
-from app.services.rows import RowReader
+from app.services.predict.row_decoder import RowReader
 from app.tables import Feature, Kind, Schema
 
 PLAIN = Schema(target="y", features=(Feature(name="a b", kind=Kind.NUMBER), Feature(name='quo"te', kind=Kind.NUMBER)))

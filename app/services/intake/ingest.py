@@ -227,7 +227,7 @@ def _apart(order: Order, seconds: float) -> Receipt:
     }
     try:
         done = subprocess.run(
-            python_command("app.services.intake"),
+            python_command("app.services.intake.ingest"),
             input=json.dumps(asked).encode(),
             stdout=subprocess.PIPE,
             timeout=seconds,
