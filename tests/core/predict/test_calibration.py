@@ -125,7 +125,7 @@ def test_coverage_is_guaranteed_for_heavy_tails(count: int, level: float, shape:
     Given n scores the coverage is Beta distributed, with mean k / (n + 1), k whole gaps between order statistics.
     """
     rng = np.random.default_rng(count)
-    runs, new = 300, 200
+    runs, new = 150, 200
     c, tail = Fraction(level).limit_denominator(1000), Fraction(1 - level).limit_denominator(1000) / 2
     if shape is Intervals.SYMMETRIC:
         gaps = ceil(c * (count + 1))

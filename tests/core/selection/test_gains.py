@@ -37,7 +37,7 @@ def test_every_method_that_chooses_one_row_at_a_time_is_here() -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(case=small_problems(), joins=st.integers(0, 5))
 def test_gain_is_its_definition(method: Method, case: Problem, joins: int) -> None:
     """The gain also of a candidate that was carried along for some steps, and with an empty basis."""
@@ -77,7 +77,7 @@ def tolerance(case: Problem, method: Method, of: Exact) -> float:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=8, deadline=None, derandomize=True)
 @given(case=small_problems(ill=True), joins=st.integers(0, 5))
 def test_gain_at_ill_conditioned_hyperparameters(method: Method, case: Problem, joins: int) -> None:
     """Gains are as good as their Schur complements allow; refused where they are nothing but rounding."""
@@ -116,7 +116,7 @@ def test_relative_error_at_some_ill_conditioned_hyperparameters(name: str, metho
     """None is refused, and the gains have four digits at least, or are right to 1e-8 in nats or squared targets."""
     case = problem(1, n=12, d=4).with_hyperparameters(**ILL[name])
     indices = case.indices.tolist()
-    candidates = np.setdiff1d(np.arange(12), case.indices)[:3]
+    candidates = np.setdiff1d(np.arange(12), case.indices)[:2]
     params = oracle_params(case.hyperparameters, case.groups)
     with without_ridge():
         ours = gains_along(case, method, indices, candidates)

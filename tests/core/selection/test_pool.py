@@ -54,7 +54,7 @@ def test_batch_picks_what_exhaustive_search_picks(gain: Gain, seed: int) -> None
 
 
 @pytest.mark.parametrize("gain", GAIN_NAMES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(case=small_problems(), size=st.integers(1, 5), pool_size=st.integers(2, 9))
 def test_batch_gains_are_their_definition(gain: Gain, case: Problem, size: int, pool_size: int) -> None:
     """The gain of each pick in turn, and no other row of the pool had a larger one."""
@@ -73,7 +73,7 @@ def test_batch_gains_are_their_definition(gain: Gain, case: Problem, size: int, 
 
 
 @pytest.mark.parametrize("gain", GAIN_NAMES)
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(case=small_problems(ill=True))
 def test_batch_gains_at_ill_conditioned_hyperparameters(gain: Gain, case: Problem) -> None:
     """Against 60 digits: right to eps times what the Schur complements lose, as step by step.
@@ -360,13 +360,12 @@ def lines(n: int, noise: float) -> tuple[FloatArray, FloatArray]:
 @pytest.mark.parametrize("gain", [Gain.NLML, Gain.VFE])
 def test_gains_stay_true_until_the_pool_is_spent(gain: Gain) -> None:
     """Rows close together, little noise: S and e fall by ten orders. The reported gains are right to 1e-3 in all that
-    counts (the largest gain so far times 1e-6), to the last pick before the threshold."""
+    counts (the largest gain so far times 1e-6), every third of them and the last pick before the threshold."""
     X, y = lines(60, 0.05)
     theta = three_of(noise_variance=1e-3)
     ours = pursue(Rows(X=X, y=y, groups=np.arange(3)), np.arange(60), theta, 40, gain)
     params = oracle_params(theta, np.arange(3))
-    basis: list[int] = []
-    for index, reported in zip(ours.indices.tolist(), ours.gains.tolist(), strict=True):
-        oracle = exact(params, X, y, basis, index).gains[gain]
-        np.testing.assert_allclose(reported, oracle, rtol=1e-3, atol=1e-6 * ours.gains[0])
-        basis.append(index)
+    indices = ours.indices.tolist()
+    for step in {*range(0, len(indices), 3), len(indices) - 1}:
+        oracle = exact(params, X, y, indices[:step], indices[step]).gains[gain]
+        np.testing.assert_allclose(ours.gains[step], oracle, rtol=1e-3, atol=1e-6 * ours.gains[0])

@@ -15,27 +15,27 @@ from core.train.run import train
 from tests.core.runs import START, table
 
 
-def fast_sine(seed: int, rows: int = 1500) -> Dataset:
+def fast_sine(seed: int, rows: int) -> Dataset:
     random = np.random.default_rng(seed)
     x = random.uniform(-2.0, 2.0, rows)
     return Dataset(inputs=x[:, None], targets=np.sin(5.0 * x) + 0.1 * random.normal(size=rows))
 
 
-@pytest.mark.parametrize("seed", [0, 6])
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 6])
 def test_easy_data_are_learned_whatever_the_draw(seed: int) -> None:
     """A fast sine: rounds once led to ever smoother kernels and smaller bases, and published worse than the mean.
 
     By default error bars are as wide as their errors on 20,000 fresh rows; and the calibration does not lose what the
     density had.
     """
-    dataset = fast_sine(seed)
+    dataset = fast_sine(seed, rows=1000)
     fresh = fast_sine(seed + 100, rows=20_000)
     result = train(dataset, TrainSpec())
     assert 0.93 < result.report.leave_one_out.coverage["0.95"] < 0.97
     found = scores(fresh.targets, ModelPredictor(result.model).predict(fresh.inputs).target)
     for level in LEVELS:
         assert found.coverage[str(level)] == pytest.approx(
-            level, abs=max(0.02, 3 * (level * (1 - level) / 1500) ** 0.5)
+            level, abs=max(0.02, 3 * (level * (1 - level) / 1000) ** 0.5)
         )
     uncalibrated = train(dataset, TrainSpec(calibrate=None))
     assert uncalibrated.report.leave_one_out.nmse is not None
@@ -45,7 +45,7 @@ def test_easy_data_are_learned_whatever_the_draw(seed: int) -> None:
     assert found.nlpd < scores(fresh.targets, plain).nlpd + 0.01
 
 
-@pytest.mark.parametrize("seed", [1, 5])
+@pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.slow), 5])
 def test_noise_free_data_have_honest_error_bars(seed: int) -> None:
     """The start once took a signal of 10,000 against a noise of 1e-6, beyond what a basis can follow."""
     random = np.random.default_rng(seed)
@@ -134,7 +134,7 @@ def test_far_from_all_data_error_bars_are_the_priors(approximation: Approximatio
 
 
 def test_rounds_never_make_the_objective_worse() -> None:
-    dataset = fast_sine(6, rows=600)
+    dataset = fast_sine(6, rows=300)
     start = Hyperparameters(lengthscales=np.array([1.0]), signal_variance=1.0, bias_variance=1e-3, noise_variance=0.3)
     spec = TrainSpec(basis_size=20, adaptation=Adaptation(rounds=6, steps=3), start=start)
     objectives = train(dataset, spec).report.objectives
@@ -156,7 +156,7 @@ def heavy_noise(seed: int, slope: float, rows: int = 300) -> Dataset:
     return Dataset(inputs=inputs, targets=slope * inputs[:, 0] + random.standard_t(2.0, size=rows))
 
 
-@pytest.mark.parametrize("seed", [0, 5])
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 5])
 def test_columns_that_say_nothing_give_the_mean_with_error_bars_that_hold(seed: int) -> None:
     """Evidence that follows a few outliers once led to hundreds of basis vectors, and ten times the mean's error."""
     dataset, fresh = heavy_noise(seed, 0.0), heavy_noise(seed + 100, 0.0, rows=5000)
@@ -170,7 +170,7 @@ def test_columns_that_say_nothing_give_the_mean_with_error_bars_that_hold(seed: 
     assert covered["0.9"] == pytest.approx(0.9, abs=0.05)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_a_weak_signal_is_kept(seed: int) -> None:
     dataset, fresh = heavy_noise(seed, 1.0), heavy_noise(seed + 100, 1.0, rows=5000)
     result = train(dataset, TrainSpec())

@@ -174,7 +174,7 @@ def test_few_rows_of_many_columns_do_not_end_without_noise() -> None:
 # Error bars
 
 
-@pytest.mark.parametrize("table", ["kinds", "curve"])
+@pytest.mark.parametrize("table", ["kinds", pytest.param("curve", marks=pytest.mark.slow)])
 def test_intervals_hold_what_they_say_of_new_rows(table: str) -> None:
     """Five tables of each, the mean coverage of 500 new rows: within four standard errors of a share of so many rows
     as the tables have together."""

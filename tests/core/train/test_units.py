@@ -77,7 +77,7 @@ def agree(data: Dataset, columns: list[Unit], target: Unit, spec: TrainSpec) -> 
         np.testing.assert_allclose(second, first, rtol=0.0, atol=AGREES * data.targets.std())
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(seed=st.integers(0, 99), rows=st.sampled_from([12, 25, 60]), columns=st.tuples(UNITS, UNITS), target=UNITS)
 @example(seed=0, rows=25, columns=(Unit(1.0, 273.15), SAME), target=SAME)
 @example(seed=0, rows=25, columns=(Unit(1e3, 0.0), SAME), target=SAME)
@@ -93,8 +93,9 @@ QUICK: dict[str, Any] = {"adaptation": Adaptation(rounds=2, steps=8), "calibrate
 @pytest.mark.parametrize(
     ("rows", "options"),
     [
-        (540, QUICK),
-        (100, {"basis_size": 15}),
+        pytest.param(540, QUICK, marks=pytest.mark.slow),
+        (200, QUICK),
+        (100, {"basis_size": 15, "adaptation": Adaptation(rounds=2, steps=8)}),
         (100, {"basis_size": 20, "method": Method.SB, **QUICK}),
         (100, {"basis_size": 20, "method": Method.DMAX, **QUICK}),
         (100, {"basis_size": 20, "method": Method.VARIANCE, **QUICK}),
