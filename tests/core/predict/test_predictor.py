@@ -232,7 +232,9 @@ print(json.dumps({"differences": differences, "size": float(np.abs(whole.mean).m
 """
 
 
-@pytest.mark.parametrize(("threads", "most"), [("1", 0.0), ("2", 1e-12), ("4", 1e-12)])
+@pytest.mark.parametrize(
+    ("threads", "most"), [("1", 0.0), pytest.param("2", 1e-12, marks=pytest.mark.slow), ("4", 1e-12)]
+)
 def test_batches_of_a_large_basis(threads: str, most: float) -> None:
     """The same bits where BLAS has one thread, as when served; more threads split a product by its size, and the bits
     of the tails with it. A new process: threads are set at import."""
