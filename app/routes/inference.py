@@ -28,7 +28,7 @@ from app.services.predict.batching import FEW_ROWS
 from app.services.predict.registry import EXTRAS, INTERVAL, Answers, Served
 from app.services.predict.tensors import BYTES, ROWS, FlatTensor, InputTensor, bytes_tensor, read_tensors, to_inputs
 from app.tables import Feature, Kind
-from app.tables.read.strict_json import check_keys
+from app.tables.read.strict_json import check_duplicate_keys
 
 BINARY = "application/octet-stream"
 HEADER_LENGTH = "Inference-Header-Content-Length"
@@ -137,7 +137,7 @@ def _decoded(body: bytes) -> InferRequest:
             asked = _flat_request.decode(body)
             if all(tensor.fit for tensor in asked.inputs):
                 others = sum(one is not None for one in (asked.id, asked.parameters, asked.outputs))
-                check_keys(body, 1 + others + _TENSOR_FIELDS * len(asked.inputs))
+                check_duplicate_keys(body, 1 + others + _TENSOR_FIELDS * len(asked.inputs))
                 return asked
     return decode(body, InferRequest)
 
@@ -226,7 +226,7 @@ async def model(request: Request) -> Response:
     _, versions, _ = await in_thread(serving.models.get, served.name, limit=500, cursor=None)
     schema = served.model.schema
     inputs: list[dict[str, object]]
-    if schema.plain:
+    if schema.numeric_only:
         inputs = [
             {
                 "name": ROWS,

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from app.errors import Fault, InvalidRequestError, MalformedError
-from app.tables.read.json_places import find_literal, row_and_column
-from app.tables.read.strict_json import TOO_LARGE, check_keys, is_too_large, keys_of
+from app.tables.read.json_locations import find_literal, row_and_column
+from app.tables.read.strict_json import TOO_LARGE, check_duplicate_keys, count_keys, is_too_large
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ def check_fields(body: bytes | msgspec.Raw, found: object, *, where: str = "") -
         given = len(values) - len(defaults)
         given += sum(value is not default for value, default in zip(values[given:], defaults, strict=True))
         parts = [value for value in values if isinstance(value, msgspec.Raw)]
-        check_keys(memoryview(body) if isinstance(body, msgspec.Raw) else body, given, parts, where)
+        check_duplicate_keys(memoryview(body) if isinstance(body, msgspec.Raw) else body, given, parts, where)
 
 
 def given(part: msgspec.Raw | msgspec.UnsetType) -> msgspec.Raw | None:
@@ -69,7 +69,9 @@ def decode_any(body: bytes | msgspec.Raw, *, where: str = "", names: Sequence[st
         body = body.removeprefix(_MARK)
     try:
         found = msgspec.json.decode(body)
-        check_keys(memoryview(body) if isinstance(body, msgspec.Raw) else body, keys_of(found), where=where)
+        check_duplicate_keys(
+            memoryview(body) if isinstance(body, msgspec.Raw) else body, count_keys(found), where=where
+        )
         return found
     except msgspec.ValidationError as error:
         _descend(bytes(body), where, names)

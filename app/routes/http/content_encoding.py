@@ -32,7 +32,7 @@ def _unpacked(body: bytes, said: str, limit: int, setting: str) -> bytes:
     if said != "identity" and found != _KINDS[said]:
         raise MalformedError(f"the body is said to be in {said} (Content-Encoding), and is not")
     try:
-        with source.plain() as stream:
+        with source.decompressed() as stream:
             return stream.read()
     except TooLargeError as error:
         raise TooLargeError(f"unpacked, {too_large(limit + 1, limit, setting)}") from error

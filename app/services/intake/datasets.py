@@ -12,7 +12,7 @@ from app.services.intake.table_store import stored_table
 from app.storage import datasets
 from app.storage.blobs import BlobStore
 from app.storage.datasets import Dataset
-from app.tables import AS_IT_SHOWS, Limits, ReadOptions, from_columns, from_rows
+from app.tables import AUTODETECT, Limits, ReadOptions, from_columns, from_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Datasets:
         filename: str,
         target: str | None = None,
         key: str | None = None,
-        options: ReadOptions = AS_IT_SHOWS,
+        options: ReadOptions = AUTODETECT,
     ) -> Dataset:
         """Keep a file of any format. target: what its warnings are about. Raises what is wrong with it; O(file)."""
 
@@ -47,7 +47,7 @@ class Datasets:
         *,
         target: str | None = None,
         key: str | None = None,
-        options: ReadOptions = AS_IT_SHOWS,
+        options: ReadOptions = AUTODETECT,
     ) -> Dataset:
         """Keep columns of JSON values."""
         table = from_columns(columns, limits=self.limits)
@@ -59,7 +59,7 @@ class Datasets:
         *,
         target: str | None = None,
         key: str | None = None,
-        options: ReadOptions = AS_IT_SHOWS,
+        options: ReadOptions = AUTODETECT,
     ) -> Dataset:
         """Keep rows of JSON values by column."""
         table = from_rows(rows, limits=self.limits)

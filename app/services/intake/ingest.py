@@ -22,21 +22,21 @@ from app.errors import MOST_FAULTS, Fault, InvalidRequestError, PursuitError, To
 from app.launch import python_command
 from app.services.specification import SpecBody, core_spec
 from app.tables import (
-    AS_IT_SHOWS,
-    Fitted,
+    AUTODETECT,
     Kind,
     Limits,
     ReadOptions,
     Schema,
     Source,
     Table,
-    Wishes,
+    TableOptions,
+    TrainingRows,
     fit_table,
     is_binary,
     open_canonical,
     open_file,
-    write_held,
-    write_incoming,
+    write_table,
+    write_text_blocks,
 )
 from app.tables.schema.profile import describe_table
 from core.arrays import BoolArray, FloatArray
@@ -73,7 +73,7 @@ class Order:
     spec: SpecBody | None = None
     profile: bool = False
     target: str | None = None
-    options: ReadOptions = AS_IT_SHOWS
+    options: ReadOptions = AUTODETECT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +86,9 @@ class Receipt:
     profile: dict[str, Any] | None = None
 
 
-def wishes(body: SpecBody) -> Wishes:
+def table_options(body: SpecBody) -> TableOptions:
     """What the specification says about the table."""
-    return Wishes(
+    return TableOptions(
         target=body.target,
         features=body.features,
         columns=body.columns,
@@ -125,9 +125,9 @@ def take_in_held(table: Table, order: Order) -> Receipt:
     if order.options.sheet is not None:
         message = "a table of JSON has no sheets: leave the field out"
         raise InvalidRequestError(f"sheet: {message}", [Fault(message=message, column="sheet")])
-    table = replace(table, said=order.options)
-    table = table.reading(None, table.forms())
-    write_held(order.stored, table)
+    table = replace(table, read_options=order.options)
+    table = table.read_as(None, table.number_formats())
+    write_table(order.stored, table)
     return _check(table, order)
 
 
@@ -137,36 +137,36 @@ def _carry_out(order: Order) -> Receipt:
     target = None if order.spec is None else order.spec.target
     known = {name for name in (target, order.target) if name is not None}
     asked = order.options
-    incoming = open_file(Source(origin=order.upload, limits=order.limits), known=known, sheet=asked.sheet)
-    write_incoming(order.stored, incoming, asked)
-    return _check(replace(open_canonical(order.stored), find_lines=incoming.lines), order)
+    text_blocks = open_file(Source(origin=order.upload, limits=order.limits), known=known, sheet=asked.sheet)
+    write_text_blocks(order.stored, text_blocks, asked)
+    return _check(replace(open_canonical(order.stored), find_lines=text_blocks.lines), order)
 
 
 def _check(table: Table, order: Order) -> Receipt:
     memory = None
     if order.spec is not None:
-        schema, fitted = fit_table(table, wishes(order.spec))
-        spec = core_spec(order.spec, schema.group_names, fitted.rows)
+        schema, training_rows = fit_table(table, table_options(order.spec))
+        spec = core_spec(order.spec, schema.group_names, training_rows.rows)
         memory = PROCESS_BYTES + READ_BYTES * table.rows * len(table.names)
-        memory += training_bytes(len(fitted.rows), schema.width, spec)
-        check_spread(table, schema, fitted, standardize=order.spec.standardize)
-        _check_transform(table, schema, fitted, order.spec.target_transform)
+        memory += training_bytes(len(training_rows.rows), schema.width, spec)
+        check_spread(table, schema, training_rows, standardize=order.spec.standardize)
+        _check_transform(table, schema, training_rows, order.spec.target_transform)
     profile = describe_table(table, order.target) if order.profile else None
     return Receipt(rows=table.rows, columns=len(table.names), memory=memory, profile=profile)
 
 
-def check_spread(table: Table, schema: Schema, fitted: Fitted, *, standardize: bool) -> None:
+def check_spread(table: Table, schema: Schema, training_rows: TrainingRows, *, standardize: bool) -> None:
     """InvalidRequestError naming the columns that `core` cannot standardize; O(n p)."""
-    counting = np.arange(len(fitted.rows), dtype=np.float64)  # beside which only the other side can be at fault
+    counting = np.arange(len(training_rows.rows), dtype=np.float64)  # beside which only the other side can be at fault
     table = schema.as_trained(table)
     names = []
     for feature in schema.used:
         if feature.kind is Kind.NUMBER:
-            x = table.columns[feature.name].less(feature.offset)[fitted.rows]
+            x = table.columns[feature.name].minus(feature.offset)[training_rows.rows]
             x[np.isnan(x)] = feature.fill
             if not _is_tame(x) and not _has_spread(x[:, np.newaxis], counting, np.zeros(1, np.bool_), standardize):
                 names.append(feature.name)
-    y = table.columns[schema.target].numbers.values[fitted.rows]
+    y = table.columns[schema.target].numbers.values[training_rows.rows]
     if not _is_tame(y) and not _has_spread(counting[:, np.newaxis], y, np.zeros(1, np.bool_), standardize):
         names.append(schema.target)
     if names:
@@ -175,13 +175,13 @@ def check_spread(table: Table, schema: Schema, fitted: Fitted, *, standardize: b
         raise InvalidRequestError("; ".join(f"column {name!r}: {message}" for name in names[:MOST_FAULTS]), faults)
 
 
-def _check_transform(table: Table, schema: Schema, fitted: Fitted, kind: TargetTransform) -> None:
+def _check_transform(table: Table, schema: Schema, training_rows: TrainingRows, kind: TargetTransform) -> None:
     """InvalidRequestError naming the rows whose target has no logarithm."""
     if kind not in LEAST_TARGET:
         return
     least = LEAST_TARGET[kind]
     targets = schema.as_trained(table).columns[schema.target].numbers.values
-    bad = fitted.rows[targets[fitted.rows] <= least]
+    bad = training_rows.rows[targets[training_rows.rows] <= least]
     if len(bad):
         message = f"{kind} needs a target above {least:g}"
         lines = table.lines(bad[:MOST_FAULTS].tolist())

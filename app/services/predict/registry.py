@@ -238,7 +238,12 @@ class Predictions:
         """A file of any format to the model's inputs (m, p)."""
         schema = served.model.schema
         table = read_table(
-            body, limits=self._limits, known=schema.names, least_columns=1, sheet=schema.said.sheet, sheet_wanted=False
+            body,
+            limits=self._limits,
+            known=schema.names,
+            least_columns=1,
+            sheet=schema.read_options.sheet,
+            sheet_wanted=False,
         )
         return schema.encode_table(table)
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from app.errors import InvalidRequestError
 from app.services.decoding import check_whole_numbers, decode_any
 from app.services.predict.row_objects import IGNORED, RowObjects
-from app.tables import Feature, Kind, Schema, flat
-from app.tables.read.strict_json import check_keys
+from app.tables import Feature, Kind, Schema, flatten_column
+from app.tables.read.strict_json import check_duplicate_keys
 
 PIECE_BYTES = 1 << 17
 """Rows are decoded so many bytes at a time, a millisecond or two: other threads wait for no more than a piece."""
@@ -37,7 +37,7 @@ class RowReader:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._plain = schema.plain
+        self._plain = schema.numeric_only
         self._kinds = [_cell_type(feature) for feature in schema.features]
         self._lists = msgspec.json.Decoder(_list_of(types.GenericAlias(tuple, tuple(self._kinds))))
         used = [feature.kind is not Kind.UNUSED for feature in schema.features]
@@ -82,7 +82,7 @@ class RowReader:
         data = memoryview(raw)
         try:
             parts = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
-            check_keys(data, len(parts), list(parts.values()), where="columns")
+            check_duplicate_keys(data, len(parts), list(parts.values()), where="columns")
             cells = {name: self._columns.get(name, _ignored).decode(part) for name, part in parts.items()}
             if all(feature.name in cells for feature in self._schema.used):
                 return self._schema.encode_columns(cells)
@@ -101,7 +101,7 @@ class RowReader:
         if objects:
             return self._matrix(self._objects.decode(data))
         rows = self._lists.decode(data)
-        check_keys(data, 0, where="rows")
+        check_duplicate_keys(data, 0, where="rows")
         return self._matrix(rows)
 
     def _matrix(self, rows: list[Any]) -> NDArray[np.float64]:
@@ -126,7 +126,7 @@ class RowReader:
             if not isinstance(found.get(name, []), list):
                 raise InvalidRequestError(f"columns.{name}: expected a list of cells")
         check_whole_numbers(found, "columns")
-        return self._schema.encode_columns({name: flat(cells) for name, cells in found.items()})
+        return self._schema.encode_columns({name: flatten_column(cells) for name, cells in found.items()})
 
 
 def pieces_of_numbers(data: memoryview) -> Iterator[memoryview | bytes]:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from app.tables import Feature
-from app.tables.read.strict_json import check_keys
+from app.tables.read.strict_json import check_duplicate_keys
 
 IGNORED = str | float | bool | None
 """A cell of a column that is not used: whole numbers too are to be no larger than a double's."""
@@ -60,7 +60,7 @@ class RowObjects:
 
     def _rows(self, data: memoryview | bytes, keys: tuple[str, ...], decoder: Decoder) -> list[tuple[Any, ...]]:
         rows = decoder.decode(data)
-        check_keys(data, len(rows) * len(keys), where="rows")
+        check_duplicate_keys(data, len(rows) * len(keys), where="rows")
         cells, features = map(msgspec.structs.astuple, rows), len(self._kinds)
         return list(cells) if self._kinds.keys() >= set(keys) else [row[:features] for row in cells]
 

@@ -18,7 +18,7 @@ from app.errors import InvalidRequestError
 from app.services.decoding import decode_any, given
 from app.services.predict.row_decoder import RowReader, pieces_of_numbers
 from app.tables import Schema
-from app.tables.read.names import clean
+from app.tables.read.names import clean_name
 
 NUMBERS = {
     "BOOL": np.dtype("?"),
@@ -126,7 +126,7 @@ def to_inputs(tensors: Sequence[Tensor], schema: Schema, reader: RowReader) -> N
 
 
 def _names_a_column(name: str, names: Sequence[str]) -> bool:
-    return name in names or clean(name) in names
+    return name in names or clean_name(name) in names
 
 
 def _of_rows(tensor: Tensor, names: Sequence[str], reader: RowReader) -> NDArray[np.float64]:

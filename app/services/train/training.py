@@ -25,7 +25,7 @@ from app.jobs import queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.job import Job
 from app.jobs.workers import Resources
-from app.services.intake.ingest import Order, Receipt, take_in, take_in_held, wishes
+from app.services.intake.ingest import Order, Receipt, table_options, take_in, take_in_held
 from app.services.intake.table_store import stored_table
 from app.services.jobs import JobView, view
 from app.services.specification import SpecBody, core_spec, default_name, read_spec
@@ -33,15 +33,15 @@ from app.services.train.unseen import place_unseen
 from app.storage import artefact, catalog, datasets
 from app.storage.blobs import BlobStore
 from app.tables import (
+    DesignMatrix,
     Limits,
-    Prepared,
     ReadOptions,
     Schema,
+    build_design_matrix,
     fit_table,
     from_columns,
     from_rows,
     open_canonical,
-    prepare,
 )
 from core.data import Dataset
 from core.numeric.shards import Compute
@@ -161,22 +161,22 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         listener.say("reading", 0.0)
         body = SpecBody.model_validate(task.payload["spec"])
         table = open_canonical(patiently(lambda: blobs.path(task.payload["table"])))
-        schema, fitted = fit_table(table, wishes(body))
-        prepared = prepare(table, schema, fitted)
+        schema, training_rows = fit_table(table, table_options(body))
+        design_matrix = build_design_matrix(table, schema, training_rows)
         reading = time.perf_counter() - began
-        spec = core_spec(body, schema.group_names, prepared.rows)
+        spec = core_spec(body, schema.group_names, design_matrix.rows)
         dataset = Dataset(
-            inputs=prepared.inputs,
-            targets=prepared.targets,
-            groups=prepared.groups,
-            indicator=prepared.indicator,
+            inputs=design_matrix.inputs,
+            targets=design_matrix.targets,
+            groups=design_matrix.groups,
+            indicator=design_matrix.indicator,
         )
         resume = None if task.checkpoint is None else Checkpoint.from_json(dict(task.checkpoint))
         result = train(dataset, spec, listen=listener, resume=resume, workers=threads, compute=compute)
         listener.say("publishing", _PUBLISH)
-        schema = place_unseen(schema, result.model, prepared.inputs)
-        report = _report(task, schema, prepared, result, reading)
-        basis_rows = tuple(int(prepared.rows[index]) for index in result.selection.indices)
+        schema = place_unseen(schema, result.model, design_matrix.inputs)
+        report = _report(task, schema, design_matrix, result, reading)
+        basis_rows = tuple(int(design_matrix.rows[index]) for index in result.selection.indices)
         model = artefact.ModelArtefact(
             posterior=result.stored,
             noise=result.model.noise,
@@ -272,7 +272,9 @@ class _Listener:
         return round(passed / (share - start) * (1.0 - share), 1)
 
 
-def _report(task: Task, schema: Schema, prepared: Prepared, result: TrainResult, reading: float) -> dict[str, Any]:
+def _report(
+    task: Task, schema: Schema, design_matrix: DesignMatrix, result: TrainResult, reading: float
+) -> dict[str, Any]:
     """What the job shows for its result and the model keeps: see API.md."""
     found: dict[str, Any] = result.report.to_json()
     hyperparameters = result.report.hyperparameters
@@ -283,18 +285,18 @@ def _report(task: Task, schema: Schema, prepared: Prepared, result: TrainResult,
             **({"levels": list(feature.levels)} if feature.levels else {}),
             **({"others_grouped": True} if feature.other else {}),
             **({"order": feature.order.value, "cycles": list(feature.cycles)} if feature.order is not None else {}),
-            **feature.form.to_json(),
+            **feature.number_format.to_json(),
             **({"difference_from": str(feature.offset)} if feature.offset is not None else {}),
             **({"missing_replaced_by": feature.replacement} if feature.fill is not None else {}),
         }
         for feature in schema.features
     ]
     if found["bounds"] is not None:
-        found["bounds"]["rows"] = [int(prepared.rows[row]) for row in found["bounds"]["rows"]]
+        found["bounds"]["rows"] = [int(design_matrix.rows[row]) for row in found["bounds"]["rows"]]
     return found | {
         "moved": result.moved,
-        "rows": len(prepared.targets),
-        "rows_dropped": prepared.dropped,
+        "rows": len(design_matrix.targets),
+        "rows_dropped": design_matrix.dropped,
         "rows_uploaded": task.payload["rows"],
         "target": schema.target,
         "columns": columns,
@@ -306,7 +308,7 @@ def _report(task: Task, schema: Schema, prepared: Prepared, result: TrainResult,
         },
         "seconds": {"reading": reading} | {f"{phase}": seconds for phase, seconds in found["seconds"].items()},
         "peak_memory_bytes": _peak_memory(),
-        "warnings": [*prepared.warnings, *result.report.warnings],
+        "warnings": [*design_matrix.warnings, *result.report.warnings],
     }
 
 

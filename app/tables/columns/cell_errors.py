@@ -12,7 +12,7 @@ _SHOWN = 200  # characters of a cell that an error repeats
 
 
 @dataclass(slots=True, kw_only=True)
-class Problems:
+class CellErrors:
     """Wrong cells so far. `lines` finds the lines of the file for row numbers; nothing for JSON."""
 
     lines: Callable[[Iterable[int]], dict[int, int]] = lambda _: {}

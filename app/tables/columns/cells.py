@@ -17,8 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from app.tables.columns.lookalikes import INSTEAD, lookalike
-from app.tables.columns.number_formats import MARKS, NAMES, PLAIN, FileMarks, NumberFormat, find_format, marks_of
+from app.tables.columns.lookalikes import LOOKALIKE_ADVICE, match_lookalike
+from app.tables.columns.number_formats import (
+    MARK_NAMES,
+    OTHER_MARK,
+    PLAIN,
+    FileMarkCounts,
+    NumberFormat,
+    count_marks,
+    infer_format,
+)
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -54,10 +62,10 @@ class CellKind(StrEnum):
     TEXT = "text"
 
 
-_MEANT: Final = frozenset({CellKind.HUGE, CellKind.INFINITE, CellKind.SEPARATED})
+_UNUSABLE: Final = frozenset({CellKind.HUGE, CellKind.INFINITE, CellKind.SEPARATED})
 
 
-def parse_number(cell: Cell, form: NumberFormat = PLAIN) -> tuple[CellKind, float]:
+def parse_number(cell: Cell, number_format: NumberFormat = PLAIN) -> tuple[CellKind, float]:
     """Kind and value of one cell; the value is NaN unless the kind is NUMBER."""
     if cell is None:
         return CellKind.MISSING, math.nan
@@ -65,7 +73,7 @@ def parse_number(cell: Cell, form: NumberFormat = PLAIN) -> tuple[CellKind, floa
         return CellKind.TEXT, math.nan
     if isinstance(cell, str):
         text = cell.strip(BLANKS)
-        return _parse_text(text if form is PLAIN else form.plain(text))
+        return _parse_text(text if number_format is PLAIN else number_format.normalize(text))
     try:
         value = float(cell)
     except OverflowError:  # an integer above 1.8e308
@@ -77,11 +85,11 @@ def parse_number(cell: Cell, form: NumberFormat = PLAIN) -> tuple[CellKind, floa
 
 def read_text(text: str, known: NumberFormat) -> Cell:
     """A text among JSON cells whose column had the format `known` in training: a number where its own is sure."""
-    found = find_format(marks_of([text]), FileMarks(separator=","), known=known)
+    found = infer_format(count_marks([text]), FileMarkCounts(separator=","), known=known)
     kind, value = parse_number(text, found)
     if kind is not CellKind.NUMBER:
         return text
-    plain = found.plain(text.strip(BLANKS))
+    plain = found.normalize(text.strip(BLANKS))
     return int(plain) if _WHOLE_PATTERN.fullmatch(plain) else value  # all digits of an integer
 
 
@@ -105,9 +113,9 @@ def cell_text(cell: Cell) -> str | None:
     return repr(cell) if abs(cell) < 1 << 1100 or isinstance(cell, float) else "1e400"  # an int past float64
 
 
-def describe_number(cell: Cell, form: NumberFormat = PLAIN) -> str:
+def describe_number(cell: Cell, number_format: NumberFormat = PLAIN) -> str:
     """Why this cell of a numeric column cannot be used, in a few words."""
-    kind, _ = parse_number(cell, form)
+    kind, _ = parse_number(cell, number_format)
     shown = quote(cell)
     match kind:
         case CellKind.MISSING:
@@ -117,23 +125,24 @@ def describe_number(cell: Cell, form: NumberFormat = PLAIN) -> str:
         case CellKind.INFINITE:
             return f"{shown} is not a finite number"
         case CellKind.SEPARATED:
-            return f"{shown} {_describe_marks(str(cell).strip(BLANKS), form)}"
+            return f"{shown} {_describe_marks(str(cell).strip(BLANKS), number_format)}"
         case _:
-            what = lookalike(cell.strip(BLANKS)) if isinstance(cell, str) else None
-            return f"{shown} is {what.value}: {INSTEAD[what]}" if what else f"{shown} is not a number"
+            what = match_lookalike(cell.strip(BLANKS)) if isinstance(cell, str) else None
+            return f"{shown} is {what.value}: {LOOKALIKE_ADVICE[what]}" if what else f"{shown} is not a number"
 
 
-def _describe_marks(text: str, form: NumberFormat) -> str:
+def _describe_marks(text: str, number_format: NumberFormat) -> str:
     """Why a number in other marks than the column's is not read, in words that follow it."""
-    if form.thousands is None and _OPEN_PATTERN.fullmatch(text):
+    if number_format.thousands is None and _OPEN_PATTERN.fullmatch(text):
         mark = "," if "," in text else "."
         say = f'say "decimal": "{mark}" or "thousands": "{mark}" in the spec of the training'
         return f"may be {text.replace(mark, '.')} or {text.replace(mark, '')}: write the plain number, or {say}"
-    mark = "point" if form.decimal == "." else "comma"
-    groups = "not grouped" if form.thousands is None else f"grouped by {NAMES[form.thousands]}"
+    mark = "point" if number_format.decimal == "." else "comma"
+    groups = "not grouped" if number_format.thousands is None else f"grouped by {MARK_NAMES[number_format.thousands]}"
+    other = OTHER_MARK[number_format.decimal]
     return (
         f"is no plain number: the decimal mark is the {mark} here, and digits are {groups}; if all cells of the column "
-        f'are written so, say "decimal": "{MARKS[form.decimal]}" or "thousands" in the spec of the training'
+        f'are written so, say "decimal": "{other}" or "thousands" in the spec of the training'
     )
 
 
@@ -161,46 +170,46 @@ def shorten(text: str) -> str:
 class Numbers:
     """A column read as numbers.
 
-    values (n,): NaN where `missing` or bad. missing (n,). bad: row numbers of the other cells without a usable
+    values (n,): NaN where `missing` or invalid. missing (n,). invalid: row numbers of the other cells without a usable
     number; `meant` of them are infinities, past float64 or with separators, the rest is text.
     """
 
     values: FloatArray
     missing: BoolArray
-    bad: IntArray
-    meant: int
+    invalid: IntArray
+    unusable: int
 
     @property
     def finite(self) -> int:
         """How many cells are usable numbers."""
-        return len(self.values) - int(np.count_nonzero(self.missing)) - len(self.bad)
+        return len(self.values) - int(np.count_nonzero(self.missing)) - len(self.invalid)
 
 
-def parse_numbers(texts: Texts, form: NumberFormat = PLAIN) -> Numbers:
+def parse_numbers(texts: Texts, number_format: NumberFormat = PLAIN) -> Numbers:
     """`parse_number` over a column of text. O(n); a few columns of (n,) numbers in memory."""
     rows = len(texts)
     values = np.empty(rows)
     missing = np.zeros(rows, dtype=np.bool_)
-    bad: list[IntArray] = []
-    meant = 0
+    invalid: list[IntArray] = []
+    unusable = 0
     start = 0
     for chunk in texts.chunks:
-        if form != PLAIN:
-            chunk = form.plain_chunk(chunk)  # noqa: PLW2901  the same cells
+        if number_format != PLAIN:
+            chunk = number_format.normalize_chunk(chunk)  # noqa: PLW2901  the same cells
         stop = start + len(chunk)
         plain = _all_numbers(chunk)
         if plain is not None:
             values[start:stop] = plain
         else:
-            values[start:stop], missing[start:stop], bad_here, meant_here = _parse_chunk(chunk)
-            bad.append(bad_here + start)
-            meant += meant_here
+            values[start:stop], missing[start:stop], invalid_here, unusable_here = _parse_chunk(chunk)
+            invalid.append(invalid_here + start)
+            unusable += unusable_here
         start = stop
     return Numbers(
         values=values,
         missing=missing,
-        bad=np.concatenate(bad) if bad else np.empty(0, dtype=np.int64),
-        meant=meant,
+        invalid=np.concatenate(invalid) if invalid else np.empty(0, dtype=np.int64),
+        unusable=unusable,
     )
 
 
@@ -223,12 +232,12 @@ def _parse_chunk(chunk: TextChunk) -> tuple[FloatArray, BoolArray, IntArray, int
     values: FloatArray = to_numpy(pc.cast(numeric, pa.float64())).copy()
     huge = np.isinf(values)
     values[huge] = np.nan
-    bad = np.flatnonzero(np.isnan(values) & ~missing)
-    wrong: Any = trimmed.take(bad)
+    invalid = np.flatnonzero(np.isnan(values) & ~missing)
+    wrong: Any = trimmed.take(invalid)
     infinite = _flags(pc.match_substring_regex(wrong, f"^(?:{_INFINITY})$", ignore_case=True))
     separated = _flags(pc.match_substring_regex(wrong, f"^(?:{_SEPARATED})$"))
-    meant = huge[bad] | infinite | separated
-    return values, missing, bad, int(np.count_nonzero(meant))
+    unusable = huge[invalid] | infinite | separated
+    return values, missing, invalid, int(np.count_nonzero(unusable))
 
 
 def to_numpy(array: Any) -> Any:
@@ -241,16 +250,16 @@ def _flags(array: Any) -> BoolArray:
     return flags
 
 
-def parse_cells(cells: Sequence[Cell], form: NumberFormat = PLAIN) -> Numbers:
+def parse_cells(cells: Sequence[Cell], number_format: NumberFormat = PLAIN) -> Numbers:
     """`parse_number` over JSON values."""
-    parsed = [parse_number(cell, form) for cell in cells]
+    parsed = [parse_number(cell, number_format) for cell in cells]
     kinds = [kind for kind, _ in parsed]
-    wrong = (*_MEANT, CellKind.TEXT)
+    wrong = (*_UNUSABLE, CellKind.TEXT)
     return Numbers(
         values=np.array([value for _, value in parsed], dtype=np.float64),
         missing=np.array([kind is CellKind.MISSING for kind in kinds], dtype=np.bool_),
-        bad=np.array([row for row, kind in enumerate(kinds) if kind in wrong], dtype=np.int64),
-        meant=sum(kind in _MEANT for kind in kinds),
+        invalid=np.array([row for row, kind in enumerate(kinds) if kind in wrong], dtype=np.int64),
+        unusable=sum(kind in _UNUSABLE for kind in kinds),
     )
 
 

@@ -15,14 +15,14 @@ from typing import Final
 import numpy as np
 
 from app.tables.columns.cells import FloatArray, IntArray
-from app.tables.columns.dates import Cycle, cycles, waves
+from app.tables.columns.dates import Cycle, cycles, sine_cosine
 
 _PERIOD: Final = {Cycle.DAY: 1.0, Cycle.WEEK: 7.0, Cycle.YEAR: 365.25}  # days
-_LEAST_PERIODS: Final = {Cycle.DAY: 3.0, Cycle.WEEK: 3.0, Cycle.YEAR: 1.9}  # that the rows have to span
+_MIN_PERIODS: Final = {Cycle.DAY: 3.0, Cycle.WEEK: 3.0, Cycle.YEAR: 1.9}  # that the rows have to span
 _HARMONICS = 3
-_FEWEST_ROWS = 40
-_MOST_ROWS = 3_000
-_MOST_COLUMNS = 60
+_MIN_ROWS = 40
+_MAX_ROWS = 3_000
+_MAX_COLUMNS = 60
 _BLOCKS = 4
 _LEFT_OUT = 0.4  # share of the rows in all blocks together
 _GAIN, _GAIN_ONCE = 0.1, 0.2  # share of the error that a cycle has to save, and over the number of periods
@@ -41,17 +41,17 @@ class CycleChoice:
 def choose_cycles(micros: IntArray, inputs: FloatArray, targets: FloatArray) -> CycleChoice:
     """The cycles of a date (n,), in microseconds since 1970, that help beside the other inputs (n, p).
 
-    Deterministic. O(n p^2), p at most 60; for the rows that `thinned` leaves.
+    Deterministic. O(n p^2), p at most 60; for the rows that `subsample_rows` leaves.
     """
     order = np.argsort(micros, kind="stable")
     micros, inputs, targets = micros[order], inputs[order], targets[order]
     days = micros / 86_400e6
     span = float(days[-1] - days[0]) if len(days) else 0.0
-    if len(micros) < _FEWEST_ROWS or span == 0.0:
+    if len(micros) < _MIN_ROWS or span == 0.0:
         return CycleChoice()
     step = float(np.median(np.diff(np.unique(days))))
     periods = {cycle: span / _PERIOD[cycle] for cycle in cycles(micros) if step <= _COARSEST * _PERIOD[cycle]}
-    possible = [cycle for cycle, count in periods.items() if count >= _LEAST_PERIODS[cycle]]
+    possible = [cycle for cycle, count in periods.items() if count >= _MIN_PERIODS[cycle]]
     if not possible:
         return CycleChoice()
     base = _columns(inputs, targets)
@@ -75,11 +75,11 @@ def choose_cycles(micros: IntArray, inputs: FloatArray, targets: FloatArray) -> 
     )
 
 
-def thinned(rows: int) -> IntArray:
+def subsample_rows(rows: int) -> IntArray:
     """Row numbers, at random where there are very many: every tenth hour would show no day."""
-    if rows <= _MOST_ROWS:
+    if rows <= _MAX_ROWS:
         return np.arange(rows, dtype=np.int64)
-    chosen: IntArray = np.sort(np.random.default_rng(0).choice(rows, _MOST_ROWS, replace=False))
+    chosen: IntArray = np.sort(np.random.default_rng(0).choice(rows, _MAX_ROWS, replace=False))
     return chosen
 
 
@@ -93,16 +93,16 @@ def _columns(inputs: FloatArray, targets: FloatArray) -> FloatArray:
     """The columns that are not constant, at most so many: those that go with the target the most."""
     scale = inputs.std(axis=0)
     inputs = inputs[:, scale > 1e-12 * np.abs(inputs).max(axis=0, initial=0.0)]
-    if inputs.shape[1] <= _MOST_COLUMNS:
+    if inputs.shape[1] <= _MAX_COLUMNS:
         return inputs
     centred = inputs - inputs.mean(axis=0)
     with np.errstate(all="ignore"):
         linked = np.abs(centred.T @ (targets - targets.mean())) / np.sqrt((centred**2).sum(axis=0))
-    return inputs[:, np.sort(np.argsort(-np.nan_to_num(linked), kind="stable")[:_MOST_COLUMNS])]
+    return inputs[:, np.sort(np.argsort(-np.nan_to_num(linked), kind="stable")[:_MAX_COLUMNS])]
 
 
 def _harmonics(micros: IntArray, cycle: Cycle) -> FloatArray:
-    first = waves(micros, cycle)
+    first = sine_cosine(micros, cycle)
     turn = first[:, 1] + 1j * first[:, 0]
     powers = [turn**k for k in range(1, _HARMONICS + 1)]
     return np.column_stack([part for power in powers for part in (power.real, power.imag)])

@@ -69,7 +69,7 @@ _LIKE = re.compile(
     r"|[0-9]{4}[-/][0-9]{1,2}|.*\b(19|20)[0-9]{2}\b.*[0-9]:[0-9]{2}.*",
     re.IGNORECASE,
 )
-_LONGEST = 40  # characters of a date
+_MAX_LENGTH = 40  # characters of a date
 
 
 class DateOrder(StrEnum):
@@ -122,7 +122,7 @@ class Cycle(StrEnum):
 def parse_date(text: str, order: DateOrder) -> int | None:
     """Microseconds since 1970, None for what is no date in this order."""
     text = text.strip(BLANKS)
-    if len(text) > _LONGEST or not any(map(str.isdecimal, text)):
+    if len(text) > _MAX_LENGTH or not any(map(str.isdecimal, text)):
         return None
     if order not in TEXT_ORDERS and (found := _NUMBER.fullmatch(text)):
         return _of_number(found[1], found[2] or "", order)
@@ -219,7 +219,7 @@ def _of_number(whole: str, fraction: str, order: DateOrder) -> int | None:
     return (when - _EPOCH) // _MICROSECOND if when.year in _YEARS else None
 
 
-def find_number_order(texts: Sequence[str], share: float) -> DateOrder | None:
+def infer_number_order(texts: Sequence[str], share: float) -> DateOrder | None:
     """Return what numbers that are said to be dates are: at least `share` of the texts can be it."""
     for order in (*_DIGITS, *_PER_SECOND):
         if sum(parse_date(text, order) is not None for text in texts) >= max(1.0, share * len(texts)):
@@ -232,7 +232,7 @@ def looks_like_dates(texts: Sequence[str], share: float) -> bool:
     return len(texts) > 1 and sum(_LIKE.fullmatch(text) is not None for text in texts) >= share * len(texts)
 
 
-def number_dates(numbers: FloatArray) -> DateOrder | None:
+def infer_number_dates(numbers: FloatArray) -> DateOrder | None:
     """Return what all of a column's numbers can be: days (20130131), months (201301) or times since 1970; else None.
 
     NaN is nothing.
@@ -266,7 +266,7 @@ Rows = Callable[[FloatArray], FloatArray]
 """Values of the distinct texts of a column, in the order of its rows."""
 
 
-def find_order(texts: Sequence[str], share: float, rows: Rows | None = None) -> tuple[DateOrder | None, bool]:
+def infer_date_order(texts: Sequence[str], share: float, rows: Rows | None = None) -> tuple[DateOrder | None, bool]:
     """The order in which at least `share` of the texts are dates; and whether they are dates but do not tell it.
 
     rows: where no cell tells, the order in which the rows only rise, or only fall, is taken if it is the only one.
@@ -319,7 +319,7 @@ def days(micros: IntArray) -> FloatArray:
     return elapsed
 
 
-def waves(micros: IntArray, cycle: Cycle) -> FloatArray:
+def sine_cosine(micros: IntArray, cycle: Cycle) -> FloatArray:
     """Where in the cycle each time is, as sine and cosine (n, 2)."""
     if cycle is Cycle.DAY:
         turn = (micros % _DAY) / _DAY
@@ -336,4 +336,4 @@ def waves(micros: IntArray, cycle: Cycle) -> FloatArray:
 
 def cycles(micros: IntArray) -> tuple[Cycle, ...]:
     """The cycles that tell these times apart."""
-    return tuple(cycle for cycle in Cycle if len(micros) and np.ptp(waves(micros, cycle), axis=0).max() > 1e-9)
+    return tuple(cycle for cycle in Cycle if len(micros) and np.ptp(sine_cosine(micros, cycle), axis=0).max() > 1e-9)

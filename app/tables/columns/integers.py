@@ -41,16 +41,16 @@ def find_offset(values: FloatArray) -> int | None:
     return int(low)
 
 
-def with_offset(value: float, offset: int | None) -> float | int:
+def add_offset(value: float, offset: int | None) -> float | int:
     """A number of a column that was read less its offset, as the column has it."""
     if offset is None:
         return value
     return offset + (int(value) if value.is_integer() else value)
 
 
-def difference(cell: Cell, offset: int, form: NumberFormat = PLAIN) -> float:
+def difference(cell: Cell, offset: int, number_format: NumberFormat = PLAIN) -> float:
     """A cell that is a number, less the offset: exact, then rounded once."""
-    value = exact_value(cell, form)
+    value = exact_value(cell, number_format)
     exact = value - offset if isinstance(value, int) else Fraction(value) - offset
     try:
         return float(exact)
@@ -58,11 +58,11 @@ def difference(cell: Cell, offset: int, form: NumberFormat = PLAIN) -> float:
         return math.inf if exact > 0 else -math.inf
 
 
-def exact_value(cell: Cell, form: NumberFormat = PLAIN) -> int | float:
+def exact_value(cell: Cell, number_format: NumberFormat = PLAIN) -> int | float:
     """A cell that is a number: all digits of an integer that is written as one, else the nearest 64-bit number."""
     if isinstance(cell, str):
         text = cell.strip(BLANKS)
-        text = text if form is PLAIN else form.plain(text)
+        text = text if number_format is PLAIN else number_format.normalize(text)
         whole = _WHOLE.fullmatch(text)
         if whole is None:
             return float(text)
@@ -70,26 +70,30 @@ def exact_value(cell: Cell, form: NumberFormat = PLAIN) -> int | float:
     return cell or 0
 
 
-def differences(cells: Iterable[Cell], values: FloatArray, offset: int, form: NumberFormat = PLAIN) -> FloatArray:
+def differences(
+    cells: Iterable[Cell], values: FloatArray, offset: int, number_format: NumberFormat = PLAIN
+) -> FloatArray:
     """Return those of JSON cells (n,); NaN where `values`, the same cells read as numbers, has it."""
     known = (~np.isnan(values)).tolist()
-    found = (difference(cell, offset, form) if there else math.nan for cell, there in zip(cells, known, strict=True))
+    found = (
+        difference(cell, offset, number_format) if there else math.nan for cell, there in zip(cells, known, strict=True)
+    )
     return np.fromiter(found, np.float64, count=len(values))
 
 
-def text_differences(texts: Texts, values: FloatArray, offset: int, form: NumberFormat = PLAIN) -> FloatArray:
+def text_differences(texts: Texts, values: FloatArray, offset: int, number_format: NumberFormat = PLAIN) -> FloatArray:
     """The same for a column of text. O(n), quickly where cells are written as integers of 64 bits."""
     parts = [np.empty(0)]
     start = 0
     for chunk in texts.chunks:
         here = values[start : start + len(chunk)]
-        quick = _integers_less(chunk, here, offset)
-        parts.append(differences(chunk.to_pylist(), here, offset, form) if quick is None else quick)
+        quick = _machine_differences(chunk, here, offset)
+        parts.append(differences(chunk.to_pylist(), here, offset, number_format) if quick is None else quick)
         start += len(chunk)
     return np.concatenate(parts)
 
 
-def _integers_less(chunk: TextChunk, values: FloatArray, offset: int) -> FloatArray | None:
+def _machine_differences(chunk: TextChunk, values: FloatArray, offset: int) -> FloatArray | None:
     """None unless cells and differences are integers of one machine type."""
     known = ~np.isnan(values)
     if not known.any():
@@ -110,15 +114,17 @@ def _integers_less(chunk: TextChunk, values: FloatArray, offset: int) -> FloatAr
     return None
 
 
-def find_merged(texts: Iterable[str], offset: int | None, form: NumberFormat = PLAIN) -> tuple[str, str] | None:
+def find_collision(
+    texts: Iterable[str], offset: int | None, number_format: NumberFormat = PLAIN
+) -> tuple[str, str] | None:
     """Two texts of different integers that are one 64-bit number, even as differences from the offset."""
     seen: dict[float, tuple[str, int | float]] = {}
     for text in texts:
-        kind, value = parse_number(text, form)
+        kind, value = parse_number(text, number_format)
         if kind is not CellKind.NUMBER or not EXACT <= abs(value) <= _LARGEST:
             continue
-        exact = exact_value(text, form)
-        other, known = seen.setdefault(difference(text, offset or 0, form), (text, exact))
+        exact = exact_value(text, number_format)
+        other, known = seen.setdefault(difference(text, offset or 0, number_format), (text, exact))
         if known != exact:
             return other, text
     return None

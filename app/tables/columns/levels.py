@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-ALWAYS: Final = 50
+MIN_LEVELS: Final = 50
 """So many levels of a column have a place in any table."""
-MOST: Final = 500
+MAX_LEVELS: Final = 500
 """Most levels of a column, where the specification does not say."""
-CELLS: Final = 20_000_000
-"""Cells of the design matrix that all categories of more than ALWAYS levels may fill together: 160 MB a copy ..."""
-COLUMNS: Final = 1_000
+MAX_CELLS: Final = 20_000_000
+"""Cells of the design matrix that all categories of more than MIN_LEVELS levels may fill together: 160 MB a copy ..."""
+MAX_COLUMNS: Final = 1_000
 """... and its columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Levels:
+class ChosenLevels:
     """names: those with a place of their own, sorted; pooled: how many others there are, in so many cells."""
 
     names: tuple[str, ...]
@@ -32,19 +32,19 @@ def level_limits(counts: Mapping[str, int], rows: int, asked: int | None) -> dic
     affords. The room is shared out from the column of the fewest levels on."""
     if asked is not None:
         return dict.fromkeys(counts, asked)
-    limits = {name: count for name, count in counts.items() if count <= ALWAYS}
-    wide = sorted((count, name) for name, count in counts.items() if count > ALWAYS)
-    room = min(CELLS // max(rows, 1), COLUMNS)
+    limits = {name: count for name, count in counts.items() if count <= MIN_LEVELS}
+    wide = sorted((count, name) for name, count in counts.items() if count > MIN_LEVELS)
+    room = min(MAX_CELLS // max(rows, 1), MAX_COLUMNS)
     for place, (count, name) in enumerate(wide):
-        limits[name] = max(ALWAYS, min(count, MOST, room // (len(wide) - place)))
+        limits[name] = max(MIN_LEVELS, min(count, MAX_LEVELS, room // (len(wide) - place)))
         room = max(room - limits[name], 0)
     return limits
 
 
-def choose_levels(counts: Mapping[str, int], limit: int) -> Levels:
+def choose_levels(counts: Mapping[str, int], limit: int) -> ChosenLevels:
     """The most common texts, of equally common ones the first by name. counts: cells of each text."""
     if len(counts) <= limit:
-        return Levels(names=tuple(sorted(counts)))
+        return ChosenLevels(names=tuple(sorted(counts)))
     common = sorted(counts, key=lambda level: (-counts[level], level))[:limit]
     cells = sum(counts.values()) - sum(counts[level] for level in common)
-    return Levels(names=tuple(sorted(common)), pooled=len(counts) - limit, cells=cells)
+    return ChosenLevels(names=tuple(sorted(common)), pooled=len(counts) - limit, cells=cells)

@@ -18,7 +18,7 @@ class Lookalike(StrEnum):
     MONTH = "the name of a month"
 
 
-INSTEAD: Final = {
+LOOKALIKE_ADVICE: Final = {
     Lookalike.PERCENTAGE: "write the number without its sign, 12 or 0.12",
     Lookalike.MONEY: "write the plain number, 1234.5",
     Lookalike.TIME: "write the hours as a number, 13.75, or the date with the time",
@@ -49,24 +49,24 @@ _PATTERNS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LookalikeMatch:
     """What most texts of a column are, and one of them."""
 
     what: Lookalike
     example: str
 
 
-def lookalike(text: str) -> Lookalike | None:
+def match_lookalike(text: str) -> Lookalike | None:
     """What a text without blanks around it is."""
     return next((what for what, pattern in _PATTERNS.items() if pattern.fullmatch(text)), None)
 
 
-def find_lookalike(texts: Sequence[str], share: float) -> Seen | None:
+def find_lookalike(texts: Sequence[str], share: float) -> LookalikeMatch | None:
     """What at least `share` of the different texts are alike, if there are two."""
-    if len(texts) < 2 or not any(map(lookalike, texts[:: max(1, len(texts) // 20)])):
+    if len(texts) < 2 or not any(map(match_lookalike, texts[:: max(1, len(texts) // 20)])):
         return None
-    found = [lookalike(text) for text in texts]
+    found = [match_lookalike(text) for text in texts]
     for what in Lookalike:
         if found.count(what) >= max(2.0, share * len(texts)):
-            return Seen(what, texts[found.index(what)])
+            return LookalikeMatch(what, texts[found.index(what)])
     return None

@@ -30,34 +30,34 @@ class MissingValues:
         """All, as texts."""
         return frozenset(str(cell_text(value)).strip(BLANKS) for value in self.values)
 
-    def has(self, cell: Cell, form: NumberFormat = PLAIN) -> bool:
+    def matches(self, cell: Cell, number_format: NumberFormat = PLAIN) -> bool:
         """Whether a cell stands for a missing one."""
-        kind, value = parse_number(cell, form)
+        kind, value = parse_number(cell, number_format)
         if kind is CellKind.NUMBER and value in self.numbers:
             return True
         text = cell_text(cell)
         return text is not None and text.strip(BLANKS) in self.texts
 
-    def strike(self, numbers: Numbers, cell: Callable[[int], Cell]) -> Numbers:
+    def mask(self, numbers: Numbers, cell: Callable[[int], Cell]) -> Numbers:
         """The numbers without these. O(n), and slower for the cells that are no numbers."""
         missing = numbers.missing | np.isin(numbers.values, self.numbers)
         texts = self.texts
-        gone = [row for row in numbers.bad.tolist() if str(cell_text(cell(row))).strip(BLANKS) in texts]
+        gone = [row for row in numbers.invalid.tolist() if str(cell_text(cell(row))).strip(BLANKS) in texts]
         missing[gone] = True
         if len(gone) == 0:
-            bad, meant = numbers.bad, numbers.meant
+            bad, meant = numbers.invalid, numbers.unusable
         else:
-            bad = np.setdiff1d(numbers.bad, gone)
+            bad = np.setdiff1d(numbers.invalid, gone)
             lost = sum(parse_number(cell(row))[0] is not CellKind.TEXT for row in gone)
-            meant = max(0, numbers.meant - lost)
+            meant = max(0, numbers.unusable - lost)
         values = numbers.values.copy()
         values[missing] = np.nan
-        return Numbers(values=values, missing=missing, bad=bad, meant=meant)
+        return Numbers(values=values, missing=missing, invalid=bad, unusable=meant)
 
-    def strike_levels(self, levels: Levels, form: NumberFormat) -> Levels:
+    def mask_levels(self, levels: Levels, number_format: NumberFormat) -> Levels:
         """The levels without these."""
         names: Any = levels.names
-        gone = [code for code, name in enumerate(names.to_pylist()) if self.has(name, form)]
+        gone = [code for code, name in enumerate(names.to_pylist()) if self.matches(name, number_format)]
         if not gone:
             return levels
         codes = levels.codes.copy()

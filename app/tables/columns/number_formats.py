@@ -14,11 +14,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-MARKS: Final = {",": ".", ".": ","}
+OTHER_MARK: Final = {",": ".", ".": ","}
 """Decimal marks, and the one that each is not."""
-GROUPS: Final = {",": ",", ".": r"\.", " ": "[ \u00a0\u202f]", "'": "['\u2019]"}
+GROUP_PATTERNS: Final = {",": ",", ".": r"\.", " ": "[ \u00a0\u202f]", "'": "['\u2019]"}
 """Patterns of what may stand between groups of three digits; a blank may be a no-break one."""
-NAMES: Final = {",": "commas", ".": "points", " ": "blanks", "'": "apostrophes"}
+MARK_NAMES: Final = {",": "commas", ".": "points", " ": "blanks", "'": "apostrophes"}
 _SWAPPED = str.maketrans(".,", ",.")
 _EXPONENT = "(?:[eE][+-]?[0-9]+)?"
 _FIRST = "[+-]?[1-9][0-9]{0,2}"  # `0,758` is no group of thousands
@@ -45,23 +45,23 @@ class NumberFormat:
     def from_json(cls, document: Mapping[str, Any]) -> "NumberFormat":
         """Read what `to_json` wrote. ValueError for something else."""
         made = cls(document.get("decimal", "."), document.get("thousands"))
-        if made.decimal not in MARKS or (made.thousands is not None and made.thousands not in GROUPS):
+        if made.decimal not in OTHER_MARK or (made.thousands is not None and made.thousands not in GROUP_PATTERNS):
             raise ValueError(f"number format {made!r}")
         return made
 
-    def plain(self, text: str) -> str:
+    def normalize(self, text: str) -> str:
         """A text without blanks around it as it would be with decimal points and without groups."""
         if self.thousands is not None and re.fullmatch(_grouped(self), text):  # which keeps what it compiles
-            text = re.sub(GROUPS[self.thousands], "", text)
+            text = re.sub(GROUP_PATTERNS[self.thousands], "", text)
         return text if self.decimal == "." else text.translate(_SWAPPED)
 
-    def plain_chunk(self, chunk: Any) -> Any:
-        """`plain` over an Arrow array; cells with groups lose the blanks around them."""
+    def normalize_chunk(self, chunk: Any) -> Any:
+        """`normalize` over an Arrow array; cells with groups lose the blanks around them."""
         if self.thousands is not None:
             trimmed: Any = pc.ascii_trim_whitespace(chunk)
             grouped: Any = pc.match_substring_regex(trimmed, f"^(?:{_grouped(self)})$")
             if pc.any(grouped).as_py():
-                joined = pc.replace_substring_regex(trimmed, GROUPS[self.thousands], "")
+                joined = pc.replace_substring_regex(trimmed, GROUP_PATTERNS[self.thousands], "")
                 chunk = pc.if_else(grouped, joined, chunk)
         if self.decimal == ".":
             return chunk
@@ -73,16 +73,18 @@ class NumberFormat:
 PLAIN: Final = NumberFormat()
 
 
-def _grouped(form: NumberFormat) -> str:
-    mark = re.escape(form.decimal)
-    return f"{_FIRST}(?:{GROUPS[form.thousands or '']}[0-9]{{3}})+(?:{mark}[0-9]*)?{_EXPONENT}"
+def _grouped(number_format: NumberFormat) -> str:
+    mark = re.escape(number_format.decimal)
+    return f"{_FIRST}(?:{GROUP_PATTERNS[number_format.thousands or '']}[0-9]{{3}})+(?:{mark}[0-9]*)?{_EXPONENT}"
 
 
 def _sure_decimal(mark: str) -> str:
     """Only a decimal mark can be meant: `13,5`, `0,758`, `,5`, `1.234,5`; never `1,234`."""
-    other = GROUPS[MARKS[mark]]
+    other = GROUP_PATTERNS[OTHER_MARK[mark]]
     here = re.escape(mark)
-    groups = "|".join(f"{_FIRST}(?:{group}[0-9]{{3}})+{here}[0-9]*" for group in (other, GROUPS[" "], GROUPS["'"]))
+    groups = "|".join(
+        f"{_FIRST}(?:{group}[0-9]{{3}})+{here}[0-9]*" for group in (other, GROUP_PATTERNS[" "], GROUP_PATTERNS["'"])
+    )
     return (
         f"(?:[+-]?(?:0[0-9]*{here}[0-9]+|[0-9]{{4,}}{here}[0-9]+|[0-9]+{here}(?:[0-9]{{1,2}}|[0-9]{{4,}})|{here}[0-9]+)|"
         f"{groups}){_EXPONENT}|[+-]?[0-9]+{here}[0-9]*[eE][+-]?[0-9]+"
@@ -91,18 +93,18 @@ def _sure_decimal(mark: str) -> str:
 
 def _sure_group(mark: str) -> str:
     """Only groups can be meant: `1,234,567`, `1,234.5`."""
-    group, other = GROUPS[mark], re.escape(MARKS[mark])
+    group, other = GROUP_PATTERNS[mark], re.escape(OTHER_MARK[mark])
     several = f"{_FIRST}(?:{group}[0-9]{{3}}){{2,}}(?:{other}[0-9]*)?{_EXPONENT}"
     return f"{several}|{_FIRST}{group}[0-9]{{3}}{other}[0-9]*{_EXPONENT}"
 
 
 def _open(mark: str) -> str:
     """Either may be meant: `1,234`."""
-    return f"{_FIRST}{GROUPS[mark]}[0-9]{{3}}"
+    return f"{_FIRST}{GROUP_PATTERNS[mark]}[0-9]{{3}}"
 
 
 def _split_by(sign: str) -> str:
-    return f"{_FIRST}(?:{GROUPS[sign]}[0-9]{{3}})+(?:[.,][0-9]*)?{_EXPONENT}"
+    return f"{_FIRST}(?:{GROUP_PATTERNS[sign]}[0-9]{{3}})+(?:[.,][0-9]*)?{_EXPONENT}"
 
 
 _PATTERNS: Final = {
@@ -133,7 +135,7 @@ _FIRST_CELLS = 500
 
 
 @dataclass(slots=True)
-class Marks:
+class MarkCounts:
     """Counts of the cells of a column that are written in each way. short, long: whole numbers of up to 3 digits, and
     of more, counted beside commas; cells: those that are not blank, counted beside commas.
     """
@@ -200,7 +202,7 @@ class Marks:
         return {name: count for name, count in asdict(self).items() if count}
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> "Marks":
+    def from_json(cls, document: Mapping[str, Any]) -> "MarkCounts":
         """Read what `to_json` wrote; counts that are not known are left."""
         return cls(**{field.name: int(document.get(field.name, 0)) for field in fields(cls)})
 
@@ -227,15 +229,15 @@ def _bytes_of(texts: Any) -> bytes:
     return bytes(data[start:stop])
 
 
-def marks_of(texts: Iterable[str]) -> Marks:
+def count_marks(texts: Iterable[str]) -> MarkCounts:
     """The tally of some texts."""
-    marks = Marks()
+    marks = MarkCounts()
     marks.add(pa.array(list(texts), pa.string()))
     return marks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileMarks:
+class FileMarkCounts:
     """Evidence of all columns of a file. separator: of its cells, if it is delimited text."""
 
     commas: bool = False
@@ -245,7 +247,7 @@ class FileMarks:
     separator: str | None = None
 
     @classmethod
-    def of(cls, columns: Iterable[Marks], separator: str | None) -> "FileMarks":
+    def of(cls, columns: Iterable[MarkCounts], separator: str | None) -> "FileMarkCounts":
         """Gather the columns that are of numbers."""
         telling = [marks for marks in columns if marks.tells]
         return cls(
@@ -257,9 +259,9 @@ class FileMarks:
         )
 
 
-def find_format(
-    marks: Marks,
-    file: FileMarks | None = None,
+def infer_format(
+    marks: MarkCounts,
+    file: FileMarkCounts | None = None,
     *,
     decimal: str | None = None,
     thousands: str | None = None,
@@ -270,11 +272,11 @@ def find_format(
     decimal, thousands: what the specification says, None where it does not; "" for no groups. known: the format of the
     same column in training, which decides what its cells leave open.
     """
-    file = file or FileMarks()
+    file = file or FileMarkCounts()
     if decimal is not None:
         return NumberFormat(decimal, _asked_thousands(marks, decimal, thousands, known))
-    if thousands in MARKS:
-        return NumberFormat(MARKS[thousands], thousands)
+    if thousands in OTHER_MARK:
+        return NumberFormat(OTHER_MARK[thousands], thousands)
     if thousands is not None:
         comma = marks.decimal_commas > 0 or (marks.open_commas > 0 and not marks.decimal_points)
         return NumberFormat("," if comma and not marks.decimal_points else ".", thousands or None)
@@ -284,11 +286,11 @@ def find_format(
     return _known_format(marks, found, known, file)
 
 
-def _asked_thousands(marks: Marks, decimal: str, thousands: str | None, known: NumberFormat | None) -> str | None:
+def _asked_thousands(marks: MarkCounts, decimal: str, thousands: str | None, known: NumberFormat | None) -> str | None:
     """The groups beside a decimal mark that was asked for."""
     if thousands is not None:
         return thousands or None
-    other = MARKS[decimal]
+    other = OTHER_MARK[decimal]
     if other == ",":
         grouped, sure = marks.grouped_by_commas + marks.open_commas, marks.decimal_commas
     else:
@@ -299,11 +301,11 @@ def _asked_thousands(marks: Marks, decimal: str, thousands: str | None, known: N
     return blank if blank is not None or known is None or known.decimal != decimal else known.thousands
 
 
-def _blank_groups(marks: Marks) -> str | None:
+def _blank_groups(marks: MarkCounts) -> str | None:
     return " " if marks.grouped_by_blanks else "'" if marks.grouped_by_apostrophes else None
 
 
-def _sure_format(marks: Marks) -> NumberFormat | None:
+def _sure_format(marks: MarkCounts) -> NumberFormat | None:
     """The format that the sure cells agree on; None if there are none, or they do not agree."""
     comma, point = marks.decimal_commas > 0, marks.decimal_points > 0
     by_comma, by_point = marks.grouped_by_commas > 0, marks.grouped_by_points > 0
@@ -314,7 +316,7 @@ def _sure_format(marks: Marks) -> NumberFormat | None:
     return None
 
 
-def _open_format(marks: Marks, file: FileMarks) -> NumberFormat:
+def _open_format(marks: MarkCounts, file: FileMarkCounts) -> NumberFormat:
     """The format of a column without sure cells, by those beside it."""
     blank = _blank_groups(marks)
     if marks.decimal_commas or marks.decimal_points or (marks.open_commas and marks.open_points):
@@ -331,7 +333,9 @@ def _open_format(marks: Marks, file: FileMarks) -> NumberFormat:
     return NumberFormat(".", blank)
 
 
-def _known_format(marks: Marks, found: NumberFormat | None, known: NumberFormat, file: FileMarks) -> NumberFormat:
+def _known_format(
+    marks: MarkCounts, found: NumberFormat | None, known: NumberFormat, file: FileMarkCounts
+) -> NumberFormat:
     """The format of new cells of a column that had a format of its own in training."""
     still_open = marks.open_commas + marks.open_points > 0
     if found is not None and (found.decimal == known.decimal or not still_open):
@@ -343,17 +347,17 @@ def _known_format(marks: Marks, found: NumberFormat | None, known: NumberFormat,
     return known
 
 
-def find_forms(
-    marks: Mapping[str, Marks],
+def infer_formats(
+    marks: Mapping[str, MarkCounts],
     separator: str | None = None,
     *,
     decimal: str | None = None,
     thousands: str | None = None,
     known: Mapping[str, NumberFormat] | None = None,
 ) -> dict[str, NumberFormat]:
-    """`find_format` of every column of text."""
-    file = FileMarks.of(marks.values(), separator)
+    """`infer_format` of every column of text."""
+    file = FileMarkCounts.of(marks.values(), separator)
     return {
-        name: find_format(tally, file, decimal=decimal, thousands=thousands, known=(known or {}).get(name))
+        name: infer_format(tally, file, decimal=decimal, thousands=thousands, known=(known or {}).get(name))
         for name, tally in marks.items()
     }

@@ -16,13 +16,13 @@ class ReadOptions:
     sheet: str | int | None = None
 
     @property
-    def marks_said(self) -> bool:
+    def sets_number_format(self) -> bool:
         """Return whether anything is said of the numbers."""
         return self.decimal is not None or self.thousands is not None
 
-    def over(self, earlier: "ReadOptions") -> "ReadOptions":
+    def with_defaults(self, earlier: "ReadOptions") -> "ReadOptions":
         """These options, and where they say nothing what was said earlier."""
-        marks = self if self.marks_said else earlier
+        marks = self if self.sets_number_format else earlier
         sheet = earlier.sheet if self.sheet is None else self.sheet
         return ReadOptions(decimal=marks.decimal, thousands=marks.thousands, sheet=sheet)
 
@@ -37,5 +37,5 @@ class ReadOptions:
         return cls(**{name: document.get(name) for name in ("decimal", "thousands", "sheet")})
 
 
-AS_IT_SHOWS = ReadOptions()
+AUTODETECT = ReadOptions()
 """Nothing is said."""

@@ -12,7 +12,7 @@ import numpy as np
 from app.tables.columns.cells import Numbers
 from app.tables.columns.table import Column
 
-_FEWEST = 5  # rows from which on counting is no coincidence
+_MIN_ROWS = 5  # rows from which on counting is no coincidence
 _STEPS = 0.9  # share of the steps by one from which on repeated numbers are those of data frames put together
 _NAMES: Final = frozenset(
     ("id", "index", "idx", "row", "rowid", "rownum", "rownumber", "rownames", "nr", "no", "number", "obs", "order")
@@ -21,9 +21,9 @@ _NAMELESS = re.compile(r"unnamed: ?[0-9]+(\.[0-9]+)?|column_1|level_[0-9]+|__ind
 _ID = re.compile(r"(.*[^a-z0-9])?(id|index|idx)|.*[a-z](ID|Id)")
 
 
-def count_start(name: str, column: Column) -> int | None:
+def row_number_start(name: str, column: Column) -> int | None:
     """0 or 1 where name and cells are those of a row number that counts from there, in any order; O(n log n)."""
-    if not _is_name(name) or len(column) < _FEWEST or not _all_whole(column.numbers):
+    if not _is_name(name) or len(column) < _MIN_ROWS or not _all_whole(column.numbers):
         return None
     values = np.sort(column.numbers.values)
     start = int(values[0])

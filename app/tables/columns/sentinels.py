@@ -12,10 +12,10 @@ import numpy as np
 from app.tables.columns.cell_errors import plural
 from app.tables.columns.cells import FloatArray
 
-_FEWEST = 5
-_LEAST_SHARE = 0.01
-_FEWEST_OTHERS = 3  # distinct values: of fewer nothing is far
-_FEWEST_UNSIGNED = 10  # the same where only the sign sets the value apart
+_MIN_ROWS = 5
+_MIN_SHARE = 0.01
+_MIN_OTHERS = 3  # distinct values: of fewer nothing is far
+_MIN_UNSIGNED = 10  # the same where only the sign sets the value apart
 _FAR = 5.0  # interquartile ranges
 _NAMED = 20  # columns that a warning lists
 _LIMITS: Final = frozenset(
@@ -47,10 +47,10 @@ def find_sentinels(numbers: FloatArray) -> list[Sentinel]:
     if not len(present) or not (_is_code(float(present.min())) or _is_code(float(present.max()))):
         return []
     values, counts = np.unique(present, return_counts=True)
-    often = counts >= max(_FEWEST, _LEAST_SHARE * len(present))
+    often = counts >= max(_MIN_ROWS, _MIN_SHARE * len(present))
     coded = np.array([bool(many) and _is_code(value) for value, many in zip(values.tolist(), often, strict=True)])
     others = values[~coded]
-    if len(others) < _FEWEST_OTHERS:
+    if len(others) < _MIN_OTHERS:
         return []
     low, high = float(others[0]), float(others[-1])
     reach = high - low
@@ -62,7 +62,7 @@ def find_sentinels(numbers: FloatArray) -> list[Sentinel]:
         Sentinel(value=value, count=count, low=low, high=high)
         for value, count in zip(values[coded].tolist(), counts[coded].tolist(), strict=True)
         if max(low - value, value - high) > reach
-        or (value < 0.0 <= low and (len(others) >= _FEWEST_UNSIGNED or value < -1.0))
+        or (value < 0.0 <= low and (len(others) >= _MIN_UNSIGNED or value < -1.0))
     ]
 
 
@@ -91,7 +91,7 @@ def _is_code(value: float) -> bool:
     return value == -1.0 or (value <= -100.0 and set(digits[1:]) == {"0"})
 
 
-def tell_sentinels(found: Mapping[str, list[Sentinel]]) -> list[str]:
+def sentinel_warnings(found: Mapping[str, list[Sentinel]]) -> list[str]:
     """A warning for each value, naming the columns."""
     places: dict[float, dict[str, Sentinel]] = {}
     for name, sentinels in found.items():

@@ -32,8 +32,8 @@ from app.tables.columns.cells import (
 )
 from app.tables.columns.integers import differences, find_offset, text_differences
 from app.tables.columns.missing import MissingValues
-from app.tables.columns.number_formats import PLAIN, Marks, NumberFormat, find_forms
-from app.tables.columns.read_options import AS_IT_SHOWS, ReadOptions
+from app.tables.columns.number_formats import PLAIN, MarkCounts, NumberFormat, infer_formats
+from app.tables.columns.read_options import AUTODETECT, ReadOptions
 
 MISSING_LEVEL = -1
 UNSEEN_LEVEL = -2
@@ -49,10 +49,10 @@ class Kind(StrEnum):
     UNUSED = "unused"
 
 
-Lines = Callable[[Iterable[int]], dict[int, int]]
+LineFinder = Callable[[Iterable[int]], dict[int, int]]
 
 
-def no_lines(rows: Iterable[int]) -> dict[int, int]:  # noqa: ARG001  the signature of Lines
+def no_lines(rows: Iterable[int]) -> dict[int, int]:  # noqa: ARG001  the signature of LineFinder
     """For a table that no lines are known of."""
     return {}
 
@@ -60,22 +60,22 @@ def no_lines(rows: Iterable[int]) -> dict[int, int]:  # noqa: ARG001  the signat
 class Column:
     """One column: text cells of a file, or JSON values. Readings are kept once made.
 
-    form: how its numbers are written. missing: what stands for a missing cell beside the usual.
+    number_format: how its numbers are written. missing: what stands for a missing cell beside the usual.
     """
 
-    __slots__ = ("_cells", "_levels", "_numbers", "_texts", "form", "missing")
+    __slots__ = ("_cells", "_levels", "_numbers", "_texts", "missing", "number_format")
 
     def __init__(
         self,
         *,
         texts: "Texts | None" = None,
         cells: Sequence[Cell] | None = None,
-        form: NumberFormat = PLAIN,
+        number_format: NumberFormat = PLAIN,
         missing: MissingValues | None = None,
     ) -> None:
         self._texts = texts
         self._cells = cells
-        self.form = form
+        self.number_format = number_format
         self.missing = missing
         self._numbers: Numbers | None = None
         self._levels: Levels | None = None
@@ -97,10 +97,10 @@ class Column:
         """The column read as numbers."""
         if self._numbers is None:
             if self._cells is None:
-                numbers = parse_numbers(self.texts, self.form)
+                numbers = parse_numbers(self.texts, self.number_format)
             else:
-                numbers = _plain_numbers(self._cells) or parse_cells(self._cells, self.form)
-            self._numbers = numbers if self.missing is None else self.missing.strike(numbers, self.cell)
+                numbers = _float_column(self._cells) or parse_cells(self._cells, self.number_format)
+            self._numbers = numbers if self.missing is None else self.missing.mask(numbers, self.cell)
         return self._numbers
 
     @property
@@ -108,24 +108,24 @@ class Column:
         """The integer that its numbers are to be read as differences from, where they would be rounded; O(n)."""
         return find_offset(self.numbers.values)
 
-    def less(self, offset: int | None) -> FloatArray:
+    def minus(self, offset: int | None) -> FloatArray:
         """The column read as numbers, less the offset (n,): exact before it is rounded; NaN where there is none."""
         values = self.numbers.values
         if offset is None:
             return values
         if self._cells is not None:
-            return differences(self._cells, values, offset, self.form)
-        return text_differences(self.texts, values, offset, self.form)
+            return differences(self._cells, values, offset, self.number_format)
+        return text_differences(self.texts, values, offset, self.number_format)
 
     @property
     def levels(self) -> Levels:
         """The column read as text levels."""
         if self._levels is None:
             levels = parse_levels(self.texts)
-            self._levels = levels if self.missing is None else self.missing.strike_levels(levels, self.form)
+            self._levels = levels if self.missing is None else self.missing.mask_levels(levels, self.number_format)
         return self._levels
 
-    def places(self, levels: Sequence[str]) -> IntArray:
+    def level_codes(self, levels: Sequence[str]) -> IntArray:
         """The place of each cell among `levels` (n,), or MISSING_LEVEL or UNSEEN_LEVEL."""
         index = {level: place for place, level in enumerate(levels)}
         if self._cells is not None:
@@ -143,20 +143,22 @@ class Column:
         result: FloatArray = np.append(values, np.nan)[self.levels.codes]
         return result
 
-    def reading(self, missing: MissingValues | None, form: NumberFormat | None = None) -> "Column":
+    def read_as(self, missing: MissingValues | None, number_format: NumberFormat | None = None) -> "Column":
         """The same cells with other missing values, and in another format if one is given."""
-        form = self.form if form is None else form
-        if missing == self.missing and form == self.form:
+        number_format = self.number_format if number_format is None else number_format
+        if missing == self.missing and number_format == self.number_format:
             return self
-        return Column(texts=self._texts, cells=self._cells, form=form, missing=missing)
+        return Column(texts=self._texts, cells=self._cells, number_format=number_format, missing=missing)
 
     def take(self, rows: IntArray) -> "Column":
         """These rows, with the readings made so far."""
         if self._cells is not None:
             cells = self._cells
-            return Column(cells=[cells[row] for row in rows.tolist()], form=self.form, missing=self.missing)
-        taken = Column(texts=self.texts.take(rows), form=self.form, missing=self.missing)
-        if self._numbers is not None and not len(self._numbers.bad):
+            return Column(
+                cells=[cells[row] for row in rows.tolist()], number_format=self.number_format, missing=self.missing
+            )
+        taken = Column(texts=self.texts.take(rows), number_format=self.number_format, missing=self.missing)
+        if self._numbers is not None and not len(self._numbers.invalid):
             taken._numbers = replace(
                 self._numbers, values=self._numbers.values[rows], missing=self._numbers.missing[rows]
             )
@@ -173,7 +175,7 @@ class Column:
     def _place(self, cell: Cell, index: Mapping[str, int]) -> int:
         text = cell_text(cell)
         text = None if text is None else text.strip(BLANKS)
-        if not text or (self.missing is not None and self.missing.has(cell, self.form)):
+        if not text or (self.missing is not None and self.missing.matches(cell, self.number_format)):
             return MISSING_LEVEL
         return index[text] if text in index else _place_of_text(text, index)
 
@@ -189,16 +191,18 @@ def _place_of_text(text: str, index: Mapping[str, int]) -> int:
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)(\.0)?")
 
 
-def _plain_numbers(cells: Sequence[Cell]) -> Numbers | None:
+def _float_column(cells: Sequence[Cell]) -> Numbers | None:
     """JSON numbers, quickly; None unless every cell is a finite number."""
-    values = plain_matrix([cells])
+    values = float_matrix([cells])
     if values is None:
         return None
     rows = len(cells)
-    return Numbers(values=values[0], missing=np.zeros(rows, dtype=np.bool_), bad=np.empty(0, dtype=np.int64), meant=0)
+    return Numbers(
+        values=values[0], missing=np.zeros(rows, dtype=np.bool_), invalid=np.empty(0, dtype=np.int64), unusable=0
+    )
 
 
-def plain_matrix(rows: Sequence[Sequence[Cell]]) -> FloatArray | None:
+def float_matrix(rows: Sequence[Sequence[Cell]]) -> FloatArray | None:
     """Rows of one length as (m, p) float64 if every cell is a finite JSON number, else None."""
     if not set(map(type, chain.from_iterable(rows))) <= {int, float}:
         return None
@@ -215,38 +219,42 @@ class Table:
     """Columns of equal length, in the order of the upload.
 
     marks: the tally of the columns that hold text, by name; the numbers of the others have decimal points by their
-    type. separator: of the cells of a delimited file. said: how the table was to be read when it was sent. notes: what
-    a person should know of the reading. find_lines: the 1-based lines of the file on which data rows start, nothing for
-    JSON; reads the file again. index: names of the columns that are a data frame's index.
+    type. separator: of the cells of a delimited file. read_options: how the table was to be read when it was sent.
+    notes: what a person should know of the reading. find_lines: the 1-based lines of the file on which data rows
+    start, nothing for JSON; reads the file again. index: names of the columns that are a data frame's index.
     """
 
     names: tuple[str, ...]
     columns: Mapping[str, Column]
     rows: int
-    marks: Mapping[str, Marks] = field(default_factory=dict)
+    marks: Mapping[str, MarkCounts] = field(default_factory=dict)
     separator: str | None = None
-    said: ReadOptions = AS_IT_SHOWS
+    read_options: ReadOptions = AUTODETECT
     notes: tuple[str, ...] = ()
-    find_lines: Lines = no_lines
+    find_lines: LineFinder = no_lines
     index: tuple[str, ...] = ()
 
     def take(self, rows: IntArray, names: Iterable[str]) -> "Table":
         """These rows of these columns, without the file: row numbers are then those of the new table."""
-        columns = _Changed(self.columns, tuple(names), lambda column, _: column.take(rows))
+        columns = _MappedColumns(self.columns, tuple(names), lambda column, _: column.take(rows))
         return Table(names=tuple(columns), columns=columns, rows=len(rows), marks=self.marks, separator=self.separator)
 
-    def reading(self, missing: MissingValues | None, forms: Mapping[str, NumberFormat] | None = None) -> "Table":
+    def read_as(
+        self, missing: MissingValues | None, number_formats: Mapping[str, NumberFormat] | None = None
+    ) -> "Table":
         """The same table with other missing values, and with other number formats of some columns."""
-        forms = forms or {}
-        columns = _Changed(self.columns, self.names, lambda column, name: column.reading(missing, forms.get(name)))
+        number_formats = number_formats or {}
+        columns = _MappedColumns(
+            self.columns, self.names, lambda column, name: column.read_as(missing, number_formats.get(name))
+        )
         return replace(self, columns=columns)
 
-    def forms(
-        self, said: ReadOptions | None = None, known: Mapping[str, NumberFormat] | None = None
+    def number_formats(
+        self, read_options: ReadOptions | None = None, known: Mapping[str, NumberFormat] | None = None
     ) -> dict[str, NumberFormat]:
-        """The number format of each column of text; see `find_format`. said: over what was said before."""
-        asked = self.said if said is None else said.over(self.said)
-        return find_forms(self.marks, self.separator, decimal=asked.decimal, thousands=asked.thousands, known=known)
+        """Return the number format of each column of text; see `infer_format`. They go over the table's own."""
+        asked = self.read_options if read_options is None else read_options.with_defaults(self.read_options)
+        return infer_formats(self.marks, self.separator, decimal=asked.decimal, thousands=asked.thousands, known=known)
 
     def line(self, row: int) -> int | None:
         """The line on which a data row starts, if it is known."""
@@ -258,7 +266,7 @@ class Table:
         return self.find_lines(wanted) if wanted else {}
 
 
-class _Changed(Mapping[str, Column]):
+class _MappedColumns(Mapping[str, Column]):
     """Columns made anew when they are asked for; the last one asked for is kept."""
 
     def __init__(

@@ -10,19 +10,19 @@ import pyarrow.compute as pc
 
 from app.tables.columns.cell_errors import plural
 from app.tables.columns.cells import FloatArray, IntArray, quote
-from app.tables.columns.dates import DateOrder, find_number_order, find_order
-from app.tables.columns.dates_and_booleans import GAPS, scan
-from app.tables.columns.integers import with_offset
-from app.tables.columns.lookalikes import INSTEAD, Seen, find_lookalike
+from app.tables.columns.dates import DateOrder, infer_date_order, infer_number_order
+from app.tables.columns.dates_and_booleans import MISSING_TEXTS, parse_by_level
+from app.tables.columns.integers import add_offset
+from app.tables.columns.lookalikes import LOOKALIKE_ADVICE, LookalikeMatch, find_lookalike
 from app.tables.columns.table import Column, Kind
 
-MOST_LEVELS: Final = 50
+MAX_MIXED_LEVELS: Final = 50
 """Most distinct texts of a category that has numbers too; with more, it is numbers with mistakes."""
 NUMERIC_SHARE: Final = 0.9
 """From this share of numbers (or dates) on, the rest of a column is taken for mistakes, not for categories."""
-FEWEST_NUMBERS: Final = 0.5
-"""The same for a column that would have more than MOST_LEVELS levels."""
-FEWEST_ROWS: Final = 20
+MIN_NUMBERS: Final = 0.5
+"""The same for a column that would have more than MAX_MIXED_LEVELS levels."""
+MIN_ROWS: Final = 20
 """In fewer rows it is no wonder that all cells differ: nothing is taken for an identifier."""
 MOSTLY_UNIQUE: Final = 0.5
 """Text with more distinct values than this share of its cells says nothing about other rows."""
@@ -34,7 +34,7 @@ _PADDED_SHARE = 0.1
 _PADDED = re.compile(r"0[0-9]+")
 
 
-class Choice(StrEnum):
+class DeclaredType(StrEnum):
     """What the specification may say that a column is."""
 
     NUMBER = "number"
@@ -47,74 +47,77 @@ class Choice(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guess:
-    """kind; order: of a date; decided: the order of the rows told it. useless: why the column is better left out, in
-    words that follow its name. seen: what a category looks like that could have been a number."""
+class InferredType:
+    """Type of a column, as its cells or the specification tell.
+
+    order: of a date; from_row_order: only the order of the rows told it. unused_reason: why the column is better left
+    out, in words that follow its name. lookalike: what a category looks like that could have been a number.
+    """
 
     kind: Kind
     order: DateOrder | None = None
-    decided: bool = False
-    useless: str | None = None
-    seen: Seen | None = None
+    from_row_order: bool = False
+    unused_reason: str | None = None
+    lookalike: LookalikeMatch | None = None
 
 
-def guess_kind(column: Column) -> Guess:
+def infer_type(column: Column) -> InferredType:
     """NUMBER, BOOLEAN, DATE or CATEGORY, or UNUSED where no cell has a value. O(n)."""
     numbers = column.numbers
     present = len(column) - int(np.count_nonzero(numbers.missing))
     if present == 0:
-        return Guess(kind=Kind.UNUSED, useless="is empty in every row")
-    meant = numbers.finite + numbers.meant
-    if meant >= NUMERIC_SHARE * present:
-        return Guess(kind=Kind.CATEGORY if _is_padded(column) else Kind.NUMBER)
+        return InferredType(kind=Kind.UNUSED, unused_reason="is empty in every row")
+    numeric = numbers.finite + numbers.unusable
+    if numeric >= NUMERIC_SHARE * present:
+        return InferredType(kind=Kind.CATEGORY if _is_padded(column) else Kind.NUMBER)
     names = _names(column)
     if names and {name.lower() for name in names} <= {"true", "false"}:
-        return Guess(kind=Kind.BOOLEAN)
-    if meant >= FEWEST_NUMBERS * present and len(names) > MOST_LEVELS:
-        return Guess(kind=Kind.NUMBER)
-    return _guess_date(column, names) or _guess_text(column, names)
+        return InferredType(kind=Kind.BOOLEAN)
+    if numeric >= MIN_NUMBERS * present and len(names) > MAX_MIXED_LEVELS:
+        return InferredType(kind=Kind.NUMBER)
+    return _infer_date(column, names) or _infer_text(column, names)
 
 
-def _guess_text(column: Column, names: list[str]) -> Guess:
+def _infer_text(column: Column, names: list[str]) -> InferredType:
     """A category; or the number that it looks like, to be refused cell by cell, where a category would say nothing."""
-    category = Guess(kind=Kind.CATEGORY, seen=find_lookalike(names, NUMERIC_SHARE))
-    if category.seen is not None and (len(names) > MOST_LEVELS or identifies(column, category)):
-        return Guess(kind=Kind.NUMBER)
+    category = InferredType(kind=Kind.CATEGORY, lookalike=find_lookalike(names, NUMERIC_SHARE))
+    if category.lookalike is not None and (len(names) > MAX_MIXED_LEVELS or identifier_reason(column, category)):
+        return InferredType(kind=Kind.NUMBER)
     return category
 
 
-def tell_lookalike(seen: Seen) -> str:
+def lookalike_warning(match: LookalikeMatch) -> str:
     """Why the texts of a category might be better as numbers, in words that follow the column's name."""
-    what = f"{quote(seen.example)} is {seen.what.value}"
-    return f"was read as a category, though {what}; to learn from its order, {INSTEAD[seen.what]}"
+    what = f"{quote(match.example)} is {match.what.value}"
+    return f"was read as a category, though {what}; to learn from its order, {LOOKALIKE_ADVICE[match.what]}"
 
 
-def _guess_date(column: Column, names: list[str], share: float = NUMERIC_SHARE) -> Guess | None:
+def _infer_date(column: Column, names: list[str], share: float = NUMERIC_SHARE) -> InferredType | None:
     """The date that the texts are, as they say or as the rows are in order; UNUSED where nothing tells."""
-    order, unclear = find_order(names, share)
+    order, unclear = infer_date_order(names, share)
     if order is not None:
-        return Guess(kind=Kind.DATE, order=order)
+        return InferredType(kind=Kind.DATE, order=order)
     if unclear:
-        order, unclear = find_order(names, share, lambda values: _in_rows(column, names, values))
+        order, unclear = infer_date_order(names, share, lambda values: _in_rows(column, names, values))
         if order is not None:
-            return Guess(kind=Kind.DATE, order=order, decided=True)
-    return Guess(kind=Kind.UNUSED, useless=_UNCLEAR) if unclear else None
+            return InferredType(kind=Kind.DATE, order=order, from_row_order=True)
+    return InferredType(kind=Kind.UNUSED, unused_reason=_UNCLEAR) if unclear else None
 
 
-def chosen_kind(column: Column, choice: Choice) -> Guess:
-    """The guess for a column that the specification names."""
+def declared_type(column: Column, choice: DeclaredType) -> InferredType:
+    """Type of a column that the specification names."""
     match choice:
-        case Choice.IGNORE:
-            return Guess(kind=Kind.UNUSED)
-        case Choice.DATE:
+        case DeclaredType.IGNORE:
+            return InferredType(kind=Kind.UNUSED)
+        case DeclaredType.DATE:
             names = _names(column)
-            numbers = find_number_order(names, FEWEST_NUMBERS)
-            guess = None if numbers is not None else _guess_date(column, names, FEWEST_NUMBERS)
-            return guess or Guess(kind=Kind.DATE, order=numbers or DateOrder.YEAR_FIRST)
-        case Choice.DAY_FIRST | Choice.MONTH_FIRST:
-            return Guess(kind=Kind.DATE, order=DateOrder(choice.value))
+            numbers = infer_number_order(names, MIN_NUMBERS)
+            inferred = None if numbers is not None else _infer_date(column, names, MIN_NUMBERS)
+            return inferred or InferredType(kind=Kind.DATE, order=numbers or DateOrder.YEAR_FIRST)
+        case DeclaredType.DAY_FIRST | DeclaredType.MONTH_FIRST:
+            return InferredType(kind=Kind.DATE, order=DateOrder(choice.value))
         case _:
-            return Guess(kind=Kind(choice.value))
+            return InferredType(kind=Kind(choice.value))
 
 
 def _in_rows(column: Column, names: list[str], values: FloatArray) -> FloatArray:
@@ -125,60 +128,64 @@ def _in_rows(column: Column, names: list[str], values: FloatArray) -> FloatArray
     return column.by_level(np.append(values, np.nan)[places])
 
 
-def identifies(column: Column, guess: Guess) -> str | None:
+def identifier_reason(column: Column, inferred: InferredType) -> str | None:
     """Why the column tells rows apart and no more: text that hardly ever comes twice. Numbers never do."""
-    if guess.kind is not Kind.CATEGORY:
+    if inferred.kind is not Kind.CATEGORY:
         return None
     counts = column.levels.counts()
     present = sum(counts.values())
-    if present < FEWEST_ROWS or len(counts) <= MOSTLY_UNIQUE * present:
+    if present < MIN_ROWS or len(counts) <= MOSTLY_UNIQUE * present:
         return None
     if len(counts) == present:
         return "is different text in every row"
     return f"is text that hardly comes twice ({len(counts):,} different values in {plural(present, 'cell')})"
 
 
-def gaps(column: Column, guess: Guess) -> IntArray:
+def missing_rows(column: Column, inferred: InferredType) -> IntArray:
     """Rows of the missing cells."""
-    if guess.kind is Kind.NUMBER:
+    if inferred.kind is Kind.NUMBER:
         return np.flatnonzero(column.numbers.missing)
-    if guess.kind is Kind.CATEGORY:
+    if inferred.kind is Kind.CATEGORY:
         return np.flatnonzero(column.levels.codes < 0)
-    return np.flatnonzero(scan(column, guess.kind, guess.order)[1])
+    return np.flatnonzero(parse_by_level(column, inferred.kind, inferred.order)[1])
 
 
-def wrong(column: Column, guess: Guess) -> IntArray:
+def invalid_rows(column: Column, inferred: InferredType) -> IntArray:
     """Rows of the cells that are not of the column's kind."""
-    if guess.kind is Kind.NUMBER:
-        return column.numbers.bad
-    if guess.kind is Kind.CATEGORY:
+    if inferred.kind is Kind.NUMBER:
+        return column.numbers.invalid
+    if inferred.kind is Kind.CATEGORY:
         return np.empty(0, dtype=np.int64)
-    return scan(column, guess.kind, guess.order)[2]
+    return parse_by_level(column, inferred.kind, inferred.order)[2]
 
 
-def values(column: Column, guess: Guess) -> FloatArray:
+def present_values(column: Column, inferred: InferredType) -> FloatArray:
     """The numbers of a number, boolean or date that is there; those of a number less the column's offset."""
-    found = column.less(column.offset) if guess.kind is Kind.NUMBER else scan(column, guess.kind, guess.order)[0]
+    found = (
+        column.minus(column.offset)
+        if inferred.kind is Kind.NUMBER
+        else parse_by_level(column, inferred.kind, inferred.order)[0]
+    )
     present: FloatArray = found[~np.isnan(found)]
     return present
 
 
-def only_value(column: Column, guess: Guess) -> str | None:
+def constant_value(column: Column, inferred: InferredType) -> str | None:
     """The one value of a column that has only one, as shown to people; missing cells aside."""
-    if guess.kind is Kind.CATEGORY:
+    if inferred.kind is Kind.CATEGORY:
         levels = column.levels.present()
         return repr(levels[0]) if len(levels) == 1 else None
-    if len(wrong(column, guess)):
+    if len(invalid_rows(column, inferred)):
         return None
-    present = values(column, guess)
+    present = present_values(column, inferred)
     if not len(present) or present.min() != present.max():
         return None
-    if guess.kind is not Kind.NUMBER:
+    if inferred.kind is not Kind.NUMBER:
         return repr(column.levels.present()[0])
-    return repr(with_offset(float(present[0]), column.offset))
+    return repr(add_offset(float(present[0]), column.offset))
 
 
-def is_whole(numbers: FloatArray) -> bool:
+def all_integers(numbers: FloatArray) -> bool:
     """Whether all are integers."""
     return bool((numbers == np.floor(numbers)).all())
 
@@ -187,7 +194,9 @@ def _is_padded(column: Column) -> bool:
     """Whether digits are codes: `02134` among texts of one length, or often."""
     if not _may_be_padded(column):
         return False
-    counts = {name: count for name, count in column.levels.counts().items() if name not in GAPS and name != "?"}
+    counts = {
+        name: count for name, count in column.levels.counts().items() if name not in MISSING_TEXTS and name != "?"
+    }
     padded = sum(count for name, count in counts.items() if _PADDED.fullmatch(name))
     if padded == 0 or not all(name.isascii() and name.isdigit() for name in counts):
         return False
@@ -201,4 +210,4 @@ def _may_be_padded(column: Column) -> bool:
 
 def _names(column: Column) -> list[str]:
     names: Any = column.levels.present()
-    return [name for name in names if name not in GAPS]
+    return [name for name in names if name not in MISSING_TEXTS]

@@ -14,19 +14,19 @@ import pyarrow.parquet as pq
 from app.errors import Fault, InvalidRequestError, MalformedError
 from app.tables.columns.cell_errors import list_names
 from app.tables.columns.cells import TextChunk, to_numpy
-from app.tables.columns.number_formats import Marks
+from app.tables.columns.number_formats import MarkCounts
 from app.tables.read.limits import Limits
 from app.tables.read.names import read_names
 from app.tables.read.source import Source
-from app.tables.read.text_blocks import Block, Incoming
+from app.tables.read.text_blocks import Block, TextBlocks
 
 _ROWS = 16_384  # rows of a Parquet file in a block
 _DAMAGE = (pa.ArrowException, OSError, ValueError)
 
 
-def open_parquet(source: Source) -> Incoming:
+def open_parquet(source: Source) -> TextBlocks:
     """A Parquet file. Raises MalformedError for a damaged one, InvalidRequestError for columns that hold no cells."""
-    with _said("Parquet"):
+    with _refuse_damage("Parquet"):
         file = pq.ParquetFile(_seekable(source))
         schema = file.schema_arrow
         texts = [field.name for field in schema if _is_text(field.type)]
@@ -34,21 +34,21 @@ def open_parquet(source: Source) -> Incoming:
         source.limits.check_rows(file.metadata.num_rows)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        with _said("Parquet"):
+        with _refuse_damage("Parquet"):
             yield from map(_checked, file.iter_batches(batch_size=_ROWS))
 
-    return _incoming(schema, batches, source.limits, "Parquet")
+    return _text_blocks(schema, batches, source.limits, "Parquet")
 
 
-def open_arrow(source: Source) -> Incoming:
+def open_arrow(source: Source) -> TextBlocks:
     """An Arrow IPC file or stream."""
-    with _said("Arrow"):
+    with _refuse_damage("Arrow"):
         opened = _seekable(source)
         reader: Any
         reader = pa.ipc.open_file(opened) if source.head().startswith(b"ARROW1") else pa.ipc.open_stream(opened)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        with _said("Arrow"):
+        with _refuse_damage("Arrow"):
             if isinstance(reader, pa.ipc.RecordBatchFileReader):
                 for place in range(reader.num_record_batches):
                     yield _checked(reader.get_batch(place))
@@ -56,7 +56,7 @@ def open_arrow(source: Source) -> Incoming:
                 for batch in reader:
                     yield _checked(batch)
 
-    return _incoming(reader.schema, batches, source.limits, "Arrow")
+    return _text_blocks(reader.schema, batches, source.limits, "Arrow")
 
 
 def _checked(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -70,15 +70,15 @@ def _seekable(source: Source) -> Any:
         origin = source.origin
         return pa.BufferReader(origin) if isinstance(origin, bytes) else pa.memory_map(str(origin))
     unpacked = io.BytesIO()
-    with source.plain() as stream:
+    with source.decompressed() as stream:
         while piece := stream.read(1 << 20):
             unpacked.write(piece)
     return pa.BufferReader(unpacked.getvalue())
 
 
-def _incoming(
+def _text_blocks(
     schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]], limits: Limits, what: str
-) -> Incoming:
+) -> TextBlocks:
     named = read_names(schema.names, limits)
     names = named.names
     kinds = [_cell_type(field.type) for field in schema]
@@ -86,13 +86,13 @@ def _incoming(
         if not _is_cell(kind):
             _refuse_type(name, field.type)
     durations = [name for name, kind in zip(names, kinds, strict=True) if pa.types.is_duration(kind)]
-    return Incoming(
+    return TextBlocks(
         names=names,
         index=named.index,
         blocks=_blocks(names, batches, limits, what),
         header=f"the {what} file has columns",
         limits=limits,
-        marks={name: Marks() for name, kind in zip(names, kinds, strict=True) if _is_text(kind)},
+        marks={name: MarkCounts() for name, kind in zip(names, kinds, strict=True) if _is_text(kind)},
         tally=True,
         notes=[f"{list_names(durations)}: a duration is read as days"] if durations else [],
     )
@@ -143,8 +143,8 @@ def _blocks(
             total += _text_bytes(column, name, row, limits)
             limits.check_bytes(total)
             columns.append(column)
-        with _said(what):
-            block = [_said_texts(column, name, row) for name, column in zip(names, columns, strict=True)]
+        with _refuse_damage(what):
+            block = [_valid_texts(column, name, row) for name, column in zip(names, columns, strict=True)]
         row += batch.num_rows
         yield block
 
@@ -171,7 +171,7 @@ def _text_bytes(column: Any, name: str, row: int, limits: Limits) -> int:
     """How long the column is as text, before it is unpacked: a short dictionary may stand for very much."""
     if not pa.types.is_dictionary(column.type):
         return int(column.nbytes)
-    texts: Any = _said_texts(column.dictionary, name, row)
+    texts: Any = _valid_texts(column.dictionary, name, row)
     lengths: Any = pc.binary_length(texts)
     longest = pc.max(lengths).as_py() or 0
     if longest > 4 * limits.cell:
@@ -180,7 +180,7 @@ def _text_bytes(column: Any, name: str, row: int, limits: Limits) -> int:
     return int(pc.sum(found).as_py() or 0)
 
 
-def _said_texts(column: Any, name: str, row: int) -> TextChunk:
+def _valid_texts(column: Any, name: str, row: int) -> TextChunk:
     """`_texts`; InvalidRequestError naming the column where its cells have none, such as bytes that are no UTF-8."""
     try:
         return _texts(column)
@@ -212,7 +212,7 @@ def _texts(column: Any) -> TextChunk:
 
 
 @contextmanager
-def _said(what: str) -> Iterator[None]:
+def _refuse_damage(what: str) -> Iterator[None]:
     """MalformedError for what Arrow finds damaged."""
     try:
         yield

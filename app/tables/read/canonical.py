@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from app.errors import MalformedError, UnavailableError
-from app.tables.columns.number_formats import PLAIN, Marks, NumberFormat, find_forms
-from app.tables.columns.read_options import AS_IT_SHOWS, ReadOptions
+from app.tables.columns.number_formats import PLAIN, MarkCounts, NumberFormat, infer_formats
+from app.tables.columns.read_options import AUTODETECT, ReadOptions
 from app.tables.columns.table import Column, Table
-from app.tables.read.text_blocks import Incoming, Screen
+from app.tables.read.text_blocks import BlockChecker, TextBlocks
 
 _FORMAT = "pursuit-table/1"
 _KEY = b"pursuit"
@@ -25,29 +25,29 @@ _GROUP_BYTES = 8 << 20  # of text in a row group
 _KEPT_BYTES = 64 << 20  # a table with less text than this is kept in memory once read
 
 
-def write_incoming(path: Path, incoming: Incoming, said: ReadOptions = AS_IT_SHOWS) -> None:
-    """Writes a file that is being read. said: how it was to be read. Memory: a row group."""
-    screen = Screen(incoming)
-    schema = pa.schema([pa.field(name, pa.string()) for name in incoming.names])
+def write_text_blocks(path: Path, text_blocks: TextBlocks, read_options: ReadOptions = AUTODETECT) -> None:
+    """Writes a file that is being read. read_options: how it was to be read. Memory: a row group."""
+    checker = BlockChecker(text_blocks)
+    schema = pa.schema([pa.field(name, pa.string()) for name in text_blocks.names])
     with _writer(path, schema) as writer:
         waiting: list[pa.RecordBatch] = []
-        for block in screen.blocks():
+        for block in checker.blocks():
             waiting.append(pa.record_batch(list(block), schema=schema))
             if sum(batch.nbytes for batch in waiting) >= _GROUP_BYTES:
                 writer.write_table(pa.Table.from_batches(waiting, schema))
                 waiting = []
         if waiting:
             writer.write_table(pa.Table.from_batches(waiting, schema))
-        writer.add_key_value_metadata(_metadata(screen.rows, incoming, said))
+        writer.add_key_value_metadata(_metadata(checker.rows, text_blocks, read_options))
 
 
-def write_held(path: Path, table: Table) -> None:
+def write_table(path: Path, table: Table) -> None:
     """Writes a table in memory."""
     schema = pa.schema([pa.field(name, pa.string()) for name in table.names])
     texts = pa.Table.from_arrays([table.columns[name].texts for name in table.names], schema=schema)
     with _writer(path, schema) as writer:
         writer.write_table(texts, row_group_size=1 << 16)
-        writer.add_key_value_metadata(_metadata(table.rows, table, table.said))
+        writer.add_key_value_metadata(_metadata(table.rows, table, table.read_options))
 
 
 def open_canonical(path: Path) -> Table:
@@ -60,16 +60,16 @@ def open_canonical(path: Path) -> Table:
         if document["format"] != _FORMAT:
             raise MalformedError(f"the table has format {document['format']!r}, expected {_FORMAT!r}")
         marks, separator = _read_marks(document, file.schema_arrow.names)
-        said = ReadOptions.from_json(document.get("said", {}))
-        forms = find_forms(marks, separator, decimal=said.decimal, thousands=said.thousands)
-        columns = _Columns(file, forms)
+        read_options = ReadOptions.from_json(document.get("said", {}))
+        number_formats = infer_formats(marks, separator, decimal=read_options.decimal, thousands=read_options.thousands)
+        columns = _Columns(file, number_formats)
         return Table(
             names=tuple(columns),
             columns=columns,
             rows=int(document["rows"]),
             marks=marks,
             separator=separator,
-            said=said,
+            read_options=read_options,
             notes=tuple(str(note) for note in document["notes"]),
             index=tuple(str(name) for name in document.get("index", ())),
         )
@@ -83,31 +83,31 @@ def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     return pq.ParquetWriter(path, schema, compression="zstd", compression_level=1, write_statistics=False)
 
 
-def _metadata(rows: int, read: Incoming | Table, said: ReadOptions) -> dict[str, str]:
+def _metadata(rows: int, read: TextBlocks | Table, read_options: ReadOptions) -> dict[str, str]:
     document: dict[str, Any] = {"format": _FORMAT, "rows": rows, "notes": list(read.notes)}
     document |= {"separator": read.separator, "marks": {name: tally.to_json() for name, tally in read.marks.items()}}
-    document["said"] = said.to_json()
+    document["said"] = read_options.to_json()
     if read.index:
         document["index"] = list(read.index)
     return {_KEY.decode(): json.dumps(document)}
 
 
-def _read_marks(document: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, Marks], str | None]:
+def _read_marks(document: Mapping[str, Any], names: Sequence[str]) -> tuple[dict[str, MarkCounts], str | None]:
     """The tallies and the separator; older files have one decimal mark for all columns."""
     if "marks" not in document:
         comma = document["decimal"] == ","
-        marks = {name: Marks(decimal_commas=int(comma), decimal_points=int(not comma)) for name in names}
+        marks = {name: MarkCounts(decimal_commas=int(comma), decimal_points=int(not comma)) for name in names}
     else:
-        marks = {str(name): Marks.from_json(tally) for name, tally in document["marks"].items()}
+        marks = {str(name): MarkCounts.from_json(tally) for name, tally in document["marks"].items()}
     return marks, document.get("separator")
 
 
 class _Columns(Mapping[str, Column]):
     """Columns of the file. A small table is kept, of a large one the last column."""
 
-    def __init__(self, file: pq.ParquetFile, forms: Mapping[str, NumberFormat]) -> None:
+    def __init__(self, file: pq.ParquetFile, number_formats: Mapping[str, NumberFormat]) -> None:
         self._file = file
-        self._forms = forms
+        self._forms = number_formats
         self._names = dict.fromkeys(file.schema_arrow.names)
         self._read: dict[str, Column] = {}
         groups = range(file.metadata.num_row_groups)
@@ -120,7 +120,7 @@ class _Columns(Mapping[str, Column]):
             if not self._keep:
                 self._read.clear()
             texts: Any = self._file.read([name]).column(name)  # by name: "a" also reads "a.b"
-            self._read[name] = Column(texts=texts, form=self._forms.get(name, PLAIN))
+            self._read[name] = Column(texts=texts, number_format=self._forms.get(name, PLAIN))
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -12,19 +12,19 @@ import pyarrow.csv as pa_csv
 from app.errors import MOST_FAULTS, Fault, InvalidRequestError, MalformedError
 from app.tables.columns.cell_errors import plural
 from app.tables.columns.cells import BLANKS
-from app.tables.columns.number_formats import Marks
+from app.tables.columns.number_formats import MarkCounts
 from app.tables.read.csv_records import find_lines, records_of
 from app.tables.read.dialect import Dialect, find_dialect
 from app.tables.read.edited_text import EditedText
-from app.tables.read.names import Names, clean, doubt, read_names
+from app.tables.read.names import Names, clean_name, numeric_names_note, read_names
 from app.tables.read.source import UTF8, WESTERN, NotUtf8Error, Source
-from app.tables.read.text_blocks import Block, Incoming
+from app.tables.read.text_blocks import Block, TextBlocks
 
 _BLOCK = 4 << 20  # bytes that Arrow splits at a time; also the longest record
 _ENOUGH_RAGGED = 1_000  # ragged lines after which counting stops
 
 
-def open_delimited(source: Source, *, known: Collection[str] = (), least_columns: int = 2) -> Incoming:
+def open_delimited(source: Source, *, known: Collection[str] = (), least_columns: int = 2) -> TextBlocks:
     """A CSV file (comma, tab, semicolon or pipe), most often with a header line.
 
     Names are trimmed; cells stay text. Lines may end in LF, CRLF or CR; blank lines are skipped; a quoted cell may
@@ -48,13 +48,13 @@ def open_delimited(source: Source, *, known: Collection[str] = (), least_columns
             "separated by comma, tab, semicolon or pipe"
             + ("; if it is a title, a row of names has to stand below it" if dialect.wider else "")
         )
-    return Incoming(
+    return TextBlocks(
         names=names.names,
         index=names.index,
         blocks=_blocks(source, dialect, width, kept, notes),
         header="the file has a header line",
         limits=source.limits,
-        marks={name: Marks() for name in names.names},
+        marks={name: MarkCounts() for name in names.names},
         tally=True,
         separator=dialect.delimiter if len(names.names) > 1 else ",",  # of one column nobody can tell
         notes=notes,
@@ -94,7 +94,7 @@ def _names(dialect: Dialect, source: Source, notes: list[str]) -> tuple[Names, i
         notes.append(f"the file has no header line: its columns were named column_1 to column_{len(cells)}")
         return read_names([f"column_{place}" for place in range(1, len(cells) + 1)], source.limits), len(cells)
     kept = len(cells)
-    while kept > 1 and not clean(cells[kept - 1]):
+    while kept > 1 and not clean_name(cells[kept - 1]):
         kept -= 1
     if kept < len(cells) and _holds_cells(source, dialect, kept):
         kept = len(cells)  # refused below, by position
@@ -102,7 +102,7 @@ def _names(dialect: Dialect, source: Source, notes: list[str]) -> tuple[Names, i
         notes.append(f"{plural(len(cells) - kept, 'empty column')} without a name at the end of the file dropped")
     names = read_names(cells[:kept], source.limits, line=dialect.first.line)
     if dialect.doubtful:
-        notes.append(doubt(names.names))
+        notes.append(numeric_names_note(names.names))
     return names, kept
 
 
@@ -137,14 +137,14 @@ def _blocks(source: Source, dialect: Dialect, width: int, kept: int, notes: list
                 rows += batch.num_rows
                 _refuse_nameless(block, kept, header.line)
                 yield block[:kept]
-            notes += _tell_comments(stream)
+            notes += _comment_notes(stream)
     except pa.ArrowInvalid as error:
         _refuse_records(source, dialect, width, error)
     if any(end in last for end in "\r\n"):  # perhaps an unclosed quotation mark has swallowed the rest of the file
         _refuse_records(source, dialect, width, None)
 
 
-def _tell_comments(stream: BinaryIO) -> list[str]:
+def _comment_notes(stream: BinaryIO) -> list[str]:
     text = getattr(stream, "raw", None)
     if not isinstance(text, EditedText) or not text.skipped:
         return []

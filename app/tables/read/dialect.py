@@ -12,7 +12,7 @@ from app.tables.columns.cell_errors import plural
 from app.tables.columns.cells import BLANKS
 from app.tables.read.csv_records import Record, records
 from app.tables.read.edited_text import Comments
-from app.tables.read.names import are_numbers, clean
+from app.tables.read.names import are_numbers, clean_name
 from app.tables.read.preamble import AGREE, find_preamble, is_value, usual_width, value_columns
 from app.tables.read.source import Source
 
@@ -64,10 +64,10 @@ def find_dialect(source: Source, known: Collection[str] = ()) -> Dialect:
     if len(head) == _HEAD and not any(end in head.lstrip(BLANKS) for end in "\r\n"):
         raise MalformedError(f"the first line is longer than {_HEAD:,} characters: this is not a table with a header")
     notes: list[str] = []
-    edits, said = _said_separator(head, notes)
+    edits, declared = _declared_separator(head, notes)
     edits |= _comments_above(_edited(head, edits), known, notes)
     head = _edited(head, edits)
-    candidates = tuple(reversed(DELIMITERS)) if said is None else (said,)
+    candidates = tuple(reversed(DELIMITERS)) if declared is None else (declared,)
     _, delimiter, sample = max(
         (_rank(sample := _sample(head, delimiter), known), delimiter, sample) for delimiter in candidates
     )
@@ -87,13 +87,13 @@ def find_dialect(source: Source, known: Collection[str] = ()) -> Dialect:
         delimiter=delimiter,
         first=first,
         header=header,
-        doubtful=header and are_numbers(first.cells) and set(map(clean, first.cells)).isdisjoint(known),
+        doubtful=header and are_numbers(first.cells) and set(map(clean_name, first.cells)).isdisjoint(known),
         wider=len(first.cells) == 1 and any(usual_width(_sample(head, sign)) > 1 for sign in DELIMITERS),
         notes=notes + preamble.notes,
     )
 
 
-def _said_separator(head: str, notes: list[str]) -> tuple[dict[int, str], str | None]:
+def _declared_separator(head: str, notes: list[str]) -> tuple[dict[int, str], str | None]:
     """The separator that Excel's first line `sep=;` names, and that line blanked."""
     for line, text in _physical(head):
         if not text.strip(BLANKS):
@@ -152,7 +152,7 @@ def _without_names(head: str, comments: Sequence[tuple[int, str]], known: Collec
 
 
 def _count_known(names: Sequence[str], known: Collection[str]) -> int:
-    return len(set(map(clean, names)) & set(known))
+    return len(set(map(clean_name, names)) & set(known))
 
 
 def _physical(head: str) -> Iterator[tuple[int, str]]:
@@ -183,7 +183,7 @@ def _without_comments(sample: list[Record], delimiter: str) -> list[Record]:
     if not any(record.cells[0].startswith("#") for record in sample):
         return sample
     comments = Comments(delimiter, usual_width(sample))
-    return [record for record in sample if not comments.has(delimiter.join(record.cells))] or sample
+    return [record for record in sample if not comments.matches(delimiter.join(record.cells))] or sample
 
 
 def _rank(sample: Sequence[Record], known: Collection[str]) -> tuple[bool, bool, int, float]:

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from app.tables.read.streams import Stream
 
-_LONGEST = 1 << 20  # a longer line is given out in pieces, and is no comment
+_MAX_LENGTH = 1 << 20  # a longer line is given out in pieces, and is no comment
 _HASH = re.compile(rb"(?:(?<=[\r\n])|\A)#")
 _LINE_END = re.compile(rb"[\r\n]")
 _SPREADSHEET_ERRORS = ("#N/A", "#NAME?", "#DIV/0!", "#REF!", "#VALUE!", "#NUM!", "#NULL!")
@@ -24,7 +24,7 @@ class Comments:
     delimiter: str
     width: int
 
-    def has(self, line: str) -> bool:
+    def matches(self, line: str) -> bool:
         """Return whether a line without its end is a comment."""
         if not line.startswith("#") or line.startswith(_SPREADSHEET_ERRORS):
             return False
@@ -52,7 +52,7 @@ class EditedText(Stream):
             return data
         data = self._held + data
         cut = len(data) if self._ended else _whole_lines(data)
-        if cut == 0 and len(data) > _LONGEST:
+        if cut == 0 and len(data) > _MAX_LENGTH:
             cut = len(data) - 1  # a line feed may follow
             whole = False
         else:
@@ -95,7 +95,7 @@ class EditedText(Stream):
             self._line += _line_ends(line)
             self._open ^= bool(changed.count(b'"') & 1)
             return changed + line[len(text) :]
-        if not (middle or inside) and self._comments is not None and self._comments.has(text.decode()):
+        if not (middle or inside) and self._comments is not None and self._comments.matches(text.decode()):
             self.skipped.append(number)
             self._line += _line_ends(line)
             return line[len(text) :]

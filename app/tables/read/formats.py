@@ -7,15 +7,15 @@ from pathlib import Path
 import pyarrow as pa
 
 from app.errors import Fault, InvalidRequestError, UnsupportedMediaError
-from app.tables.columns.number_formats import PLAIN, find_forms
+from app.tables.columns.number_formats import PLAIN, infer_formats
 from app.tables.columns.table import Column, Table
 from app.tables.read.arrow_files import open_arrow, open_parquet
 from app.tables.read.delimited import open_delimited
 from app.tables.read.json_tables import open_lines
 from app.tables.read.limits import Limits
-from app.tables.read.names import clean
+from app.tables.read.names import clean_name
 from app.tables.read.source import Source
-from app.tables.read.text_blocks import Incoming, Screen
+from app.tables.read.text_blocks import BlockChecker, TextBlocks
 from app.tables.read.workbook import MAGIC as WORKBOOK
 from app.tables.read.workbook import open_workbook
 
@@ -43,7 +43,7 @@ def open_file(
     least_columns: int = 2,
     sheet: str | int | None = None,
     sheet_wanted: bool = True,
-) -> Incoming:
+) -> TextBlocks:
     """The reader for the file; see the readers for what they raise.
 
     known: names of columns that a header would have. least_columns: 1 where no target is needed. sheet: of a workbook;
@@ -64,7 +64,7 @@ def open_file(
             raise UnsupportedMediaError(f"the file is {name}; expected {READ}, plain or in gzip or zstd")
     if _JSON.match(head.removeprefix(b"\xef\xbb\xbf")):
         return open_lines(source)
-    return open_delimited(source, known={clean(name) for name in known}, least_columns=least_columns)
+    return open_delimited(source, known={clean_name(name) for name in known}, least_columns=least_columns)
 
 
 def is_binary(source: Source) -> bool:
@@ -83,27 +83,28 @@ def read_table(
 ) -> Table:
     """A file of any format as a table in memory, as text; the options are those of `open_file`. O(file)."""
     source = Source(origin=origin, limits=limits or Limits())
-    return held(open_file(source, known=known, least_columns=least_columns, sheet=sheet, sheet_wanted=sheet_wanted))
+    return to_table(open_file(source, known=known, least_columns=least_columns, sheet=sheet, sheet_wanted=sheet_wanted))
 
 
-def held(incoming: Incoming) -> Table:
+def to_table(text_blocks: TextBlocks) -> Table:
     """All blocks of a file, in memory."""
-    screen = Screen(incoming)
-    blocks = list(screen.blocks())
-    forms = find_forms(incoming.marks, incoming.separator)
+    checker = BlockChecker(text_blocks)
+    blocks = list(checker.blocks())
+    number_formats = infer_formats(text_blocks.marks, text_blocks.separator)
     columns = {
         name: Column(
-            texts=pa.chunked_array([block[place] for block in blocks], pa.string()), form=forms.get(name, PLAIN)
+            texts=pa.chunked_array([block[place] for block in blocks], pa.string()),
+            number_format=number_formats.get(name, PLAIN),
         )
-        for place, name in enumerate(incoming.names)
+        for place, name in enumerate(text_blocks.names)
     }
     return Table(
-        names=incoming.names,
+        names=text_blocks.names,
         columns=columns,
-        rows=screen.rows,
-        marks=incoming.marks,
-        separator=incoming.separator,
-        notes=tuple(incoming.notes),
-        find_lines=incoming.lines,
-        index=incoming.index,
+        rows=checker.rows,
+        marks=text_blocks.marks,
+        separator=text_blocks.separator,
+        notes=tuple(text_blocks.notes),
+        find_lines=text_blocks.lines,
+        index=text_blocks.index,
     )

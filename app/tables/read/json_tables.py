@@ -9,14 +9,14 @@ import msgspec
 from app.errors import Fault, InvalidRequestError, MalformedError
 from app.tables.columns.cell_errors import json_type, plural
 from app.tables.columns.cells import Cell
-from app.tables.columns.number_formats import PLAIN, Marks, find_forms
+from app.tables.columns.number_formats import PLAIN, MarkCounts, infer_formats
 from app.tables.columns.table import Column, Table
-from app.tables.read.json_places import find_literal
+from app.tables.read.json_locations import find_literal
 from app.tables.read.limits import Limits
 from app.tables.read.names import encodes, read_names
 from app.tables.read.source import Source
-from app.tables.read.strict_json import TOO_LARGE, first_too_large, is_too_large, key_twice
-from app.tables.read.text_blocks import Incoming, tallied
+from app.tables.read.strict_json import TOO_LARGE, find_duplicate_key, first_too_large, is_too_large
+from app.tables.read.text_blocks import TextBlocks, to_text_blocks
 
 _CELL_TYPES = {str, int, float, bool, type(None)}
 _LINES = 5_000  # lines in a block
@@ -29,10 +29,10 @@ def from_columns(columns: Mapping[str, Sequence[Any]], *, limits: Limits | None 
     """JSON columns: name to a list of numbers, texts, booleans or nulls, all of one length; an array of shape (n, 1),
     lists of one cell, is a column too. O(cells).
     """
-    return _from_columns({name: flat(cells) for name, cells in columns.items()}, limits or Limits())
+    return _from_columns({name: flatten_column(cells) for name, cells in columns.items()}, limits or Limits())
 
 
-def flat(cells: Any) -> Any:
+def flatten_column(cells: Any) -> Any:
     """The cells inside a list of lists of one cell; what else it may be is left as it is."""
     if not isinstance(cells, list) or not cells or not isinstance(cells[0], list):
         return cells
@@ -43,17 +43,19 @@ def flat(cells: Any) -> Any:
 def _from_columns(columns: Mapping[str, Sequence[Any]], limits: Limits) -> Table:
     names = read_names(list(columns), limits)
     made = dict(zip(names.names, columns.values(), strict=True))
-    rows = common_length({name: cells_of(name, cells, limits) for name, cells in made.items()})
+    rows = common_length({name: check_cells(name, cells, limits) for name, cells in made.items()})
     if rows == 0:
         raise InvalidRequestError("the columns are empty: expected at least one row")
     limits.check_rows(rows)
     marks = {}
     for name, cells in made.items():
-        tally = Marks()
+        tally = MarkCounts()
         if tally.add_cells(cells):
             marks[name] = tally
-    forms = find_forms(marks)
-    columns_read = {name: Column(cells=cells, form=forms.get(name, PLAIN)) for name, cells in made.items()}
+    number_formats = infer_formats(marks)
+    columns_read = {
+        name: Column(cells=cells, number_format=number_formats.get(name, PLAIN)) for name, cells in made.items()
+    }
     return Table(names=names.names, columns=columns_read, rows=rows, marks=marks, index=names.index)
 
 
@@ -73,7 +75,7 @@ def from_rows(rows: Sequence[Mapping[str, Any]], *, limits: Limits | None = None
     return _from_columns({name: [cells.get(name) for cells in rows] for name in names}, limits or Limits())
 
 
-def cells_of(name: str, cells: Any, limits: Limits | None = None) -> Sequence[Cell]:
+def check_cells(name: str, cells: Any, limits: Limits | None = None) -> Sequence[Cell]:
     """A JSON column, checked: a list of numbers, valid texts, booleans and nulls."""
     if not isinstance(cells, Sequence) or isinstance(cells, str):
         message = f"expected a list of cells, got {json_type(cells)}"
@@ -114,7 +116,7 @@ def _refuse_cell(name: str, row: int, message: str) -> NoReturn:
     raise InvalidRequestError(f"row {row}, column {name!r}: {message}", [Fault(row=row, column=name, message=message)])
 
 
-def open_lines(source: Source) -> Incoming:
+def open_lines(source: Source) -> TextBlocks:
     """JSON Lines: an object of cells by column name on each line; a name left out is a missing cell; reads it twice."""
     names: dict[str, None] = {}
     given: list[str] = []
@@ -131,11 +133,11 @@ def open_lines(source: Source) -> Incoming:
         wanted = set(rows)
         return {row: line for row, (line, _) in enumerate(_objects(source)) if row in wanted}
 
-    marks: dict[str, Marks] = {}
-    return Incoming(
+    marks: dict[str, MarkCounts] = {}
+    return TextBlocks(
         names=cleaned.names,
         index=cleaned.index,
-        blocks=tallied(_blocks(source, given), cleaned.names, marks),
+        blocks=to_text_blocks(_blocks(source, given), cleaned.names, marks),
         header="the file has no lines",
         limits=source.limits,
         marks=marks,
@@ -168,7 +170,7 @@ def _objects(source: Source) -> Iterator[tuple[int, dict[str, Cell]]]:
             try:
                 cells = _ANY.decode(text)
                 if text.count(b":") != len(cells):
-                    _check_keys(number, row, text, cells)
+                    _check_duplicate_keys(number, row, text, cells)
                 if len(text) > _DIGITS:
                     _check_whole_numbers(number, row, cells)
                 yield number, cells
@@ -191,12 +193,12 @@ def _huge(text: bytes) -> str | None:
     return None
 
 
-def _check_keys(number: int, row: int, text: bytes, cells: Mapping[str, Cell]) -> None:
+def _check_duplicate_keys(number: int, row: int, text: bytes, cells: Mapping[str, Cell]) -> None:
     """Refuse a line with more colons than keys where a key is there twice: mostly they are in texts, as in times."""
     texts = [*cells, *(cell for cell in cells.values() if isinstance(cell, str))]
     if b"\\" not in text and text.count(b":") == len(cells) + sum(each.count(":") for each in texts):
         return
-    twice = key_twice(text)
+    twice = find_duplicate_key(text)
     if twice is not None:
         message = f"the key {twice.key!r} is there twice"
         fault = Fault(row=row, line=number, column=twice.key, message=message)

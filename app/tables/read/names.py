@@ -21,7 +21,7 @@ from app.tables.read.limits import Limits
 NAMELESS: Final = "Unnamed: 0"
 """Name of a first column without one, as pandas reads the index of a data frame that was saved with it."""
 _INDEX_LEVEL = re.compile(r"__index_level_[0-9]+__")  # the same in Arrow and Parquet
-_LONGEST = 256  # characters
+_MAX_LENGTH = 256  # characters
 _NOT_LETTERS = re.compile(r"[\W_]+")
 _CLOSE = 0.8  # likeness from which a name may be a misspelling
 
@@ -39,7 +39,7 @@ def compose(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def clean(name: str) -> str:
+def clean_name(name: str) -> str:
     """A composed name without the blanks around it."""
     return compose(name.strip(BLANKS))
 
@@ -51,7 +51,7 @@ def read_names(given: Sequence[str], limits: Limits, line: int | None = None) ->
     if not given:
         raise InvalidRequestError("there are no columns: expected at least one feature and the target")
     limits.check_columns(len(given))
-    trimmed = [clean(name) for name in given]
+    trimmed = [clean_name(name) for name in given]
     times = Counter(trimmed)
     names = [short if times[short] == 1 else compose(name) for short, name in zip(trimmed, given, strict=True)]
     index = [name for name in names if _INDEX_LEVEL.fullmatch(name)]
@@ -76,8 +76,8 @@ def _checked(names: Sequence[str], line: int | None) -> tuple[str, ...]:
     for place, name in enumerate(names, start=1):
         if not name.strip(BLANKS):
             faults.append(Fault(line=line, message=f"column {place} has an empty name"))
-        elif len(name) > _LONGEST or not encodes(name):
-            message = f"the name of column {place} is longer than {_LONGEST} characters or not valid text"
+        elif len(name) > _MAX_LENGTH or not encodes(name):
+            message = f"the name of column {place} is longer than {_MAX_LENGTH} characters or not valid text"
             faults.append(Fault(line=line, message=message))
         elif name in places:
             message = f"columns {places[name]} and {place} are both named {name!r}"
@@ -131,10 +131,10 @@ def match_names(wanted: Sequence[str], there: Collection[str], others: Collectio
 
 
 def _trimmed(name: str) -> str:
-    return clean(name) or NAMELESS
+    return clean_name(name) or NAMELESS
 
 
-def guess_name(asked: str, there: Iterable[str]) -> str | None:
+def closest_name(asked: str, there: Iterable[str]) -> str | None:
     """The name that was probably meant, where no name is the one asked for: another case, blanks, a misspelling."""
     letters: dict[str, str] = {}
     for name in there:
@@ -153,7 +153,7 @@ def are_numbers(names: Sequence[str]) -> bool:
     return CellKind.NUMBER in kinds and CellKind.TEXT not in kinds
 
 
-def doubt(names: Sequence[str]) -> str:
+def numeric_names_note(names: Sequence[str]) -> str:
     """What to say of names that are numbers."""
     return (
         f"the names of the columns are numbers ({list_names(names)}): if the first row is data, put a row of names "

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from app.tables.columns.cells import BLANKS, MISSING_TOKENS, CellKind, parse_number, quote
 from app.tables.columns.dates import TEXT_ORDERS, parse_date
 from app.tables.read.csv_records import Record
-from app.tables.read.names import clean
+from app.tables.read.names import clean_name
 
 AGREE = 0.9  # share of the records that must be as wide as the first
-_MOST_TITLES = 20  # rows above the names
+_MAX_TITLES = 20  # rows above the names
 _BRACKETED = re.compile(r"[\[({<].*[\])}>]", re.DOTALL)
 _UNIT = re.compile(r"[^\W\d_][\w µ°%‰/*·.^²³⁻¹-]{0,15}|[%‰$€£¥°][\w/]{0,10}")
 _NO_UNITS = {
@@ -63,7 +63,7 @@ def find_preamble(sample: Sequence[Record], known: Collection[str]) -> Preamble:
 
 
 def _names_known(cells: Sequence[str], known: Collection[str]) -> bool:
-    return not {clean(cell) for cell in cells}.isdisjoint(known)
+    return not {clean_name(cell) for cell in cells}.isdisjoint(known)
 
 
 def usual_width(sample: Sequence[Record]) -> int:
@@ -78,7 +78,7 @@ def _titles(sample: Sequence[Record], known: Collection[str]) -> int:
     if width < 2:
         return 0
     place = 0
-    while place < min(_MOST_TITLES, len(sample) - 2) and _filled(sample[place]) < width:
+    while place < min(_MAX_TITLES, len(sample) - 2) and _filled(sample[place]) < width:
         place += 1
     names, below = sample[place], sample[place + 1 :]
     if place == 0 or len(names.cells) != width or _filled(names) < width:

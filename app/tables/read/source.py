@@ -49,7 +49,7 @@ class Source:
     edits: Mapping[int, str] = field(default_factory=dict)
     comments: Comments | None = None
 
-    def plain(self) -> BinaryIO:
+    def decompressed(self) -> BinaryIO:
         """A stream of the bytes after decompression; reading it raises TooLargeError and MalformedError."""
         stored: BinaryIO = io.BytesIO(self.origin) if isinstance(self.origin, bytes) else self.origin.open("rb")
         start = stored.read(4)
@@ -67,7 +67,7 @@ class Source:
 
     def head(self) -> bytes:
         """The first bytes after decompression. Raises InvalidRequestError if there are none stored."""
-        with self.plain() as stream:
+        with self.decompressed() as stream:
             head = stream.read(16)
             if not head and self.compression() is None:
                 raise InvalidRequestError("the file is empty: expected a header line and rows of data below it")
@@ -75,7 +75,7 @@ class Source:
 
     def text(self) -> BinaryIO:
         """A stream of checked UTF-8 without byte order mark; reading it raises the refusals of `_Text`."""
-        checked = cast(BinaryIO, io.BufferedReader(_Text(self.plain(), self.encoding), 1 << 18))
+        checked = cast(BinaryIO, io.BufferedReader(_Text(self.decompressed(), self.encoding), 1 << 18))
         return cast(BinaryIO, io.BufferedReader(self.edited(checked), 1 << 18)) if self.is_edited else checked
 
     @property

@@ -26,7 +26,7 @@ _COLON, _QUOTE, _BLANK = 58, 34, 32
 
 
 @dataclass(frozen=True, slots=True)
-class Twice:
+class DuplicateKey:
     """A key that is there twice. path: keys and places of lists that lead to its object."""
 
     key: str
@@ -53,7 +53,9 @@ def first_too_large(cells: Sequence[Any], types: set[type]) -> int | None:
     return next((place for place, cell in enumerate(cells) if is_too_large(cell)), None)
 
 
-def check_keys(data: bytes | memoryview, keys: int, inside: Sequence[msgspec.Raw] = (), where: str = "") -> None:
+def check_duplicate_keys(
+    data: bytes | memoryview, keys: int, inside: Sequence[msgspec.Raw] = (), where: str = ""
+) -> None:
     """InvalidRequestError where an object in `data`, which is valid JSON, has a key twice.
 
     keys: how many keys its objects have, a key that is there twice counted once; or fewer, which takes longer. inside:
@@ -63,12 +65,12 @@ def check_keys(data: bytes | memoryview, keys: int, inside: Sequence[msgspec.Raw
         return
     if _colons_after_quotes(data) == keys + sum(_colons_after_quotes(part) for part in inside):
         return
-    found = key_twice(data)
+    found = find_duplicate_key(data)
     if found is not None:
         raise found.refusal(where)
 
 
-def key_twice(data: bytes | memoryview | msgspec.Raw) -> Twice | None:
+def find_duplicate_key(data: bytes | memoryview | msgspec.Raw) -> DuplicateKey | None:
     """The first object in `data`, which is valid JSON, that has a key twice."""
     text = bytes(data)
     if _ESCAPED_COLON not in text and _explained(text) == text.count(b":"):
@@ -76,7 +78,7 @@ def key_twice(data: bytes | memoryview | msgspec.Raw) -> Twice | None:
     return _search(text)
 
 
-def keys_of(tree: Any) -> int:
+def count_keys(tree: Any) -> int:
     """Return the number of keys in the objects of a decoded table or specification; fewer where nested deeper."""
     if isinstance(tree, dict):
         return len(tree) + sum(len(part) for part in tree.values() if type(part) is dict)
@@ -110,7 +112,7 @@ def _explained(text: bytes) -> int:
     return len(found) + sum(key.count(":") + _explained(bytes(part)) for key, part in found.items())
 
 
-def _search(text: bytes) -> Twice | None:
+def _search(text: bytes) -> DuplicateKey | None:
     """Slow, and sure."""
     repeated: list[dict[str, Any]] = []
     keys: list[str] = []
@@ -132,9 +134,9 @@ def _search(text: bytes) -> Twice | None:
     return _first(tree, {id(one): key for one, key in zip(repeated, keys, strict=True)}, ()) if repeated else None
 
 
-def _first(tree: Any, repeated: dict[int, str], path: tuple[str | int, ...]) -> Twice | None:
+def _first(tree: Any, repeated: dict[int, str], path: tuple[str | int, ...]) -> DuplicateKey | None:
     if id(tree) in repeated:
-        return Twice(repeated[id(tree)], path)
+        return DuplicateKey(repeated[id(tree)], path)
     parts = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for key, part in parts:
         if isinstance(part, dict | list) and (found := _first(part, repeated, (*path, key))) is not None:

@@ -1,4 +1,4 @@
-"""Incoming: what every reader makes of a file, text columns in blocks; and the screen that every block passes.
+"""TextBlocks: what every reader makes of a file, text columns in blocks; and the screen that every block passes.
 
 The screen holds the limits on rows and cells, drops empty rows at the end, and tallies how numbers are written.
 """
@@ -14,15 +14,15 @@ import pyarrow.compute as pc
 from app.errors import InvalidRequestError
 from app.tables.columns.cell_errors import plural
 from app.tables.columns.cells import BLANKS, BoolArray, Cell, TextChunk, cell_text, to_numpy
-from app.tables.columns.number_formats import Marks
-from app.tables.columns.table import Lines, no_lines
+from app.tables.columns.number_formats import MarkCounts
+from app.tables.columns.table import LineFinder, no_lines
 from app.tables.read.limits import Limits
 
 Block = Sequence[TextChunk]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Incoming:
+class TextBlocks:
     """A file being read. blocks: the cells of some rows at a time, a text column for each name; read once.
 
     header: what there is beside rows, for messages. marks: the tally of the columns that hold text; tally: it is to be
@@ -34,27 +34,27 @@ class Incoming:
     blocks: Iterator[Block]
     header: str
     limits: Limits
-    marks: dict[str, Marks] = field(default_factory=dict)
+    marks: dict[str, MarkCounts] = field(default_factory=dict)
     tally: bool = False
     separator: str | None = None
     notes: list[str] = field(default_factory=list)
-    lines: Lines = no_lines
+    lines: LineFinder = no_lines
     index: tuple[str, ...] = ()
 
 
-class Screen:
+class BlockChecker:
     """Blocks in, blocks out. Once the last is through: `rows`, the marks, and more in the notes."""
 
-    def __init__(self, incoming: Incoming) -> None:
-        self._incoming = incoming
+    def __init__(self, text_blocks: TextBlocks) -> None:
+        self._text_blocks = text_blocks
         self._blank: list[Block] = []
         self.rows = 0
 
     def blocks(self) -> Iterator[Block]:
         """The blocks without the empty rows at the end. TooLargeError for a limit, InvalidRequestError for no rows."""
-        limits = self._incoming.limits
+        limits = self._text_blocks.limits
         read = 0
-        for block in self._incoming.blocks:
+        for block in self._text_blocks.blocks:
             size = len(block[0])
             if size == 0:
                 continue
@@ -70,10 +70,10 @@ class Screen:
             if full < size:
                 self._blank.append([column.slice(full) for column in block])
         if self.rows == 0:
-            raise InvalidRequestError(f"{self._incoming.header} but no rows of data below it")
+            raise InvalidRequestError(f"{self._text_blocks.header} but no rows of data below it")
         if self._blank:
             dropped = sum(len(block[0]) for block in self._blank)
-            self._incoming.notes.append(f"{plural(dropped, 'empty row')} at the end of the file dropped")
+            self._text_blocks.notes.append(f"{plural(dropped, 'empty row')} at the end of the file dropped")
 
     def _release(self) -> Iterator[Block]:
         """Empty rows that turn out not to be the last."""
@@ -83,9 +83,9 @@ class Screen:
         self._blank = []
 
     def _check_cells(self, block: Block, start: int) -> None:
-        limit = self._incoming.limits.cell
+        limit = self._text_blocks.limits.cell
         column: Any  # the stubs know of no single chunks
-        for name, column in zip(self._incoming.names, block, strict=True):
+        for name, column in zip(self._text_blocks.names, block, strict=True):
             longest = pc.max(pc.binary_length(column)).as_py()
             if longest is None or longest <= limit:
                 continue
@@ -93,22 +93,22 @@ class Screen:
             long = np.flatnonzero(lengths > limit)
             if len(long):
                 row = start + int(long[0])
-                line = self._incoming.lines([row]).get(row)
+                line = self._text_blocks.lines([row]).get(row)
                 place = f"row {row:,}" if line is None else f"line {line:,}"
-                raise self._incoming.limits.cell_is_too_long(f"{place}, column {name!r}", int(lengths[long[0]]))
+                raise self._text_blocks.limits.cell_is_too_long(f"{place}, column {name!r}", int(lengths[long[0]]))
 
     def _tally(self, block: Block) -> None:
-        if self._incoming.tally:
-            for name, column in zip(self._incoming.names, block, strict=True):
-                if name in self._incoming.marks:
-                    self._incoming.marks[name].add(column)
+        if self._text_blocks.tally:
+            for name, column in zip(self._text_blocks.names, block, strict=True):
+                if name in self._text_blocks.marks:
+                    self._text_blocks.marks[name].add(column)
 
 
-def tallied(
-    blocks: Iterable[Sequence[Sequence[Cell]]], names: Sequence[str], marks: dict[str, Marks]
+def to_text_blocks(
+    blocks: Iterable[Sequence[Sequence[Cell]]], names: Sequence[str], marks: dict[str, MarkCounts]
 ) -> Iterator[Block]:
-    """Blocks of columns of typed cells as text; the columns that hold text are tallied in `marks`."""
-    tallies = [Marks() for _ in names]
+    """Blocks of columns of typed cells as text; the columns that hold text are to_text_blocks in `marks`."""
+    tallies = [MarkCounts() for _ in names]
     for block in blocks:
         columns = zip(names, tallies, block, strict=True)
         marks.update({name: tally for name, tally, cells in columns if tally.add_cells(cells)})

@@ -22,12 +22,12 @@ from openpyxl.utils.exceptions import InvalidFileException
 from app.errors import Fault, InvalidRequestError, MalformedError, UnsupportedMediaError
 from app.tables.columns.cell_errors import list_names
 from app.tables.columns.cells import Cell, cell_text
-from app.tables.columns.number_formats import Marks
+from app.tables.columns.number_formats import MarkCounts
 from app.tables.read.csv_records import Record
-from app.tables.read.names import are_numbers, doubt, read_names
+from app.tables.read.names import are_numbers, numeric_names_note, read_names
 from app.tables.read.preamble import find_preamble
 from app.tables.read.source import Source
-from app.tables.read.text_blocks import Incoming, tallied
+from app.tables.read.text_blocks import TextBlocks, to_text_blocks
 
 MAGIC = b"PK\x03\x04"
 Sheet = str | int | None
@@ -42,7 +42,7 @@ _DAMAGE = (
 
 def open_workbook(
     source: Source, *, known: Collection[str] = (), sheet: Sheet = None, fallback: bool = False
-) -> Incoming:
+) -> TextBlocks:
     """A sheet; its first row that is not empty names the columns, but for titles above it and units below it.
 
     known: names of columns that a row of names would have. sheet: its name, or its number from 1; None: the first.
@@ -67,16 +67,16 @@ def open_workbook(
     line, header = next(rows)
     width = max(place for place, cell in enumerate(header, start=1) if cell is not None)
     names = read_names([cell_text(_cell(cell)) or "" for cell in header[:width]], source.limits, line=line)
-    notes = [] if len(titles) == 1 else [_tell_sheet(title, titles, sheet)]
+    notes = [] if len(titles) == 1 else [_sheet_note(title, titles, sheet)]
     notes += preamble.notes
     if are_numbers(names.names):
-        notes.append(doubt(names.names))
-    marks: dict[str, Marks] = {}
+        notes.append(numeric_names_note(names.names))
+    marks: dict[str, MarkCounts] = {}
     skipped = {head[place][0] for place in preamble.skipped}
-    return Incoming(
+    return TextBlocks(
         names=names.names,
         index=names.index,
-        blocks=tallied(_blocks(rows, width), names.names, marks),
+        blocks=to_text_blocks(_blocks(rows, width), names.names, marks),
         header="the sheet has a row of names",
         limits=source.limits,
         marks=marks,
@@ -85,7 +85,7 @@ def open_workbook(
     )
 
 
-def _tell_sheet(title: str, titles: Sequence[str], asked: Sheet) -> str:
+def _sheet_note(title: str, titles: Sequence[str], asked: Sheet) -> str:
     others = list_names([other for other in titles if other != title])
     hint = "" if asked is not None else '; say "sheet" in the spec for another'
     return f"the workbook has {len(titles)} sheets: {title!r} was read, not {others}{hint}"

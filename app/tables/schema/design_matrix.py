@@ -1,4 +1,4 @@
-"""Fitted: which rows of a table are trained on. Prepared: their design matrix, and what training says of the table."""
+"""Rows of a table that are trained on, and their design matrix."""
 
 from dataclasses import dataclass
 
@@ -6,8 +6,11 @@ from app.tables.columns.cells import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Fitted:
-    """rows (n,): 0-based row numbers of the upload; dropped: how many of its rows are not here; warnings: in words."""
+class TrainingRows:
+    """Rows to train on.
+
+    rows (n,): 0-based row numbers of the upload; dropped: how many of its rows are not here; warnings: in words.
+    """
 
     rows: IntArray
     dropped: int
@@ -15,7 +18,7 @@ class Fitted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Prepared:
+class DesignMatrix:
     """A table ready to train on, in the target's and the inputs' own units.
 
     inputs (n, p); targets (n,); groups (p,): the lengthscale of each column; indicator (p,): columns of 0 and 1;

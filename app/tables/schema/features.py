@@ -7,16 +7,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from app.tables.columns.cell_errors import Problems, list_names
+from app.tables.columns.cell_errors import CellErrors, list_names
 from app.tables.columns.cells import Cell, FloatArray, describe_number, is_blank, quote
-from app.tables.columns.dates import Cycle, DateOrder, waves
-from app.tables.columns.dates_and_booleans import form_of, scan
-from app.tables.columns.integers import with_offset
+from app.tables.columns.dates import Cycle, DateOrder, sine_cosine
+from app.tables.columns.dates_and_booleans import date_pattern, parse_by_level
+from app.tables.columns.integers import add_offset
 from app.tables.columns.number_formats import PLAIN, NumberFormat
 from app.tables.columns.table import MISSING_LEVEL, UNSEEN_LEVEL, Column, Kind
 
-FAR: Final = 1e6
-"""What stands in the first column of a block for an unseen level: far from every row."""
+UNSEEN_DISTANCE: Final = 1e6
+"""What stands in the first column of a block for an unseen level: allow_unseen from every row."""
 OTHER: Final = "other"
 """What the levels without a place of their own are called."""
 
@@ -26,10 +26,10 @@ class Feature:
     """One column of the upload.
 
     levels: of a category, sorted; other: one more column of its block stands for all other texts. order, cycles: of a
-    date. form: how the numbers of the column were written. offset: what is taken from a number first, exactly, since
-    64-bit numbers would round it. fill: what stands for a missing number (less the offset), boolean or date (in days);
-    None refuses them. indicator: a 0/1 column marks the missing cells. unseen_value: what stands in each column of a
-    category for an unseen level that is to be answered; None for FAR in the first of them.
+    date. number_format: how the numbers of the column were written. offset: what is taken from a number first, exactly,
+    since 64-bit numbers would round it. fill: what stands for a missing number (less the offset), boolean or date (in
+    days); None refuses them. indicator: a 0/1 column marks the missing cells. unseen_value: what stands in each column
+    of a category for an unseen level that is to be answered; None for UNSEEN_DISTANCE in the first of them.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Feature:
     other: bool = False
     order: DateOrder | None = None
     cycles: tuple[Cycle, ...] = ()
-    form: NumberFormat = PLAIN
+    number_format: NumberFormat = PLAIN
     offset: int | None = None
     fill: float | None = None
     indicator: bool = False
@@ -52,7 +52,7 @@ class Feature:
     @property
     def replacement(self) -> float | int | None:
         """Return what stands for a missing cell, as the column has it."""
-        return None if self.fill is None else with_offset(self.fill, self.offset)
+        return None if self.fill is None else add_offset(self.fill, self.offset)
 
     @property
     def group_sizes(self) -> tuple[int, ...]:
@@ -105,7 +105,7 @@ class Feature:
         }
         if self.other:
             document["other"] = True
-        document |= self.form.to_json()
+        document |= self.number_format.to_json()
         if self.unseen_value is not None:
             document["unseen_value"] = self.unseen_value
         if self.offset is not None:
@@ -118,7 +118,7 @@ class Feature:
     def from_json(cls, document: Mapping[str, Any]) -> "Feature":
         """Reads what `to_json` wrote. ValueError, TypeError or KeyError for something else."""
         kind, fill, indicator = Kind(document["kind"]), document["fill"], document["indicator"]
-        levels = tuple(text_of(level) for level in document["levels"])
+        levels = tuple(expect_text(level) for level in document["levels"])
         order, offset = document.get("order"), document.get("offset")
         if (kind is Kind.CATEGORY) != bool(levels) or len(set(levels)) != len(levels):
             raise ValueError(f"levels {levels!r} of a {kind}")
@@ -130,83 +130,83 @@ class Feature:
         if unseen_value is not None and not math.isfinite(unseen_value):
             raise ValueError(f"unseen_value {unseen_value!r}")
         return cls(
-            name=text_of(document["name"]),
+            name=expect_text(document["name"]),
             kind=kind,
             levels=levels,
             other=bool(document.get("other", False)),
             order=None if order is None else DateOrder(order),
             cycles=tuple(Cycle(cycle) for cycle in document.get("cycles", ())),
-            form=NumberFormat.from_json(document),
-            offset=None if offset is None else int(text_of(offset)),
+            number_format=NumberFormat.from_json(document),
+            offset=None if offset is None else int(expect_text(offset)),
             fill=None if fill is None else float(fill),
             indicator=indicator,
             unseen_value=None if unseen_value is None else float(unseen_value),
         )
 
-    def encode(self, column: Column, out: FloatArray, problems: Problems, *, far: bool) -> bool:
+    def encode(self, column: Column, out: FloatArray, cell_errors: CellErrors, *, allow_unseen: bool) -> bool:
         """Fills `out` (m, width), which is zero; adds what is wrong; whether anything but missing cells is.
 
-        far: a text that training has not seen is a level apart from all others.
+        allow_unseen: a text that training has not seen is a level apart from all others.
         """
         if self.kind is Kind.CATEGORY:
-            return self._encode_category(column, out, problems, far=far)
+            return self._encode_category(column, out, cell_errors, allow_unseen=allow_unseen)
         if self.kind is Kind.NUMBER:
             numbers = column.numbers
-            values, missing, bad = column.less(self.offset), numbers.missing, numbers.bad
+            values, missing, bad = column.minus(self.offset), numbers.missing, numbers.invalid
         else:
-            values, missing, bad = scan(column, self.kind, self.order)
+            values, missing, bad = parse_by_level(column, self.kind, self.order)
         out[:, 0] = values
         if self.fill is not None:
             out[missing, 0] = self.fill
         start = 1
         for cycle in self.cycles:
             micros = np.round(np.nan_to_num(out[:, 0]) * 86_400e6).astype(np.int64)
-            out[:, start : start + 2] = waves(micros, cycle)
+            out[:, start : start + 2] = sine_cosine(micros, cycle)
             start += 2
         if self.indicator:
             out[:, -1] = missing
         wrong = bad if self.fill is not None else np.flatnonzero(np.isnan(values))
-        problems.add(self.name, wrong, column.cell, lambda cell: self.describe(cell, column))
+        cell_errors.add(self.name, wrong, column.cell, lambda cell: self.describe(cell, column))
         return len(bad) > 0
 
-    def _encode_category(self, column: Column, out: FloatArray, problems: Problems, *, far: bool) -> bool:
-        places = column.places(self.levels)
+    def _encode_category(self, column: Column, out: FloatArray, cell_errors: CellErrors, *, allow_unseen: bool) -> bool:
+        places = column.level_codes(self.levels)
         missing = places == MISSING_LEVEL
-        strange = places == UNSEEN_LEVEL
+        unseen = places == UNSEEN_LEVEL
         if self.other:
-            places[strange] = len(self.levels)
-        elif far and self.unseen_value is None:
-            out[strange, 0] = FAR
-        elif far:
-            out[strange] = self.unseen_value
-        if self.other or far:
-            strange = np.zeros_like(strange)
+            places[unseen] = len(self.levels)
+        elif allow_unseen and self.unseen_value is None:
+            out[unseen, 0] = UNSEEN_DISTANCE
+        elif allow_unseen:
+            out[unseen] = self.unseen_value
+        if self.other or allow_unseen:
+            unseen = np.zeros_like(unseen)
         known = np.flatnonzero(places >= 0)
         out[known, places[known]] = 1.0
         if self.indicator:
             out[missing, -1] = 1.0
             missing = np.zeros_like(missing)
-        wrong = np.flatnonzero(missing | strange)
-        problems.add(self.name, wrong, column.cell, lambda cell: self.describe(cell, column))
-        return bool(strange.any())
+        wrong = np.flatnonzero(missing | unseen)
+        cell_errors.add(self.name, wrong, column.cell, lambda cell: self.describe(cell, column))
+        return bool(unseen.any())
 
     def describe(self, cell: Cell, column: Column) -> str:
         """Why a cell of this column cannot be used."""
-        absent = is_blank(cell) or (column.missing is not None and column.missing.has(cell, column.form))
+        absent = is_blank(cell) or (column.missing is not None and column.missing.matches(cell, column.number_format))
         if absent:
             return f"missing ({quote(cell)})"
         match self.kind:
             case Kind.NUMBER:
-                return describe_number(cell, column.form)
+                return describe_number(cell, column.number_format)
             case Kind.BOOLEAN:
                 return f"{quote(cell)} is neither true nor false"
             case Kind.DATE:
-                return f"{quote(cell)} is no date of the form {form_of(self.order or DateOrder.YEAR_FIRST)}"
+                return f"{quote(cell)} is no date of the form {date_pattern(self.order or DateOrder.YEAR_FIRST)}"
             case _:
                 return f"{quote(cell)} was not seen in training; known are {list_names(self.levels)}"
 
 
-def text_of(value: object) -> str:
+def expect_text(value: object) -> str:
     """The value, which must be text. TypeError."""
     if not isinstance(value, str):
         raise TypeError(f"expected text, got {value!r}")

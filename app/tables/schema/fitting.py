@@ -6,38 +6,46 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from app.errors import InvalidRequestError
-from app.tables.columns.cell_errors import Problems, plural
+from app.tables.columns.cell_errors import CellErrors, plural
 from app.tables.columns.cells import BLANKS, BoolArray, FloatArray, IntArray, quote
-from app.tables.columns.date_cycles import choose_cycles, thinned
+from app.tables.columns.date_cycles import choose_cycles, subsample_rows
 from app.tables.columns.dates import Cycle, DateOrder, cycles
-from app.tables.columns.integers import with_offset
+from app.tables.columns.integers import add_offset
 from app.tables.columns.levels import choose_levels, level_limits
-from app.tables.columns.lookalikes import INSTEAD, lookalike
+from app.tables.columns.lookalikes import LOOKALIKE_ADVICE, match_lookalike
 from app.tables.columns.missing import missing_values
 from app.tables.columns.number_formats import PLAIN
 from app.tables.columns.read_options import ReadOptions
-from app.tables.columns.rounding import check_target, fit_offset, is_past
-from app.tables.columns.row_numbers import count_start, is_index
-from app.tables.columns.sentinels import Sentinel, find_sentinels, tell_sentinels
+from app.tables.columns.rounding import check_target, choose_offset, exceeds_exact
+from app.tables.columns.row_numbers import is_index, row_number_start
+from app.tables.columns.sentinels import Sentinel, find_sentinels, sentinel_warnings
 from app.tables.columns.table import Column, Kind, Table
 from app.tables.columns.type_inference import (
-    Choice,
-    Guess,
-    chosen_kind,
-    gaps,
-    guess_kind,
-    identifies,
-    only_value,
-    tell_lookalike,
-    values,
-    wrong,
+    DeclaredType,
+    InferredType,
+    constant_value,
+    declared_type,
+    identifier_reason,
+    infer_type,
+    invalid_rows,
+    lookalike_warning,
+    missing_rows,
+    present_values,
 )
-from app.tables.schema.design_matrix import Fitted, Prepared
+from app.tables.schema.design_matrix import DesignMatrix, TrainingRows
 from app.tables.schema.features import OTHER, Feature
 from app.tables.schema.leaks import find_leaks
-from app.tables.schema.report_notes import tell_cycles, tell_dates, tell_forms
+from app.tables.schema.report_notes import cycle_warnings, date_warnings, format_warnings
 from app.tables.schema.schema import Schema, Unseen
-from app.tables.schema.table_options import Dates, Missing, Wishes, choice, find_choices, find_features, find_target
+from app.tables.schema.table_options import (
+    Dates,
+    Missing,
+    TableOptions,
+    parse_choice,
+    resolve_features,
+    resolve_target,
+    resolve_types,
+)
 
 _REASONS = 5  # why columns were left out, as a refusal lists them
 _ADVICE = (
@@ -47,7 +55,7 @@ _ADVICE = (
 
 
 @dataclass(slots=True, kw_only=True)
-class _Plan:
+class _FitState:
     """What the columns of a table turn out to be. gaps: rows, by column, where a cell is missing; sentinels: numbers,
     by column, that may stand for one; distinct: how many texts each category has."""
 
@@ -55,271 +63,283 @@ class _Plan:
     missing: Missing
     missing_values: Sequence[float | str]
     dates: Dates
-    problems: Problems
+    cell_errors: CellErrors
     warnings: list[str] = field(default_factory=list)
-    gaps: dict[str, IntArray] = field(default_factory=dict)
+    missing_rows: dict[str, IntArray] = field(default_factory=dict)
     sentinels: dict[str, list[Sentinel]] = field(default_factory=dict)
     distinct: dict[str, int] = field(default_factory=dict)
 
 
-def fit_table(table: Table, wishes: Wishes) -> tuple[Schema, Fitted]:
+def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows]:
     """Decides how each column is read and which rows are trained on.
 
     target: default the last column. features: default all other columns, without text that only tells the rows apart
     and the index of a data frame, which has no place in a positional row either.
-    columns: what some columns are, over the guess. max_levels: of each category, rarer ones are grouped; default as
-    many as the table affords (`columns.levels`). A feature that is constant or empty is left out with a warning. A
+    columns: what some columns are, over what is inferred. max_levels: of each category, rarer ones are grouped; default
+    as many as the table affords (`columns.levels`). A feature that is constant or empty is left out with a warning. A
     missing target is never imputed: under "impute" its row is dropped. Raises InvalidRequestError with the places:
     unknown column, text target, wrong or missing cells, a constant target, fewer than 2 rows. O(n p); holds a column.
     """
-    missing = choice(Missing, "missing", wishes.missing)
-    unseen = choice(Unseen, "unseen", wishes.unseen)
-    dates = choice(Dates, "dates", wishes.dates)
-    said = ReadOptions(decimal=wishes.decimal, thousands=wishes.thousands, sheet=wishes.sheet).over(table.said)
-    forms = table.forms(said)
-    table = table.reading(missing_values(wishes.missing_values), forms)
-    goal = find_target(table, wishes.target)
-    choices = find_choices(table, goal, wishes.columns)
-    names = find_features(table, goal, wishes.features)
-    plan = _Plan(
+    missing = parse_choice(Missing, "missing", options.missing)
+    unseen = parse_choice(Unseen, "unseen", options.unseen)
+    dates = parse_choice(Dates, "dates", options.dates)
+    read_options = ReadOptions(decimal=options.decimal, thousands=options.thousands, sheet=options.sheet).with_defaults(
+        table.read_options
+    )
+    number_formats = table.number_formats(read_options)
+    table = table.read_as(missing_values(options.missing_values), number_formats)
+    target = resolve_target(table, options.target)
+    choices = resolve_types(table, target, options.columns)
+    names = resolve_features(table, target, options.features)
+    state = _FitState(
         table=table,
         missing=missing,
-        missing_values=wishes.missing_values,
+        missing_values=options.missing_values,
         dates=dates,
-        problems=Problems(lines=table.lines),
+        cell_errors=CellErrors(lines=table.lines),
         warnings=list(table.notes),
     )
-    _check_target(plan, goal)
-    guesses = {name: _read_feature(plan, name, choices.get(name)) for name in names}
-    wanted = {*choices, *(names if wishes.features is not None else ())}
-    _leave_out_identifiers(plan, guesses, wanted)
-    names = [name for name in names if name not in table.index or guesses[name].kind is not Kind.UNUSED]
-    _tell_numbers(plan, {name: guesses[name] for name in names if name not in wanted})
-    used = [name for name in names if guesses[name].kind is not Kind.UNUSED]
-    plan.warnings += tell_sentinels({name: plan.sentinels[name] for name in (goal, *used) if name in plan.sentinels})
-    if not said.marks_said:
-        numbers = [name for name in used if guesses[name].kind is Kind.NUMBER]
-        plan.warnings += tell_forms(table, forms, [*numbers, goal])
-    rows = _kept_rows(plan, goal, used)
-    kept = table if len(rows) == table.rows else table.take(rows, [goal, *names])
-    _check_rows(kept, goal)
-    distinct = {name: plan.distinct[name] for name in used if name in plan.distinct}
-    limits = level_limits(distinct, len(rows), wishes.max_levels)
-    fitted = tuple(_fit_feature(plan, kept.columns[name], name, guesses[name], limits.get(name, 0)) for name in names)
-    fitted = _with_cycles(plan, kept, goal, fitted)
+    _check_target(state, target)
+    inferred_types = {name: _inspect_column(state, name, choices.get(name)) for name in names}
+    wanted = {*choices, *(names if options.features is not None else ())}
+    _drop_identifiers(state, inferred_types, wanted)
+    names = [name for name in names if name not in table.index or inferred_types[name].kind is not Kind.UNUSED]
+    _add_number_warnings(state, {name: inferred_types[name] for name in names if name not in wanted})
+    used = [name for name in names if inferred_types[name].kind is not Kind.UNUSED]
+    state.warnings += sentinel_warnings(
+        {name: state.sentinels[name] for name in (target, *used) if name in state.sentinels}
+    )
+    if not read_options.sets_number_format:
+        numbers = [name for name in used if inferred_types[name].kind is Kind.NUMBER]
+        state.warnings += format_warnings(table, number_formats, [*numbers, target])
+    rows = _kept_rows(state, target, used)
+    kept = table if len(rows) == table.rows else table.take(rows, [target, *names])
+    _check_rows(kept, target)
+    distinct = {name: state.distinct[name] for name in used if name in state.distinct}
+    limits = level_limits(distinct, len(rows), options.max_levels)
+    features = tuple(
+        _fit_feature(state, kept.columns[name], name, inferred_types[name], limits.get(name, 0)) for name in names
+    )
+    features = _with_cycles(state, kept, target, features)
     schema = Schema(
-        target=goal,
-        features=fitted,
+        target=target,
+        features=features,
         unseen=unseen,
-        missing=missing_values(wishes.missing_values),
-        said=said,
+        missing=missing_values(options.missing_values),
+        read_options=read_options,
     )
     if not schema.used:
-        reasons = plan.warnings[len(table.notes) :] or ["all are to be ignored"]
+        reasons = state.warnings[len(table.notes) :] or ["all are to be ignored"]
         more = [f"and {len(reasons) - _REASONS:,} more"] if len(reasons) > _REASONS else []
         raise InvalidRequestError(f"no feature is left to learn from: {'; '.join(reasons[:_REASONS] + more)}")
-    warnings = (*plan.warnings, *find_leaks(kept, schema))
-    return schema, Fitted(rows=rows, dropped=table.rows - len(rows), warnings=warnings)
+    warnings = (*state.warnings, *find_leaks(kept, schema))
+    return schema, TrainingRows(rows=rows, dropped=table.rows - len(rows), warnings=warnings)
 
 
-def fit_schema(table: Table, **wishes: object) -> tuple[Schema, Prepared]:
-    """`fit_table` and `prepare` in one; wishes as in `Wishes`."""
-    schema, fitted = fit_table(table, Wishes(**wishes))  # type: ignore[arg-type]  # fields of Wishes
-    return schema, prepare(table, schema, fitted)
+def fit_schema(table: Table, **options: object) -> tuple[Schema, DesignMatrix]:
+    """`fit_table` and `build_design_matrix` in one; options as in `TableOptions`."""
+    schema, training_rows = fit_table(table, TableOptions(**options))  # type: ignore[arg-type]  # fields of TableOptions
+    return schema, build_design_matrix(table, schema, training_rows)
 
 
-def prepare(table: Table, schema: Schema, fitted: Fitted) -> Prepared:
+def build_design_matrix(table: Table, schema: Schema, training_rows: TrainingRows) -> DesignMatrix:
     """The design matrix of the rows that are trained on."""
     table = schema.as_trained(table)
     used = [feature.name for feature in schema.used]
-    kept = table if len(fitted.rows) == table.rows else table.take(fitted.rows, [schema.target, *used])
-    return Prepared(
+    kept = table if len(training_rows.rows) == table.rows else table.take(training_rows.rows, [schema.target, *used])
+    return DesignMatrix(
         inputs=schema.encode_table(kept),
         targets=kept.columns[schema.target].numbers.values,
         groups=schema.groups,
         indicator=schema.indicator,
-        rows=fitted.rows,
-        dropped=fitted.dropped,
-        warnings=fitted.warnings,
+        rows=training_rows.rows,
+        dropped=training_rows.dropped,
+        warnings=training_rows.warnings,
     )
 
 
-def _check_target(plan: _Plan, target: str) -> None:
-    column = plan.table.columns[target]
+def _check_target(state: _FitState, target: str) -> None:
+    column = state.table.columns[target]
     numbers = column.numbers
     present = len(column) - int(np.count_nonzero(numbers.missing))
     if present == 0:
         raise InvalidRequestError(f"the target {target!r} has no value in any row")
-    if len(numbers.bad) and guess_kind(column).kind is not Kind.NUMBER:
-        first = column.cell(int(numbers.bad[0]))
-        meant = lookalike(str(first).strip(BLANKS))
+    if len(numbers.invalid) and infer_type(column).kind is not Kind.NUMBER:
+        first = column.cell(int(numbers.invalid[0]))
+        meant = match_lookalike(str(first).strip(BLANKS))
         raise InvalidRequestError(
             f"the target {target!r} is text, such as {quote(first)}: {numbers.finite:,} of its {present:,} cells are "
-            f"numbers; name a numeric column as target{'' if meant is None else f', or {INSTEAD[meant]}'}"
+            f"numbers; name a numeric column as target{'' if meant is None else f', or {LOOKALIKE_ADVICE[meant]}'}"
         )
-    check_target(plan.table, target)
-    guess = Guess(kind=Kind.NUMBER)
-    _note_wrong(plan, target, column, guess)
-    plan.gaps[target] = gaps(column, guess)
-    plan.sentinels[target] = find_sentinels(numbers.values)
+    check_target(state.table, target)
+    inferred = InferredType(kind=Kind.NUMBER)
+    _note_invalid(state, target, column, inferred)
+    state.missing_rows[target] = missing_rows(column, inferred)
+    state.sentinels[target] = find_sentinels(numbers.values)
 
 
-def _note_wrong(plan: _Plan, name: str, column: Column, guess: Guess) -> None:
-    as_read = Feature(name=name, kind=guess.kind, order=guess.order)
-    plan.problems.add(name, wrong(column, guess), column.cell, lambda cell: as_read.describe(cell, column))
+def _note_invalid(state: _FitState, name: str, column: Column, inferred: InferredType) -> None:
+    as_read = Feature(name=name, kind=inferred.kind, order=inferred.order)
+    state.cell_errors.add(
+        name, invalid_rows(column, inferred), column.cell, lambda cell: as_read.describe(cell, column)
+    )
 
 
-def _read_feature(plan: _Plan, name: str, choice: Choice | None) -> Guess:
+def _inspect_column(state: _FitState, name: str, choice: DeclaredType | None) -> InferredType:
     """What the column is; notes its wrong and missing cells, and says if it is of no use."""
-    column = plan.table.columns[name]
-    guess = guess_kind(column) if choice is None else chosen_kind(column, choice)
-    if guess.kind is Kind.UNUSED:
-        if guess.useless is not None:
-            plan.warnings.append(f"column {name!r} {guess.useless} and was left out")
-        return guess
-    _note_wrong(plan, name, column, guess)
-    absent = gaps(column, guess)
+    column = state.table.columns[name]
+    inferred = infer_type(column) if choice is None else declared_type(column, choice)
+    if inferred.kind is Kind.UNUSED:
+        if inferred.unused_reason is not None:
+            state.warnings.append(f"column {name!r} {inferred.unused_reason} and was left out")
+        return inferred
+    _note_invalid(state, name, column, inferred)
+    absent = missing_rows(column, inferred)
     if len(absent) == len(column):
-        plan.warnings.append(f"column {name!r} is empty in every row and was left out")
-        return Guess(kind=Kind.UNUSED)
-    value = only_value(column, guess)
-    if value is not None and not (len(absent) and plan.missing is Missing.IMPUTE):
-        plan.warnings.append(f"column {name!r} is {value} in every row and was left out")
-        return Guess(kind=Kind.UNUSED)
-    plan.gaps[name] = absent
-    plan.warnings += tell_dates(name, column, guess, chosen=choice is not None)
-    if guess.seen is not None:
-        plan.warnings.append(f"column {name!r} {tell_lookalike(guess.seen)}")
-    if guess.kind is Kind.NUMBER:
-        plan.sentinels[name] = find_sentinels(column.numbers.values)
-    if guess.kind is Kind.CATEGORY:
-        plan.distinct[name] = len(column.levels.counts())
-    useless = identifies(column, guess)
-    if name in plan.table.index and guess.kind is Kind.NUMBER and is_index(column):
-        useless = "is the index of a data frame (whole numbers in a column without a name)"
-    return Guess(kind=guess.kind, order=guess.order, useless=useless if choice is None else None)
+        state.warnings.append(f"column {name!r} is empty in every row and was left out")
+        return InferredType(kind=Kind.UNUSED)
+    value = constant_value(column, inferred)
+    if value is not None and not (len(absent) and state.missing is Missing.IMPUTE):
+        state.warnings.append(f"column {name!r} is {value} in every row and was left out")
+        return InferredType(kind=Kind.UNUSED)
+    state.missing_rows[name] = absent
+    state.warnings += date_warnings(name, column, inferred, chosen=choice is not None)
+    if inferred.lookalike is not None:
+        state.warnings.append(f"column {name!r} {lookalike_warning(inferred.lookalike)}")
+    if inferred.kind is Kind.NUMBER:
+        state.sentinels[name] = find_sentinels(column.numbers.values)
+    if inferred.kind is Kind.CATEGORY:
+        state.distinct[name] = len(column.levels.counts())
+    unused_reason = identifier_reason(column, inferred)
+    if name in state.table.index and inferred.kind is Kind.NUMBER and is_index(column):
+        unused_reason = "is the index of a data frame (whole numbers in a column without a name)"
+    return InferredType(
+        kind=inferred.kind, order=inferred.order, unused_reason=unused_reason if choice is None else None
+    )
 
 
-def _leave_out_identifiers(plan: _Plan, guesses: dict[str, Guess], wanted: set[str]) -> None:
+def _drop_identifiers(state: _FitState, inferred_types: dict[str, InferredType], wanted: set[str]) -> None:
     """Return those that nobody asked for; an index of numbers, which may be times, only if something else is left."""
-    used = {name: guess for name, guess in guesses.items() if guess.kind is not Kind.UNUSED}
-    left = [name for name, guess in used.items() if guess.useless is None]
-    for name, guess in used.items():
-        if guess.useless is None or name in wanted or (guess.kind is Kind.NUMBER and not left):
+    used = {name: inferred for name, inferred in inferred_types.items() if inferred.kind is not Kind.UNUSED}
+    left = [name for name, inferred in used.items() if inferred.unused_reason is None]
+    for name, inferred in used.items():
+        if inferred.unused_reason is None or name in wanted or (inferred.kind is Kind.NUMBER and not left):
             continue
-        guesses[name] = Guess(kind=Kind.UNUSED)
-        plan.warnings.append(
-            f'column {name!r} {guess.useless} and was left out; to use it, say in "columns" what it is'
+        inferred_types[name] = InferredType(kind=Kind.UNUSED)
+        state.warnings.append(
+            f'column {name!r} {inferred.unused_reason} and was left out; to use it, say in "columns" what it is'
         )
 
 
-def _tell_numbers(plan: _Plan, guesses: dict[str, Guess]) -> None:
+def _add_number_warnings(state: _FitState, inferred_types: dict[str, InferredType]) -> None:
     """Return what looks like a row number and is used, and columns that have no name."""
-    for name, guess in guesses.items():
-        start = count_start(name, plan.table.columns[name]) if guess.kind is Kind.NUMBER else None
+    for name, inferred in inferred_types.items():
+        start = row_number_start(name, state.table.columns[name]) if inferred.kind is Kind.NUMBER else None
         if start is not None:
-            plan.warnings.append(
+            state.warnings.append(
                 f"column {name!r} looks like a row number ({start}, {start + 1}, {start + 2}, ..) and was read as a "
                 'number like others; if it says nothing of new rows, leave it out ("columns": {"...": "ignore"})'
             )
-        elif guess.kind is not Kind.UNUSED and name in plan.table.index:
-            plan.warnings.append(f"the column without a name was read as {name!r}")
+        elif inferred.kind is not Kind.UNUSED and name in state.table.index:
+            state.warnings.append(f"the column without a name was read as {name!r}")
 
 
-def _kept_rows(plan: _Plan, target: str, used: Sequence[str]) -> IntArray:
+def _kept_rows(state: _FitState, target: str, used: Sequence[str]) -> IntArray:
     """Rows to train on. Refuses wrong cells, and missing ones under "error"."""
-    table = plan.table
-    if plan.problems.total:
-        plan.problems.refuse(_ADVICE)
-    absent = {name: plan.gaps[name] for name in (target, *used) if len(plan.gaps[name])}
-    if plan.missing is Missing.ERROR and absent:
+    table = state.table
+    if state.cell_errors.total:
+        state.cell_errors.refuse(_ADVICE)
+    absent = {name: state.missing_rows[name] for name in (target, *used) if len(state.missing_rows[name])}
+    if state.missing is Missing.ERROR and absent:
         for name, rows in absent.items():
-            plan.problems.add(name, rows, table.columns[name].cell, lambda cell: f"missing ({quote(cell)})")
-        plan.problems.refuse('set "missing" to "drop" to leave such rows out, or to "impute" to fill them in')
-    causes = absent if plan.missing is Missing.DROP else {name: absent[name] for name in (target,) if name in absent}
+            state.cell_errors.add(name, rows, table.columns[name].cell, lambda cell: f"missing ({quote(cell)})")
+        state.cell_errors.refuse('set "missing" to "drop" to leave such rows out, or to "impute" to fill them in')
+    causes = absent if state.missing is Missing.DROP else {name: absent[name] for name in (target,) if name in absent}
     keep: BoolArray = np.ones(table.rows, dtype=np.bool_)
     for rows in causes.values():
         keep[rows] = False
     if causes:
         dropped = table.rows - int(np.count_nonzero(keep))
         which = ", ".join(f"{name!r} {len(rows):,}" for name, rows in causes.items())
-        plan.warnings.append(
+        state.warnings.append(
             f"{dropped:,} of {plural(table.rows, 'row')} dropped because a cell is missing (by column: {which})"
         )
     return np.flatnonzero(keep)
 
 
-def _fit_feature(plan: _Plan, column: Column, name: str, guess: Guess, limit: int) -> Feature:
+def _fit_feature(state: _FitState, column: Column, name: str, inferred: InferredType, limit: int) -> Feature:
     """The feature over the rows that are kept. limit: the most levels it may have."""
-    if guess.kind is Kind.UNUSED:
-        return Feature(name=name, kind=guess.kind)
-    absent = gaps(column, guess)
-    if len(absent) == len(column) or (only_value(column, guess) is not None and not len(absent)):
-        # Only after rows were dropped: `_read_feature` has seen to the others.
-        plan.warnings.append(f"column {name!r} has one value in the rows that are left and was left out")
+    if inferred.kind is Kind.UNUSED:
+        return Feature(name=name, kind=inferred.kind)
+    absent = missing_rows(column, inferred)
+    if len(absent) == len(column) or (constant_value(column, inferred) is not None and not len(absent)):
+        # Only after rows were dropped: `_inspect_column` has seen to the others.
+        state.warnings.append(f"column {name!r} has one value in the rows that are left and was left out")
         return Feature(name=name, kind=Kind.UNUSED)
     marked = len(absent) > 0
-    if guess.kind is Kind.CATEGORY:
+    if inferred.kind is Kind.CATEGORY:
         if marked:
-            plan.warnings.append(f"{plural(len(absent), 'missing cell')} of column {name!r} read as a level of its own")
-        levels, other = _levels(plan, column, name, limit)
-        return Feature(name=name, kind=guess.kind, levels=levels, other=other, indicator=marked)
-    present = values(column, guess)
-    offset = fit_offset(plan.table, name, column) if guess.kind is Kind.NUMBER else None
-    if offset is not None and is_past(column):
-        plan.warnings.append(
+            state.warnings.append(
+                f"{plural(len(absent), 'missing cell')} of column {name!r} read as a level of its own"
+            )
+        levels, other = _levels(state, column, name, limit)
+        return Feature(name=name, kind=inferred.kind, levels=levels, other=other, indicator=marked)
+    present = present_values(column, inferred)
+    offset = choose_offset(state.table, name, column) if inferred.kind is Kind.NUMBER else None
+    if offset is not None and exceeds_exact(column):
+        state.warnings.append(
             f"column {name!r} has integers past 2^53, which 64-bit numbers round: it was read as the difference from "
             f"{offset}"
         )
     turns: tuple[Cycle, ...] = ()
-    if guess.kind is Kind.DATE and plan.dates is Dates.CYCLIC:
+    if inferred.kind is Kind.DATE and state.dates is Dates.CYCLIC:
         turns = cycles(np.round(present * 86_400e6).astype(np.int64))
-    fill = None if plan.missing is not Missing.IMPUTE else _median(present)
+    fill = None if state.missing is not Missing.IMPUTE else _median(present)
     if marked:
-        what = f"median {with_offset(fill or 0.0, offset)!r}" if guess.kind is Kind.NUMBER else "median"
-        plan.warnings.append(
+        what = f"median {add_offset(fill or 0.0, offset)!r}" if inferred.kind is Kind.NUMBER else "median"
+        state.warnings.append(
             f"{plural(len(absent), 'missing cell')} of column {name!r} filled with the {what} "
             "and marked in an indicator column"
         )
-    order: DateOrder | None = guess.order
-    form = column.form if guess.kind is Kind.NUMBER else PLAIN
+    order: DateOrder | None = inferred.order
+    number_format = column.number_format if inferred.kind is Kind.NUMBER else PLAIN
     return Feature(
         name=name,
-        kind=guess.kind,
+        kind=inferred.kind,
         order=order,
         cycles=turns,
-        form=form,
+        number_format=number_format,
         offset=offset,
         fill=fill,
         indicator=marked,
     )
 
 
-def _with_cycles(plan: _Plan, kept: Table, target: str, fitted: tuple[Feature, ...]) -> tuple[Feature, ...]:
+def _with_cycles(state: _FitState, kept: Table, target: str, features: tuple[Feature, ...]) -> tuple[Feature, ...]:
     """The features, dates with the cycles that help to predict later rows, if that is to be found out."""
-    if plan.dates is not Dates.AUTO or not any(feature.kind is Kind.DATE for feature in fitted):
-        return fitted
-    schema = Schema(target=target, features=fitted, missing=missing_values(plan.missing_values))
-    some = kept.take(thinned(kept.rows), [target, *(feature.name for feature in schema.used)])
+    if state.dates is not Dates.AUTO or not any(feature.kind is Kind.DATE for feature in features):
+        return features
+    schema = Schema(target=target, features=features, missing=missing_values(state.missing_values))
+    some = kept.take(subsample_rows(kept.rows), [target, *(feature.name for feature in schema.used)])
     inputs, targets = schema.encode_table(some), some.columns[target].numbers.values
     owners = [feature for feature in schema.used for _ in range(feature.width)]
     beside = inputs[:, [feature.kind is not Kind.DATE for feature in owners]]
     made = []
-    for feature in fitted:
+    for feature in features:
         if feature.kind is Kind.DATE:
             micros = np.round(inputs[:, owners.index(feature)] * 86_400e6).astype(np.int64)
             choice = choose_cycles(micros, beside, targets)
             feature = replace(feature, cycles=choice.cycles)  # noqa: PLW2901  the same one
-            plan.warnings += tell_cycles(feature.name, choice)
+            state.warnings += cycle_warnings(feature.name, choice)
         made.append(feature)
     return tuple(made)
 
 
-def _levels(plan: _Plan, column: Column, name: str, limit: int) -> tuple[tuple[str, ...], bool]:
+def _levels(state: _FitState, column: Column, name: str, limit: int) -> tuple[tuple[str, ...], bool]:
     """The levels of a category, and whether the rare ones are grouped."""
     chosen = choose_levels(column.levels.counts(), limit)
     if chosen.pooled:
-        plan.warnings.append(
+        state.warnings.append(
             f"column {name!r} is text with {len(chosen.names) + chosen.pooled:,} different values: the {limit:,} most "
             f"common are levels, the others ({plural(chosen.cells, 'cell')}) were grouped as {OTHER!r}; for more, set "
             '"max_levels"'

@@ -25,20 +25,20 @@ _ROUNDED = 0.002  # of the variance that rounding may leave open
 _DECIMALS = 9
 _SAMPLE = 20_000
 _SUM_SAMPLE = 2_000
-_FEWEST = 30
-_MOST_SUMMED = 200
+_MIN_ROWS = 30
+_MAX_SUMMED = 200
 _PERFECT = "predicts the target almost perfectly by itself"
 _ADVICE = 'not known when predictions are wanted, leave {} out ("columns": {{"...": "ignore"}})'
 
 
 def find_leaks(table: Table, schema: Schema) -> Iterator[str]:
     """Warnings that name the columns. O(rows of the sample log)."""
-    if table.rows < _FEWEST:
+    if table.rows < _MIN_ROWS:
         return
-    chance = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     sample = np.arange(table.rows)
     if table.rows > _SAMPLE:
-        sample = np.sort(chance.choice(table.rows, _SAMPLE, replace=False))
+        sample = np.sort(rng.choice(table.rows, _SAMPLE, replace=False))
     y = table.columns[schema.target].numbers.values[sample]
     numbers: dict[str, FloatArray] = {}
     with np.errstate(all="ignore"):  # squares of huge numbers: they are no leak
@@ -48,16 +48,16 @@ def find_leaks(table: Table, schema: Schema) -> Iterator[str]:
         for feature in schema.used:
             column = table.columns[feature.name]
             if feature.kind is Kind.NUMBER:
-                x = column.less(feature.offset)[sample]
-                said = _number(x, y, chance)
-                if said is None:
+                x = column.minus(feature.offset)[sample]
+                relation = _number(x, y, rng)
+                if relation is None:
                     numbers[feature.name] = x
             elif feature.kind in (Kind.CATEGORY, Kind.BOOLEAN):
-                said = _category(column.levels.codes[sample].astype(np.int64), y)
+                relation = _category(column.levels.codes[sample].astype(np.int64), y)
             else:
                 continue
-            if said is not None:
-                yield f"column {feature.name!r} {said}: if it is {_ADVICE.format('it')}"
+            if relation is not None:
+                yield f"column {feature.name!r} {relation}: if it is {_ADVICE.format('it')}"
         summed, rounded = _sum(numbers, y)
         if len(summed) == 1:
             yield f"column {summed[0]!r} {_PERFECT}: if it is {_ADVICE.format('it')}"
@@ -66,13 +66,13 @@ def find_leaks(table: Table, schema: Schema) -> Iterator[str]:
             yield f"the target is {what} of the columns {list_names(summed)}: if they are {_ADVICE.format('them')}"
 
 
-def _number(x: FloatArray, y: FloatArray, chance: np.random.Generator) -> str | None:
+def _number(x: FloatArray, y: FloatArray, rng: np.random.Generator) -> str | None:
     """Return what a column of numbers is to the target, in words that follow its name."""
     known = np.flatnonzero(np.isfinite(x))
-    return None if len(known) < max(_FEWEST, len(x) // 2) else _relation(x[known], y[known], chance)
+    return None if len(known) < max(_MIN_ROWS, len(x) // 2) else _relation(x[known], y[known], rng)
 
 
-def _relation(x: FloatArray, y: FloatArray, chance: np.random.Generator) -> str | None:
+def _relation(x: FloatArray, y: FloatArray, rng: np.random.Generator) -> str | None:
     values, codes = np.unique(x, return_inverse=True)
     z, ranks = _standard(y), _ranks(np.unique(y, return_inverse=True)[1])
     if len(values) < 2 or z is None or ranks is None:
@@ -84,9 +84,9 @@ def _relation(x: FloatArray, y: FloatArray, chance: np.random.Generator) -> str 
     order = _ranks(codes)
     agreement = 0.0 if order is None else float(np.mean(order * ranks))
     if abs(agreement) >= _RANKS:
-        way = "rising" if agreement > 0.0 else "falling"
-        return f"{_PERFECT}, {way} with it as a copy on another scale does"
-    if min(_left_by_order(codes, z, chance), _left_by_order(codes, ranks, chance)) < _ALONE:
+        direction = "rising" if agreement > 0.0 else "falling"
+        return f"{_PERFECT}, {direction} with it as a copy on another scale does"
+    if min(_left_by_order(codes, z, rng), _left_by_order(codes, ranks, rng)) < _ALONE:
         return _PERFECT
     return None
 
@@ -94,7 +94,7 @@ def _relation(x: FloatArray, y: FloatArray, chance: np.random.Generator) -> str 
 def _category(codes: IntArray, y: FloatArray) -> str | None:
     """The same for a column of levels; codes: -1 where it is missing."""
     known = np.flatnonzero(codes >= 0)
-    if len(known) < max(_FEWEST, len(codes) // 2):
+    if len(known) < max(_MIN_ROWS, len(codes) // 2):
         return None
     _, levels = np.unique(codes[known], return_inverse=True)
     y = y[known]
@@ -149,9 +149,9 @@ def _in_classes(codes: IntArray, y: FloatArray) -> bool:
     return bool((between >= 0.0).all() and close > 0.0 and close >= 0.5 * np.sum(rows_beside))
 
 
-def _left_by_order(codes: IntArray, y: FloatArray, chance: np.random.Generator) -> float:
+def _left_by_order(codes: IntArray, y: FloatArray, rng: np.random.Generator) -> float:
     """Mean squared difference to the mean of the two neighbours in the order of a column."""
-    shuffled = chance.permutation(len(codes))
+    shuffled = rng.permutation(len(codes))
     ordered = y[shuffled[np.argsort(codes[shuffled], kind="stable")]]
     return float(np.mean((ordered[1:-1] - 0.5 * (ordered[:-2] + ordered[2:])) ** 2))
 
@@ -161,16 +161,16 @@ def _left_by_level(codes: IntArray, y: FloatArray) -> float:
     counts = np.bincount(codes)
     sums = np.bincount(codes, weights=y)
     others = counts[codes] - 1
-    told = others > 0
-    if np.count_nonzero(told) < max(_FEWEST, len(y) // 2):
+    has_others = others > 0
+    if np.count_nonzero(has_others) < max(_MIN_ROWS, len(y) // 2):
         return np.inf
-    means = (sums[codes][told] - y[told]) / others[told]
-    return float(np.mean((y[told] - means) ** 2))
+    means = (sums[codes][has_others] - y[has_others]) / others[has_others]
+    return float(np.mean((y[has_others] - means) ** 2))
 
 
 def _sum(numbers: dict[str, FloatArray], y: FloatArray) -> tuple[list[str], bool]:
     """The columns of which the target is a weighted sum, none if it is not; and whether only up to rounding."""
-    if not 2 <= len(numbers) <= _MOST_SUMMED:
+    if not 2 <= len(numbers) <= _MAX_SUMMED:
         return [], False
     names = list(numbers)
     X = np.column_stack([numbers[name] for name in names])
@@ -180,7 +180,7 @@ def _sum(numbers: dict[str, FloatArray], y: FloatArray) -> tuple[list[str], bool
     fit = np.isfinite(scale) & (scale > 0.0)
     X, names = X[:, fit], [name for name, good in zip(names, fit.tolist(), strict=True) if good]
     spread = float(np.std(y))
-    if X.shape[1] < 2 or len(rows) < max(_FEWEST, 3 * X.shape[1]) or spread == 0.0:
+    if X.shape[1] < 2 or len(rows) < max(_MIN_ROWS, 3 * X.shape[1]) or spread == 0.0:
         return [], False
     X = (X - X.mean(axis=0)) / scale[fit]
     z = (y - y.mean()) / spread
@@ -202,7 +202,7 @@ def _complete(X: FloatArray) -> tuple[IntArray, IntArray]:
     columns = np.flatnonzero(there.mean(axis=0) >= 0.5)
     while len(columns):
         rows = np.flatnonzero(there[:, columns].all(axis=1))
-        if len(rows) >= max(_FEWEST, 3 * len(columns)):
+        if len(rows) >= max(_MIN_ROWS, 3 * len(columns)):
             return rows[:_SUM_SAMPLE], columns
         columns = np.delete(columns, there[:, columns].mean(axis=0).argmin())
     return np.empty(0, dtype=np.int64), columns

@@ -8,25 +8,25 @@ from app.errors import InvalidRequestError
 from app.tables.columns.cell_errors import plural
 from app.tables.columns.cells import FloatArray, IntArray, quote
 from app.tables.columns.dates import DateOrder, parse_date
-from app.tables.columns.integers import with_offset
-from app.tables.columns.row_numbers import count_start, is_index
+from app.tables.columns.integers import add_offset
+from app.tables.columns.row_numbers import is_index, row_number_start
 from app.tables.columns.sentinels import describe, find_sentinels
 from app.tables.columns.table import Column, Kind, Table
 from app.tables.columns.type_inference import (
-    Guess,
-    gaps,
-    guess_kind,
-    identifies,
-    is_whole,
-    only_value,
-    tell_lookalike,
-    values,
-    wrong,
+    InferredType,
+    all_integers,
+    constant_value,
+    identifier_reason,
+    infer_type,
+    invalid_rows,
+    lookalike_warning,
+    missing_rows,
+    present_values,
 )
 from app.tables.schema.fitting import fit_table
 from app.tables.schema.leaks import find_leaks
 from app.tables.schema.schema import Schema
-from app.tables.schema.table_options import Dates, Missing, Wishes, find_target
+from app.tables.schema.table_options import Dates, Missing, TableOptions, resolve_target
 
 BINS = 20
 TOP = 20
@@ -40,11 +40,11 @@ def describe_column(name: str, column: Column, *, index: bool = False) -> dict[s
     index: whether it may be the index of a data frame, which has no name. distinct counts the values that are there.
     Dates are told as text, their histogram is over days.
     """
-    guess = guess_kind(column)
-    unclear = guess.kind is Kind.UNUSED and not column.numbers.missing.all()
+    inferred = infer_type(column)
+    unclear = inferred.kind is Kind.UNUSED and not column.numbers.missing.all()
     if unclear:
-        guess = Guess(kind=Kind.CATEGORY, useless=guess.useless)
-    if guess.kind is Kind.UNUSED:
+        inferred = InferredType(kind=Kind.CATEGORY, unused_reason=inferred.unused_reason)
+    if inferred.kind is Kind.UNUSED:
         return {
             "name": name,
             "type": "empty",
@@ -52,28 +52,28 @@ def describe_column(name: str, column: Column, *, index: bool = False) -> dict[s
             "distinct": 0,
             "warnings": ["no cell has a value"],
         }
-    absent, bad = gaps(column, guess), wrong(column, guess)
+    absent, bad = missing_rows(column, inferred), invalid_rows(column, inferred)
     warnings = []
     if len(bad):
         shown = ", ".join(quote(column.cell(row)) for row in bad[:_NAMED].tolist())
         more = "" if len(bad) <= _NAMED else ", .."
-        warnings.append(f"{plural(len(bad), 'cell')} cannot be read as a {guess.kind.value}: {shown}{more}")
-    if only_value(column, guess) is not None:
+        warnings.append(f"{plural(len(bad), 'cell')} cannot be read as a {inferred.kind.value}: {shown}{more}")
+    if constant_value(column, inferred) is not None:
         warnings.append("the same value in every row: training leaves it out")
     elif unclear:
-        warnings.append(f"{guess.useless}: training leaves it out")
-    elif (reason := identifies(column, guess)) is not None:
+        warnings.append(f"{inferred.unused_reason}: training leaves it out")
+    elif (reason := identifier_reason(column, inferred)) is not None:
         warnings.append(f"{reason}: training leaves it out")
-    elif index and guess.kind is Kind.NUMBER and is_index(column):
+    elif index and inferred.kind is Kind.NUMBER and is_index(column):
         warnings.append("the index of a data frame: training leaves it out")
-    elif guess.kind is Kind.NUMBER and (start := count_start(name, column)) is not None:
+    elif inferred.kind is Kind.NUMBER and (start := row_number_start(name, column)) is not None:
         warnings.append(
             f"looks like a row number ({start}, {start + 1}, {start + 2}, ..): training reads it as a number"
         )
-    found = _of_texts(column) if guess.kind is Kind.CATEGORY else _of_numbers(column, guess)
-    if guess.seen is not None:
-        warnings.append(tell_lookalike(guess.seen))
-    if guess.kind is Kind.NUMBER:
+    found = _of_texts(column) if inferred.kind is Kind.CATEGORY else _of_numbers(column, inferred)
+    if inferred.lookalike is not None:
+        warnings.append(lookalike_warning(inferred.lookalike))
+    if inferred.kind is Kind.NUMBER:
         warnings += map(describe, find_sentinels(column.numbers.values))
     return {"name": name, "missing": len(absent), **found, "warnings": warnings}
 
@@ -88,29 +88,29 @@ def _of_texts(column: Column) -> dict[str, Any]:
     }
 
 
-def _of_numbers(column: Column, guess: Guess) -> dict[str, Any]:
-    present = values(column, guess)
+def _of_numbers(column: Column, inferred: InferredType) -> dict[str, Any]:
+    present = present_values(column, inferred)
     distinct = len(np.unique(present))
-    if guess.kind is Kind.NUMBER:
+    if inferred.kind is Kind.NUMBER:
         present = column.numbers.values[~np.isnan(column.numbers.values)]
-    if guess.kind is Kind.BOOLEAN:
+    if inferred.kind is Kind.BOOLEAN:
         counts = {"true": int(np.count_nonzero(present)), "false": int(np.count_nonzero(present == 0.0))}
         top = [{"value": value, "count": count} for value, count in counts.items()]
         return {"type": "boolean", "distinct": distinct, "mean": _mean(present), "top": top}
     facts: dict[str, Any] = {"distinct": distinct, "histogram": histogram(present)}
-    if guess.kind is Kind.DATE:
-        return {"type": "date", **_span(column, guess.order or DateOrder.YEAR_FIRST), **facts}
+    if inferred.kind is Kind.DATE:
+        return {"type": "date", **_span(column, inferred.order or DateOrder.YEAR_FIRST), **facts}
     if not len(present):
         return {"type": "number", **facts}
-    kind = "integer" if is_whole(present) else "number"
+    kind = "integer" if all_integers(present) else "number"
     low, high = _ends(column, present)
     return {"type": kind, "min": low, "mean": _mean(present), "max": high, **facts}
 
 
 def _ends(column: Column, present: FloatArray) -> tuple[float | int, float | int]:
     """The least and the largest number, all digits of integers that JSON's readers take."""
-    exact = column.less(column.offset)
-    low, high = (with_offset(float(end), column.offset) for end in (np.nanmin(exact), np.nanmax(exact)))
+    exact = column.minus(column.offset)
+    low, high = (add_offset(float(end), column.offset) for end in (np.nanmin(exact), np.nanmax(exact)))
     fit = low >= -(2**63) and high < 2**64
     return (low, high) if fit else (float(present.min()), float(present.max()))
 
@@ -149,22 +149,24 @@ def describe_table(table: Table, target: str | None) -> dict[str, Any]:
     "levels" of a category: how many of its values training tells apart. target: by default the last column; if it
     cannot be learned, the warnings say why. InvalidRequestError for a name that is not there.
     """
-    goal = find_target(table, target)
+    target = resolve_target(table, target)
     columns = [describe_column(name, table.columns[name], index=name in table.index) for name in table.names]
-    ignored = {c["name"]: "ignore" for c in columns if c["name"] != goal and _is_spoilt(table.columns[c["name"]])}
+    ignored = {
+        c["name"]: "ignore" for c in columns if c["name"] != target and _has_invalid_cells(table.columns[c["name"]])
+    }
     warnings = list(table.notes)
     try:
-        wishes = Wishes(target=goal, missing=Missing.IMPUTE, dates=Dates.ELAPSED, columns=ignored)
-        schema, fitted = fit_table(table, wishes)
-        _tell_levels(columns, schema)
-        warnings += find_leaks(table.take(fitted.rows, table.names), schema)
+        options = TableOptions(target=target, missing=Missing.IMPUTE, dates=Dates.ELAPSED, columns=ignored)
+        schema, training_rows = fit_table(table, options)
+        _add_level_counts(columns, schema)
+        warnings += find_leaks(table.take(training_rows.rows, table.names), schema)
     except InvalidRequestError as error:
         if target is not None or len(table.names) > 1:
-            warnings.append(f"{goal!r} cannot be the target as it is: {error.message}")
-    return {"columns": columns, "target": goal, "warnings": warnings}
+            warnings.append(f"{target!r} cannot be the target as it is: {error.message}")
+    return {"columns": columns, "target": target, "warnings": warnings}
 
 
-def _tell_levels(columns: list[dict[str, Any]], schema: Schema) -> None:
+def _add_level_counts(columns: list[dict[str, Any]], schema: Schema) -> None:
     """Return how many values of each category would be levels, and a warning where others are grouped."""
     features = {feature.name: feature for feature in schema.used if feature.kind is Kind.CATEGORY}
     for column in columns:
@@ -179,7 +181,7 @@ def _tell_levels(columns: list[dict[str, Any]], schema: Schema) -> None:
             )
 
 
-def _is_spoilt(column: Column) -> bool:
+def _has_invalid_cells(column: Column) -> bool:
     """Whether some cells are not of the column's kind, so that training would refuse them."""
-    guess = guess_kind(column)
-    return guess.kind is not Kind.UNUSED and len(wrong(column, guess)) > 0
+    inferred = infer_type(column)
+    return inferred.kind is not Kind.UNUSED and len(invalid_rows(column, inferred)) > 0

@@ -9,41 +9,49 @@ from app.tables.columns.dates import (
     TEXT_ORDERS,
     DateOrder,
     has_short_year,
+    infer_number_dates,
     iso,
     looks_like_dates,
-    number_dates,
     parse_date,
     shows_order,
 )
-from app.tables.columns.number_formats import NAMES, NumberFormat
+from app.tables.columns.number_formats import MARK_NAMES, NumberFormat
 from app.tables.columns.table import Column, Kind, Table
-from app.tables.columns.type_inference import NUMERIC_SHARE, Guess
+from app.tables.columns.type_inference import NUMERIC_SHARE, InferredType
 
 
-def tell_forms(table: Table, forms: Mapping[str, NumberFormat], numbers: Iterable[str]) -> list[str]:
+def format_warnings(table: Table, number_formats: Mapping[str, NumberFormat], numbers: Iterable[str]) -> list[str]:
     """A sentence for each format that was guessed where another may be meant: groups of digits, decimal commas between
     cells that commas separate, and columns that differ. numbers: the columns that are read as numbers.
     """
     columns: dict[NumberFormat, list[str]] = {}
     for name in numbers:
-        if name in forms and table.marks[name].any:
-            columns.setdefault(forms[name], []).append(name)
-    usual = table.separator not in (None, ",") and len({form.decimal for form in columns}) == 1
+        if name in number_formats and table.marks[name].any:
+            columns.setdefault(number_formats[name], []).append(name)
+    usual = table.separator not in (None, ",") and len({number_format.decimal for number_format in columns}) == 1
     return [
-        f"{'column' if len(names) == 1 else 'columns'} {list_names(names)}: {_told(form)}"
-        for form, names in columns.items()
-        if form.thousands is not None or (form.decimal == "," and not usual)
+        f"{'column' if len(names) == 1 else 'columns'} {list_names(names)}: {_format_sentence(number_format)}"
+        for number_format, names in columns.items()
+        if number_format.thousands is not None or (number_format.decimal == "," and not usual)
     ]
 
 
-def _told(form: NumberFormat) -> str:
-    parts = [] if form.decimal == "." else ["the decimal mark was taken to be the comma"]
-    parts += [] if form.thousands is None else [f"digits were taken to be grouped by {NAMES[form.thousands]}"]
-    example = "0,5 is 0.5" if form.thousands is None else f"1{form.thousands}234{form.decimal}5 is 1234.5"
+def _format_sentence(number_format: NumberFormat) -> str:
+    parts = [] if number_format.decimal == "." else ["the decimal mark was taken to be the comma"]
+    parts += (
+        []
+        if number_format.thousands is None
+        else [f"digits were taken to be grouped by {MARK_NAMES[number_format.thousands]}"]
+    )
+    example = (
+        "0,5 is 0.5"
+        if number_format.thousands is None
+        else f"1{number_format.thousands}234{number_format.decimal}5 is 1234.5"
+    )
     return f'{" and ".join(parts)} ({example}); to have it otherwise, say "decimal" and "thousands" in the spec'
 
 
-def tell_cycles(name: str, choice: CycleChoice) -> list[str]:
+def cycle_warnings(name: str, choice: CycleChoice) -> list[str]:
     """Return which cycles of a date were taken in, and why."""
     if not choice.cycles:
         return []
@@ -58,22 +66,22 @@ _OTHER = {DateOrder.DAY_FIRST: DateOrder.MONTH_FIRST, DateOrder.MONTH_FIRST: Dat
 _BEGIN = {DateOrder.DAY_FIRST: "begin with the day", DateOrder.MONTH_FIRST: "begin with the month"}
 
 
-def tell_dates(name: str, column: Column, guess: Guess, *, chosen: bool) -> list[str]:
+def date_warnings(name: str, column: Column, inferred: InferredType, *, chosen: bool) -> list[str]:
     """Return what a person should know of a column of dates, or of one that looks like dates and is none.
 
     chosen: the specification says what the column is.
     """
-    if guess.kind is Kind.DATE:
-        return [f"column {name!r}: {told}" for told in _tell_date(name, column, guess, chosen=chosen)]
+    if inferred.kind is Kind.DATE:
+        return [f"column {name!r}: {sentences}" for sentences in _date_sentences(name, column, inferred, chosen=chosen)]
     if chosen:
         return []
     say = f'to read it as dates, say "columns": {{"{name}": "date"}}'
-    if guess.kind is Kind.NUMBER and (order := number_dates(column.numbers.values)) is not None:
+    if inferred.kind is Kind.NUMBER and (order := infer_number_dates(column.numbers.values)) is not None:
         example = quote(column.levels.present()[0])
         return [
             f"column {name!r} holds numbers that look like dates ({example}, {order}) and was read as numbers; {say}"
         ]
-    if guess.kind is Kind.CATEGORY and guess.seen is None:
+    if inferred.kind is Kind.CATEGORY and inferred.lookalike is None:
         texts = column.levels.present()
         if looks_like_dates(texts, NUMERIC_SHARE):
             return [
@@ -83,22 +91,26 @@ def tell_dates(name: str, column: Column, guess: Guess, *, chosen: bool) -> list
     return []
 
 
-def _tell_date(name: str, column: Column, guess: Guess, *, chosen: bool) -> list[str]:
-    order = guess.order or DateOrder.YEAR_FIRST
+def _date_sentences(name: str, column: Column, inferred: InferredType, *, chosen: bool) -> list[str]:
+    order = inferred.order or DateOrder.YEAR_FIRST
     texts = column.levels.present()
-    told = []
+    sentences = []
     if order not in TEXT_ORDERS:
-        told.append(f"its numbers were read as dates ({order})")
+        sentences.append(f"its numbers were read as dates ({order})")
     elif order in _OTHER and not chosen:
         shown = next((text for text in texts if shows_order(text) and parse_date(text, order) is not None), None)
         say = f'; if not, say "columns": {{"{name}": "{_OTHER[order]}"}}'
-        if guess.decided:
+        if inferred.from_row_order:
             example = next(text for text in texts if parse_date(text, order) is not None)
             when = iso(parse_date(example, order) or 0)
-            told.append(f"dates {_BEGIN[order]}, for only so are the rows in order ({quote(example)} is {when}){say}")
+            sentences.append(
+                f"dates {_BEGIN[order]}, for only so are the rows in order ({quote(example)} is {when}){say}"
+            )
         elif shown is not None:
-            told.append(f"dates {_BEGIN[order]}, as {quote(shown)} shows")
+            sentences.append(f"dates {_BEGIN[order]}, as {quote(shown)} shows")
     short = next((text for text in texts if has_short_year(text) and parse_date(text, order) is not None), None)
     if short is not None:
-        told.append(f"years of two digits are 1969 to 2068 ({quote(short)} is {iso(parse_date(short, order) or 0)})")
-    return told
+        sentences.append(
+            f"years of two digits are 1969 to 2068 ({quote(short)} is {iso(parse_date(short, order) or 0)})"
+        )
+    return sentences

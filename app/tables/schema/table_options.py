@@ -1,4 +1,4 @@
-"""Wishes: what the specification says about a table, and how that fits the table."""
+"""TableOptions: what the specification says about a table, and how that fits the table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,8 +8,8 @@ from typing import TypeVar
 from app.errors import Fault, InvalidRequestError
 from app.tables.columns.cell_errors import list_names
 from app.tables.columns.table import Table
-from app.tables.columns.type_inference import Choice
-from app.tables.read.names import find_name, guess_name
+from app.tables.columns.type_inference import DeclaredType
+from app.tables.read.names import closest_name, find_name
 from app.tables.schema.schema import Unseen
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -33,7 +33,7 @@ class Dates(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class TableOptions:
     """What the specification says about the table; see `fit_table`, which takes them."""
 
     target: str | None = None
@@ -49,7 +49,7 @@ class Wishes:
     max_levels: int | None = None
 
 
-def choice(kind: type[_Choice], field_name: str, value: str) -> _Choice:
+def parse_choice(kind: type[_Choice], field_name: str, value: str) -> _Choice:
     """The member of that value. InvalidRequestError naming the field and all members."""
     try:
         return kind(value)
@@ -63,7 +63,7 @@ def resolve(field_name: str, asked: Sequence[str], table: Table) -> list[str]:
     found = [find_name(name, table.columns.keys(), field_name) for name in asked]
     absent = [name for name, there in zip(asked, found, strict=True) if there is None]
     if absent:
-        close = [near for name in absent if (near := guess_name(name, table.names)) is not None]
+        close = [near for name in absent if (near := closest_name(name, table.names)) is not None]
         hint = f"did you mean {list_names(close)}? There" if close else "there"
         raise InvalidRequestError(
             f"{field_name}: there is no column {list_names(absent)}; {hint} are {list_names(table.names)}",
@@ -72,25 +72,25 @@ def resolve(field_name: str, asked: Sequence[str], table: Table) -> list[str]:
     return [name for name in found if name is not None]
 
 
-def find_target(table: Table, target: str | None) -> str:
+def resolve_target(table: Table, target: str | None) -> str:
     """The column to predict; by default the last."""
     return table.names[-1] if target is None else resolve("target", [target], table)[0]
 
 
-def find_choices(table: Table, target: str, columns: Mapping[str, str]) -> dict[str, Choice]:
+def resolve_types(table: Table, target: str, columns: Mapping[str, str]) -> dict[str, DeclaredType]:
     """What the columns that are named are to be."""
     names = resolve("columns", list(columns), table)
     _refuse_twice("columns", names)
     choices = {
-        name: choice(Choice, f"columns.{asked}", value)
+        name: parse_choice(DeclaredType, f"columns.{asked}", value)
         for name, (asked, value) in zip(names, columns.items(), strict=True)
     }
-    if choices.pop(target, Choice.NUMBER) is not Choice.NUMBER:
+    if choices.pop(target, DeclaredType.NUMBER) is not DeclaredType.NUMBER:
         raise InvalidRequestError(f"columns: {target!r} is the target, which has to be a number")
     return choices
 
 
-def find_features(table: Table, target: str, features: Sequence[str] | None) -> list[str]:
+def resolve_features(table: Table, target: str, features: Sequence[str] | None) -> list[str]:
     """The columns to learn from; by default all others."""
     if features is None:
         names = [name for name in table.names if name != target]

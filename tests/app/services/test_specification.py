@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InvalidRequestError
-from app.services.intake.ingest import wishes
+from app.services.intake.ingest import table_options
 from app.services.specification import SpecBody, core_spec, default_name, read_spec
 from core.spec import Adaptation, Approximation, Artefact, BoundsRequest, Gain, Method, Refinement, TrainSpec
 
@@ -113,7 +113,7 @@ def test_the_stored_form_speaks_as_the_api_does() -> None:
 @pytest.mark.parametrize(("given", "expected"), [({}, None), ({"max_levels": "auto"}, None), ({"max_levels": 9}, 9)])
 def test_ways_to_ask_for_levels(given: dict[str, Any], expected: int | None) -> None:
     body = read(**given)
-    assert wishes(body).max_levels == expected
+    assert table_options(body).max_levels == expected
     stored = body.model_dump(mode="json")
     assert stored["max_levels"] == ("auto" if expected is None else expected)
     assert read_spec(stored, max_basis_size=4000) == body

@@ -8,9 +8,9 @@ Features = dict[str, list[Any]]
 LEFT_OUT: list[Any] = []
 
 
-def read(data: bytes, **wishes: Any) -> tuple[Features, list[float], list[str]]:
+def read(data: bytes, **options: Any) -> tuple[Features, list[float], list[str]]:
     """Numbers as they are read, of a category the levels, nothing of what is left out; the target; the warnings."""
-    schema, prepared = fit_schema(read_table(data), **wishes)
+    schema, prepared = fit_schema(read_table(data), **options)
     found: Features = {}
     start = 0
     for feature in schema.features:

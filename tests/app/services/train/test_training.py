@@ -63,7 +63,7 @@ def test_a_full_disk_makes_submitting_unavailable(
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("app.services.intake.ingest.write_incoming", refuse)
+    monkeypatch.setattr("app.services.intake.ingest.write_text_blocks", refuse)
     with pytest.raises(UnavailableError, match="the disk of the server is full"):
         submit(training, tmp_path, ADAPTING)
     assert list(training.scratch.iterdir()) == []

@@ -18,10 +18,10 @@ from app.tables.columns.cells import (
     parse_numbers,
     quote,
 )
-from app.tables.columns.number_formats import GROUPS, MARKS, NumberFormat
+from app.tables.columns.number_formats import GROUP_PATTERNS, OTHER_MARK, NumberFormat
 
 COMMA = NumberFormat(",")
-FORMATS = [NumberFormat(mark, group) for mark in MARKS for group in (None, *GROUPS) if group != mark]
+FORMATS = [NumberFormat(mark, group) for mark in OTHER_MARK for group in (None, *GROUP_PATTERNS) if group != mark]
 
 NUMBERS = [
     ("3", 3.0),
@@ -78,7 +78,7 @@ def test_numbers(text: str, value: float) -> None:
     for reading in (parse_cells([text]), parse_numbers(column([text])), parse_numbers(column([text, None]))):
         assert reading.values[:1].tobytes() == np.array([value]).tobytes()
         assert not reading.missing[0]
-        assert len(reading.bad) == 0
+        assert len(reading.invalid) == 0
 
 
 @pytest.mark.parametrize(("text", "kind"), NOT_NUMBERS)
@@ -88,8 +88,8 @@ def test_cells_that_are_no_number(text: str, kind: CellKind) -> None:
         assert math.isnan(reading.values[0])
         assert reading.values[1] == 1.0
         assert reading.missing.tolist() == [kind is CellKind.MISSING, False]
-        assert reading.bad.tolist() == ([] if kind is CellKind.MISSING else [0])
-        assert reading.meant == (kind in (CellKind.HUGE, CellKind.INFINITE, CellKind.SEPARATED))
+        assert reading.invalid.tolist() == ([] if kind is CellKind.MISSING else [0])
+        assert reading.unusable == (kind in (CellKind.HUGE, CellKind.INFINITE, CellKind.SEPARATED))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_decimal_commas(text: str, value: float) -> None:
 @pytest.mark.parametrize("text", ["1.234", "1.234,5", "1,234.5", "13.5", "1,2,3"])
 def test_points_among_decimal_commas_are_no_numbers(text: str) -> None:
     for reading in (parse_cells([text, "1"], COMMA), parse_numbers(column([text, "1"]), COMMA)):
-        assert reading.bad.tolist() == [0]
+        assert reading.invalid.tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -143,8 +143,8 @@ def test_a_column_of_text_is_read_as_its_cells(chunks: list[list[str | None]], f
     assert fast.values.tobytes() == slow.values.tobytes() or np.array_equal(fast.values, slow.values, equal_nan=True)
     assert np.array_equal(np.signbit(fast.values[fast.values == 0]), np.signbit(slow.values[slow.values == 0]))
     assert fast.missing.tolist() == slow.missing.tolist()
-    assert fast.bad.tolist() == slow.bad.tolist()
-    assert fast.meant == slow.meant
+    assert fast.invalid.tolist() == slow.invalid.tolist()
+    assert fast.unusable == slow.unusable
 
 
 def test_levels_are_trimmed_and_keep_na() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from app.tables import fit_schema, from_columns
 from app.tables.columns.cells import FloatArray, IntArray
-from app.tables.columns.date_cycles import choose_cycles, thinned
+from app.tables.columns.date_cycles import choose_cycles, subsample_rows
 from app.tables.columns.dates import Cycle
 
 HOUR = 3_600_000_000
@@ -78,9 +78,9 @@ def test_order_of_rows_and_repetition_change_nothing() -> None:
     y = np.sin(turn(400, 1, 24)) + 0.2 * rng.normal(size=400)
     mixed = rng.permutation(400)
     assert chosen(times(400, 1)[mixed], y[mixed]) == chosen(times(400, 1), y) == (Cycle.DAY,)
-    assert thinned(5_000).tolist() == thinned(5_000).tolist()
-    assert len(thinned(5_000)) == 3_000
-    assert thinned(7).tolist() == list(range(7))
+    assert subsample_rows(5_000).tolist() == subsample_rows(5_000).tolist()
+    assert len(subsample_rows(5_000)) == 3_000
+    assert subsample_rows(7).tolist() == list(range(7))
 
 
 def test_a_table_takes_them_in_and_tells_it() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from app.errors import InvalidRequestError
 from app.tables import Kind, Schema, fit_schema, from_columns
-from app.tables.columns.dates import TEXT_ORDERS, DateOrder, find_number_order, parse_date
+from app.tables.columns.dates import TEXT_ORDERS, DateOrder, infer_number_order, parse_date
 
 NEW_YEAR, LAST, FIVE = datetime(2024, 1, 1), datetime(2024, 1, 31), datetime(2024, 1, 31, 17, 0)
 SURE: list[tuple[str, datetime]] = [
@@ -83,7 +83,7 @@ NUMBERS = [
 
 @pytest.mark.parametrize(("text", "order", "when"), NUMBERS)
 def test_numbers_that_are_said_to_be_dates(text: str, order: DateOrder, when: datetime) -> None:
-    assert find_number_order([text, text], 0.9) is order
+    assert infer_number_order([text, text], 0.9) is order
     assert parse_date(text, order) == micros(when)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InvalidRequestError
-from app.tables import Schema, Table, fit_schema, from_columns, from_rows, open_canonical, read_table, write_held
+from app.tables import Schema, Table, fit_schema, from_columns, from_rows, open_canonical, read_table, write_table
 from app.tables.columns.cells import Cell
 from app.tables.columns.integers import difference, find_offset
 from app.tables.columns.number_formats import NumberFormat
@@ -79,7 +79,7 @@ def test_the_same_cell_gives_the_same_bits_by_every_way(name: str) -> None:
     assert schema.encode_rows(texts)[:, 0].tolist() == column
     assert schema.encode_rows([[cell, 0.0] for cell in cells])[:, 0].tolist() == column
     assert schema.encode_rows([{"x": cell, "z": 0.0} for cell in cells])[:, 0].tolist() == column
-    assert not schema.plain
+    assert not schema.numeric_only
 
 
 @given(cell=st.integers(-(2**70), 2**70), offset=st.integers(-(2**70), 2**70))
@@ -123,7 +123,7 @@ def test_one_integer_in_every_row_is_shown_with_all_its_digits() -> None:
 
 def test_a_table_that_was_stored_is_read_the_same(tmp_path: Any) -> None:
     held = from_columns(table(INTEGERS["64 bits without a sign"]))
-    write_held(tmp_path / "table.parquet", held)
+    write_table(tmp_path / "table.parquet", held)
     (schema, prepared), (stored, read) = fit_schema(held), fit_schema(open_canonical(tmp_path / "table.parquet"))
     assert stored == schema
     assert read.inputs.tobytes() == prepared.inputs.tobytes()

@@ -1,11 +1,11 @@
-"""Levels of a category that are told apart: as many as the table affords, or as the specification says."""
+"""ChosenLevels of a category that are told apart: as many as the table affords, or as the specification says."""
 
 from typing import Any
 
 import pytest
 
 from app.tables import from_columns
-from app.tables.columns.levels import CELLS, COLUMNS, MOST, choose_levels, level_limits
+from app.tables.columns.levels import MAX_CELLS, MAX_COLUMNS, MAX_LEVELS, choose_levels, level_limits
 from app.tables.schema.fitting import fit_schema
 from app.tables.schema.profile import describe_table
 
@@ -15,7 +15,7 @@ from app.tables.schema.profile import describe_table
     [
         ({"a": 7, "b": 50}, 10**9, None, {"a": 7, "b": 50}),  # as always
         ({"a": 140}, 1_680, None, {"a": 140}),
-        ({"a": 4_000}, 20_000, None, {"a": MOST}),
+        ({"a": 4_000}, 20_000, None, {"a": MAX_LEVELS}),
         ({"a": 4_000}, 100_000, None, {"a": 200}),
         ({"a": 4_000}, 1_000_000, None, {"a": 50}),
         ({"a": 4_000, "b": 60, "c": 3}, 100_000, None, {"a": 140, "b": 60, "c": 3}),
@@ -31,7 +31,7 @@ def test_the_room_for_levels(counts: dict[str, int], rows: int, asked: int | Non
 
 def test_the_room_is_never_passed_by_columns_that_could_do_with_less() -> None:
     limits = level_limits({f"c{i}": 60 + 90 * i for i in range(8)}, 30_000, None)
-    assert sum(limits.values()) == min(CELLS // 30_000, COLUMNS)
+    assert sum(limits.values()) == min(MAX_CELLS // 30_000, MAX_COLUMNS)
     assert limits["c0"] == 60
     assert max(limits.values()) - limits["c7"] == 0
 

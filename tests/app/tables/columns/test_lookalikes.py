@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import InvalidRequestError
 from app.tables import Feature, Kind, Schema, from_columns, read_table
-from app.tables.columns.lookalikes import Lookalike, find_lookalike, lookalike
+from app.tables.columns.lookalikes import Lookalike, find_lookalike, match_lookalike
 from app.tables.schema.profile import describe_column, describe_table
 from tests.app.tables.small import read
 
@@ -27,7 +27,7 @@ TEXTS = {
 
 @pytest.mark.parametrize(("text", "what"), [(text, what) for what, texts in TEXTS.items() for text in texts])
 def test_what_a_text_looks_like(text: str, what: Lookalike | None) -> None:
-    assert lookalike(text) is what
+    assert match_lookalike(text) is what
 
 
 def test_a_column_is_what_nine_in_ten_of_its_texts_are() -> None:
@@ -127,5 +127,5 @@ def test_a_prediction_reads_none_as_a_number() -> None:
 @pytest.mark.parametrize("text", ["1" * 100_000, "1 " * 50_000, "$" + "1," * 50_000, "(" * 100_000, "1:" * 50_000])
 def test_a_long_cell_is_looked_at_quickly(text: str) -> None:
     started = time.monotonic()
-    lookalike(text)
+    match_lookalike(text)
     assert time.monotonic() - started < 0.5

@@ -18,10 +18,10 @@ from app.tables import (
     open_canonical,
     open_file,
     read_table,
-    write_held,
-    write_incoming,
+    write_table,
+    write_text_blocks,
 )
-from app.tables.columns.number_formats import PLAIN, NumberFormat, marks_of
+from app.tables.columns.number_formats import PLAIN, NumberFormat, count_marks
 from app.tables.schema.profile import describe_table
 from tests.app.tables.files import json_lines, parquet, workbook
 
@@ -63,8 +63,8 @@ GUESSES: list[tuple[str, bytes, NumberFormat]] = [
 @pytest.mark.parametrize(("data", "form"), [case[1:] for case in GUESSES], ids=[case[0] for case in GUESSES])
 def test_the_format_of_a_column(data: bytes, form: NumberFormat, tmp_path: Path) -> None:
     table = read_table(data)
-    assert table.columns["x"].form == form
-    write_incoming(tmp_path / "stored", open_file(Source(origin=data)))
+    assert table.columns["x"].number_format == form
+    write_text_blocks(tmp_path / "stored", open_file(Source(origin=data)))
     stored = open_canonical(tmp_path / "stored")
     for name in table.names:
         assert stored.columns[name].numbers.values.tobytes() == table.columns[name].numbers.values.tobytes()
@@ -120,12 +120,14 @@ def test_what_is_said_holds_and_is_not_told(said: dict[str, Any], values: list[f
     table = from_columns({"x": cells, "y": [1, 2, 4]})
     assert fit_schema(table, **said)[1].inputs[:, 0].tolist() == values
     incoming = open_file(Source(origin=data))
-    write_incoming(tmp_path / "said", incoming, ReadOptions(**said))
+    write_text_blocks(tmp_path / "said", incoming, ReadOptions(**said))
     assert fit_schema(open_canonical(tmp_path / "said"))[1].inputs[:, 0].tolist() == values
 
 
 def test_what_is_said_now_goes_before_what_was_said_then(tmp_path: Path) -> None:
-    write_incoming(tmp_path / "t", open_file(Source(origin=b'x,y\n"1,234",1\n"2,5",2\n')), ReadOptions(thousands=","))
+    write_text_blocks(
+        tmp_path / "t", open_file(Source(origin=b'x,y\n"1,234",1\n"2,5",2\n')), ReadOptions(thousands=",")
+    )
     stored = open_canonical(tmp_path / "t")
     with pytest.raises(InvalidRequestError, match=r"'2,5' is no plain number.*grouped by commas"):
         fit_schema(stored)
@@ -186,7 +188,7 @@ def test_a_model_of_plain_numbers_reads_a_european_file() -> None:
 
 
 def test_the_profile_tells_numbers_in_their_format(tmp_path: Path) -> None:
-    write_held(tmp_path / "t", from_columns({"x": ["0,5", "1,5", None], "y": [1, 2, 3]}))
+    write_table(tmp_path / "t", from_columns({"x": ["0,5", "1,5", None], "y": [1, 2, 3]}))
     columns = describe_table(open_canonical(tmp_path / "t"), "y")["columns"]
     assert (columns[0]["type"], columns[0]["min"], columns[0]["max"]) == ("number", 0.5, 1.5)
 
@@ -205,10 +207,10 @@ def test_a_table_stored_by_an_earlier_release_keeps_its_mark(tmp_path: Path) -> 
 def test_a_column_is_tallied_the_same_however_it_is_cut() -> None:
     chance = random.Random(1)
     cells = [chance.choice(["1,5", "1.234", "1.234.567", "12", "x, y", "1 234", ""]) for _ in range(1_500)]
-    whole = marks_of(cells)
+    whole = count_marks(cells)
     assert whole.decimal_commas == cells.count("1,5")
     assert whole.grouped_by_points == cells.count("1.234.567")
     assert whole.open_points == cells.count("1.234")
     assert whole.grouped_by_blanks == cells.count("1 234")
-    sliced = marks_of(["9", *cells, "9"])
+    sliced = count_marks(["9", *cells, "9"])
     assert sliced.decimal_commas == whole.decimal_commas

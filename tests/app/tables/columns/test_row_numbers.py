@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.errors import InvalidRequestError
-from app.tables import Schema, Table, fit_schema, from_columns, from_rows, open_canonical, read_table, write_held
+from app.tables import Schema, Table, fit_schema, from_columns, from_rows, open_canonical, read_table, write_table
 from app.tables.schema.profile import describe_table
 from tests.app.tables.files import FORMATS, Columns
 from tests.app.tables.small import read, table
@@ -115,8 +115,8 @@ def test_an_index_may_begin_anywhere(index: list[int]) -> None:
 
 def test_an_index_is_used_when_asked_for() -> None:
     for asked in ({"columns": {"Unnamed: 0": "number"}}, {"features": ["Unnamed: 0", "x"]}, {"features": ["", "x"]}):
-        wishes: dict[str, Any] = asked
-        schema, prepared = fit_schema(from_columns(frame(INDEX["another start"])), **wishes)
+        options: dict[str, Any] = asked
+        schema, prepared = fit_schema(from_columns(frame(INDEX["another start"])), **options)
         assert schema.names == ("Unnamed: 0", "x")
         assert prepared.inputs[:, 0].tolist() == INDEX["another start"]
         assert schema.encode_columns({"": [3], "x": [1.0]}).tolist() == [[3.0, 1.0]]
@@ -170,7 +170,7 @@ def test_the_index_that_pandas_writes_to_parquet_is_left_out() -> None:
 
 def test_the_index_is_remembered_with_a_stored_table(tmp_path: Any) -> None:
     path = tmp_path / "table.parquet"
-    write_held(path, from_columns(frame(INDEX["another start"])))
+    write_table(path, from_columns(frame(INDEX["another start"])))
     stored = open_canonical(path)
     assert stored.index == ("Unnamed: 0",)
     schema, prepared = fit_schema(stored)

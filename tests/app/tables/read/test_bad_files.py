@@ -221,8 +221,8 @@ BAD: list[tuple[str, bytes, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("data", "wishes", "message"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
-def test_a_bad_file(data: bytes, wishes: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("data", "options", "message"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_a_bad_file(data: bytes, options: dict[str, Any], message: str) -> None:
     with pytest.raises(PursuitError) as caught:
-        read(data, **wishes)
+        read(data, **options)
     assert caught.value.message == message

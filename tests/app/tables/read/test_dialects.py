@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.errors import PursuitError
 from app.tables import Column, read_table
 from app.tables.columns.cells import BLANKS, MISSING_TOKENS
-from app.tables.read.names import clean
+from app.tables.read.names import clean_name
 from tests.app.tables.files import zstd
 
 LETTERS = st.characters(codec="cp1252", exclude_categories=["Cc"])
@@ -25,7 +25,7 @@ numbers = st.one_of(
     st.integers(-(10**9), 10**9).map(float),
 )
 words = st.one_of(st.text(LETTERS, max_size=6), st.sampled_from(AWKWARD))
-names = st.text(LETTERS, min_size=1, max_size=6).filter(lambda name: bool(name.strip()) and clean(name) == name)
+names = st.text(LETTERS, min_size=1, max_size=6).filter(lambda name: bool(name.strip()) and clean_name(name) == name)
 PACKINGS: dict[str, Callable[[bytes], bytes]] = {"": bytes, "gzip": gzip.compress, "zstd": zstd}
 
 
@@ -108,7 +108,7 @@ def _compare(cells: list[Any], column: Column) -> None:
         assert column.texts.to_pylist() == cells
         return
     read = column.numbers
-    wrong = set(read.bad.tolist())  # training refuses these and names them
+    wrong = set(read.invalid.tolist())  # training refuses these and names them
     for row, cell in enumerate(cells):
         if cell is None:
             assert read.missing[row]

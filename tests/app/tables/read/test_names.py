@@ -7,7 +7,7 @@ import pytest
 from app.errors import InvalidRequestError
 from app.tables import Schema, fit_schema, from_columns, from_rows, read_table
 from app.tables.columns.cells import Cell
-from app.tables.read.names import find_name, guess_name, match_names
+from app.tables.read.names import closest_name, find_name, match_names
 from app.tables.schema.profile import describe_table
 from tests.app.tables.files import FORMATS, Columns
 
@@ -53,8 +53,8 @@ def test_a_column_that_is_another_one_by_its_name_is_not_taken() -> None:
     [("price", "Price"), ("PRICE ", "Price"), ("lot area", "Lot_Area"), ("LotArea", "Lot_Area"), ("Prise", "Price")],
 )
 def test_what_was_probably_meant_is_guessed(asked: str, meant: str) -> None:
-    assert guess_name(asked, ["Lot_Area", "Price", "y"]) == meant
-    assert guess_name("quite another", ["Lot_Area", "Price", "y"]) is None
+    assert closest_name(asked, ["Lot_Area", "Price", "y"]) == meant
+    assert closest_name("quite another", ["Lot_Area", "Price", "y"]) is None
 
 
 PRICES: Columns = {"Price ": [1.0, 3.0, 5.0, 7.5], " area": [1.0, 2.0, 3.0, 4.0], "kind\t": ["a", "b", "a", "b"]}
@@ -64,8 +64,8 @@ TRIMMED: dict[str, Any] = {"target": "Price", "features": ["area", "kind"], "col
 
 @pytest.mark.parametrize("written", [name for name in FORMATS if "tab" not in name])
 def test_names_may_be_asked_for_as_the_header_has_them(written: str) -> None:
-    for wishes in (ASKED, TRIMMED):
-        schema, prepared = fit_schema(read_table(FORMATS[written](PRICES)), **wishes)
+    for options in (ASKED, TRIMMED):
+        schema, prepared = fit_schema(read_table(FORMATS[written](PRICES)), **options)
         assert (schema.target, schema.names) == ("Price", ("area", "kind"))
         assert prepared.targets.tolist() == PRICES["Price "]
 
@@ -91,10 +91,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wishes", "message"), REFUSED)
-def test_what_no_name_is_meant_by_is_refused(wishes: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("options", "message"), REFUSED)
+def test_what_no_name_is_meant_by_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
-        fit_schema(from_columns(PRICES), **wishes)
+        fit_schema(from_columns(PRICES), **options)
     assert caught.value.message.startswith(message)
 
 

@@ -13,18 +13,18 @@ from hypothesis import strategies as st
 
 from app.errors import InvalidRequestError, MalformedError, UnavailableError
 from app.tables import (
+    DesignMatrix,
     Missing,
-    Prepared,
     Schema,
-    Wishes,
+    TableOptions,
+    build_design_matrix,
     fit_schema,
     fit_table,
     from_columns,
     from_rows,
     open_canonical,
-    prepare,
     read_table,
-    write_held,
+    write_table,
 )
 
 Columns = dict[str, list[Any]]
@@ -86,14 +86,14 @@ dialects = st.builds(
 )
 
 
-def attempt(table: Any, missing: Missing) -> tuple[Schema, Prepared] | str:
+def attempt(table: Any, missing: Missing) -> tuple[Schema, DesignMatrix] | str:
     try:
         return fit_schema(table, missing=missing)
     except InvalidRequestError as error:
         return error.message
 
 
-def same(one: Prepared, other: Prepared) -> bool:
+def same(one: DesignMatrix, other: DesignMatrix) -> bool:
     arrays = ("inputs", "targets", "groups", "indicator", "rows")
     return (one.dropped, one.warnings) == (other.dropped, other.warnings) and all(
         getattr(one, name).shape == getattr(other, name).shape
@@ -155,28 +155,28 @@ def test_a_stored_table_comes_back_bit_for_bit(columns: Columns, missing: Missin
     if isinstance(fitted, str):
         return
     path = tmp_path / "table.parquet"
-    write_held(path, table)
+    write_table(path, table)
     first = path.read_bytes()
     again = attempt(open_canonical(path), missing)
     assert not isinstance(again, str)
     assert again[0] == fitted[0]
     assert same(again[1], fitted[1])
-    write_held(path, table)
+    write_table(path, table)
     assert path.read_bytes() == first
 
 
 def test_the_child_makes_the_matrix_that_was_checked(tmp_path: Path) -> None:
     table = from_columns({"x": [1, None, 3, 4], "c": ["a", "b", "a", None], "y": [1, 2, 4, None]})
-    schema, fitted = fit_table(table, Wishes(missing="impute"))
+    schema, fitted = fit_table(table, TableOptions(missing="impute"))
     _, expected = fit_schema(table, missing="impute")
     path = tmp_path / "table.parquet"
-    write_held(path, table)
-    assert same(prepare(open_canonical(path), Schema.from_json(schema.to_json()), fitted), expected)
+    write_table(path, table)
+    assert same(build_design_matrix(open_canonical(path), Schema.from_json(schema.to_json()), fitted), expected)
 
 
 def test_damaged_stored_tables_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "table.parquet"
-    write_held(path, from_columns({"x": [1, 2, 3], "y": [1, 2, 4]}))
+    write_table(path, from_columns({"x": [1, 2, 3], "y": [1, 2, 4]}))
     data = path.read_bytes()
     for damaged in (b"", b"x,y\n1,2\n", data[: len(data) // 2], data.replace(b"pursuit-table/1", b"pursuit-table/2")):
         path.write_bytes(damaged)

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.errors import InvalidRequestError
-from app.tables.read.strict_json import check_keys, first_too_large, key_twice, keys_of
+from app.tables.read.strict_json import check_duplicate_keys, count_keys, find_duplicate_key, first_too_large
 
 
 class Pairs:
@@ -56,10 +56,10 @@ def has_twice(tree: Any) -> bool:
 @example([None, Pairs([(":", None), ("", None), ("", None)])], 0)  # the first colon is written as an escape
 def test_it_is_found_if_and_only_if_it_is_there(tree: Any, seed: int) -> None:
     text = written(tree, random.Random(seed)).encode()
-    assert (key_twice(text) is not None) == has_twice(tree)
-    for keys in (keys_of(json.loads(text)), 0):  # fewer than there are is slower, not wrong
+    assert (find_duplicate_key(text) is not None) == has_twice(tree)
+    for keys in (count_keys(json.loads(text)), 0):  # fewer than there are is slower, not wrong
         try:
-            check_keys(text, keys)
+            check_duplicate_keys(text, keys)
         except InvalidRequestError:
             assert has_twice(tree)
         else:
@@ -79,7 +79,7 @@ def test_it_is_found_if_and_only_if_it_is_there(tree: Any, seed: int) -> None:
 )
 def test_the_refusal_says_where(text: str, message: str, row: int | None, column: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
-        check_keys(text.encode(), keys_of(json.loads(text)))
+        check_duplicate_keys(text.encode(), count_keys(json.loads(text)))
     assert caught.value.message == message
     assert (caught.value.faults[0].row, caught.value.faults[0].column) == (row, column)
 
@@ -87,10 +87,10 @@ def test_the_refusal_says_where(text: str, message: str, row: int | None, column
 def test_in_many_rows_the_right_one_is_named() -> None:
     rows = [{"x": row / 7, "when": f"{row % 24:02}:30"} for row in range(5_000)]
     text = json.dumps(rows).encode()
-    check_keys(text, keys_of(rows))
+    check_duplicate_keys(text, count_keys(rows))
     twice = text.replace(b'"when": "05:30"', b'"x": 0, "when": "05:30"', 1)
     with pytest.raises(InvalidRequestError, match=r"rows\[5\]: the key 'x'"):
-        check_keys(twice, keys_of(rows), where="rows")
+        check_duplicate_keys(twice, count_keys(rows), where="rows")
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from app.errors import InvalidRequestError
-from app.tables import Kind, Missing, Prepared, Schema, Table, fit_schema, from_columns, read_table
+from app.tables import DesignMatrix, Kind, Missing, Schema, Table, fit_schema, from_columns, read_table
 
 Fault = tuple[int | None, int | None, str | None, str | None, str]  # row, line, column, value, message
 
 
-def fit(text: str, **options: Any) -> tuple[Schema, Prepared]:
+def fit(text: str, **options: Any) -> tuple[Schema, DesignMatrix]:
     return fit_schema(read_table(text.encode()), **options)
 
 

@@ -50,8 +50,8 @@ CASES: dict[str, tuple[dict[str, Any], int, int, list[str]]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_file_is_read_and_what_is_unusual_is_said(name: str) -> None:
-    wishes, rows, width, said = CASES[name]
-    schema, prepared = fit_schema(read_table(FOLDER / name), **wishes)
+    options, rows, width, said = CASES[name]
+    schema, prepared = fit_schema(read_table(FOLDER / name), **options)
     assert prepared.inputs.shape == (rows, width)
     assert len(prepared.warnings) == len(said), prepared.warnings
     for words, warning in zip(said, prepared.warnings, strict=True):

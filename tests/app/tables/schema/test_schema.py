@@ -9,7 +9,7 @@ import pytest
 
 from app.errors import InvalidRequestError, MalformedError
 from app.tables import Feature, Kind, Schema, Unseen, from_columns, read_table
-from app.tables.schema.features import FAR
+from app.tables.schema.features import UNSEEN_DISTANCE
 
 SCHEMA = Schema(
     target="y",
@@ -172,7 +172,7 @@ def test_a_file_is_read_by_the_schema_and_names_its_lines() -> None:
 
 def test_an_unseen_level_may_be_far_from_all() -> None:
     schema = Schema(target="y", features=SCHEMA.features, unseen=Unseen.PRIOR)
-    expected = [[1, FAR, 0, 0, 0, 1, 0, FAR, 0, 0]]
+    expected = [[1, UNSEEN_DISTANCE, 0, 0, 0, 1, 0, UNSEEN_DISTANCE, 0, 0]]
     assert schema.encode_rows([[1, "green", 1, None, "XL"]]).tolist() == expected
     assert schema.encode_table(read_table(b"x,colour,power,size\n1,green,1,XL\n")).tolist() == expected
     with pytest.raises(InvalidRequestError, match=r"column 'colour': missing \(null\)"):
@@ -203,7 +203,7 @@ def test_an_unseen_level_may_be_as_far_from_each_other_level() -> None:
     colour = replace(SCHEMA.features[1], unseen_value=0.25)
     schema = Schema(target="y", features=(colour, SCHEMA.features[4]), unseen=Unseen.PRIOR)
     assert schema.encode_rows([["green", "XL"], ["red", "S"]]).tolist() == [
-        [0.25, 0.25, 0.25, 0.25, FAR, 0, 0],
+        [0.25, 0.25, 0.25, 0.25, UNSEEN_DISTANCE, 0, 0],
         [0, 0, 0, 1, 0, 1, 0],
     ]
     assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema

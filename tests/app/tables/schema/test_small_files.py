@@ -319,10 +319,10 @@ GOOD: list[tuple[str, bytes, dict[str, Any], Features, list[str]]] = [
 
 
 @pytest.mark.parametrize(
-    ("data", "wishes", "features", "warnings"), [case[1:] for case in GOOD], ids=[case[0] for case in GOOD]
+    ("data", "options", "features", "warnings"), [case[1:] for case in GOOD], ids=[case[0] for case in GOOD]
 )
-def test_a_good_file(data: bytes, wishes: dict[str, Any], features: Features, warnings: list[str]) -> None:
-    found, targets, said = read(data, **wishes)
+def test_a_good_file(data: bytes, options: dict[str, Any], features: Features, warnings: list[str]) -> None:
+    found, targets, said = read(data, **options)
     assert found == features
     assert targets == Y
     assert said == warnings
