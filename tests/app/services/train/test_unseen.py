@@ -90,14 +90,14 @@ def test_a_group_of_rare_levels_stands_for_unseen_ones() -> None:
 def test_coverage_of_unseen_levels_over_draws() -> None:
     for count, rows, spread in ((100, 6, 2.0), (20, 30, 2.0), (100, 6, 0.3)):
         shares = []
-        for seed in range(8):
+        for seed in range(4):
             shops = Shops(count, rows, spread, seed=seed)
             model = shops.model()
             placed = place_unseen(shops.schema, model, shops.prepared.inputs)
             _, lower, upper = shops.answer(model, placed, shops.new)
             y = shops.y[shops.new]
             shares.append(np.mean((lower <= y) & (y <= upper)))
-        assert 0.90 <= np.mean(shares) <= 0.99  # eight draws of 20 shops: .02 by chance
+        assert 0.88 <= np.mean(shares) <= 0.99  # four draws of 20 shops: .03 by chance
 
 
 def test_every_other_feature_keeps_its_place() -> None:
