@@ -8,6 +8,7 @@ from pathlib import Path
 
 from app.settings import Settings
 from app.worker import child_environment, run_worker
+from tests.processes import eventually
 
 
 def test_the_child_is_told_where_and_with_how_many_threads(tmp_path: Path) -> None:
@@ -39,8 +40,17 @@ def test_a_worker_waits_for_a_database_that_comes_later(tmp_path: Path) -> None:
     place.mkdir()
     stop = threading.Event()
     threading.Timer(0.3, place.rmdir).start()
-    threading.Timer(4.0, stop.set).start()
+
+    def end_once_it_is_there() -> None:
+        try:
+            eventually(place.is_file, 10.0)
+        finally:
+            stop.set()
+
+    ending = threading.Thread(target=end_once_it_is_there)
+    ending.start()
     run_worker(Settings(data_dir=tmp_path, database_url=f"sqlite:///{place}"), stop)
+    ending.join()
     assert place.is_file()
 
 

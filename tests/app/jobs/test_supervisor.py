@@ -78,7 +78,7 @@ def test_a_worker_that_is_not_ready_claims_nothing(database: Database) -> None:
     with pytest.raises(UnavailableError, match="another store"):
         build(database, check_ready=refuse).run_one(threading.Event())
     assert (read(database, job).state, read(database, job).claims) == (JobState.QUEUED, 0)
-    run_one(database, check_ready=lambda: time.sleep(2.5))
+    run_one(database, lease_seconds=1.5, check_ready=lambda: time.sleep(1.6))
     assert (read(database, job).state, read(database, job).claims) == (JobState.SUCCEEDED, 1)
 
 
@@ -165,14 +165,14 @@ def test_checkpoints_carry_a_job_over_a_death(database: Database, tmp_path: Path
 
 
 def test_the_lease_of_a_silent_child_is_kept(database: Database, tmp_path: Path) -> None:
-    job = submit_echo(database, "steps", payload={"steps": 1, "seconds": 2.2, "log": str(tmp_path / "log")})
-    run_one(database, lease_seconds=1.5)
+    job = submit_echo(database, "steps", payload={"steps": 1, "seconds": 1.4, "log": str(tmp_path / "log")})
+    run_one(database, lease_seconds=1.0)
     after = read(database, job)
     assert (after.state, after.claims, after.requeue_reason) == (JobState.SUCCEEDED, 1, None)
 
 
 def test_progress_is_written_while_it_runs(database: Database, tmp_path: Path) -> None:
-    job = submit_echo(database, "steps", payload={"steps": 5, "seconds": 0.3, "log": str(tmp_path / "log")})
+    job = submit_echo(database, "steps", payload={"steps": 5, "seconds": 0.2, "log": str(tmp_path / "log")})
     seen: set[float] = set()
     with running(database, lease_seconds=60.0):
         while not (now := read(database, job)).state.ended:
@@ -301,7 +301,7 @@ def test_a_job_whose_cluster_is_unavailable_lets_others_go_first(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The attempt does not count, and its checkpoint stays."""
-    monkeypatch.setattr("app.jobs.supervisor.POSTPONED_JOB_SECONDS", 2.0)
+    monkeypatch.setattr("app.jobs.supervisor.POSTPONED_JOB_SECONDS", 1.5)
     there = tmp_path / "there"
     waiting = submit_echo(database, "unavailable", payload={"there": str(there)})
     other = submit_echo(database)

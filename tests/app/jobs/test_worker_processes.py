@@ -17,7 +17,7 @@ from tests.processes import alive, eventually
 LEASE = 1.5
 
 
-def stepping(log: Path, steps: int = 4, seconds: float = 0.25) -> dict[str, Any]:
+def stepping(log: Path, steps: int = 4, seconds: float = 0.2) -> dict[str, Any]:
     return {"steps": steps, "seconds": seconds, "log": str(log)}
 
 
@@ -52,7 +52,7 @@ def test_a_killed_supervisor_takes_its_child_along_and_another_goes_on(
     database: Database, database_url: str, tmp_path: Path
 ) -> None:
     log = tmp_path / "log"
-    job = submit_echo(database, "steps", payload=stepping(log, seconds=0.4))
+    job = submit_echo(database, "steps", payload=stepping(log, seconds=0.3))
     with Worker(database_url, "a", LEASE) as first:
         eventually(lambda: (read(database, job).checkpoint or {}).get("step", 0) >= 2)
         child = int(lines(log)[-1].split()[1])

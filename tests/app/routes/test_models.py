@@ -166,10 +166,11 @@ def test_bounds_without_rows(empty: Service, asked: object) -> None:
 
 
 @pytest.mark.parametrize("method", [method for method in Method if method is not Method.BATCH])
-def test_every_method_trains_over_http(empty: Service, method: Method) -> None:
-    job = empty.train(numbers(60, seed=3), model="m", method=method.value, basis_size=6, adapt=False, candidates=9)
+def test_every_method_trains_over_http(service: Service, method: Method) -> None:
+    model = f"by-{method.value}"
+    job = service.train(numbers(60, seed=3), model=model, method=method.value, basis_size=6, adapt=False, candidates=9)
     assert job["state"] == "succeeded", job["error"]
-    detail = empty.client.get("/models/m/versions/1").json()
+    detail = service.client.get(f"/models/{model}/versions/1").json()
     assert len(set(detail["basis_rows"])) == 6
     assert detail["report"]["stop_reason"] == "basis_size reached"
     assert detail["spec"]["method"] == method.value

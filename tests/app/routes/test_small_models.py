@@ -109,7 +109,7 @@ def varied(chance: random.Random, x: float) -> float:
 
 
 def test_a_compact_model_keeps_error_bars_where_there_is_little_noise(service: Service) -> None:
-    table = curve(600, varied)
+    table = curve(400, varied)
     start = {"signal_variance": 1.0, "bias_variance": 1.0, "noise_variance": 0.4, "lengthscales": {"x": 1.0}}
     for kind in ("full", "compact"):
         spec = QUICK | {"basis_size": 40, "method": "batch", "artefact": kind, "tolerance": 0.05}

@@ -70,12 +70,12 @@ def test_a_watched_service_answers_its_first_probe_in_a_while(
 ) -> None:
     monkeypatch.setattr(readiness, "GOOD_SECONDS", 0.0)
     monkeypatch.setattr(readiness, "WATCH_SECONDS", 0.1)
-    monkeypatch.setattr(readiness, "OLD_SECONDS", 2.0)
+    monkeypatch.setattr(readiness, "OLD_SECONDS", 1.0)
 
     async def story() -> None:
         ready = Readiness(database, store)
         watching = asyncio.create_task(ready.watch())
-        await asyncio.sleep(2.5)  # nobody asks
+        await asyncio.sleep(1.3)  # nobody asks
         store.running.clear()  # a new look would take for ever
         await asyncio.wait_for(ready.check(), 1.0)
         store.running.set()

@@ -132,7 +132,7 @@ def test_a_run_that_goes_on_ends_with_the_same_model(training: Training, tmp_pat
     run = training_handler(training.blobs, threads=1)
     whole = Recorder()
     first = run(task_of(job), whole)
-    for checkpoint in whole.checkpoints:
+    for checkpoint in (whole.checkpoints[0], whole.checkpoints[-1]):
         heard = Recorder()
         progress = {"fraction": 0.77, "phase": "adapting"}
         again = run(task_of(job, checkpoint=checkpoint, progress=progress), heard)
