@@ -1,7 +1,9 @@
 """Hyperparameters of the kernel and the noise.
 
-    K(x, x') = v0 exp(-sum_l w_l (x_l - x'_l)^2) + vb,    w_l = 1 / (2 ell_l^2)    (Keerthi & Chu 2005, sec. 5)
+    K(x, x') = k(R) + vb,    R = sum_l w_l (x_l - x'_l)^2,    w_l = 1 / (2 ell_l^2),    k(0) = v0
     y = f(x) + noise of variance s2
+
+with k(R) = v0 exp(-R) in Keerthi & Chu 2005, sec. 5; `core.process.families` has the others.
 
 People see lengthscales and variances; optimisers see their logarithms (`core.process.theta`).
 A lengthscale belongs to a *group* of columns: one numeric column, or the block of 0/1 columns of a category.
@@ -17,9 +19,12 @@ from core.errors import InvalidSpecError
 
 
 class KernelFamily(StrEnum):
-    """Kernels there are (`core.process.kernel`)."""
+    """Kernels there are (`core.process.families`), from the smoothest to the roughest."""
 
     GAUSSIAN = "gaussian"
+    MATERN52 = "matern52"
+    MATERN32 = "matern32"
+    MATERN12 = "matern12"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

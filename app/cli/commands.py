@@ -110,6 +110,9 @@ def train(
     basis_size: Annotated[
         str | None, typer.Option(help="How many basis vectors: a number, or auto.", show_default="auto")
     ] = None,
+    kernel: Annotated[
+        str | None, typer.Option(help="Kernel: gaussian, matern52, matern32 or matern12.", show_default="gaussian")
+    ] = None,
     missing: Annotated[
         str | None, typer.Option(help="Missing cells: error, drop or impute.", show_default="error")
     ] = None,
@@ -132,7 +135,7 @@ def train(
     fields = _object(spec)
     size = int(basis_size) if basis_size is not None and re.fullmatch("-?[0-9]+", basis_size) else basis_size
     given = {"target": target, "model": model, "method": method, "basis_size": size, "missing": missing}
-    given |= {"decimal": decimal, "thousands": thousands, "sheet": sheet}
+    given |= {"kernel": kernel, "decimal": decimal, "thousands": thousands, "sheet": sheet}
     fields |= {name: value for name, value in given.items() if value is not None}
     if local and not wait:
         raise typer.BadParameter("--local has nobody to go on with the job: leave out --no-wait")

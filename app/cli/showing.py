@@ -157,11 +157,17 @@ def _facts(console: Console, facts: Json) -> None:
             if scores
         ],
     )
-    for line in (calibration(facts), *columns(facts)):
+    for line in (kernel(facts), calibration(facts), *columns(facts)):
         if line is not None:
             console.print(escape(line), highlight=False, soft_wrap=not console.is_terminal)
     for warning in facts.get("warnings") or ():
         console.print(f"[yellow]note:[/] {escape(str(warning))}", highlight=False, soft_wrap=not console.is_terminal)
+
+
+def kernel(facts: Json) -> str | None:
+    """The kernel of a report and the size of its basis, in one line; None for a report that does not tell."""
+    family, size = facts.get("kernel"), facts.get("basis_size")
+    return None if family is None or size is None else f"kernel {family}, {size:,} basis vectors"
 
 
 def columns(facts: Json) -> list[str]:

@@ -27,7 +27,7 @@ from app.identifiers import NAME_PATTERN
 from app.services.validation_messages import plain_words, shortened
 from app.tables.columns.cell_errors import json_type
 from app.tables.read.names import match_names
-from core.hyperparameters import Hyperparameters
+from core.hyperparameters import Hyperparameters, KernelFamily
 from core.spec import (
     Adaptation,
     Approximation,
@@ -178,6 +178,10 @@ class SpecBody(_Body):
     power: Annotated[Number, Field(gt=0, le=1)] = Field(
         0.7, description="Of `pep`: towards 0 it is `vfe`, at 1 `fitc`."
     )
+    kernel: KernelFamily = Field(
+        KernelFamily.GAUSSIAN,
+        description="How alike two rows are by their distance, from the smoothest function to the roughest.",
+    )
     adapt: Annotated[AdaptationBody | None, BeforeValidator(_off), PlainSerializer(_spell), _Switch()] = Field(
         AdaptationBody(), description="Budget of the model adaptation, or false."
     )
@@ -299,6 +303,7 @@ def core_spec(body: SpecBody, groups: Sequence[str], rows: NDArray[np.int64]) ->
         max_basis_size=body.max_basis_size,
         approximation=body.approximation,
         power=body.power,
+        kernel=body.kernel,
         adaptation=None if body.adapt is None else Adaptation(rounds=body.adapt.rounds, steps=body.adapt.steps),
         refinement=None if body.refine is None else Refinement(steps=body.refine.steps),
         bounds=None if body.bounds is None else BoundsRequest(rows=_places(body.bounds.rows, rows)),

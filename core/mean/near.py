@@ -12,7 +12,8 @@ import numpy as np
 from core.arrays import BoolArray, FloatArray, IntArray
 from core.numeric.linalg import ROW_UNIT
 from core.numeric.threads import map_threads, split_evenly
-from core.process.kernel import FAMILIES, LEAST_EXPONENT, Kernel
+from core.process.families import FAMILIES, LEAST_EXPONENT
+from core.process.kernel import Kernel
 
 NEAREST = 40
 """Rows that a variance comes from: those of the full process are no better once both are calibrated."""

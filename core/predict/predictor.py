@@ -22,7 +22,8 @@ from core.errors import InvalidDataError, MeanOnlyError
 from core.numeric.linalg import ROW_UNIT
 from core.numeric.triangle import Triangle
 from core.numeric.workspace import Workspace
-from core.process.kernel import LEAST_EXPONENT, LEAST_EXPONENT_FLOAT32, Kernel
+from core.process.families import LEAST_EXPONENT, LEAST_EXPONENT_FLOAT32
+from core.process.kernel import Kernel
 from core.sparse.posterior import SparsePosterior
 from core.spec import Precision
 

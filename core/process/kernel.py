@@ -2,7 +2,7 @@
 
     K(x, x') = k(R) + vb,    R = sum_l w_l (x_l - x'_l)^2,    k(0) = v0       (gaussian: Keerthi & Chu 2005, sec. 5)
 
-A family is its value k(R) and its slope dk/dR, one entry of FAMILIES: every derivative follows from the slope,
+A family is its value k(R) and its slope dk/dR (`core.process.families`): every derivative follows from the slope,
 
     dk/dw_l = k'(R) (x_l - x'_l)^2,    dk/dx_l = 2 w_l k'(R) (x_l - x'_l)
 
@@ -15,7 +15,6 @@ Rows run along the leading dimension of the product, and are padded to a multipl
 same instructions for a row whatever its block is.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,35 +22,7 @@ import numpy as np
 from core.arrays import FloatArray, IntArray
 from core.hyperparameters import Hyperparameters, KernelFamily
 from core.numeric.linalg import mirror_lower
-
-LEAST_EXPONENT = -700.0
-"""Smallest exponent: exp(-700) is 1e-304, nothing, and still a normal number."""
-LEAST_EXPONENT_FLOAT32 = -87.0
-"""The same in single precision: exp(-87) is 1e-38."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """One kernel as a function of R, in place over a block (d, m) that holds c - R.
-
-    value: (block, v0, least exponent) -> k(R), never subnormal. slope: (block, v0, least exponent) -> -dk/dR; None
-    where that is the value itself. offset: v0 -> c. Rounding may leave R a little below zero: both take it for zero.
-    """
-
-    value: Callable[[FloatArray, float, float], None]
-    slope: Callable[[FloatArray, float, float], None] | None
-    offset: Callable[[float], float]
-
-
-def _gaussian(block: FloatArray, v0: float, least: float) -> None:
-    """v0 exp(-R), whose slope is minus itself; c = log v0 saves a pass over the block."""
-    np.clip(block, least, np.log(v0), out=block)
-    np.exp(block, out=block)
-
-
-FAMILIES: Mapping[KernelFamily, Family] = {
-    KernelFamily.GAUSSIAN: Family(value=_gaussian, slope=None, offset=lambda v0: float(np.log(v0))),
-}
+from core.process.families import FAMILIES, LEAST_EXPONENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -105,6 +105,7 @@ class TrainReport:
         return {
             "rows": self.rows,
             "basis_size": self.basis_size,
+            "kernel": hyperparameters.kernel.value,
             "hyperparameters": {
                 "lengthscales": hyperparameters.lengthscales.tolist(),
                 "signal_variance": hyperparameters.signal_variance,

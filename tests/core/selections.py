@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import core.selection.gains
 import core.selection.pool
 from core.arrays import FloatArray, IntArray
+from core.hyperparameters import KernelFamily
 from core.selection.candidates import AllRows, CandidateCache, Candidates, KernelColumns
 from core.selection.gains import CRITERIA, CacheCriterion
 from core.selection.greedy import select
@@ -109,6 +110,7 @@ def small_problems(draw: st.DrawFn, *, ill: bool = False) -> Problem:
             signal_variance=draw(_log(1e-4, 1e4) if ill else _log(0.2, 5.0)),
             bias_variance=draw(st.just(0.0) | (_log(1e-4, 1e4) if ill else _log(0.01, 2.0))),
             noise_variance=draw(_log(1e-9, 1e4) if ill else _log(3e-3, 3.0)),
+            kernel=draw(st.sampled_from(KernelFamily)),
         ),
         indices=rng.permutation(n)[: draw(st.integers(0, min(5, n - 2)))],
     )

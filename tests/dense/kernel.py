@@ -45,6 +45,9 @@ def from_log(theta: FloatArray, family: str = "gaussian") -> Params:
 
 KERNELS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "gaussian": lambda R: np.exp(-R),
+    "matern52": lambda R: (1.0 + np.sqrt(10.0 * R) + 10.0 * R / 3.0) * np.exp(-np.sqrt(10.0 * R)),
+    "matern32": lambda R: (1.0 + np.sqrt(6.0 * R)) * np.exp(-np.sqrt(6.0 * R)),
+    "matern12": lambda R: np.exp(-np.sqrt(2.0 * R)),
 }
 """value / v0 of each family, from the squared distances R = sum_l w_l (x_l - x'_l)^2."""
 

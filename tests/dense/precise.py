@@ -1,5 +1,6 @@
 """Sparse prediction in 60-digit decimals: the answer where the float64 oracles have no digits left."""
 
+from collections.abc import Callable
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -10,6 +11,21 @@ Matrix = list[list[Decimal]]
 DIGITS = 60
 
 
+def _matern(R: Decimal, factor: int, *coefficients: Decimal) -> Decimal:
+    """(1 + coefficients[0] c + coefficients[1] c^2 + ..) e^-c, c^2 = factor R."""
+    c = (factor * R).sqrt()
+    return sum((a * c**k for k, a in enumerate(coefficients, 1)), Decimal(1)) * (-c).exp()
+
+
+KERNELS: dict[str, Callable[[Decimal], Decimal]] = {
+    "gaussian": lambda R: (-R).exp(),
+    "matern52": lambda R: _matern(R, 10, Decimal(1), 1 / Decimal(3)),
+    "matern32": lambda R: _matern(R, 6, Decimal(1)),
+    "matern12": lambda R: _matern(R, 2),
+}
+"""value / v0 of each family, as `tests.dense.kernel` has them; in the precision of the context."""
+
+
 def _kernel(params: Params, A: FloatArray, B: FloatArray) -> Matrix:
     w = [Decimal(float(v)) for v in params.w]
     v0, vb = Decimal(params.v0), Decimal(params.vb)
@@ -18,7 +34,7 @@ def _kernel(params: Params, A: FloatArray, B: FloatArray) -> Matrix:
 
     def entry(a: list[Decimal], b: list[Decimal]) -> Decimal:
         distance = sum((c * (s - t) ** 2 for c, s, t in zip(w, a, b, strict=True)), Decimal(0))
-        return v0 * (-distance).exp() + vb
+        return v0 * KERNELS[params.family](distance) + vb
 
     return [[entry(a, b) for b in right] for a in left]
 

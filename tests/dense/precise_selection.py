@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.dense.kernel import FloatArray, Params
+from tests.dense.precise import KERNELS
 
 Decimals = NDArray[Any]
 """An array of Decimal."""
@@ -38,7 +39,7 @@ def _kernel(params: Params, X: FloatArray) -> Decimals:
     K = np.empty((len(X), len(X)), object)
     for i, a in enumerate(rows):
         for j, b in enumerate(rows):
-            K[i, j] = Decimal(params.v0) * (-((a - b) ** 2 * w).sum()).exp() + Decimal(params.vb)
+            K[i, j] = Decimal(params.v0) * KERNELS[params.family](((a - b) ** 2 * w).sum()) + Decimal(params.vb)
     return K
 
 

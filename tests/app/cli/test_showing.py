@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from app.cli.showing import calibration, coverage, fault_line, jobs, models, moment, number, versions
+from app.cli.showing import calibration, coverage, fault_line, jobs, kernel, models, moment, number, versions
 
 
 @pytest.mark.parametrize(
@@ -75,6 +75,18 @@ TOLD = {
 )
 def test_calibration_in_one_line(told: object, text: str | None) -> None:
     assert calibration({"calibration": told}) == text
+
+
+@pytest.mark.parametrize(
+    ("facts", "text"),
+    [
+        ({"kernel": "matern32", "basis_size": 1500}, "kernel matern32, 1,500 basis vectors"),
+        ({"basis_size": 500}, None),
+        ({}, None),
+    ],
+)
+def test_kernel_in_one_line(facts: dict[str, object], text: str | None) -> None:
+    assert kernel(facts) == text
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -46,6 +46,12 @@ TABLES: dict[str, tuple[str | bytes, dict[str, Any], int, tuple[str, ...]]] = {
     "unknown inner field": (GOOD, {"adapt": {"round": 3}}, 422, ("spec.adapt.round: unknown field", "rounds")),
     "wrong method": (GOOD, {"method": "magic"}, 422, ("spec.method", "batch", "dmax", "'magic'")),
     "wrong approximation": (GOOD, {"approximation": "full"}, 422, ("spec.approximation", "fitc", "'full'")),
+    "wrong kernel": (
+        GOOD,
+        {"kernel": "cosine"},
+        422,
+        ("spec.kernel", "gaussian, matern52, matern32, matern12", "'cosine'"),
+    ),
     "text for a number": (GOOD, {"basis_size": "many"}, 422, ("spec.basis_size", "whole number", "'many'")),
     "half a basis vector": (GOOD, {"basis_size": 2.5}, 422, ("spec.basis_size", "whole number", "2.5")),
     "no basis vectors": (GOOD, {"basis_size": 0}, 422, ("spec.basis_size", "at least 1", "0")),

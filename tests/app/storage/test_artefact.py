@@ -14,6 +14,7 @@ from safetensors.numpy import save as save_tensors
 from app.errors import BrokenArtefactError
 from app.storage.artefact import FORMAT_VERSION, ModelArtefact, load, save
 from core.data import Dataset
+from core.hyperparameters import KernelFamily
 from core.numeric.linalg import unpack_upper
 from core.predict.compact import CompactPosterior, served
 from core.predict.predictor import Predictor, predict
@@ -22,13 +23,18 @@ from core.spec import Artefact, Method, TrainSpec
 from core.train.run import train
 
 
-def artefact(seed: int = 0, constant: bool = False, kind: Artefact = Artefact.FULL) -> ModelArtefact:
+def artefact(
+    seed: int = 0,
+    constant: bool = False,
+    kind: Artefact = Artefact.FULL,
+    family: KernelFamily = KernelFamily.GAUSSIAN,
+) -> ModelArtefact:
     chance = np.random.default_rng(seed)
     inputs = chance.normal(size=(60, 3)) * [1e-3, 1.0, 1e6] + [0.0, 5.0, 1e7]
     if constant:
         inputs[:, 1] = 4.0
     targets = np.sin(inputs[:, 0] * 1e3) + chance.normal(size=60) * 0.1
-    spec = TrainSpec(adaptation=None, basis_size=12, method=Method.BATCH, seed=seed, artefact=kind)
+    spec = TrainSpec(adaptation=None, basis_size=12, method=Method.BATCH, seed=seed, artefact=kind, kernel=family)
     result = train(Dataset(inputs=inputs, targets=targets), spec)
     return ModelArtefact(
         posterior=result.stored,
@@ -57,6 +63,30 @@ def test_saved_and_loaded_it_predicts_bit_for_bit(constant: bool, kind: Artefact
     one, two = predict(served(before.posterior), inputs), predict(served(after.posterior), inputs)
     assert one.mean.tobytes() == two.mean.tobytes()
     assert one.target_variance.tobytes() == two.target_variance.tobytes()
+
+
+def document_of(data: bytes) -> dict[str, Any]:
+    """The JSON document of an artefact, as it lies in the file."""
+    (length,) = struct.unpack_from("<Q", data)
+    document: dict[str, Any] = orjson.loads(orjson.loads(data[8 : 8 + length])["__metadata__"]["pursuit"])
+    return document
+
+
+@pytest.mark.parametrize("kind", list(Artefact))
+@pytest.mark.parametrize("family", list(KernelFamily))
+def test_every_kernel_comes_back_and_an_older_reader_refuses_it(kind: Artefact, family: KernelFamily) -> None:
+    """A reader of format 2 knows the gaussian alone: it would predict other numbers, and say nothing."""
+    before = artefact(kind=kind, family=family)
+    data = save(before)
+    after = load(data)
+    assert before.kind == after.kind == kind
+    assert after.posterior.kernel is family
+    inputs = np.random.default_rng(1).normal(size=(70, 3)) * [1e-3, 1.0, 1e6] + [0.0, 5.0, 1e7]
+    one, two = (Predictor(served(model.posterior)) for model in (before, after))
+    assert one.mean(inputs).tobytes() == two.mean(inputs).tobytes()
+    if kind is not Artefact.MEAN:
+        assert one.predict(inputs).latent_variance.tobytes() == two.predict(inputs).latent_variance.tobytes()
+    assert document_of(data)["format_version"] == (2 if family is KernelFamily.GAUSSIAN else 3)
 
 
 def test_a_mean_alone_comes_back_bit_for_bit() -> None:
@@ -125,9 +155,7 @@ def first_format(model: ModelArtefact) -> bytes:
     assert isinstance(model.posterior, SparsePosterior)
     arrays = {name: np.array(array) for name, array in model.posterior.arrays().items()}
     arrays["R"] = unpack_upper(arrays["R"])
-    data = save(model)
-    (length,) = struct.unpack_from("<Q", data)
-    document = orjson.loads(orjson.loads(data[8 : 8 + length])["__metadata__"]["pursuit"])
+    document = document_of(save(model))
     document["format_version"] = 1
     for name in ("kind", "noise_scalars", "calibration", "transform"):
         del document[name]
@@ -141,9 +169,7 @@ def test_inputs_less_an_offset_are_of_a_newer_format(stored: bytes, offset: str 
     model = load(stored)
     features = [{"name": "x", "kind": "number", **({} if offset is None else {"offset": offset})}]
     data = save(replace(model, schema={**model.schema, "features": features}))
-    (length,) = struct.unpack_from("<Q", data)
-    document = orjson.loads(orjson.loads(data[8 : 8 + length])["__metadata__"]["pursuit"])
-    assert document["format_version"] == version
+    assert document_of(data)["format_version"] == version
     assert load(data).schema["features"] == features
 
 

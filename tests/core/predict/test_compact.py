@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from core.errors import InvalidDataError, MeanOnlyError, NotPositiveDefiniteError
+from core.hyperparameters import KernelFamily
 from core.predict.compact import CompactPosterior, served, stored_bytes
 from core.predict.predictor import Predictor, predict
 from core.sparse.posterior import SparsePosterior
@@ -29,6 +30,18 @@ def test_expanded_variance_is_the_dense_one(approximation: Approximation, tolera
     np.testing.assert_allclose(ours.latent_variance, dense, rtol=1e-6, atol=1e-9)
     np.testing.assert_array_equal(ours.mean, predict(full, new).mean)
     np.testing.assert_allclose(ours.target_variance, ours.latent_variance + case.hyperparameters.noise_variance)
+
+
+@pytest.mark.parametrize("family", [family for family in KernelFamily if family is not KernelFamily.GAUSSIAN])
+def test_expanded_variance_of_every_kernel_is_the_dense_one(family: KernelFamily) -> None:
+    case = problem(2, n=80, d=15).with_hyperparameters(kernel=family)
+    factors, full = fitted(case, Approximation.PEP)
+    compact = compress(factors, full, 0.01)
+    ours = predict(compact.expand(), everywhere(case))
+    directions = compact.directions.astype(np.float64)
+    sparse = case.sparse(Approximation.PEP, factors.jitter)
+    dense = oracle.latent_variance(sparse, directions, compact.rest, everywhere(case))
+    np.testing.assert_allclose(ours.latent_variance, dense, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("approximation", EVERY)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from core.data import Dataset
-from core.hyperparameters import Hyperparameters
+from core.hyperparameters import Hyperparameters, KernelFamily
 from core.predict.float32 import MOST_ERROR, float32_error, kept_precision
 from core.predict.model import Model, ModelPredictor
 from core.predict.predictor import PREDICTED_ROWS
@@ -83,9 +83,11 @@ def test_every_form_of_a_model_may_be_asked_for_it(artefact: Artefact) -> None:
     assert ended.report.to_json()["artefact"]["precision"] == "float32"
 
 
-def test_far_rows_have_the_prior() -> None:
+@pytest.mark.parametrize("family", list(KernelFamily))
+def test_far_rows_have_the_prior(family: KernelFamily) -> None:
     """Kernel values there are the smallest normal numbers of single precision, and no smaller."""
-    model = replace(result().model, noise=None)
+    model = replace(result(kernel=family).model, noise=None)
+    assert model.precision is Precision.FLOAT32
     far = np.array([[1e3, 0.0], [1e150, -1e300], [-1.7e308, 1.7e308]])
     ours, exact = (ModelPredictor(replace(model, precision=p)).predict(far).target for p in Precision)
     np.testing.assert_allclose(ours.variance, exact.variance, rtol=1e-5)

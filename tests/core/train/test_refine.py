@@ -5,6 +5,7 @@ import pytest
 
 import core.train.refine
 from core.arrays import FloatArray
+from core.hyperparameters import KernelFamily
 from core.sparse.factors import factorise
 from core.sparse.leave_one_out import leave_one_out_loss
 from core.sparse.likelihood import nlml_and_gradients
@@ -40,6 +41,45 @@ def test_gradient_in_the_basis_against_a_dense_oracle(seed: int, approximation: 
     numeric = central_differences(oracle, case.Z.ravel(), step=2e-5)
     ours = nlml_and_gradients(case.rows, case.Z, case.hyperparameters, kind).by_basis.ravel()
     np.testing.assert_allclose(ours, numeric, rtol=2e-5, atol=2e-5 * np.abs(numeric).max())
+
+
+@pytest.mark.parametrize("family", [family for family in KernelFamily if family is not KernelFamily.GAUSSIAN])
+@pytest.mark.parametrize("approximation", [Approximation.FITC, Approximation.PEP])
+def test_gradient_in_the_basis_of_every_kernel(family: KernelFamily, approximation: Approximation) -> None:
+    """The basis lies beside the rows: at a row itself matern12 has a kink. Lengthscales far apart."""
+    case = problem(3, n=30, d=6).with_hyperparameters(kernel=family, lengthscales=[0.4, 2.0, 40.0])
+    kind, Z = scheme(approximation, POWER), case.Z + 0.05
+    jitter = factorise(case.rows, Z, case.hyperparameters, kind).jitter
+
+    def oracle(flat: FloatArray) -> float:
+        sparse = case.sparse(approximation, jitter)
+        return objective(sparse._replace(Z=flat.reshape(Z.shape)))
+
+    numeric = central_differences(oracle, Z.ravel(), step=1e-5)
+    ours = nlml_and_gradients(case.rows, Z, case.hyperparameters, kind).by_basis.ravel()
+    np.testing.assert_allclose(ours, numeric, rtol=2e-5, atol=2e-5 * np.abs(numeric).max())
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("family", list(KernelFamily))
+def test_a_basis_vector_on_its_row_and_on_copies_is_moved_by_the_others(family: KernelFamily, scale: float) -> None:
+    """Equal inputs pull at each other by nothing, not by infinity: where the kernel has a kink the derivative is the
+    mean of those at either side of it. Units change neither."""
+    case = problem(6, n=30, d=5).with_hyperparameters(kernel=family)
+    X = np.concatenate((case.X, case.X[case.indices]))  # every basis vector is two of the rows
+    case = case.changed(X=X, y=np.concatenate((case.y, case.y[case.indices])))
+    kind = scheme(Approximation.FITC)
+    sized = case.changed(X=X * scale).with_hyperparameters(lengthscales=case.hyperparameters.lengthscales * scale)
+    ours = nlml_and_gradients(sized.rows, sized.Z, sized.hyperparameters, kind)
+    sparse = case.sparse(Approximation.FITC, sized.factors(Approximation.FITC).jitter)
+    step = 1e-4
+    numeric = central_differences(
+        lambda flat: objective(sparse._replace(Z=flat.reshape(case.Z.shape))), case.Z.ravel(), step=step
+    )
+    # a difference over a kink is off by the curvature of its sides, as large as the step
+    atol = (50.0 * step if family is KernelFamily.MATERN12 else 1e-5) * np.abs(numeric).max()
+    np.testing.assert_allclose(ours.by_basis.ravel() * scale, numeric, atol=atol)
+    assert np.isfinite(ours.by_theta).all()
 
 
 @pytest.mark.parametrize("workers", [1, 3])

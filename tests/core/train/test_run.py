@@ -17,6 +17,7 @@ import core.train.search
 from core.arrays import FloatArray
 from core.data import Dataset
 from core.errors import InvalidSpecError
+from core.hyperparameters import KernelFamily
 from core.numeric.linalg import JITTERS
 from core.predict.compact import CompactPosterior, served, stored_bytes
 from core.predict.metrics import LEVELS
@@ -24,7 +25,17 @@ from core.predict.model import ModelPredictor
 from core.predict.predictor import Predictor, predict
 from core.sparse.likelihood import nlml
 from core.sparse.posterior import SparsePosterior
-from core.spec import Adaptation, Approximation, Artefact, Calibrate, Method, Noise, TrainSpec
+from core.spec import (
+    Adaptation,
+    Approximation,
+    Artefact,
+    Calibrate,
+    Method,
+    Noise,
+    Precision,
+    Refinement,
+    TrainSpec,
+)
 from core.train.report import TrainResult
 from core.train.run import train
 from tests.core.problems import hyperparameters, oracle_params
@@ -78,6 +89,34 @@ def test_published_model_is_the_one_the_report_describes(method: Method, approxi
         assert scores.coverage[str(level)] == pytest.approx(inside, abs=1.5 / 90)
     assert result.report.basis_size == len(result.selection.indices) == 10
     assert result.report.rows == 90
+
+
+@pytest.mark.parametrize("noise", [Noise.CONSTANT, Noise.INPUT_DEPENDENT])
+@pytest.mark.parametrize("method", [Method.BATCH, Method.DMAX, Method.NLML])
+@pytest.mark.parametrize("family", [family for family in KernelFamily if family is not KernelFamily.GAUSSIAN])
+def test_a_model_of_every_kernel_is_the_dense_one(family: KernelFamily, method: Method, noise: Noise) -> None:
+    dataset = table(3)
+    spec = TrainSpec(kernel=family, method=method, noise=noise, power=0.3, precision=Precision.FLOAT32, **QUICK)
+    result = train(dataset, spec)
+    oracle = oracle_of(dataset, result, spec)
+    assert oracle.params.family == result.report.to_json()["kernel"] == family.value
+    unit, shift = dataset.targets.std(), dataset.targets.mean()
+    new = table(50).inputs
+    ours = predict(result.model.posterior, new)
+    mean, variance = oracle_predict(oracle, (new - dataset.inputs.mean(axis=0)) / dataset.inputs.std(axis=0))
+    np.testing.assert_allclose(ours.mean, shift + unit * mean, rtol=1e-7)
+    np.testing.assert_allclose(ours.latent_variance, unit**2 * variance, rtol=1e-5)
+
+
+def test_moved_basis_vectors_of_the_roughest_kernel() -> None:
+    """Each begins on a row, at the kink; they leave it, and everything stays finite."""
+    spec = TrainSpec(
+        kernel=KernelFamily.MATERN12, approximation=Approximation.VFE, refinement=Refinement(steps=8), **QUICK
+    )
+    result = train(table(), spec)
+    assert result.moved
+    assert np.abs(result.model.posterior.basis - table().inputs[result.selection.indices]).max() > 0.0
+    assert np.isfinite(result.report.leave_one_out.nlpd)
 
 
 # What is kept

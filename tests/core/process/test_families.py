@@ -1,14 +1,18 @@
-"""core/process/matern.py against Bessel functions."""
+"""core/process/families.py against Bessel functions."""
 
 import numpy as np
 import pytest
 from scipy.special import gamma, kv
 
 from core.arrays import FloatArray
-from core.process.kernel import LEAST_EXPONENT, Family
-from core.process.matern import MATERN12, MATERN32, MATERN52
+from core.hyperparameters import KernelFamily
+from core.process.families import FAMILIES, LEAST_EXPONENT, LEAST_EXPONENT_FLOAT32, Family
 
-KERNELS = {0.5: MATERN12, 1.5: MATERN32, 2.5: MATERN52}
+KERNELS = {
+    0.5: FAMILIES[KernelFamily.MATERN12],
+    1.5: FAMILIES[KernelFamily.MATERN32],
+    2.5: FAMILIES[KernelFamily.MATERN52],
+}
 V0 = 1.7
 
 
@@ -48,6 +52,9 @@ def test_rounding_below_zero_is_zero_and_far_rows_are_normal_numbers(nu: float) 
     at = value(family, np.array([[-1e-13, 0.0, 1e3, 1e12]]))
     np.testing.assert_array_equal(at[0, :2], V0)
     assert (at > np.finfo(float).tiny).all()
+    single = np.array([[-1e12]])
+    family.value(single, 1e-3, LEAST_EXPONENT_FLOAT32)
+    assert np.finfo(np.float32).tiny <= single[0, 0] < 1e-33
     assert at[0, 3] < 1e-290
     slope = np.array([[1e-13, 0.0, -1e12]])
     assert family.slope is not None
