@@ -293,6 +293,16 @@ def parse_levels(texts: Texts) -> Levels:
     )
 
 
+def levels_of(cells: Iterable[Cell]) -> Levels:
+    """Return JSON cells as the levels that `parse_levels` makes of their texts; quicker, for a few most of all."""
+    places: dict[str, int] = {}
+    codes = []
+    for cell in cells:
+        text = (cell_text(cell) or "").strip(BLANKS)
+        codes.append(places.setdefault(text, len(places)) if text else -1)
+    return Levels(codes=np.array(codes, dtype=np.int32), names=pa.array(list(places), pa.string()))
+
+
 def texts_of(cells: Iterable[Cell]) -> Texts:
     """JSON cells as the text column that CSV would have given."""
     return pa.chunked_array([pa.array([cell_text(cell) for cell in cells], pa.string())])

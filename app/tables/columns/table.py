@@ -24,6 +24,7 @@ from app.tables.columns.cells import (
     Numbers,
     Texts,
     cell_text,
+    levels_of,
     parse_cells,
     parse_levels,
     parse_numbers,
@@ -103,6 +104,13 @@ class Column:
             self._numbers = numbers if self.missing is None else self.missing.mask(numbers, self.cell)
         return self._numbers
 
+    def floats(self) -> FloatArray | None:
+        """Return JSON cells as floats (n,) if all are finite numbers and nothing is a missing cell by its value."""
+        if self._cells is None or self.missing is not None:
+            return None
+        values = float_matrix([self._cells])
+        return None if values is None else values[0]
+
     @property
     def offset(self) -> int | None:
         """The integer that its numbers are to be read as differences from, where they would be rounded; O(n)."""
@@ -121,17 +129,16 @@ class Column:
     def levels(self) -> Levels:
         """The column read as text levels."""
         if self._levels is None:
-            levels = parse_levels(self.texts)
+            levels = parse_levels(self.texts) if self._cells is None else levels_of(self._cells)
             self._levels = levels if self.missing is None else self.missing.mask_levels(levels, self.number_format)
         return self._levels
 
-    def level_codes(self, levels: Sequence[str]) -> IntArray:
-        """The place of each cell among `levels` (n,), or MISSING_LEVEL or UNSEEN_LEVEL."""
-        index = {level: place for place, level in enumerate(levels)}
+    def level_codes(self, index: Mapping[str, int]) -> IntArray:
+        """Return the place of each cell's level (n,), or MISSING_LEVEL or UNSEEN_LEVEL. index: levels to places."""
         if self._cells is not None:
             cells = self._cells
             return np.array([self._place(cell, index) for cell in cells], dtype=np.int64)
-        found: Any = pc.index_in(self.levels.names, value_set=pa.array(levels, pa.string()))
+        found: Any = pc.index_in(self.levels.names, value_set=pa.array(list(index), pa.string()))
         by_code = np.append(to_numpy(pc.fill_null(found, UNSEEN_LEVEL)), MISSING_LEVEL).astype(np.int64)
         for code in np.flatnonzero(by_code == UNSEEN_LEVEL).tolist():
             by_code[code] = _place_of_text(self.levels.names[code].as_py(), index)

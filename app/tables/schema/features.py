@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -29,7 +29,8 @@ class Feature:
     date. number_format: how the numbers of the column were written. offset: what is taken from a number first, exactly,
     since 64-bit numbers would round it. fill: what stands for a missing number (less the offset), boolean or date (in
     days); None refuses them. indicator: a 0/1 column marks the missing cells. unseen_value: what stands in each column
-    of a category for an unseen level that is to be answered; None for UNSEEN_DISTANCE in the first of them.
+    of a category for an unseen level that is to be answered; None for UNSEEN_DISTANCE in the first of them. index: the
+    place of each level.
     """
 
     name: str
@@ -43,6 +44,10 @@ class Feature:
     fill: float | None = None
     indicator: bool = False
     unseen_value: float | None = None
+    index: Mapping[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "index", {level: place for place, level in enumerate(self.levels)})
 
     @property
     def width(self) -> int:
@@ -151,6 +156,10 @@ class Feature:
         if self.kind is Kind.CATEGORY:
             return self._encode_category(column, out, cell_errors, allow_unseen=allow_unseen)
         if self.kind is Kind.NUMBER:
+            floats = column.floats() if self.offset is None else None
+            if floats is not None:  # the rows of most requests
+                out[:, 0] = floats
+                return False
             numbers = column.numbers
             values, missing, bad = column.minus(self.offset), numbers.missing, numbers.invalid
         else:
@@ -170,7 +179,7 @@ class Feature:
         return len(bad) > 0
 
     def _encode_category(self, column: Column, out: FloatArray, cell_errors: CellErrors, *, allow_unseen: bool) -> bool:
-        places = column.level_codes(self.levels)
+        places = column.level_codes(self.index)
         missing = places == MISSING_LEVEL
         unseen = places == UNSEEN_LEVEL
         if self.other:

@@ -6,8 +6,9 @@ a further 0/1 column marks them: with a lengthscale of its own after a number, i
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import accumulate
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -49,21 +50,26 @@ class Schema:
     unseen: Unseen = Unseen.ERROR
     missing: MissingValues | None = None
     read_options: ReadOptions = AUTODETECT
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    used: tuple[Feature, ...] = field(init=False, repr=False, compare=False)
+    blocks: tuple[slice, ...] = field(init=False, repr=False, compare=False)
+    width: int = field(init=False, repr=False, compare=False)
+    numeric_only: bool = field(init=False, repr=False, compare=False)
 
-    @property
-    def width(self) -> int:
-        """p, the columns of the design matrix."""
-        return sum(feature.width for feature in self.features)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The feature names in the order of a positional row, those that are not used included."""
-        return tuple(feature.name for feature in self.features)
-
-    @property
-    def used(self) -> tuple[Feature, ...]:
-        """The features that the design matrix holds."""
-        return tuple(feature for feature in self.features if feature.kind is not Kind.UNUSED)
+    def __post_init__(self) -> None:
+        used = tuple(feature for feature in self.features if feature.kind is not Kind.UNUSED)
+        ends = tuple(accumulate((feature.width for feature in used), initial=0))
+        numbers = all(
+            feature.kind is Kind.NUMBER and feature.fill is None and feature.offset is None for feature in self.features
+        )
+        for name, value in (
+            ("names", tuple(feature.name for feature in self.features)),
+            ("used", used),
+            ("blocks", tuple(map(slice, ends, ends[1:]))),
+            ("width", ends[-1]),
+            ("numeric_only", numbers and self.missing is None),
+        ):
+            object.__setattr__(self, name, value)
 
     @property
     def group_names(self) -> tuple[str, ...]:
@@ -87,21 +93,11 @@ class Schema:
         return np.array([flag for feature in self.features for flag in feature.indicators], dtype=np.bool_)
 
     @property
-    def numeric_only(self) -> bool:
-        """Whether every feature is a number that must be there, so that rows of floats are the design matrix."""
-        numbers = all(
-            feature.kind is Kind.NUMBER and feature.fill is None and feature.offset is None for feature in self.features
-        )
-        return numbers and self.missing is None
-
-    @property
     def offsets(self) -> FloatArray:
         """Return what was taken from each column of the design matrix, (p,): added, nearly the upload's own numbers."""
         found = np.zeros(self.width)
-        start = 0
-        for feature in self.used:
-            found[start] = feature.offset or 0
-            start += feature.width
+        for feature, block in zip(self.used, self.blocks, strict=True):
+            found[block.start] = feature.offset or 0
         return found
 
     def encode_rows(self, rows: Sequence[Sequence[Cell]] | Sequence[Mapping[str, Cell]]) -> FloatArray:
@@ -129,14 +125,14 @@ class Schema:
         )
 
     def encode_columns(self, columns: Mapping[str, Sequence[Any]]) -> FloatArray:
-        """Columns by name, all of one length."""
+        """Encode columns by name, all of one length."""
+        if self.numeric_only and (values := self._matrix(columns)) is not None:
+            return values
         given = self._required(columns)
         used = {feature.name: check_cells(feature.name, given[feature.name]) for feature in self.used}
         rows = common_length(used)
-        number_formats = {feature.name: feature.number_format for feature in self.used}
-        return self._encode(
-            {name: self._column(cells, number_formats[name]) for name, cells in used.items()}, rows, CellErrors()
-        )
+        read = {feature.name: self._column(used[feature.name], feature.number_format) for feature in self.used}
+        return self._encode(read, rows, CellErrors())
 
     def encode_table(self, table: Table) -> FloatArray:
         """A table; errors name its rows and, of a file, the lines."""
@@ -175,11 +171,9 @@ class Schema:
 
     def _encode(self, columns: Mapping[str, Column], rows: int, cell_errors: CellErrors) -> FloatArray:
         inputs = np.zeros((rows, self.width))
-        start = 0
         only_missing, unseen = True, False
-        for feature in self.used:
-            out = inputs[:, start : start + feature.width]
-            start += feature.width
+        for feature, block in zip(self.used, self.blocks, strict=True):
+            out = inputs[:, block]
             column = columns[feature.name].read_as(self.missing)
             worse = feature.encode(column, out, cell_errors, allow_unseen=self.unseen is Unseen.PRIOR)
             only_missing = only_missing and not worse
@@ -187,6 +181,17 @@ class Schema:
         if cell_errors.total:
             cell_errors.refuse(_advice(only_missing=only_missing, unseen=unseen))
         return inputs
+
+    def _matrix(self, columns: Mapping[str, Sequence[Any]]) -> FloatArray | None:
+        """Columns of finite JSON numbers as the design matrix; None for others, which are looked at one by one."""
+        lists = [columns.get(name) for name in self.names]
+        if not all(isinstance(cells, list) for cells in lists):
+            return None
+        numbers = cast(list[list[Cell]], lists)
+        if not numbers[0] or len(set(map(len, numbers))) != 1:
+            return None
+        values = float_matrix(numbers)
+        return None if values is None else np.ascontiguousarray(values.T)
 
     def _column(self, cells: Sequence[Cell], number_format: NumberFormat) -> Column:
         """JSON cells. Their texts are written as the column was in training, or surely otherwise."""

@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 
 from app.tables.columns.cells import (
     MISSING_TOKENS,
+    Cell,
     CellKind,
     describe_number,
+    levels_of,
     parse_cells,
     parse_levels,
     parse_number,
     parse_numbers,
     quote,
+    texts_of,
 )
 from app.tables.columns.number_formats import GROUP_PATTERNS, OTHER_MARK, NumberFormat
 
@@ -153,6 +156,17 @@ def test_levels_are_trimmed_and_keep_na() -> None:
     assert [None if code < 0 else levels.names[int(code)].as_py() for code in levels.codes] == [
         "b", "a", None, None, "NA", None, "b",
     ]  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(" \t\x0b\f\x1c\x85ab", max_size=3))
+    )
+)
+def test_json_cells_have_the_levels_of_their_texts(cells: list[Cell]) -> None:
+    ours, theirs = levels_of(cells), parse_levels(texts_of(cells))
+    assert ours.codes.tolist() == theirs.codes.tolist()
+    assert ours.names.to_pylist() == theirs.names.to_pylist()
 
 
 def test_descriptions_fit_in_a_sentence() -> None:

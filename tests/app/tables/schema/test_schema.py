@@ -53,6 +53,8 @@ def test_no_rows() -> None:
 
 def test_groups_follow_the_features() -> None:
     assert SCHEMA.width == 10
+    assert [len(range(10)[block]) for block in SCHEMA.blocks] == [feature.width for feature in SCHEMA.used]
+    assert (SCHEMA.blocks[0].start, SCHEMA.blocks[-1].stop) == (0, 10)
     assert SCHEMA.groups.tolist() == [0, 1, 1, 1, 1, 2, 3, 4, 4, 4]
     assert SCHEMA.group_names == ("x", "colour", "power", "power (missing)", "size")
     assert SCHEMA.indicator.tolist() == [False, True, True, True, True, False, True, True, True, True]
