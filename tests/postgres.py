@@ -16,7 +16,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
 
 from tests.ports import free_port
-from tests.processes import alive, children, eventually
+from tests.processes import alive, children, wait_until
 
 SERVER_VARIABLE = "PURSUIT_TEST_POSTGRES_URL"
 """URL of a running server whose user may create databases."""
@@ -46,7 +46,7 @@ class Server:
         """Start it and wait until it takes connections."""
         place = ["-h", "127.0.0.1", "-p", str(self.port), "-k", str(self.folder)]
         self.process = _as_owner("postgres", "-D", str(self.folder / "data"), *place, folder=self.folder)
-        eventually(self._answers, 60.0)
+        wait_until(self._answers, 60.0)
 
     def stop(self, number: int = signal.SIGINT) -> None:
         """Stop it as an operator would: it ends its connections and exits."""
@@ -63,7 +63,7 @@ class Server:
         for member in family:
             with suppress(ProcessLookupError):
                 os.kill(member, signal.SIGKILL)
-        eventually(lambda: not any(map(alive, family)))
+        wait_until(lambda: not any(map(alive, family)))
 
     def _answers(self) -> bool:
         assert self.process is not None

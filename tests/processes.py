@@ -60,7 +60,7 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 30.0, pause: float = 0.05) -> float:
+def wait_until(holds: Callable[[], bool], seconds: float = 30.0, pause: float = 0.05) -> float:
     """Wait until something holds; return the seconds it took. AssertionError if it does not in time."""
     began = time.monotonic()
     while not holds():

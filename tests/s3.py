@@ -14,7 +14,7 @@ from uuid import uuid4
 import httpx
 
 from tests.ports import free_port
-from tests.processes import eventually
+from tests.processes import wait_until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +62,7 @@ def s3_server() -> Iterator[S3Server]:
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=quiet) as process:
         server = S3Server(process=process, port=port)
         try:
-            eventually(lambda: _answers(server), 120.0)
+            wait_until(lambda: _answers(server), 120.0)
             yield server
         finally:
             process.kill()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.settings import Settings
 from app.worker import child_environment, run_worker
-from tests.processes import eventually
+from tests.processes import wait_until
 
 
 def test_the_child_is_told_where_and_with_how_many_threads(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_worker_waits_for_a_database_that_comes_later(tmp_path: Path) -> None:
 
     def end_once_it_is_there() -> None:
         try:
-            eventually(place.is_file, 10.0)
+            wait_until(place.is_file, 10.0)
         finally:
             stop.set()
 

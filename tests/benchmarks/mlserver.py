@@ -18,7 +18,7 @@ import numpy as np
 
 from app.storage import artefact
 from tests.benchmarks.serving_processes import Server, environment, pin
-from tests.processes import eventually
+from tests.processes import wait_until
 
 VARIABLE = "PURSUIT_BENCHMARK_MLSERVER"
 PORT = 18_090
@@ -80,7 +80,7 @@ def mlserver(interpreter: str, directory: Path, data: bytes) -> Iterator[Server]
             preexec_fn=pin,  # noqa: PLW1509 -- no other thread runs here
         )
     try:
-        eventually(lambda: process.poll() is not None or _ready(), 60.0)
+        wait_until(lambda: process.poll() is not None or _ready(), 60.0)
         if process.poll() is not None:
             print((directory / "log").read_text(), file=sys.stderr)
             raise SystemExit("MLServer did not start")

@@ -21,7 +21,7 @@ from app.storage.blobs import LocalBlobStore
 from core.data import Dataset
 from core.spec import Method, Precision, TrainSpec
 from core.train.run import train
-from tests.processes import eventually
+from tests.processes import wait_until
 
 SERVER_CORE, CLIENT_CORE = 0, 1
 COLUMNS = 8
@@ -166,7 +166,7 @@ def api(directory: Path) -> Iterator[Server]:
             preexec_fn=pin,  # noqa: PLW1509 -- no other thread runs here
         )
     try:
-        eventually(lambda: b"\n" in announced.read_bytes() or process.poll() is not None)
+        wait_until(lambda: b"\n" in announced.read_bytes() or process.poll() is not None)
         if process.poll() is not None:
             raise SystemExit((directory / "api.log").read_text())
         yield Server(process=process, port=int(announced.read_text().split()[-1].rpartition(":")[2]))

@@ -26,19 +26,19 @@ def table(seed: int = 0, n: int = 90) -> Dataset:
     return Dataset(inputs=inputs, targets=1000.0 + 25.0 * case.y, groups=case.groups)
 
 
-def same_posterior(ours: SparsePosterior, other: SparsePosterior) -> None:
+def assert_same_posterior(ours: SparsePosterior, other: SparsePosterior) -> None:
     """Assert equality to the last bit."""
     for name, array in ours.arrays().items():
         np.testing.assert_array_equal(array, other.arrays()[name], err_msg=name)
     assert ours.scalars() == other.scalars()
 
 
-def same_model(ours: Model, other: Model) -> None:
+def assert_same_model(ours: Model, other: Model) -> None:
     """Assert equality to the last bit, the second GP with its range and the calibration's table included."""
-    same_posterior(ours.posterior, other.posterior)
+    assert_same_posterior(ours.posterior, other.posterior)
     assert (ours.noise is None) == (other.noise is None)
     if ours.noise is not None and other.noise is not None:
-        same_posterior(ours.noise.posterior, other.noise.posterior)
+        assert_same_posterior(ours.noise.posterior, other.noise.posterior)
         assert (ours.noise.lowest, ours.noise.highest) == (other.noise.lowest, other.noise.highest)
     first, second = ours.calibration, other.calibration
     np.testing.assert_array_equal(first.probabilities, second.probabilities)
@@ -52,9 +52,9 @@ def same_model(ours: Model, other: Model) -> None:
     assert ours.transform == other.transform
 
 
-def same_bits(ours: TrainResult, other: TrainResult) -> None:
+def assert_same_bits(ours: TrainResult, other: TrainResult) -> None:
     """Everything but the clock."""
-    same_model(ours.model, other.model)
+    assert_same_model(ours.model, other.model)
     np.testing.assert_array_equal(ours.selection.indices, other.selection.indices)
     np.testing.assert_array_equal(ours.selection.gains, other.selection.gains)
     first, second = ours.report.to_json(), other.report.to_json()

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from tests.ports import free_port
-from tests.processes import alive, children, eventually, start_module
+from tests.processes import alive, children, start_module, wait_until
 
 LEASE_SECONDS = 3.0
 ENVIRONMENT = {
@@ -44,7 +44,7 @@ class Fleet:
 
     def ready(self, name: str) -> None:
         """Wait until an API or a worker says that it is ready."""
-        eventually(lambda: self._is_ready(name), 240.0)
+        wait_until(lambda: self._is_ready(name), 240.0)
 
     def stop(self, name: str, seconds: float = 60.0) -> int:
         """Send SIGTERM and wait; return the exit code."""
@@ -59,7 +59,7 @@ class Fleet:
         process.kill()
         process.wait()
         for orphan in orphans:
-            eventually(lambda orphan=orphan: not alive(orphan), 10.0)  # type: ignore[misc]  # mypy: default in a lambda
+            wait_until(lambda orphan=orphan: not alive(orphan), 10.0)  # type: ignore[misc]  # mypy: default in a lambda
 
     def restart(self, name: str) -> None:
         """Stop it cleanly, start it, wait until it is ready."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 
 from tests.ports import free_port
-from tests.processes import eventually
+from tests.processes import wait_until
 
 CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nginx" / "nginx.conf"
 PROGRAM = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
@@ -72,7 +72,7 @@ def nginx(folder: Path, apis: Sequence[int]) -> Iterator[Front]:
     with subprocess.Popen([*command, "-g", "daemon off;"]) as process:
         try:
             front = Front(folder, f"http://127.0.0.1:{port}", process)
-            eventually(lambda: _answers(front))
+            wait_until(lambda: _answers(front))
             yield front
         finally:
             process.terminate()

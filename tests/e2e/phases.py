@@ -26,7 +26,7 @@ from app.services.train.training import MODELS
 from tests.e2e.load import Tally
 from tests.e2e.processes import job_of, predict, surface
 from tests.e2e.stage import MODEL, Outcome, Stage
-from tests.processes import eventually
+from tests.processes import wait_until
 
 SPEC = (
     b'{"model": "surface", "target": "y", "basis_size": 150, "adapt": {"rounds": 8, "steps": 20}, "calibrate": "loo"}'
@@ -118,7 +118,7 @@ def _uploading(stage: Stage, tally: Tally) -> Iterator[Callable[[], str]]:
         data = request.raw()
         connection.sendall(data[: len(data) // 2])
         uploads = stage.fleet.directory / name / "uploads"
-        eventually(lambda: any(uploads.glob("*/*")))
+        wait_until(lambda: any(uploads.glob("*/*")))
         yield lambda: request.ask(stage, tally)
         with suppress(OSError):  # the API is dead, or lives and hears the rest
             connection.sendall(data[len(data) // 2 :])
@@ -180,7 +180,7 @@ def _publishing(stage: Stage, tally: Tally) -> Iterator[Callable[[], str]]:
     artefacts = {blob.key for blob in stage.blobs.keys(MODELS)}
     with _stopped(_child(stage)) as go_on, _locked(stage, "versions") as somebody_waits:
         go_on()
-        eventually(lambda: {blob.key for blob in stage.blobs.keys(MODELS)} > artefacts)
+        wait_until(lambda: {blob.key for blob in stage.blobs.keys(MODELS)} > artefacts)
         somebody_waits()
         assert _row(stage, job).state is JobState.RUNNING
         yield lambda: job
@@ -201,7 +201,7 @@ def _cancelling(stage: Stage, tally: Tally) -> Iterator[Callable[[], str]]:
 def _published(stage: Stage, tally: Tally) -> Iterator[Callable[[], str]]:
     """It has just ended."""
     job = _Request().ask(stage, tally)
-    eventually(lambda: _row(stage, job).state.ended, 120.0)
+    wait_until(lambda: _row(stage, job).state.ended, 120.0)
     yield lambda: job
 
 
@@ -271,7 +271,7 @@ def _ended(client: httpx.Client, job: str, tally: Tally) -> dict[str, Any]:
         return bool(found["state"] in {"succeeded", "failed", "cancelled"})
 
     found: dict[str, Any] = {}
-    eventually(over, 120.0)
+    wait_until(over, 120.0)
     return found
 
 
@@ -332,6 +332,6 @@ def _locked(stage: Stage, table: str) -> Iterator[Callable[[], None]]:
             if database.is_sqlite:
                 time.sleep(LOCKED_SECONDS)
             else:
-                eventually(lambda: connection.execute(waiting, {"name": table}).scalar_one() > 0)
+                wait_until(lambda: connection.execute(waiting, {"name": table}).scalar_one() > 0)
 
         yield wait_for_writer

@@ -16,7 +16,7 @@ import httpx
 import numpy as np
 
 from core.numeric.shards import SHARDED_ROWS
-from tests.processes import alive, children, eventually, start_module
+from tests.processes import alive, children, start_module, wait_until
 
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "PURSUIT_THREADS": "1", "PURSUIT_LEASE_SECONDS": "3", "PURSUIT_PORT": "0"}
 
@@ -45,7 +45,7 @@ class System:
             assert self.api.poll() is None, self.log()
             return "\n" in announced.read_text()
 
-        eventually(listens, 120.0)  # a starved process is slow to begin
+        wait_until(listens, 120.0)  # a starved process is slow to begin
         self.url = announced.read_text().split()[-1]
         return httpx.Client(base_url=self.url, timeout=30.0, trust_env=False)
 
@@ -57,7 +57,7 @@ class System:
 
     def child(self) -> int:
         """Wait for the process that computes for the last worker; return its id."""
-        eventually(lambda: bool(children(self.workers[-1].pid)))
+        wait_until(lambda: bool(children(self.workers[-1].pid)))
         return children(self.workers[-1].pid)[0]
 
     def kill(self) -> None:
@@ -69,7 +69,7 @@ class System:
         for process in processes:
             process.wait()
         for child in orphans:
-            eventually(lambda child=child: not alive(child), 5.0)  # type: ignore[misc]  # mypy: default in a lambda
+            wait_until(lambda child=child: not alive(child), 5.0)  # type: ignore[misc]  # mypy: default in a lambda
         self.workers.clear()
         self.api = None
 

@@ -19,7 +19,7 @@ from tests.e2e.fleet import LEASE_SECONDS
 from tests.e2e.load import Tally, predicting, promoting, training
 from tests.e2e.processes import follow, job_of, many_rows, predict, submit, surface
 from tests.e2e.stage import MODEL, Outcome, Stage
-from tests.processes import eventually
+from tests.processes import wait_until
 
 QUICK = {"model": MODEL, "target": "y", "basis_size": 10, "adapt": False}
 """A job of a second."""
@@ -67,14 +67,14 @@ def frozen_worker(stage: Stage) -> Outcome:
     assert stage.fleet.stop(second) == 0
     with stage.client() as client:
         job = submit(client, surface(2000), **(ROUNDS | {"basis_size": 100}))
-        eventually(lambda: (job_of(client, job)["progress"]["round"] or 0) >= 1, 120.0)
+        wait_until(lambda: (job_of(client, job)["progress"]["round"] or 0) >= 1, 120.0)
         zombie = stage.fleet.processes[first]
         zombie.send_signal(signal.SIGSTOP)
         time.sleep(LEASE_SECONDS)
         stage.fleet.start(second)
-        eventually(lambda: job_of(client, job)["attempts"] == 2, 120.0)
+        wait_until(lambda: job_of(client, job)["attempts"] == 2, 120.0)
         zombie.send_signal(signal.SIGCONT)
-        eventually(lambda: f"{job}: lease lost" in stage.fleet.log(first), 60.0)
+        wait_until(lambda: f"{job}: lease lost" in stage.fleet.log(first), 60.0)
         tally.jobs[job] = follow(client, job)[-1]["state"]
     assert tally.jobs[job] == "succeeded"
     assert f"{job}: succeeded" not in stage.fleet.log(first)
@@ -88,7 +88,7 @@ def silent_database(stage: Stage, *, seconds: float) -> Outcome:
     tally = Tally(sent=1, answered=1)
     with stage.client() as client:
         job = submit(client, surface(2000), **(ROUNDS | {"basis_size": 100}))
-        eventually(lambda: (job_of(client, job)["progress"]["round"] or 0) >= 1, 120.0)
+        wait_until(lambda: (job_of(client, job)["progress"]["round"] or 0) >= 1, 120.0)
         before = predict(client)
         for name in stage.names("api"):
             with httpx.Client(base_url=stage.fleet.url(name), timeout=60.0, trust_env=False) as direct:
@@ -103,7 +103,7 @@ def silent_database(stage: Stage, *, seconds: float) -> Outcome:
         refusal = client.get(f"/jobs/{job}")
         assert (refusal.status_code, refusal.headers["retry-after"]) == (503, "1")
         stage.server.start()
-        eventually(lambda: client.get(f"/jobs/{job}").status_code == 200, 60.0)
+        wait_until(lambda: client.get(f"/jobs/{job}").status_code == 200, 60.0)
         tally.jobs[job] = follow(client, job)[-1]["state"]
     assert tally.jobs[job] == "succeeded"
     return stage.judged("an unavailable database", tally)
@@ -115,7 +115,7 @@ def silent_store(stage: Stage, *, seconds: float) -> Outcome:
     tally = Tally(sent=2, answered=2)
     with stage.client() as client:
         jobs = [submit(client, surface(2000), **(ROUNDS | {"basis_size": 100})) for _ in range(2)]
-        eventually(lambda: job_of(client, jobs[0])["state"] == "running", 120.0)
+        wait_until(lambda: job_of(client, jobs[0])["state"] == "running", 120.0)
         before = predict(client, "surface@1")
         for name in stage.names("api"):
             with httpx.Client(base_url=stage.fleet.url(name), timeout=60.0, trust_env=False) as direct:
@@ -144,14 +144,14 @@ def lost_machines(stage: Stage) -> Outcome:
     shards = Path(stage.fleet.shared["PURSUIT_SHARD_DIR"])
     with stage.client() as client:
         job = submit(client, many_rows(), **spec)
-        eventually(lambda: len(list(shards.glob("*.npy"))) >= FEWEST_SHARDS, 120.0)
+        wait_until(lambda: len(list(shards.glob("*.npy"))) >= FEWEST_SHARDS, 120.0)
         machine = stage.cluster.workers.pop()
         machine.kill()
         machine.wait()
         tally.jobs[job] = follow(client, job)[-1]["state"]
         stage.cluster.kill()
         job = submit(client, many_rows(), **spec)
-        eventually(lambda: "the cluster at" in (job_of(client, job)["requeue_reason"] or ""), 120.0)
+        wait_until(lambda: "the cluster at" in (job_of(client, job)["requeue_reason"] or ""), 120.0)
         stage.cluster.start_scheduler()
         for _ in range(2):
             stage.cluster.start_worker()

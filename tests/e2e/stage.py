@@ -24,7 +24,7 @@ from tests.e2e.front import PROGRAM, Front, nginx
 from tests.e2e.load import Tally
 from tests.e2e.processes import ROWS, follow, submit, surface
 from tests.postgres import Server, postgres
-from tests.processes import eventually
+from tests.processes import wait_until
 from tests.s3 import S3Server, s3_server
 
 COLUMNS = ("sent", "answered", "by nginx", "by client", "lost", "jobs", "succeeded", "failed", "versions")
@@ -92,7 +92,7 @@ class Stage:
             for (model, version), bodies in tally.answers.items():
                 body = {"model": f"{model}@{version}", "rows": ROWS, "interval": [0.5, 0.95], "include": ["latent_std"]}
                 assert bodies == {client.post("/predict", json=body).content}, f"{model}@{version} said several things"
-        eventually(lambda: not self.unfinished(), 240.0)  # who asked without a key may not know of its first job
+        wait_until(lambda: not self.unfinished(), 240.0)  # who asked without a key may not know of its first job
         findings = audit(self.database, self.blobs, tally.jobs)
         retried = 0 if self.front is None else self.front.retried()
         return Outcome(name=name, tally=tally, findings=findings, front_retried=retried)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.app.conftest import database_url
 from tests.e2e.processes import System, job_of, predict, submit, surface, system
-from tests.processes import eventually
+from tests.processes import wait_until
 from tests.s3 import S3Server, s3_server
 
 __all__ = ["database_url"]  # a fixture
@@ -36,7 +36,7 @@ def running(tmp_path: Path, database_url: str, s3: S3Server) -> Iterator[tuple[S
 
 
 def succeeded(client: httpx.Client, job: str) -> None:
-    eventually(lambda: job_of(client, job)["state"] in {"succeeded", "failed", "cancelled"}, 200.0)
+    wait_until(lambda: job_of(client, job)["state"] in {"succeeded", "failed", "cancelled"}, 200.0)
     found = job_of(client, job)
     assert found["state"] == "succeeded", found["error"]
 
@@ -67,12 +67,12 @@ def test_an_unavailable_bucket_is_waited_for(running: tuple[System, httpx.Client
     job = submit(client, table, model="second", basis_size=20, adapt=False)
     s3.freeze()
     made.start_worker()
-    eventually(lambda: job_of(client, job)["state"] == "running", 60.0)
+    wait_until(lambda: job_of(client, job)["state"] == "running", 60.0)
     until = time.monotonic() + AWAY_SECONDS
     while time.monotonic() < until:
         assert predict(client) == before
         time.sleep(0.5)
-    eventually(lambda: "waiting for the store" in made.log(), 60.0)
+    wait_until(lambda: "waiting for the store" in made.log(), 60.0)
     refused = client.post("/predict", json={"model": "surface@1", "rows": [[0.0, 0.0, 0.0, 0.0, "north"]]})
     assert refused.status_code == 200, "that version is loaded under another name"
     assert job_of(client, job)["state"] == "running"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.app.compute.processes import dask_processes
 from tests.e2e.processes import follow, job_of, many_rows, submit, surface, system
-from tests.processes import eventually
+from tests.processes import wait_until
 
 pytestmark = [
     pytest.mark.e2e,
@@ -27,14 +27,14 @@ def test_a_large_job_waits_for_its_cluster_and_a_small_one_does_not(tmp_path: Pa
             client.timeout = 120.0
             made.start_worker()
             large = submit(client, many_rows(), model="large", **spec)
-            eventually(lambda: "back to the queue: the cluster at" in made.log(), 600.0)
+            wait_until(lambda: "back to the queue: the cluster at" in made.log(), 600.0)
             small = submit(client, surface(300), model="small", basis_size=20, adapt=False)
-            eventually(lambda: job_of(client, small)["state"] == "succeeded", 400.0)
+            wait_until(lambda: job_of(client, small)["state"] == "succeeded", 400.0)
             assert job_of(client, large)["state"] in {"queued", "running"}
             processes.start_scheduler()
             for _ in range(2):
                 processes.start_worker()
-            eventually(lambda: job_of(client, large)["state"] == "succeeded", 600.0)
+            wait_until(lambda: job_of(client, large)["state"] == "succeeded", 600.0)
             assert list((tmp_path / "data" / "shards").glob("*.npy"))
             worker = made.workers.pop()
             worker.kill()

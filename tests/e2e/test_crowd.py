@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.processes import ROWS, follow, job_of, submit, surface, system
-from tests.processes import eventually
+from tests.processes import wait_until
 
 pytestmark = [
     pytest.mark.e2e,
@@ -46,7 +46,7 @@ def test_no_error_and_quick_health(tmp_path: Path, capsys: pytest.CaptureFixture
         made.start_worker()
         assert follow(client, submit(client, surface(1000), basis_size=200, adapt=False))[-1]["state"] == "succeeded"
         busy = submit(client, surface(20_000), model="busy", basis_size=500, adapt={"rounds": 50, "steps": 50})
-        eventually(lambda: job_of(client, busy)["state"] == "running")
+        wait_until(lambda: job_of(client, busy)["state"] == "running")
         host, _, port = made.url.removeprefix("http://").partition(":")
         body = json.dumps({"model": "surface", "rows": ROWS[:1]}).encode()
         predict = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"

@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.fleet import Fleet, fleet
 from tests.e2e.processes import submit, surface
-from tests.processes import eventually
+from tests.processes import wait_until
 
 pytestmark = [
     pytest.mark.e2e,
@@ -49,7 +49,7 @@ def told_to_stop(made: Fleet) -> None:
             return True
         return False
 
-    eventually(refuses)
+    wait_until(refuses)
 
 
 async def upload_around_the_end(made: Fleet, seconds: float, *, whole: bool) -> tuple[bytes, bytes]:
@@ -58,7 +58,7 @@ async def upload_around_the_end(made: Fleet, seconds: float, *, whole: bool) -> 
     reader, writer = await asyncio.open_connection(url.hostname, url.port)
     writer.write(HEAD + FORM[:1000])
     await writer.drain()
-    await asyncio.to_thread(eventually, lambda: any((made.directory / "api-1" / "uploads").glob("*/*")))
+    await asyncio.to_thread(wait_until, lambda: any((made.directory / "api-1" / "uploads").glob("*/*")))
     await asyncio.to_thread(told_to_stop, made)
     await asyncio.sleep(seconds)
     if whole:

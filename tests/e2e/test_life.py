@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.e2e.processes import System, follow, job_of, predict, submit, surface, system, terminate
-from tests.processes import alive, children, eventually
+from tests.processes import alive, children, wait_until
 
 pytestmark = [
     pytest.mark.e2e,
@@ -75,7 +75,7 @@ def test_killed_child_killed_supervisor_killed_everything(running: tuple[System,
 
     def in_hand(client: httpx.Client, *, claims: int) -> None:
         """Claimed so often, and with a round behind it: what an earlier worker said stays until the next one claims."""
-        eventually(lambda: look(client)["attempts"] == claims and (seen[-1]["progress"]["round"] or 0) >= 1)
+        wait_until(lambda: look(client)["attempts"] == claims and (seen[-1]["progress"]["round"] or 0) >= 1)
         assert seen[-1]["state"] == "running"
 
     in_hand(client, claims=1)
@@ -89,7 +89,7 @@ def test_killed_child_killed_supervisor_killed_everything(running: tuple[System,
     made.kill()
     with made.start_api() as again:
         made.start_worker()
-        eventually(lambda: look(again)["state"] not in ("queued", "running"), 60.0)
+        wait_until(lambda: look(again)["state"] not in ("queued", "running"), 60.0)
         ended_well(seen[-1])
         assert seen[-1]["attempts"] == 4
         assert [version["version"] for version in again.get("/models/surface").json()["versions"]] == [1]
@@ -101,13 +101,13 @@ def test_killed_child_killed_supervisor_killed_everything(running: tuple[System,
 def test_cancelling_inside_a_round(running: tuple[System, httpx.Client]) -> None:
     made, client = running
     job = submit(client, surface(20_000), basis_size=500, adapt={"rounds": 50, "steps": 50})
-    eventually(lambda: job_of(client, job)["state"] == "running")
+    wait_until(lambda: job_of(client, job)["state"] == "running")
     child = made.child()
     time.sleep(2.0)
     started = time.monotonic()
     assert client.delete(f"/jobs/{job}").json()["id"] == job
-    eventually(lambda: job_of(client, job)["state"] == "cancelled", 5.0)
-    eventually(lambda: not alive(child), 5.0)
+    wait_until(lambda: job_of(client, job)["state"] == "cancelled", 5.0)
+    wait_until(lambda: not alive(child), 5.0)
     assert time.monotonic() - started < 2.0
     assert client.get("/models").json()["models"] == []
     ended_well(follow(client, submit(client, surface(100), basis_size=10, adapt=False))[-1])
@@ -116,7 +116,7 @@ def test_cancelling_inside_a_round(running: tuple[System, httpx.Client]) -> None
 def test_a_worker_that_is_told_to_stop_gives_its_job_back(running: tuple[System, httpx.Client]) -> None:
     made, client = running
     job = submit(client, surface(2000), **ROUNDS)
-    eventually(lambda: (job_of(client, job)["progress"]["round"] or 0) >= 1)
+    wait_until(lambda: (job_of(client, job)["progress"]["round"] or 0) >= 1)
     before = job_of(client, job)
     worker = made.workers.pop()
     assert terminate(worker) == 0

@@ -15,7 +15,7 @@ from app.settings import Settings
 from tests.e2e.fleet import Fleet, fleet
 from tests.e2e.front import CONFIGURATION, MISSING, PROGRAM, Front, check, nginx, rendered
 from tests.e2e.processes import ROWS, follow, submit, surface
-from tests.processes import eventually
+from tests.processes import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300), pytest.mark.skipif(PROGRAM is None, reason=MISSING)]
 
@@ -61,11 +61,11 @@ def test_ids_and_addresses_are_passed_on(running: tuple[Fleet, Front, httpx.Clie
     assert client.get("/health/live", headers={"X-Request-ID": "mine"}).headers["x-request-id"] == "mine"
     given = client.get("/health/live", headers={"X-Request-ID": 'no "word'}).headers["x-request-id"]
     assert re.fullmatch("[0-9a-f]{32}", given)
-    eventually(lambda: given in (front.folder / "access.log").read_text())
+    wait_until(lambda: given in (front.folder / "access.log").read_text())
     lines = [json.loads(line) for line in (front.folder / "access.log").read_text().splitlines()]
     (line,) = [line for line in lines if line["request_id"] == given]
     assert (line["client"], line["status"]) == ("127.0.0.1", 200)
-    eventually(lambda: given in made.log("api-1") + made.log("api-2"))  # one id finds both lines
+    wait_until(lambda: given in made.log("api-1") + made.log("api-2"))  # one id finds both lines
 
 
 def test_refusals_are_the_services_own(running: tuple[Fleet, Front, httpx.Client]) -> None:
@@ -144,10 +144,10 @@ def test_one_api_is_enough_and_a_reload_breaks_nothing(running: tuple[Fleet, Fro
         thread.start()
     try:
         made.kill("api-1")
-        eventually(lambda: len(answers) > 200)
+        wait_until(lambda: len(answers) > 200)
         front.reload()
         before = len(answers)
-        eventually(lambda: len(answers) > before + 200)
+        wait_until(lambda: len(answers) > before + 200)
         made.start("api-1")
         made.ready("api-1")
     finally:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.fleet import fleet
 from tests.e2e.processes import follow, job_of, submit, surface
-from tests.processes import eventually
+from tests.processes import wait_until
 
 pytestmark = [
     pytest.mark.e2e,
@@ -28,7 +28,7 @@ def test_a_worker_with_another_store_leaves_jobs_alone(tmp_path: Path) -> None:
         made.ready("worker-1")
         with httpx.Client(base_url=made.url("api-1"), timeout=60.0, trust_env=False) as client:
             job = submit(client, surface(100), basis_size=10, adapt=False)
-            eventually(lambda: "no job could be claimed" in made.log("worker-1"))
+            wait_until(lambda: "no job could be claimed" in made.log("worker-1"))
             assert "does not belong to the database" in made.log("worker-1")
             assert (job_of(client, job)["state"], job_of(client, job)["attempts"]) == ("queued", 0)
             made.start("worker-2", PURSUIT_WROKERS="2")

@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from app.launch import python_command
 from tests.ports import free_port
-from tests.processes import eventually
+from tests.processes import wait_until
 
 ROOT = Path(__file__).parents[2]
 ENTRY = ROOT / "app" / "entry" / "pursuit_gp.py"
@@ -135,7 +135,7 @@ def test_a_server_with_its_worker_its_children_and_its_clients(hostile: Path, ta
             serving, cwd=hostile, env={**os.environ, **environment}, stdout=output, stderr=errors
         )
     try:
-        eventually(lambda: process.poll() is not None or "listens" in said.read_text())
+        wait_until(lambda: process.poll() is not None or "listens" in said.read_text())
         url = said.read_text().split()[-1]
         for words in (
             ("train", table, "--basis-size", 10),

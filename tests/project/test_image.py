@@ -18,7 +18,7 @@ import yaml
 
 from app.settings import Settings
 from tests.ports import free_port
-from tests.processes import eventually
+from tests.processes import wait_until
 from tests.project.dockerfile import Instruction, read
 
 ROOT = Path(__file__).parents[2]
@@ -120,7 +120,7 @@ def test_the_commands_run_as_a_script(tmp_path: Path) -> None:
     with _running(services["api"]["command"], environment, data):
         check = json.loads(only("HEALTHCHECK")[0].rest.partition("CMD ")[2])
         check[-1] = check[-1].replace(":8000", f":{environment['PURSUIT_PORT']}")
-        eventually(
+        wait_until(
             lambda: subprocess.run(check, env=environment, check=False, capture_output=True).returncode == 0, 120.0, 0.2
         )
         with _running(services["worker"]["command"], environment, data):
@@ -140,7 +140,7 @@ def _trained(url: str) -> dict[str, Any]:
             job.update(json.load(answer))
         return job["state"] not in {"queued", "running"}
 
-    eventually(ended, 120.0, 0.2)
+    wait_until(ended, 120.0, 0.2)
     return job
 
 

@@ -13,7 +13,7 @@ import pytest
 from app.launch import python_command
 from tests.app.cli.stub import Answer, job, stub
 from tests.app.cli.test_commands import DONE, TRAINED, VERSION
-from tests.processes import eventually
+from tests.processes import wait_until
 
 pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is /dev/full")
 
@@ -107,7 +107,7 @@ def test_ctrl_c_leaves_the_job_to_the_server(tmp_path: Path) -> None:
     with stub(answers) as server:
         with (tmp_path / "out").open("w") as out:
             waiting = pursuit("train", table, "--url", server.url, stdout=out)
-        eventually(lambda: (tmp_path / "out").read_text() == "  0%  queued\n")
+        wait_until(lambda: (tmp_path / "out").read_text() == "  0%  queued\n")
         waiting.send_signal(signal.SIGINT)
         _, errors = waiting.communicate(timeout=30)
     assert (waiting.returncode, errors) == (130, "")

@@ -16,7 +16,7 @@ from app.cli import servers
 from app.cli.client import Client
 from app.cli.service import Service, ServiceError, start
 from app.settings import Settings
-from tests.processes import alive, children, eventually
+from tests.processes import alive, children, wait_until
 
 pytestmark = [
     pytest.mark.e2e,
@@ -50,7 +50,7 @@ def pursuit(*words: object, url: str = "http://127.0.0.1:9") -> subprocess.Compl
 
 
 def test_a_signal_ends_it_cleanly(service: Service) -> None:
-    eventually(lambda: len(children(service.process.pid)) == 1)
+    wait_until(lambda: len(children(service.process.pid)) == 1)
     (worker,) = children(service.process.pid)
     service.process.send_signal(signal.SIGTERM)
     assert service.process.wait(20) == 0
@@ -58,18 +58,19 @@ def test_a_signal_ends_it_cleanly(service: Service) -> None:
 
 
 def test_its_worker_does_not_outlive_it(service: Service) -> None:
-    eventually(lambda: "is ready" in service.log.read_text())
+    wait_until(lambda: "is ready" in service.log.read_text())
     (worker,) = children(service.process.pid)
     service.process.kill()
     service.process.wait()
-    eventually(lambda: not alive(worker))
+    wait_until(lambda: not alive(worker))
+    assert children(worker) == []
 
 
 def test_a_worker_that_dies_is_started_again(service: Service) -> None:
-    eventually(lambda: len(children(service.process.pid)) == 1)
+    wait_until(lambda: len(children(service.process.pid)) == 1)
     (worker,) = children(service.process.pid)
     os.kill(worker, signal.SIGKILL)
-    eventually(lambda: any(child != worker for child in children(service.process.pid)))
+    wait_until(lambda: any(child != worker for child in children(service.process.pid)))
     assert "a worker died" in service.log.read_text()
 
 
@@ -83,7 +84,7 @@ def test_a_port_that_is_taken_is_said_so(tmp_path: Path) -> None:
     assert len((tmp_path / "log").read_text().splitlines()) == 1  # no worker was started that could have logged
 
 
-def complaint(*words: object, code: int, **environment: str) -> str:
+def assert_one_line_error(*words: object, code: int, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "app.cli", *map(str, words)],
         capture_output=True,
@@ -105,24 +106,24 @@ COMMANDS = [("serve",), ("api",), ("worker",), ("migrate",), ("models", "--local
 def test_a_data_directory_that_is_a_file(words: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.touch()
-    assert str(path) in complaint(*words, "--data-dir", path, code=1)
+    assert str(path) in assert_one_line_error(*words, "--data-dir", path, code=1)
 
 
 @pytest.mark.parametrize("words", COMMANDS)
 def test_a_data_directory_that_cannot_be_written(words: tuple[str, ...]) -> None:
-    complaint(*words, "--data-dir", "/proc/pursuit", code=1)  # not even root can make it
+    assert_one_line_error(*words, "--data-dir", "/proc/pursuit", code=1)  # not even root can make it
 
 
 @pytest.mark.parametrize("words", COMMANDS)
 def test_wrong_settings(words: tuple[str, ...], tmp_path: Path) -> None:
-    url = complaint(*words, "--data-dir", tmp_path, code=2, PURSUIT_DATABASE_URL="mysql://x")
+    url = assert_one_line_error(*words, "--data-dir", tmp_path, code=2, PURSUIT_DATABASE_URL="mysql://x")
     assert "PURSUIT_DATABASE_URL: expected a sqlite" in url
-    assert "PURSUIT_LEASE_SECONDS" in complaint(*words, code=2, PURSUIT_LEASE_SECONDS="soon")
+    assert "PURSUIT_LEASE_SECONDS" in assert_one_line_error(*words, code=2, PURSUIT_LEASE_SECONDS="soon")
 
 
 def test_a_file_that_is_not_a_database(tmp_path: Path) -> None:
     (tmp_path / "pursuit.db").write_text("certainly not a database" * 100)
-    assert "not a database" in complaint("serve", "--data-dir", tmp_path, code=1)
+    assert "not a database" in assert_one_line_error("serve", "--data-dir", tmp_path, code=1)
 
 
 def test_a_stopped_service_answers_nobody(tmp_path: Path) -> None:
@@ -144,7 +145,7 @@ def test_a_server_goes_on_where_nobody_hears_where_it_is(tmp_path: Path) -> None
     ):
         try:
             with Client(f"127.0.0.1:{port}") as client:
-                eventually(client.ready)
+                wait_until(client.ready)
         finally:
             process.terminate()
             _, said = process.communicate(timeout=30)

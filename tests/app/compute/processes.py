@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.ports import free_port, listens
-from tests.processes import eventually, start_module
+from tests.processes import start_module, wait_until
 
 ROOT = Path(__file__).parents[3]
 ENVIRONMENT = {
@@ -37,7 +37,7 @@ class DaskProcesses:
         self.scheduler = self._start(
             "scheduler", "--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard", "--no-show", "--no-jupyter"
         )
-        eventually(lambda: listens(self.port), 60.0)
+        wait_until(lambda: listens(self.port), 60.0)
 
     def start_worker(self) -> subprocess.Popen[bytes]:
         """Start a worker of one process and one thread."""

@@ -31,7 +31,7 @@ from core.spec import Adaptation, Approximation, TrainSpec
 from core.train.fit import Subset
 from core.train.run import train
 from tests.app.compute.processes import DaskProcesses, dask_processes
-from tests.processes import eventually
+from tests.processes import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -174,7 +174,7 @@ def test_a_worker_is_killed_in_mid_sum(tmp_path: Path) -> None:
     wanted = fitted(None)
     with dask_processes(tmp_path) as processes:
         cluster = Cluster(processes.address, tmp_path / "shards")
-        eventually(lambda: len(cluster._connected().nthreads()) == 2, 120.0)
+        wait_until(lambda: len(cluster._connected().nthreads()) == 2, 120.0)
         found = fitted(Slow(cluster, processes.workers[0].kill))
         assert processes.workers[0].wait() < 0
         assert processes.workers[1].poll() is None

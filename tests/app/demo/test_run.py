@@ -17,7 +17,7 @@ from rich.console import Console
 from app.cli.client import Client, ClientError
 from app.demo.run import run
 from app.demo.table import Split, split
-from tests.processes import alive, children, eventually
+from tests.processes import alive, children, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(200)]
 
@@ -119,7 +119,7 @@ def test_keep_leaves_the_server_running(table: Path, tmp_path: Path) -> None:
         assert len(list(folder.iterdir())) == 1
     finally:
         os.kill(pid, signal.SIGTERM)
-    eventually(lambda: not alive(pid))
+    wait_until(lambda: not alive(pid))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
@@ -140,7 +140,7 @@ def test_its_end_is_the_end_of_the_service(temporary: Path, tmp_path: Path, numb
         assert len(everyone) == 2
         demo.send_signal(number)
         demo.wait(30)
-    eventually(lambda: not any(map(alive, everyone)))
+    wait_until(lambda: not any(map(alive, everyone)))
     assert number == signal.SIGKILL or list(temporary.iterdir()) == []
 
 

@@ -13,7 +13,7 @@ import pytest
 from app.errors import Fault, InvalidRequestError, LeaseLostError, NotFoundError
 from app.jobs.child import ORPHANED, describe
 from tests.app.jobs.helpers import CHILD
-from tests.processes import alive, eventually
+from tests.processes import alive, wait_until
 
 
 def start() -> "subprocess.Popen[bytes]":
@@ -94,7 +94,7 @@ def test_it_ends_when_its_supervisor_is_gone(tmp_path: Path) -> None:
         assert child.stdin is not None
         child.stdin.write(task("steps", {"steps": 1, "seconds": 60, "log": str(log)}))
         child.stdin.flush()
-        eventually(log.exists)
+        wait_until(log.exists)
         began = time.monotonic()
         child.stdin.close()
         assert child.wait(timeout=5) == ORPHANED
@@ -121,11 +121,11 @@ def test_a_child_in_a_c_loop_dies_with_its_parent(tmp_path: Path) -> None:
     with subprocess.Popen([CHILD[0], "-c", code], stdin=reading) as parent:
         os.close(reading)
         os.write(writing, task("spin", {"log": str(log)}))
-        eventually(lambda: log.exists() and log.read_text().endswith("\n"))
+        wait_until(lambda: log.exists() and log.read_text().endswith("\n"))
         pid = int(log.read_text())
         parent.send_signal(signal.SIGKILL)
         parent.wait(timeout=5)
-        assert eventually(lambda: not alive(pid), 10.0) < 10.0  # the child sleeps for 60
+        assert wait_until(lambda: not alive(pid), 10.0) < 10.0  # the child sleeps for 60
     os.close(writing)
 
 

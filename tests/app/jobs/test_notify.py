@@ -10,7 +10,7 @@ from app.jobs.job import JobState
 from app.jobs.notify import JobListener
 from tests.app.jobs.helpers import read, submit_echo
 from tests.app.jobs.test_supervisor import running
-from tests.processes import eventually
+from tests.processes import wait_until
 
 
 def waited(listener: JobListener, seconds: float, stop: threading.Event | None = None) -> float:
@@ -51,14 +51,14 @@ def test_a_dropped_connection_is_made_again(database: Database) -> None:
 
     with running(database, poll_seconds=0.2):
         first = submit_echo(database)
-        eventually(lambda: read(database, first).state is JobState.SUCCEEDED, 60.0)
-        eventually(subscribed, 60.0)  # the worker does when it is idle, which may be after the job
+        wait_until(lambda: read(database, first).state is JobState.SUCCEEDED, 60.0)
+        wait_until(subscribed, 60.0)  # the worker does when it is idle, which may be after the job
         drop = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
         with database.write() as connection:
             assert connection.execute(text(drop)).scalar_one() == 1
         second = submit_echo(database)
-        eventually(lambda: read(database, second).state is JobState.SUCCEEDED, 60.0)
-        assert eventually(subscribed, 60.0) < 60.0
+        wait_until(lambda: read(database, second).state is JobState.SUCCEEDED, 60.0)
+        assert wait_until(subscribed, 60.0) < 60.0
 
 
 def test_an_idle_worker_does_not_wait_for_its_next_poll(database: Database) -> None:
@@ -67,4 +67,4 @@ def test_an_idle_worker_does_not_wait_for_its_next_poll(database: Database) -> N
     with running(database, poll_seconds=100.0):
         time.sleep(1.0)  # it waits
         job = submit_echo(database)
-        assert eventually(lambda: read(database, job).state is JobState.SUCCEEDED, 60.0) < 60.0
+        assert wait_until(lambda: read(database, job).state is JobState.SUCCEEDED, 60.0) < 60.0

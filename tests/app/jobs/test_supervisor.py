@@ -17,7 +17,7 @@ from app.jobs import queries, queue
 from app.jobs.job import JSON, Job, JobState
 from app.jobs.supervisor import Supervisor
 from tests.app.jobs.helpers import CHILD, expire, lines, read, submit_echo
-from tests.processes import alive, eventually
+from tests.processes import alive, wait_until
 
 
 def publish(connection: Connection, job: Job, outcome: JSON) -> JSON:  # noqa: ARG001  the shape of Publish
@@ -117,7 +117,7 @@ def test_a_dead_child_is_tried_again_at_once_and_three_times(
 ) -> None:
     job = submit_echo(database, kind, payload=payload | {"log": str(tmp_path / "log")})
     with running(database, lease_seconds=60.0):
-        eventually(ended(database, job))
+        wait_until(ended(database, job))
     after = read(database, job)
     assert (after.state, after.claims) == (JobState.FAILED, 3)
     assert after.requeue_reason is not None
@@ -157,7 +157,7 @@ def test_checkpoints_carry_a_job_over_a_death(database: Database, tmp_path: Path
     log = tmp_path / "log"
     job = submit_echo(database, "steps", payload={"steps": 4, "seconds": 0.01, "log": str(log), "die_at": 2})
     with running(database):
-        eventually(ended(database, job))
+        wait_until(ended(database, job))
     steps = [line.split()[0] for line in lines(log)]
     assert steps[:3] == ["0", "1", "2"]
     assert set(steps[3:]) == {"2"}, "steps 0 and 1 are never done again"
@@ -188,11 +188,11 @@ def test_cancel_kills_a_loop_in_c_at_once(database: Database, tmp_path: Path) ->
     log = tmp_path / "log"
     job = submit_echo(database, "spin", payload={"log": str(log)})
     with running(database, lease_seconds=60.0):
-        eventually(lambda: read(database, job).progress is not None)  # from now on it is silent: nothing is written
+        wait_until(lambda: read(database, job).progress is not None)  # from now on it is silent: nothing is written
         pid = int(lines(log)[0])
         with database.write() as connection:
             assert queue.request_cancel(connection, job.id).state == JobState.RUNNING
-        assert eventually(ended(database, job)) < 10.0  # its lease is 60
+        assert wait_until(ended(database, job)) < 10.0  # its lease is 60
         assert not alive(pid)
     assert read(database, job).state == JobState.CANCELLED
 
@@ -201,10 +201,10 @@ def test_stopping_gives_the_job_back(database: Database, tmp_path: Path) -> None
     log = tmp_path / "log"
     job = submit_echo(database, "spin", payload={"log": str(log)})
     with running(database, lease_seconds=60.0) as stop:
-        eventually(lambda: bool(lines(log)))
+        wait_until(lambda: bool(lines(log)))
         began = time.monotonic()
         stop.set()
-        eventually(lambda: read(database, job).state == JobState.QUEUED)
+        wait_until(lambda: read(database, job).state == JobState.QUEUED)
         assert time.monotonic() - began < 10.0
     after = read(database, job)
     assert (after.attempts, after.claims, after.worker) == (0, 0, None)
@@ -215,12 +215,12 @@ def test_a_lost_lease_kills_the_child_and_publishes_nothing(database: Database, 
     log = tmp_path / "log"
     job = submit_echo(database, "spin", payload={"log": str(log)})
     with running(database, lease_seconds=60.0) as stop:
-        eventually(lambda: read(database, job).progress is not None)
+        wait_until(lambda: read(database, job).progress is not None)
         expire(database)
         with database.write() as connection:
             other = queue.claim(connection, worker="other", lease_seconds=60.0)
         assert other is not None
-        eventually(lambda: not alive(int(lines(log)[0])), 10.0)
+        wait_until(lambda: not alive(int(lines(log)[0])), 10.0)
         stop.set()
     assert read(database, job) == other
 
@@ -232,15 +232,15 @@ def test_a_silent_database_kills_the_child_when_the_lease_expires(
     log = tmp_path / "log"
     job = submit_echo(database, "spin", payload={"log": str(log)})
     with running(database, lease_seconds=1.0):
-        eventually(lambda: bool(lines(log)))
+        wait_until(lambda: bool(lines(log)))
         with database.write() as connection:
             connection.execute(jobs.select().with_for_update())
-            waited = eventually(lambda: not alive(int(lines(log)[0])), 10.0)
+            waited = wait_until(lambda: not alive(int(lines(log)[0])), 10.0)
         assert waited < 10.0  # the writer holds the row until then
-        eventually(lambda: "its lease expired" in str(read(database, job).requeue_reason), 10.0)
+        wait_until(lambda: "its lease expired" in str(read(database, job).requeue_reason), 10.0)
         with database.write() as connection:
             queue.request_cancel(connection, job.id)
-        eventually(ended(database, job))
+        wait_until(ended(database, job))
     assert "the lease has expired, its process is killed" in caplog.text
 
 
@@ -314,7 +314,7 @@ def test_a_job_whose_cluster_is_unavailable_lets_others_go_first(
     assert not supervisor.run_one(threading.Event())
     there.touch()
     with running(database):
-        eventually(ended(database, waiting))
+        wait_until(ended(database, waiting))
     assert read(database, waiting).result == {"published": {"checkpoint": {"step": 1}}}
 
 

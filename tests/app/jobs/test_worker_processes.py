@@ -12,7 +12,7 @@ from app.jobs import queue
 from app.jobs.job import JobState
 from app.storage import catalog
 from tests.app.jobs.helpers import Worker, lines, read, submit_echo
-from tests.processes import alive, eventually
+from tests.processes import alive, wait_until
 
 LEASE = 1.5
 
@@ -33,10 +33,10 @@ def test_a_killed_child_goes_on_from_its_last_step_at_once(
     log = tmp_path / "log"
     job = submit_echo(database, "steps", payload=stepping(log))
     with Worker(database_url, "a", lease_seconds=60.0):
-        eventually(lambda: (read(database, job).checkpoint or {}).get("step", 0) >= 2)
+        wait_until(lambda: (read(database, job).checkpoint or {}).get("step", 0) >= 2)
         victim = int(lines(log)[-1].split()[1])
         os.kill(victim, signal.SIGKILL)
-        eventually(lambda: read(database, job).state.ended)
+        wait_until(lambda: read(database, job).state.ended)
     after = read(database, job)
     assert (after.state, after.claims, after.requeue_reason) == (
         JobState.SUCCEEDED,
@@ -54,12 +54,12 @@ def test_a_killed_supervisor_takes_its_child_along_and_another_goes_on(
     log = tmp_path / "log"
     job = submit_echo(database, "steps", payload=stepping(log, seconds=0.3))
     with Worker(database_url, "a", LEASE) as first:
-        eventually(lambda: (read(database, job).checkpoint or {}).get("step", 0) >= 2)
+        wait_until(lambda: (read(database, job).checkpoint or {}).get("step", 0) >= 2)
         child = int(lines(log)[-1].split()[1])
         with Worker(database_url, "b", LEASE):
             first.signal(signal.SIGKILL)
-            eventually(lambda: not alive(child), 5.0)
-            waited = eventually(lambda: read(database, job).state.ended)
+            wait_until(lambda: not alive(child), 5.0)
+            waited = wait_until(lambda: read(database, job).state.ended)
     after = read(database, job)
     assert (after.state, after.claims, after.fence) == (JobState.SUCCEEDED, 2, 2)
     assert waited < LEASE + 10.0
@@ -71,11 +71,11 @@ def test_everything_killed_then_started_again(database: Database, database_url: 
     log = tmp_path / "log"
     job = submit_echo(database, "steps", payload=stepping(log))
     with Worker(database_url, "a", LEASE) as worker:
-        eventually(lambda: (read(database, job).checkpoint or {}).get("step", 0) >= 1)
+        wait_until(lambda: (read(database, job).checkpoint or {}).get("step", 0) >= 1)
         worker.signal(signal.SIGKILL)
     database.close()
     with Worker(database_url, "a", LEASE):
-        eventually(lambda: read(database, job).state.ended)
+        wait_until(lambda: read(database, job).state.ended)
     assert read(database, job).state == JobState.SUCCEEDED
     assert published(database) == [job.id]
 
@@ -85,17 +85,17 @@ def test_a_frozen_supervisor_that_wakes_up_is_refused(database: Database, databa
     log = tmp_path / "log"
     job = submit_echo(database, "steps", payload=stepping(log, steps=3, seconds=0.5))
     with Worker(database_url, "zombie", LEASE) as zombie:
-        eventually(lambda: bool(lines(log)))
+        wait_until(lambda: bool(lines(log)))
         child = int(lines(log)[0].split()[1])
         time.sleep(0.1)  # it is out of the transaction that took the job
         zombie.signal(signal.SIGSTOP)
         with Worker(database_url, "b", LEASE):
-            eventually(lambda: read(database, job).state.ended)
+            wait_until(lambda: read(database, job).state.ended)
             after = read(database, job)
             zombie.signal(signal.SIGCONT)
-            eventually(lambda: not alive(child), 10.0)
+            wait_until(lambda: not alive(child), 10.0)
             second = submit_echo(database)
-            eventually(lambda: read(database, second).state.ended)
+            wait_until(lambda: read(database, second).state.ended)
         assert zombie.stop() == 0
     assert (after.state, after.fence) == (JobState.SUCCEEDED, 2)
     assert read(database, job) == after
@@ -110,7 +110,7 @@ def test_two_workers_twenty_jobs_each_once(database: Database, database_url: str
         for number in range(20)
     ]
     with Worker(database_url, "a") as first, Worker(database_url, "b") as second:
-        eventually(lambda: all(read(database, job).state.ended for job in jobs), 30.0)
+        wait_until(lambda: all(read(database, job).state.ended for job in jobs), 30.0)
         assert (first.stop(), second.stop()) == (0, 0)
     for number, job in enumerate(jobs):
         after = read(database, job)
@@ -125,7 +125,7 @@ def test_a_poisonous_job_fails_and_the_next_one_is_done(database: Database, data
     poison = submit_echo(database, "die", payload={"signal": 9, "log": str(tmp_path / "log")})
     good = submit_echo(database)
     with Worker(database_url, "a"):
-        eventually(lambda: read(database, good).state.ended)
+        wait_until(lambda: read(database, good).state.ended)
     after = read(database, poison)
     assert (after.state, len(lines(tmp_path / "log"))) == (JobState.FAILED, 3)
     assert read(database, good).state == JobState.SUCCEEDED
@@ -135,14 +135,14 @@ def test_sigterm_gives_the_job_back_and_another_goes_on(database: Database, data
     log = tmp_path / "log"
     job = submit_echo(database, "steps", payload=stepping(log))
     with Worker(database_url, "a", lease_seconds=60.0) as first:
-        eventually(lambda: (read(database, job).checkpoint or {}).get("step", 0) >= 2)
+        wait_until(lambda: (read(database, job).checkpoint or {}).get("step", 0) >= 2)
         began = time.monotonic()
         assert first.stop() == 0
         assert time.monotonic() - began < 2.0
     between = read(database, job)
     assert (between.state, between.claims, between.worker) == (JobState.QUEUED, 0, None)
     with Worker(database_url, "b", lease_seconds=60.0):
-        eventually(lambda: read(database, job).state.ended)
+        wait_until(lambda: read(database, job).state.ended)
     assert read(database, job).state == JobState.SUCCEEDED
     assert Counter(line.split()[0] for line in lines(log))["0"] == 1
 
@@ -151,9 +151,9 @@ def test_cancel_does_not_wait_for_the_lease(database: Database, database_url: st
     log = tmp_path / "log"
     job = submit_echo(database, "spin", payload={"log": str(log)})
     with Worker(database_url, "a", lease_seconds=60.0):
-        eventually(lambda: read(database, job).progress is not None)
+        wait_until(lambda: read(database, job).progress is not None)
         with database.write() as connection:
             queue.request_cancel(connection, job.id)
-        waited = eventually(lambda: read(database, job).state == JobState.CANCELLED)
+        waited = wait_until(lambda: read(database, job).state == JobState.CANCELLED)
         assert waited < 10.0  # its lease is 60
         assert not alive(int(lines(log)[0]))

@@ -1,5 +1,6 @@
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,13 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             job = found.train(table, model=name, **QUICK)
             assert job["state"] == "succeeded", job
         yield found
+
+
+@pytest.fixture(scope="module")
+def document(service: Service) -> dict[str, Any]:
+    """The OpenAPI document."""
+    found: dict[str, Any] = service.client.get("/openapi.json").json()
+    return found
 
 
 @pytest.fixture

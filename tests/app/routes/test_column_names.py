@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.routes.refused import refused
+from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import QUICK, Service
 
 SPACED = "Price ,area , kind\n" + "".join(f"{3 * k % 17}.5,{k % 7},{'ab'[k % 2]}\n" for k in range(40))
@@ -27,7 +27,7 @@ def test_the_header_may_be_quoted_with_its_blanks(service: Service, spaced: str)
     job = service.train(SPACED, model="lengths", **SPEC, hyperparameters={**LENGTHS, "lengthscales": lengthscales})
     assert job["result"]["report"]["hyperparameters"]["lengthscales"] == {"area": 1.0, "kind": 2.0}
     unknown = {**LENGTHS, "lengthscales": {"area": 1.0, "Kind": 2.0}}
-    refused(service.post_file(SPACED, {**SPEC, "hyperparameters": unknown}), 422, "no value for kind", "Kind")
+    assert_problem(service.post_file(SPACED, {**SPEC, "hyperparameters": unknown}), 422, "no value for kind", "Kind")
 
 
 def test_rows_may_have_the_same_blanks_or_others(service: Service, spaced: str) -> None:
@@ -49,11 +49,13 @@ def test_rows_may_have_the_same_blanks_or_others(service: Service, spaced: str) 
 
 
 def test_another_name_is_refused_with_what_may_be_meant(service: Service, spaced: str) -> None:
-    refused(service.post_file(SPACED, {"target": "price"}), 422, "no column 'price'", "did you mean 'Price'?")
+    assert_problem(service.post_file(SPACED, {"target": "price"}), 422, "no column 'price'", "did you mean 'Price'?")
     asked = {"model": spaced, "rows": [{"Area": 3, "kind": "a"}]}
-    refused(service.client.post("/predict", json=asked), 422, "'area'", "did you mean 'area' by 'Area'?")
+    assert_problem(service.client.post("/predict", json=asked), 422, "'area'", "did you mean 'area' by 'Area'?")
     twins = {"model": spaced, "rows": [{" area": 3, "area ": 4, "kind": "a"}]}
-    refused(service.client.post("/predict", json=twins), 422, "'area' may mean any of the columns ' area', 'area '")
+    assert_problem(
+        service.client.post("/predict", json=twins), 422, "'area' may mean any of the columns ' area', 'area '"
+    )
 
 
 def test_a_dataset_is_asked_about_by_the_header(service: Service) -> None:

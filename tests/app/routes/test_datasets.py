@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.worker import sweep_store
-from tests.app.routes.refused import FORM, refused
+from tests.app.routes.problems import FORM, assert_problem
 from tests.app.routes.service import QUICK, Service, numbers, running, waves
 
 TABLE = (
@@ -76,16 +76,18 @@ def test_training_on_a_dataset_is_training_on_its_file(service: Service) -> None
 
 def test_what_is_wrong_with_a_dataset_is_said_at_once(service: Service) -> None:
     dataset = upload(service, "a,y\n1,2\n,3\n3,4\n")["id"]
-    refused(service.client.post("/train", json={"dataset": dataset}), 422, "row 1", "'a'", "missing")
-    refused(service.client.post("/train", json={"dataset": "ds_0"}), 404, "no dataset 'ds_0'")
-    refused(service.client.post("/train", json={"dataset": 3}), 422, "dataset: expected a text")
-    refused(service.client.post("/train", json={"dataset": dataset, "rows": []}), 422, "rows and dataset")
-    refused(service.client.post("/datasets", json={"dataset": dataset}), 422, "`columns` and `rows`", "got dataset")
+    assert_problem(service.client.post("/train", json={"dataset": dataset}), 422, "row 1", "'a'", "missing")
+    assert_problem(service.client.post("/train", json={"dataset": "ds_0"}), 404, "no dataset 'ds_0'")
+    assert_problem(service.client.post("/train", json={"dataset": 3}), 422, "dataset: expected a text")
+    assert_problem(service.client.post("/train", json={"dataset": dataset, "rows": []}), 422, "rows and dataset")
+    assert_problem(
+        service.client.post("/datasets", json={"dataset": dataset}), 422, "`columns` and `rows`", "got dataset"
+    )
     for broken in (b"", b"a,b\n1\n", b"\0" * 20):
         answer = service.client.post("/datasets", files={"file": ("a.csv", broken)})
         assert answer.status_code in (400, 422), answer.text
-    refused(service.client.post("/datasets?target=z", files={"file": ("a.csv", TABLE)}), 422, "'z'")
-    refused(service.client.post("/datasets", content=b"x", headers={"content-type": FORM}), 400, "form")
+    assert_problem(service.client.post("/datasets?target=z", files={"file": ("a.csv", TABLE)}), 422, "'z'")
+    assert_problem(service.client.post("/datasets", content=b"x", headers={"content-type": FORM}), 400, "form")
 
 
 def test_json_is_a_dataset_too(service: Service) -> None:
@@ -100,7 +102,7 @@ def test_the_same_key_gives_the_same_dataset(service: Service) -> None:
     assert upload(service, numbers(), **{"Idempotency-Key": "once"}) == first
     headers = {"Idempotency-Key": "once"}
     answer = service.client.post("/datasets", files={"file": ("my table.csv", TABLE)}, headers=headers)
-    refused(answer, 409, "'once'", first["id"])
+    assert_problem(answer, 409, "'once'", first["id"])
 
 
 def test_datasets_are_listed_by_pages(empty: Service) -> None:
@@ -109,15 +111,15 @@ def test_datasets_are_listed_by_pages(empty: Service) -> None:
     rest = empty.client.get("/datasets", params={"limit": 2, "cursor": first["next_cursor"]}).json()
     assert {dataset["id"] for dataset in first["datasets"] + rest["datasets"]} == set(made)
     assert rest["next_cursor"] is None
-    refused(empty.client.get("/datasets?cursor=ds_0"), 422, "cursor")
+    assert_problem(empty.client.get("/datasets?cursor=ds_0"), 422, "cursor")
 
 
 def test_a_deleted_dataset_stays_for_the_jobs_that_need_it(empty: Service) -> None:
     dataset = upload(empty, numbers())["id"]
     job = empty.client.post("/train", json={"dataset": dataset, "spec": QUICK}).json()
     assert empty.client.delete(f"/datasets/{dataset}").status_code == 204
-    refused(empty.client.get(f"/datasets/{dataset}"), 404, dataset)
-    refused(empty.client.delete(f"/datasets/{dataset}"), 404, dataset)
+    assert_problem(empty.client.get(f"/datasets/{dataset}"), 404, dataset)
+    assert_problem(empty.client.delete(f"/datasets/{dataset}"), 404, dataset)
     assert sweep_store(empty.database, empty.blobs, older_than=0.0) == []
     empty.work()
     assert empty.client.get(f"/jobs/{job['id']}").json()["state"] == "succeeded"
@@ -133,7 +135,7 @@ def test_what_unpacks_to_much_is_read_by_another_process(empty: Service) -> None
     """More than the API reads itself: both the answer and the refusal come back whole."""
     table = "a,b,y\n" + "".join(f"{row % 1013},{row % 7},{row % 91}\n" for row in range(200_050))
     assert upload(empty, table)["rows"] == 200_050
-    problem = refused(empty.post_file(table + "x,1,2\n"), 422, "line 200,052", "'a'", "'x' is not a number")
+    problem = assert_problem(empty.post_file(table + "x,1,2\n"), 422, "line 200,052", "'a'", "'x' is not a number")
     assert problem["errors"][0]["row"] == 200_050
 
 
@@ -151,8 +153,8 @@ def test_limits_are_settings_and_named(
     tmp_path_factory: pytest.TempPathFactory, settings: dict[str, Any], body: str, words: str
 ) -> None:
     with running(tmp_path_factory.mktemp("limits"), **settings) as small:
-        refused(small.client.post("/datasets", files={"file": ("a.csv", body)}), 413, words)
-        refused(small.post_file(body), 413, words)
+        assert_problem(small.client.post("/datasets", files={"file": ("a.csv", body)}), 413, words)
+        assert_problem(small.post_file(body), 413, words)
 
 
 def test_nesting_and_slowness_are_limited(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -164,6 +166,6 @@ def test_nesting_and_slowness_are_limited(tmp_path_factory: pytest.TempPathFacto
     with running(tmp_path_factory.mktemp("limits"), max_json_depth=4, max_upload_seconds=0.3) as small:
         deep = json.dumps({"rows": [{"a": [[[1]]]}]})
         answer = small.client.post("/train", content=deep, headers={"content-type": "application/json"})
-        refused(answer, 422, "6 deep", "max_json_depth")
+        assert_problem(answer, 422, "6 deep", "max_json_depth")
         answer = small.client.post("/train", content=slowly(), headers={"content-type": FORM})
-        refused(answer, 413, "max_upload_seconds")
+        assert_problem(answer, 413, "max_upload_seconds")

@@ -15,12 +15,6 @@ COLUMNS = {"a": [0.1, 0.2, 0.3], "b": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 3.0]}
 ROWS = [[0.1, 0.2], [0.3, 0.4]]
 
 
-@pytest.fixture(scope="module")
-def document(service: Service) -> dict[str, Any]:
-    found: dict[str, Any] = service.client.get("/openapi.json").json()
-    return found
-
-
 def described(document: Mapping[str, Any], method: str, path: str, kind: str) -> dict[str, Any]:
     """The schema of a request's body."""
     content = document["paths"][path][method]["requestBody"]["content"]

@@ -15,7 +15,7 @@ from app.main import create_app
 from app.routes.docs import START
 from app.settings import Settings
 from tests.app.routes.service import Service
-from tests.processes import eventually
+from tests.processes import wait_until
 
 TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8"}
 
@@ -80,7 +80,7 @@ def behind(tmp_path: Path) -> Iterator[httpx.Client]:
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
-        eventually(lambda: server.started)
+        wait_until(lambda: server.started)
         port = server.servers[0].sockets[0].getsockname()[1]
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False) as client:
             yield client

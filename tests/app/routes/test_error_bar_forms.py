@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.routes.refused import refused
+from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import Service
 
 ROWS = [[0.25, -0.5], [0.9, 0.1], [30.0, 0.0]]
@@ -69,7 +69,7 @@ def test_levels_name_their_columns_only_where_there_may_be_several(service: Serv
 @pytest.mark.parametrize(("name", "level"), [("interval", 0.9), ("quantiles", 0.3)])
 def test_the_same_twice_is_refused(service: Service, name: str, level: float) -> None:
     answer = service.client.post("/predict", json={"model": "numbers", "rows": ROWS, name: [level, level]})
-    refused(answer, 422, f"{name}: every level once, got {level}, {level}")
+    assert_problem(answer, 422, f"{name}: every level once, got {level}, {level}")
 
 
 def test_levels_that_differ_have_columns_that_differ(service: Service) -> None:
@@ -80,7 +80,7 @@ def test_levels_that_differ_have_columns_that_differ(service: Service) -> None:
 def test_no_interval_of_a_csv_body(service: Service) -> None:
     headers = {"content-type": "text/csv"}
     answer = service.client.post("/predict?model=numbers&interval=", content=TABLE, headers=headers)
-    refused(answer, 422, "interval: expected a number, got nothing")
+    assert_problem(answer, 422, "interval: expected a number, got nothing")
 
 
 def test_the_largest_level_that_a_refusal_names_is_one(service: Service) -> None:
@@ -122,7 +122,7 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wish_that_is_refused(service: Service, name: str) -> None:
     more, words = WRONG[name]
-    refused(service.client.post("/predict", json={"model": "numbers", "rows": ROWS, **more}), 422, *words)
+    assert_problem(service.client.post("/predict", json={"model": "numbers", "rows": ROWS, **more}), 422, *words)
 
 
 def test_numbers_that_are_none_are_refused(service: Service) -> None:
@@ -130,7 +130,7 @@ def test_numbers_that_are_none_are_refused(service: Service) -> None:
         for word, status in (("NaN", 400), ("1e400", 422)):
             body = json.dumps({"model": "numbers", "rows": ROWS})[:-1] + f', "{field}": [0.5, {word}]}}'
             answer = service.client.post("/predict", content=body, headers={"content-type": "application/json"})
-            refused(answer, status, "NaN" if status == 400 else f"{field}[1]")
+            assert_problem(answer, status, "NaN" if status == 400 else f"{field}[1]")
 
 
 WRONG_QUERIES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -151,7 +151,7 @@ WRONG_QUERIES: dict[str, tuple[str, tuple[str, ...]]] = {
 def test_a_query_that_is_refused(service: Service, name: str) -> None:
     query, words = WRONG_QUERIES[name]
     headers = {"content-type": "text/csv"}
-    refused(service.client.post(f"/predict?model=numbers&{query}", content=TABLE, headers=headers), 422, *words)
+    assert_problem(service.client.post(f"/predict?model=numbers&{query}", content=TABLE, headers=headers), 422, *words)
 
 
 SPECS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
@@ -166,4 +166,4 @@ SPECS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 @pytest.mark.parametrize("name", SPECS)
 def test_a_specification_that_is_refused(service: Service, name: str) -> None:
     spec, words = SPECS[name]
-    refused(service.post_file("a,y\n" + "1,2\n3,5\n" * 20, spec), 422, *words)
+    assert_problem(service.post_file("a,y\n" + "1,2\n3,5\n" * 20, spec), 422, *words)

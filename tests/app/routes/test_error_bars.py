@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from app.storage import artefact
-from tests.app.routes.refused import refused
-from tests.app.routes.service import QUICK, Service, cells, curve, even, running
+from tests.app.routes.problems import assert_problem
+from tests.app.routes.service import QUICK, Service, cells, curve, even, louder, running
 
 LEVELS = [0.5, 0.8, 0.9, 0.95, 0.99]
 MODELS = ("even", "loo", "plain", "skewed", "varied")
@@ -22,10 +22,6 @@ PLACES = [[0.1], [1.7], [4.4], [9.0], [60.0]]
 
 def skewed(chance: random.Random, _: float) -> float:
     return chance.expovariate(2.0)
-
-
-def varied(chance: random.Random, x: float) -> float:
-    return chance.gauss(0, 0.05 if x < 3 else 0.6)
 
 
 SPECS: dict[str, dict[str, Any]] = {
@@ -40,7 +36,7 @@ SPECS: dict[str, dict[str, Any]] = {
 TABLES = {
     **dict.fromkeys(("even", "loo", "plain"), curve(300, even)),
     **dict.fromkeys(("skewed", "skewed-symmetric"), curve(600, skewed)),
-    **dict.fromkeys(("varied", "varied-constant"), curve(600, varied)),
+    **dict.fromkeys(("varied", "varied-constant"), curve(600, louder)),
 }
 
 
@@ -107,7 +103,7 @@ def test_symmetric_intervals_are_so_about_mean_and_median(trained: Service, mode
     np.testing.assert_allclose(upper - mean, mean - lower, rtol=1e-9)
 
 
-def test_what_is_not_calibrated_has_the_quantiles_of_a_normal_distribution(trained: Service) -> None:
+def test_without_calibration_quantiles_are_those_of_a_normal(trained: Service) -> None:
     found = trained.ask("plain", PLACES, interval=[0.9, 0.999999], quantiles=[1e-6, 0.3])
     mean, std = np.array(found["mean"]), np.array(found["std"])
     normal = NormalDist()
@@ -166,7 +162,7 @@ def test_noise_that_varies_is_seen_where_it_is(trained: Service) -> None:
     assert 6 < ratio < 24  # 12 in truth
     ratio = fmean(trained.ask("varied-constant", loud)["std"]) / fmean(trained.ask("varied-constant", quiet)["std"])
     assert ratio == pytest.approx(1.0, abs=0.05)
-    fresh = curve(4000, varied, seed=1).split()
+    fresh = curve(4000, louder, seed=1).split()
     for low, high in ((0.0, 2.5), (3.5, 6.0)):
         some = "\n".join(["x,y", *(line for line in fresh[1:] if low < float(line.split(",")[0]) < high)])
         assert 1.0 - sum(misses(trained, "varied", some, 0.9)) == pytest.approx(0.9, abs=0.06)
@@ -205,7 +201,7 @@ def test_support_is_0_at_the_data_and_1_far_away(trained: Service) -> None:
 def test_sor_knows_no_support(trained: Service) -> None:
     trained.train(curve(100, even), model="sor", **SPEC | {"approximation": "sor"})
     answer = trained.client.post("/predict", json={"model": "sor", "rows": [[1]], "include": ["support"]})
-    refused(answer, 422, "include", "sor", "no support")
+    assert_problem(answer, 422, "include", "sor", "no support")
     assert trained.ask("sor", [[1.0]], include=["median"])["median"]
 
 
@@ -224,7 +220,7 @@ def test_a_level_beyond_the_rows_is_refused(trained: Service, model: str, more: 
     most, rows = told["most_level"], told["rows"]
     assert most == pytest.approx(rows / (rows + 1) if model == "even" else 1 - 2 / (rows + 1))
     answer = trained.client.post("/predict", json={"model": model, "rows": [[1]], **more})
-    refused(
+    assert_problem(
         answer,
         422,
         f"calibrated on {rows} rows",

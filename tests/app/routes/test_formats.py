@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.app.routes.refused import refused
+from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import QUICK, Service
 from tests.app.tables.files import FORMATS, rows_of
 
@@ -102,7 +102,7 @@ def test_an_npy_matrix(service: Service) -> None:
     answer = service.client.post("/predict?model=numbers", content=out.getvalue(), headers=headers)
     assert answer.json() == service.client.post("/predict", json={"model": "numbers", "rows": rows}).json()
     damaged = service.client.post("/predict?model=numbers", content=out.getvalue()[:-4], headers=headers)
-    refused(damaged, 400, "npy")
+    assert_problem(damaged, 400, "npy")
 
 
 def test_dates_in_cycles(service: Service) -> None:
@@ -120,4 +120,4 @@ def test_dates_in_cycles(service: Service) -> None:
 def test_a_date_of_another_form_is_refused(service: Service) -> None:
     row = {**rows_of(ASKED)[0], "day": "31.01.2011"}
     answer = service.client.post("/predict", json={"model": "formats", "rows": [row]})
-    refused(answer, 422, "row 0", "'day'", "'31.01.2011' is no date of the form YYYY-MM-DD")
+    assert_problem(answer, 422, "row 0", "'day'", "'31.01.2011' is no date of the form YYYY-MM-DD")

@@ -7,7 +7,7 @@ import pytest
 
 from app import main
 from tests.app.routes.service import QUICK, Service, numbers, running
-from tests.processes import eventually
+from tests.processes import wait_until
 
 
 def test_alive_and_ready(empty: Service) -> None:
@@ -60,7 +60,7 @@ def test_a_database_that_comes_later(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         assert early.post_file(numbers(), QUICK).status_code == 503
         place.rmdir()
-        eventually(lambda: early.client.get("/health/ready").status_code == 200)
+        wait_until(lambda: early.client.get("/health/ready").status_code == 200)
         assert early.train(numbers(), **QUICK)["state"] == "succeeded"
 
 
@@ -73,7 +73,7 @@ def test_a_store_that_is_not_the_databases(tmp_path: Path) -> None:
         folder = service.settings.artefacts
         assert folder is not None
         folder.rename(tmp_path / "share")
-        eventually(lambda: service.client.get("/health/ready").status_code == 503)
+        wait_until(lambda: service.client.get("/health/ready").status_code == 503)
         assert "does not belong to the database" in service.client.get("/health/ready").json()["detail"]
         assert service.ask("loaded", [[0.1, 0.2]]) == before
         answers = [
@@ -85,5 +85,5 @@ def test_a_store_that_is_not_the_databases(tmp_path: Path) -> None:
             assert (answer.status_code, answer.headers["retry-after"]) == (503, "1"), answer.text
         shutil.rmtree(folder)
         (tmp_path / "share").rename(folder)
-        eventually(lambda: service.client.get("/health/ready").status_code == 200)
+        wait_until(lambda: service.client.get("/health/ready").status_code == 200)
         assert service.ask("waiting", [[0.1, 0.2]])["version"] == 1

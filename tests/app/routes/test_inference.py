@@ -192,10 +192,10 @@ BAD: dict[str, tuple[dict[str, Any], int, tuple[str, ...]]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_what_cannot_be_answered(service: Service, name: str) -> None:
     body, status, words = BAD[name]
-    refused(service.client.post("/v2/models/numbers/infer", json=body), status, *words)
+    assert_error(service.client.post("/v2/models/numbers/infer", json=body), status, *words)
 
 
-def refused(answer: httpx.Response, status: int, *words: str) -> None:
+def assert_error(answer: httpx.Response, status: int, *words: str) -> None:
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/json"
     assert list(answer.json()) == ["error"]
@@ -204,13 +204,15 @@ def refused(answer: httpx.Response, status: int, *words: str) -> None:
 
 
 def test_other_refusals(service: Service) -> None:
-    refused(service.client.post("/v2/models/cars/infer", json={"inputs": [TENSOR]}), 404, "'cars'")
-    refused(service.client.get("/v2/models/cars/ready"), 404, "'cars'")
-    refused(service.client.post("/v2/models/numbers/versions/7/infer", json={"inputs": [TENSOR]}), 404, "no version 7")
-    refused(service.client.get("/v2/models/numbers/infer"), 405)
-    refused(service.client.get("/v2/nothing"), 404)
-    refused(service.client.post("/v2/models/numbers/infer", content=b"{", headers={}), 400, "JSON")
-    refused(
+    assert_error(service.client.post("/v2/models/cars/infer", json={"inputs": [TENSOR]}), 404, "'cars'")
+    assert_error(service.client.get("/v2/models/cars/ready"), 404, "'cars'")
+    assert_error(
+        service.client.post("/v2/models/numbers/versions/7/infer", json={"inputs": [TENSOR]}), 404, "no version 7"
+    )
+    assert_error(service.client.get("/v2/models/numbers/infer"), 405)
+    assert_error(service.client.get("/v2/nothing"), 404)
+    assert_error(service.client.post("/v2/models/numbers/infer", content=b"{", headers={}), 400, "JSON")
+    assert_error(
         service.client.post("/v2/models/numbers/infer", content=b"x", headers={"content-type": "text/csv"}),
         415,
         "application/octet-stream",
@@ -225,8 +227,8 @@ def test_bytes_that_do_not_fit(service: Service) -> None:
         (16, bytes(17), "1 bytes behind the JSON belong to no input"),
         (16, struct.pack("<2d", 1.0, float("nan")), "row 0"),
     ):
-        refused(binary(service, [tensor | {"parameters": {"binary_data_size": size}}], data), 422, words)
+        assert_error(binary(service, [tensor | {"parameters": {"binary_data_size": size}}], data), 422, words)
     text = {"name": "kind", "shape": [1], "datatype": "BYTES", "parameters": {"binary_data_size": 6}}
-    refused(binary(service, [text], b"\x03\0\0\0ab"), 422, "end inside of element 0")
+    assert_error(binary(service, [text], b"\x03\0\0\0ab"), 422, "end inside of element 0")
     answer = service.client.post("/v2/models/numbers/infer", content=b"{}", headers={LENGTH: "3"})
-    refused(answer, 422, LENGTH, "'3'")
+    assert_error(answer, 422, LENGTH, "'3'")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.app.routes.refused import refused
+from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import QUICK, Service, running
 from tests.app.tables.files import arrow, parquet
 
@@ -123,7 +123,7 @@ def test_json_trains_on_them_as_csv_does(service: Service, expected: list[float]
 
 def test_a_target_of_them_is_refused_by_cell(service: Service) -> None:
     table = "x,y\n" + "".join(f"{k},{LOW + k}\n" for k in range(30))
-    problem = refused(service.post_file(table), 422, "line 3, column 'y'", str(HIGH), "subtract a constant")
+    problem = assert_problem(service.post_file(table), 422, "line 3, column 'y'", str(HIGH), "subtract a constant")
     assert problem["errors"][0]["row"] == 1
     columns = {"x": list(range(30)), "y": [LOW + k for k in range(30)]}
-    refused(service.client.post("/train", json={"columns": columns}), 422, "row 1, column 'y'", str(HIGH))
+    assert_problem(service.client.post("/train", json={"columns": columns}), 422, "row 1, column 'y'", str(HIGH))

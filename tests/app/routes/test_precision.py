@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.app.routes.refused import refused
+from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import QUICK, Service, curve, even, numbers
 
 
@@ -37,7 +37,7 @@ def test_it_is_not_kept_where_it_would_be_seen(service: Service) -> None:
 
 def test_another_precision_is_refused(service: Service) -> None:
     answer = service.post_file(numbers(), {"precision": "float16"})
-    refused(answer, 422, "spec.precision: expected one of float64, float32; got 'float16'")
+    assert_problem(answer, 422, "spec.precision: expected one of float64, float32; got 'float16'")
 
 
 def test_it_is_described(service: Service) -> None:

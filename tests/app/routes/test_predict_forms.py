@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from app.services.predict.row_decoder import PIECE_BYTES
-from tests.app.routes.refused import refused
+from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import QUICK, Service, curve, even
 
 NPY = "application/x-npy"
@@ -67,13 +67,13 @@ def test_many_rows_as_npy(service: Service) -> None:
 
 
 def test_an_npy_file_that_cannot_be_answered(service: Service) -> None:
-    refused(post(service, np.array([[0.0, 1.0], [np.nan, 1.0]]), accept="*/*"), 422, "row 1", "'a'")
-    refused(post(service, np.zeros((2, 3)), accept="*/*"), 422, "row 0", "expected 2 cells", "got 3")
-    refused(post(service, np.zeros(3), accept="*/*"), 422, "shape (3,)")
-    refused(post(service, np.array([["x"]]), accept="*/*"), 422, "rows of numbers")
+    assert_problem(post(service, np.array([[0.0, 1.0], [np.nan, 1.0]]), accept="*/*"), 422, "row 1", "'a'")
+    assert_problem(post(service, np.zeros((2, 3)), accept="*/*"), 422, "row 0", "expected 2 cells", "got 3")
+    assert_problem(post(service, np.zeros(3), accept="*/*"), 422, "shape (3,)")
+    assert_problem(post(service, np.array([["x"]]), accept="*/*"), 422, "rows of numbers")
     headers = {"content-type": NPY}
     for body in (b"\x93NUMPY", b"\x93NUMPY\x01\x00", b"\x93NUMPY\x01\x00\xff\xff{}", b"\x93NUMPY\x01\x00\x02\x00{}"):
-        refused(service.client.post("/predict?model=numbers", content=body, headers=headers), 400, "npy")
+        assert_problem(service.client.post("/predict?model=numbers", content=body, headers=headers), 400, "npy")
 
 
 def test_bytes_that_are_not_the_npy_file_they_are_called(service: Service) -> None:
@@ -90,10 +90,10 @@ def test_bytes_that_are_not_the_npy_file_they_are_called(service: Service) -> No
     }
     for body, words in bad.items():
         answer = service.client.post("/predict?model=numbers", content=body, headers=headers)
-        refused(answer, 400, words)
+        assert_problem(answer, 400, words)
         assert "0x" not in answer.text
     for shape in ((0, 0), (0, 3)):
-        refused(post(service, np.empty(shape), accept="*/*"), 422, "expected 2 columns", str(shape))
+        assert_problem(post(service, np.empty(shape), accept="*/*"), 422, "expected 2 columns", str(shape))
     assert read(post(service, np.empty((0, 2)))).shape == (0, 4)
 
 
@@ -103,9 +103,9 @@ def test_the_mean_alone(service: Service) -> None:
     assert found == {"model": "numbers", "version": 1, "mean": expected["mean"]}
     assert read(post(service, ROWS, "&interval=false"))[:, 0].tolist() == expected["mean"]
     body = {"model": "numbers", "rows": [[0, 0]], "interval": False, "include": ["median"]}
-    refused(service.client.post("/predict", json=body), 422, "the mean alone", "`include`")
+    assert_problem(service.client.post("/predict", json=body), 422, "the mean alone", "`include`")
     body = {"model": "numbers", "rows": [[0, 0]], "interval": True}
-    refused(service.client.post("/predict", json=body), 422, "interval", "got true")
+    assert_problem(service.client.post("/predict", json=body), 422, "interval", "got true")
 
 
 @pytest.mark.parametrize("transform", ["log", "yeo-johnson"])
@@ -127,4 +127,4 @@ def test_rows_in_pieces(service: Service) -> None:
     assert answer.json() == expected
     objects[-1]["a"] = "x"
     answer = service.client.post("/predict", json={"model": "numbers", "rows": objects})
-    refused(answer, 422, f"row {len(rows) - 1:,}", "'a'", "'x'")
+    assert_problem(answer, 422, f"row {len(rows) - 1:,}", "'a'", "'x'")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.app.routes.refused import refused
+from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import Service
 
 ROWS: dict[str, tuple[str, int, tuple[str, ...]]] = {
@@ -56,7 +56,7 @@ ROWS: dict[str, tuple[str, int, tuple[str, ...]]] = {
 def test_a_predict_request_that_cannot_be_answered(service: Service, name: str) -> None:
     body, status, words = ROWS[name]
     answer = service.client.post("/predict", content=body, headers={"content-type": "application/json"})
-    refused(answer, status, *words)
+    assert_problem(answer, status, *words)
 
 
 CSVS: dict[str, tuple[str, str, int, tuple[str, ...]]] = {
@@ -79,16 +79,16 @@ CSVS: dict[str, tuple[str, str, int, tuple[str, ...]]] = {
 def test_a_csv_predict_request_that_cannot_be_answered(service: Service, name: str) -> None:
     query, body, status, words = CSVS[name]
     answer = service.client.post(f"/predict{query}", content=body, headers={"content-type": "text/csv"})
-    refused(answer, status, *words)
+    assert_problem(answer, status, *words)
 
 
 def test_predict_says_what_it_reads_and_writes(service: Service) -> None:
     answer = service.client.post("/predict", content=b"x", headers={"content-type": "application/xml"})
-    refused(answer, 415, "'application/xml'", "application/json", "text/csv")
+    assert_problem(answer, 415, "'application/xml'", "application/json", "text/csv")
     wrong = {"accept": "image/png"}
     answer = service.client.post("/predict", json={"model": "numbers", "rows": []}, headers=wrong)
-    refused(answer, 406, "text/csv", "'image/png'")
+    assert_problem(answer, 406, "text/csv", "'image/png'")
     answer = service.client.post(
         "/predict?model=numbers", content=b"a,b\n1,2\n", headers=wrong | {"content-type": "text/csv"}
     )
-    refused(answer, 406, "text/csv", "'image/png'")
+    assert_problem(answer, 406, "text/csv", "'image/png'")

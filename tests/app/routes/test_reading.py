@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.routes.refused import refused
+from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import QUICK, Service
 from tests.app.tables.files import rows_of, workbook, zstd
 from tests.app.tables.read.test_preamble import book
@@ -56,7 +56,9 @@ def test_numbers_written_otherwise_make_the_same_model(service: Service) -> None
         assert means(service, "european", body) == wanted
     answer = service.client.post("/predict", json={"model": "european", "rows": [["1.234"], [2500]]})
     assert answer.json()["mean"] == wanted
-    refused(service.client.post("/predict?model=grouped", content='x\n"0,5"\n', headers=CSV), 422, "line 2", "'0,5'")
+    assert_problem(
+        service.client.post("/predict?model=grouped", content='x\n"0,5"\n', headers=CSV), 422, "line 2", "'0,5'"
+    )
 
 
 def test_a_dataset_keeps_what_was_said_of_it(service: Service) -> None:
@@ -77,7 +79,7 @@ def test_a_dataset_keeps_what_was_said_of_it(service: Service) -> None:
         ("decimal=;", "decimal"),
         ("thousands=x", "thousands"),
     ):
-        refused(service.client.post(f"/datasets?{query}", files={"file": ("t.csv", GROUPED)}), 422, words)
+        assert_problem(service.client.post(f"/datasets?{query}", files={"file": ("t.csv", GROUPED)}), 422, words)
 
 
 def test_a_sheet_is_trained_on_and_predicted_with(service: Service) -> None:
@@ -90,13 +92,15 @@ def test_a_sheet_is_trained_on_and_predicted_with(service: Service) -> None:
     wanted = means(service, "sheet", "x\n1234\n")
     asked = book(("Notes", [["made by me"]]), ("Data", [["x"], [1234]]))
     assert means(service, "sheet", asked, kind) == means(service, "sheet", workbook({"x": [1234]}), kind) == wanted
-    refused(service.client.post("/datasets?sheet=Data", files={"file": ("t.csv", GROUPED)}), 422, "no Excel workbook")
+    assert_problem(
+        service.client.post("/datasets?sheet=Data", files={"file": ("t.csv", GROUPED)}), 422, "no Excel workbook"
+    )
     dataset = service.client.post("/datasets", files={"file": ("t.csv", GROUPED)}).json()["id"]
-    refused(service.post_file(GROUPED, {"sheet": "Data"}), 422, "no Excel workbook")
+    assert_problem(service.post_file(GROUPED, {"sheet": "Data"}), 422, "no Excel workbook")
     body = {"columns": PLAIN, "spec": {"sheet": 1}}
-    refused(service.client.post("/train", json=body), 422, "a table of JSON has no sheets")
+    assert_problem(service.client.post("/train", json=body), 422, "a table of JSON has no sheets")
     body = {"dataset": dataset, "spec": {"sheet": 1}}
-    refused(service.client.post("/train", json=body), 422, "POST /datasets?sheet=")
+    assert_problem(service.client.post("/train", json=body), 422, "POST /datasets?sheet=")
 
 
 WRONG = [
@@ -110,14 +114,14 @@ WRONG = [
 
 @pytest.mark.parametrize(("spec", "words"), WRONG)
 def test_what_cannot_be_said_of_a_table(service: Service, spec: dict[str, Any], words: str) -> None:
-    refused(service.post_file(GROUPED, spec), 422, words)
+    assert_problem(service.post_file(GROUPED, spec), 422, words)
 
 
 def test_a_title_comments_and_units_are_skipped_at_prediction_too(service: Service) -> None:
     wanted = means(service, "numbers", "a,b\n0.5,0.25\n")
     for head in ("Report\na,b\n", "# me\na,b\n", "sep=,\na,b\n", "a,b\n[m],[s]\n"):
         assert means(service, "numbers", f"{head}0.5,0.25\n") == wanted
-    refused(
+    assert_problem(
         service.client.post("/predict?model=numbers", content=b"a,b\n0.5,\x000.25\n", headers=CSV), 400, "line 2", "NUL"
     )
 
@@ -138,7 +142,7 @@ PLACES = [
 def test_what_is_no_number_says_its_row_and_column(
     service: Service, path: str, body: str, status: int, row: int, column: str
 ) -> None:
-    problem = refused(service.client.post(path, content=body, headers=JSON), status, "number")
+    problem = assert_problem(service.client.post(path, content=body, headers=JSON), status, "number")
     assert (problem["errors"][0]["row"], problem["errors"][0]["column"]) == (row, column)
 
 
@@ -184,7 +188,7 @@ def test_hours_beyond_the_last_row_follow_the_day(service: Service) -> None:
 def test_a_constant_target_is_refused_with_what_to_do(service: Service) -> None:
     words = ("'y' is 2.0 in every row", "name another target, or send rows in which it differs")
     data = {"x": [1, 2, 3], "y": [2, 2, 2.0]}
-    refused(service.client.post("/train", json={"columns": data}), 422, *words)
-    refused(service.post_file("x,y\n1,2\n2,2.0\n3,2\n"), 422, *words)
+    assert_problem(service.client.post("/train", json={"columns": data}), 422, *words)
+    assert_problem(service.post_file("x,y\n1,2\n2,2.0\n3,2\n"), 422, *words)
     found = service.client.post("/datasets", json={"columns": data}).json()
     assert any(words[1] in warning for warning in found["warnings"])

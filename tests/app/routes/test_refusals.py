@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.routes.http.errors import PROBLEM
-from tests.app.routes.refused import FORM, refused
+from tests.app.routes.problems import FORM, assert_problem
 from tests.app.routes.service import Service, running
 from tests.app.tables.files import zstd
 
@@ -22,10 +22,14 @@ def test_json_may_be_packed_and_says_all(service: Service) -> None:
     for packed, encoding in ((gzip.compress(body), "gzip"), (zstd(body), "zstd"), (gzip.compress(body), "identity")):
         headers = kind | {"content-encoding": encoding}
         assert service.client.post("/predict", content=packed, headers=headers).json() == plain
-    refused(service.client.post("/predict", content=body, headers=kind | {"content-encoding": "br"}), 415, "'br'")
-    refused(service.client.post("/predict", content=body, headers=kind | {"content-encoding": "gzip"}), 400, "is not")
-    refused(service.client.post("/predict", content=gzip.compress(body)[:-9], headers=kind), 400, "cut short")
-    refused(service.client.post("/predict?interval=0.5", content=body, headers=kind), 422, "in the body")
+    assert_problem(
+        service.client.post("/predict", content=body, headers=kind | {"content-encoding": "br"}), 415, "'br'"
+    )
+    assert_problem(
+        service.client.post("/predict", content=body, headers=kind | {"content-encoding": "gzip"}), 400, "is not"
+    )
+    assert_problem(service.client.post("/predict", content=gzip.compress(body)[:-9], headers=kind), 400, "cut short")
+    assert_problem(service.client.post("/predict?interval=0.5", content=body, headers=kind), 422, "in the body")
 
 
 SURROGATES = [
@@ -52,21 +56,23 @@ def test_bodies_above_the_limits(tmp_path: Path) -> None:
         body = b'{"model": "numbers", "rows": [' + b"[1, 2]," * 200 + b"[1, 2]]}"
         json_kind = {"content-type": "application/json"}
         for path in ("/predict", "/train"):
-            refused(small.client.post(path, content=body, headers=json_kind), 413, "1000", "PURSUIT_MAX_BODY_BYTES")
+            assert_problem(
+                small.client.post(path, content=body, headers=json_kind), 413, "1000", "PURSUIT_MAX_BODY_BYTES"
+            )
             answer = small.client.post(path, content=iter([body[:900], body[900:]]), headers=json_kind)
-            refused(answer, 413, "1000", "PURSUIT_MAX_BODY_BYTES")
+            assert_problem(answer, 413, "1000", "PURSUIT_MAX_BODY_BYTES")
             packed = small.client.post(path, content=gzip.compress(body), headers=json_kind)
-            refused(packed, 413, "unpacked", "1000", "PURSUIT_MAX_BODY_BYTES")
-        refused(small.post_file("a,y\n" + "1,2\n" * 2000), 413, "5000", "PURSUIT_MAX_UPLOAD_BYTES")
+            assert_problem(packed, 413, "unpacked", "1000", "PURSUIT_MAX_BODY_BYTES")
+        assert_problem(small.post_file("a,y\n" + "1,2\n" * 2000), 413, "5000", "PURSUIT_MAX_UPLOAD_BYTES")
         assert list(small.settings.uploads.glob("*/*")) == []
 
 
 def test_a_table_that_is_larger_than_it_looks(tmp_path: Path) -> None:
     bomb = gzip.compress(b"a,y\n" + b"1,2\n" * 100_000)
     with running(tmp_path, max_table_bytes=100_000) as small:
-        refused(small.post_file(bomb), 413, "100,000 bytes after decompression (max_table_bytes)")
+        assert_problem(small.post_file(bomb), 413, "100,000 bytes after decompression (max_table_bytes)")
     with running(tmp_path, max_rows=1000) as small:
-        refused(small.post_file(bomb), 413, "1,000 rows")
+        assert_problem(small.post_file(bomb), 413, "1,000 rows")
 
 
 NOWHERE = [
@@ -93,7 +99,7 @@ NOWHERE = [
 @pytest.mark.parametrize(("method", "path", "status", "word"), NOWHERE)
 def test_what_is_not_there(service: Service, method: str, path: str, status: int, word: str) -> None:
     answer = service.client.request(method, path)
-    refused(answer, status, word)
+    assert_problem(answer, status, word)
 
 
 ALIASES: list[tuple[str, Any, int, str]] = [
@@ -108,8 +114,10 @@ ALIASES: list[tuple[str, Any, int, str]] = [
 
 @pytest.mark.parametrize(("alias", "body", "status", "word"), ALIASES)
 def test_an_alias_that_cannot_be(service: Service, alias: str, body: Any, status: int, word: str) -> None:
-    refused(service.client.put(f"/models/numbers/aliases/{alias}", json=body), status, word)
-    refused(service.client.put("/models/numbers/aliases/best", content=json.dumps(body)), 415, "application/json")
+    assert_problem(service.client.put(f"/models/numbers/aliases/{alias}", json=body), status, word)
+    assert_problem(
+        service.client.put("/models/numbers/aliases/best", content=json.dumps(body)), 415, "application/json"
+    )
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

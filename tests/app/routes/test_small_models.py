@@ -1,6 +1,5 @@
 """Compact models and means alone over HTTP: trained, told about, downloaded, asked."""
 
-import random
 from typing import Any
 
 import numpy as np
@@ -9,8 +8,8 @@ import pytest
 from app.services.predict.registry import Wanted, load_model, predict
 from app.storage import artefact
 from core.spec import Artefact
-from tests.app.routes.refused import refused
-from tests.app.routes.service import QUICK, Service, cells, curve, numbers
+from tests.app.routes.problems import assert_problem
+from tests.app.routes.service import QUICK, Service, cells, curve, louder, numbers
 
 KINDS = tuple(Artefact)
 INPUTS = np.random.default_rng(0).uniform(-1, 1, (30, 2))
@@ -61,12 +60,12 @@ def ask_one(service: Service, model: str) -> float:
 @pytest.mark.parametrize("more", [{"interval": 0.95}, {"include": ["latent_std"]}, {"quantiles": [0.5]}])
 def test_a_mean_alone_refuses_error_bars(trained: Service, more: dict[str, Any]) -> None:
     answer = trained.client.post("/predict", json={"model": "mean", "rows": [[0, 0]], **more})
-    refused(answer, 422, '"artefact": "mean"', "no error bars", "train it again as compact or full")
+    assert_problem(answer, 422, '"artefact": "mean"', "no error bars", "train it again as compact or full")
 
 
 def test_a_mean_alone_refuses_what_no_model_takes(trained: Service) -> None:
     answer = trained.client.post("/predict", json={"model": "mean", "rows": [[0, 0]], "interval": 7})
-    refused(answer, 422, "interval: expected a probability above 0 and below 1, got 7")
+    assert_problem(answer, 422, "interval: expected a probability above 0 and below 1, got 7")
 
 
 @pytest.mark.parametrize("query", ["interval=0.9", "include=latent_std", "quantiles=0.5"])
@@ -74,7 +73,7 @@ def test_a_mean_alone_refuses_error_bars_of_a_table(trained: Service, query: str
     answer = trained.client.post(
         f"/predict?model=mean&{query}", content="a,b\n0,0\n", headers={"content-type": "text/csv"}
     )
-    refused(answer, 422, "no error bars")
+    assert_problem(answer, 422, "no error bars")
 
 
 def test_the_page_of_a_version_says_what_is_kept(trained: Service) -> None:
@@ -104,12 +103,8 @@ def test_the_download_predicts_what_the_service_does(trained: Service, kind: Art
         assert found["std"] == expected.std.tolist()
 
 
-def varied(chance: random.Random, x: float) -> float:
-    return chance.gauss(0, 0.05 if x < 3 else 0.6)
-
-
 def test_a_compact_model_keeps_error_bars_where_there_is_little_noise(service: Service) -> None:
-    table = curve(400, varied)
+    table = curve(400, louder)
     start = {"signal_variance": 1.0, "bias_variance": 1.0, "noise_variance": 0.4, "lengthscales": {"x": 1.0}}
     for kind in ("full", "compact"):
         spec = QUICK | {"basis_size": 40, "method": "batch", "artefact": kind, "tolerance": 0.05}
@@ -122,5 +117,5 @@ def test_a_compact_model_keeps_error_bars_where_there_is_little_noise(service: S
 
 
 def test_what_cannot_be_kept_is_refused(trained: Service) -> None:
-    refused(trained.post_file(numbers(40), {"artefact": "tiny"}), 422, "spec.artefact", "full, compact, mean")
-    refused(trained.post_file(numbers(40), {"tolerance": 1.0}), 422, "spec.tolerance", "less than 1")
+    assert_problem(trained.post_file(numbers(40), {"artefact": "tiny"}), 422, "spec.artefact", "full, compact, mean")
+    assert_problem(trained.post_file(numbers(40), {"tolerance": 1.0}), 422, "spec.tolerance", "less than 1")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.app.routes.refused import refused
+from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import QUICK, Service, cells, curve, running
 
 SPEC: dict[str, Any] = QUICK | {"basis_size": 12, "noise": "constant"}
@@ -134,13 +134,13 @@ def test_the_page_of_a_version_tells_the_transform(trained: Service) -> None:
 
 def test_means_alone_of_a_transformed_target_are_refused(trained: Service) -> None:
     spec = {"target_transform": "log", "artefact": "mean"}
-    refused(trained.post_file(LOGNORMAL, spec), 422, "artefact", "`mean`", "transformed")
+    assert_problem(trained.post_file(LOGNORMAL, spec), 422, "artefact", "`mean`", "transformed")
 
 
 @pytest.mark.parametrize(("kind", "least"), [("log", 0.0), ("log1p", -1.0)])
 def test_a_target_without_a_logarithm_is_refused_by_row(trained: Service, kind: str, least: float) -> None:
     table = "x,y\n" + "".join(f"{row},{least - 1.5 if row in (3, 7) else row + 1.5}\n" for row in range(20))
-    problem = refused(
+    problem = assert_problem(
         trained.post_file(table, {"target_transform": kind}),
         422,
         "row 3",
@@ -152,24 +152,24 @@ def test_a_target_without_a_logarithm_is_refused_by_row(trained: Service, kind: 
     assert places == [(3, 5, "y", str(least - 1.5)), (7, 9, "y", str(least - 1.5))]
     assert problem["error_count"] == 2
     edge = table.replace(f"{least - 1.5}", f"{least}")
-    refused(trained.post_file(edge, {"target_transform": kind}), 422, "row 3", f"above {least:g}, got {least}")
+    assert_problem(trained.post_file(edge, {"target_transform": kind}), 422, "row 3", f"above {least:g}, got {least}")
     fine = table.replace(f"{least - 1.5}", f"{least + 1e-9!r}")
     assert trained.post_file(fine, {"target_transform": kind, "adapt": False}).status_code == 202
     assert trained.post_file(table, {"target_transform": "yeo-johnson", "adapt": False}).status_code == 202
     columns = {"x": list(range(20)), "y": [least - 1.0 if row == 5 else row + 1.0 for row in range(20)]}
     body = {"columns": columns, "spec": {"target_transform": kind}}
-    refused(trained.client.post("/train", json=body), 422, "row 5", f"got {least - 1.0}")
+    assert_problem(trained.client.post("/train", json=body), 422, "row 5", f"got {least - 1.0}")
     many = "x,y\n" + "".join(f"{row},{-5.0 - row}\n" for row in range(50))
-    problem = refused(trained.post_file(many, {"target_transform": kind}), 422, "and 49 more rows")
+    problem = assert_problem(trained.post_file(many, {"target_transform": kind}), 422, "and 49 more rows")
     assert (len(problem["errors"]), problem["error_count"]) == (20, 50)
 
 
 def test_rows_are_numbered_as_in_the_upload(trained: Service) -> None:
     table = "x,y\n,1\n" + "".join(f"{row},{-1 if row == 4 else row + 1}\n" for row in range(20))
     answer = trained.post_file(table, {"target_transform": "log", "missing": "drop"})
-    refused(answer, 422, "row 5", "line 7", "got -1.0")
+    assert_problem(answer, 422, "row 5", "line 7", "got -1.0")
 
 
 def test_a_transform_nobody_knows_is_refused(trained: Service) -> None:
     answer = trained.post_file(LOGNORMAL, {"target_transform": "sqrt"})
-    refused(answer, 422, "spec.target_transform", "none, log, log1p, yeo-johnson", "'sqrt'")
+    assert_problem(answer, 422, "spec.target_transform", "none, log, log1p, yeo-johnson", "'sqrt'")

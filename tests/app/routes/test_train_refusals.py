@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.app.routes.refused import FORM, refused
+from tests.app.routes.problems import FORM, assert_problem
 from tests.app.routes.service import Service
 
 GOOD = "a,b,y\n1,2,3\n2,3,4\n3,5,6\n"
@@ -92,11 +92,11 @@ TABLES: dict[str, tuple[str | bytes, dict[str, Any], int, tuple[str, ...]]] = {
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_or_specification_that_cannot_be_trained_on(service: Service, name: str) -> None:
     body, spec, status, words = TABLES[name]
-    refused(service.post_file(body, spec), status, *words)
+    assert_problem(service.post_file(body, spec), status, *words)
 
 
 def test_faults_carry_the_place(service: Service) -> None:
-    problem = refused(service.post_file("a,y\n1,2\n\n?,3\n3,5\n,7\n"), 422)
+    problem = assert_problem(service.post_file("a,y\n1,2\n\n?,3\n3,5\n,7\n"), 422)
     assert problem["error_count"] == 2
     assert problem["errors"][0] | {"message": ""} == {
         "row": 1,
@@ -109,7 +109,7 @@ def test_faults_carry_the_place(service: Service) -> None:
 
 
 def test_a_thousand_faults_are_twenty_and_a_number(service: Service) -> None:
-    problem = refused(
+    problem = assert_problem(
         service.post_file("a,y\n" + "".join(f",{i}\n" if i % 2 else f"{i},{i}\n" for i in range(2000))), 422
     )
     assert len(problem["errors"]) == 20
@@ -117,7 +117,7 @@ def test_a_thousand_faults_are_twenty_and_a_number(service: Service) -> None:
 
 
 def test_fifty_megabytes_of_garbage_are_refused_and_not_kept(service: Service) -> None:
-    refused(service.post_file(os.urandom(50 << 20)), 400, "not")
+    assert_problem(service.post_file(os.urandom(50 << 20)), 400, "not")
     assert list(service.settings.uploads.glob("*/*")) == []
 
 
@@ -231,4 +231,4 @@ REQUESTS: dict[str, tuple[str, bytes, int, tuple[str, ...]]] = {
 def test_a_train_request_that_cannot_be_read(service: Service, name: str) -> None:
     kind, body, status, words = REQUESTS[name]
     headers = {"content-type": kind} if kind else {}
-    refused(service.client.post("/train", content=body, headers=headers), status, *words)
+    assert_problem(service.client.post("/train", content=body, headers=headers), status, *words)

@@ -78,6 +78,7 @@ def test_a_watched_service_answers_its_first_probe_in_a_while(
         await asyncio.sleep(1.3)  # nobody asks
         store.running.clear()  # a new look would take for ever
         await asyncio.wait_for(ready.check(), 1.0)
+        assert not watching.done()
         store.running.set()
         watching.cancel()
         await asyncio.wait({watching})

@@ -179,4 +179,5 @@ def test_a_file_gives_its_model_a_name(filename: str, name: str) -> None:
 
 @given(st.text())
 def test_the_name_of_any_file_is_a_name(filename: str) -> None:
-    read(model=default_name(filename))
+    name = default_name(filename)
+    assert read(model=name).model == name

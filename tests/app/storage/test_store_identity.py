@@ -67,6 +67,7 @@ def test_processes_that_are_first_at_once_agree(database: Database, tmp_path: Pa
     with ThreadPoolExecutor(8) as pool:
         for done in [pool.submit(check_store_identity, database, store) for _ in range(8)]:
             done.result()
+    assert len(list(store.keys(IDENTITY_PREFIX))) == 1
     check_store_identity(database, store)
 
 

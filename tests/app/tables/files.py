@@ -6,11 +6,14 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from openpyxl import Workbook
+
+from app.tables import Table, from_columns, from_rows, read_table
 
 Columns = Mapping[str, Sequence[Any]]
 
@@ -101,3 +104,21 @@ FORMATS: dict[str, Callable[[Columns], bytes]] = {
     "Arrow stream": lambda c: arrow(c, stream=True),
     "Excel": workbook,
 }
+
+
+def by_rows(columns: Columns) -> Table:
+    """Read the columns as JSON rows."""
+    return from_rows([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
+
+
+def written(write: Callable[[Columns], bytes], columns: Columns) -> Table:
+    """Write the columns in a format and read them."""
+    return read_table(write(columns))
+
+
+FORMAT_READERS: dict[str, Callable[[Columns], Table]] = {
+    **{name: partial(written, write) for name, write in FORMATS.items()},
+    "JSON columns": lambda columns: from_columns(dict(columns)),
+    "JSON rows": by_rows,
+}
+"""Every way for columns to come in."""

@@ -40,7 +40,7 @@ def test_it_stays_in_the_box() -> None:
     np.testing.assert_allclose(trace.end, np.clip(middle, -1.0, 1.0), atol=1e-2)
 
 
-def test_a_criterion_is_chosen_once_an_iteration_and_kept_in_its_line_search() -> None:
+def test_a_criterion_is_chosen_once_for_each_line_search() -> None:
     """With criteria that jump by hundreds from one choice to the next the minimum is found all the same."""
     middle, chosen = np.array([1.0, -1.0, 0.5, 0.0, 1.0, -2.0]), list[FloatArray]()
 

@@ -26,7 +26,7 @@ def test_friedmans_functions_with_noise_a_third_as_large(name: str, function: ob
     assert 2.7 < ratio < 3.4
 
 
-def test_a_partition_of_one_trial_is_the_same_again_and_of_another_differs() -> None:
+def test_each_trial_has_a_partition_of_its_own() -> None:
     first, again, other = (partition("friedman2", trial, 20, 30) for trial in (3, 3, 4))
     assert (len(first.train), len(first.test)) == (20, 30)
     np.testing.assert_array_equal(first.train.inputs, again.train.inputs)

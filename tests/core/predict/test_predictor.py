@@ -24,6 +24,7 @@ from core.sparse.posterior import SparsePosterior, posterior
 from core.sparse.scheme import scheme
 from core.spec import Approximation
 from tests.core.problems import POWER, hyperparameters, oracle_params, problem
+from tests.core.runs import table
 from tests.dense import precise
 from tests.dense.kernel import Sparse
 from tests.dense.posterior import exact_predict
@@ -50,27 +51,20 @@ def fitted(
     return served, Sparse(approximation.value, params, X, y, X[indices], POWER, factors.jitter)
 
 
-def table(seed: int, n: int = 40) -> Dataset:
-    """Raw units: columns of very different size, a target far from nought."""
-    case = problem(seed, n=n)
-    inputs = case.X * [0.01, 1.0, 300.0, 5.0] + [5.0, -2.0, 1e4, 0.0]
-    return Dataset(inputs=inputs, targets=1000.0 + 25.0 * case.y, groups=case.groups)
-
-
 HP = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.3, noise_variance=0.07)
 BASIS = [3, 17, 30, 8, 22, 11, 5]
 
 
 def model(approximation: Approximation, seed: int = 0) -> SparsePosterior:
-    return fitted(table(seed), HP, BASIS, approximation)[0]
+    return fitted(table(seed, 40), HP, BASIS, approximation)[0]
 
 
 @pytest.mark.parametrize("approximation", EVERY)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_prediction_in_the_targets_unit(seed: int, approximation: Approximation) -> None:
-    dataset = table(seed)
+    dataset = table(seed, 40)
     served, oracle = fitted(dataset, HP, BASIS, approximation)
-    new = table(seed + 100).inputs
+    new = table(seed + 100, 40).inputs
     ours = predict(served, new)
     X = (new - dataset.inputs.mean(axis=0)) / dataset.inputs.std(axis=0)
     mean, variance = oracle_predict(oracle, X)
@@ -83,7 +77,7 @@ def test_prediction_in_the_targets_unit(seed: int, approximation: Approximation)
 
 @pytest.mark.parametrize("approximation", EVERY)
 def test_all_rows_as_basis_is_the_full_process(approximation: Approximation) -> None:
-    dataset = table(3)
+    dataset = table(3, 40)
     served, oracle = fitted(dataset, HP, list(range(40)), approximation)
     X = np.random.default_rng(1).normal(size=(30, 4))
     new = X * dataset.inputs.std(axis=0) + dataset.inputs.mean(axis=0)
@@ -102,7 +96,7 @@ def test_all_rows_as_basis_is_the_full_process(approximation: Approximation) -> 
 def test_far_from_the_data_there_is_only_the_prior(distance: float, approximation: Approximation) -> None:
     """No bias: the target's mean, and variance v0 (+ s2), or nothing for SoR: its known fault."""
     hp = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.0, noise_variance=0.07)
-    dataset = table(0)
+    dataset = table(0, 40)
     served, _ = fitted(dataset, hp, BASIS, approximation)
     far = dataset.inputs[:3] + distance * np.eye(4)[:3] * [[1.0], [-1.0], [1.0]]
     far[2] = [distance, -distance, distance, distance]
@@ -117,7 +111,7 @@ def test_far_from_the_data_there_is_only_the_prior(distance: float, approximatio
 @pytest.mark.parametrize("approximation", EVERY)
 def test_variance_is_never_negative_and_never_above_the_prior(approximation: Approximation) -> None:
     served = model(approximation)
-    ours = predict(served, np.vstack([table(0).inputs, table(7, n=200).inputs]))
+    ours = predict(served, np.vstack([table(0, 40).inputs, table(7, n=200).inputs]))
     unit = served.target_scale**2
     assert (ours.latent_variance >= 0).all()
     assert (ours.latent_variance <= HP.prior_variance * unit * (1 + 1e-12)).all()
@@ -144,7 +138,7 @@ def test_small_noise_keeps_its_digits(noise: float, approximation: Approximation
 @pytest.mark.parametrize("approximation", [a for a in EVERY if a is not Approximation.SOR])
 def test_support_is_the_share_of_what_is_left_far_away(approximation: Approximation) -> None:
     """Support by the dense posterior at these rows and at one a million lengthscales off."""
-    dataset, new = table(0), table(9).inputs
+    dataset, new = table(0, 40), table(9, 40).inputs
     served, oracle = fitted(dataset, HP, BASIS, approximation)
     shift, scale = dataset.inputs.mean(axis=0), dataset.inputs.std(axis=0)
     _, variance = oracle_predict(oracle, np.vstack([(new - shift) / scale, np.full((1, 4), 1e6)]))
@@ -163,7 +157,7 @@ def test_support_is_the_share_of_what_is_left_far_away(approximation: Approximat
 @pytest.mark.parametrize("approximation", [a for a in EVERY if a is not Approximation.SOR])
 def test_support_is_nought_at_the_data_where_there_is_no_noise(approximation: Approximation) -> None:
     hp = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.3, noise_variance=1e-9)
-    dataset = table(0)
+    dataset = table(0, 40)
     served, _ = fitted(dataset, hp, list(range(40)), approximation)
     support = ModelPredictor(Model(posterior=served)).predict(dataset.inputs).support
     assert (support >= 0.0).all()
@@ -173,7 +167,7 @@ def test_support_is_nought_at_the_data_where_there_is_no_noise(approximation: Ap
 def test_sor_has_no_support() -> None:
     """Its prior has no variance outside the span of its basis: near and far are told apart by nothing."""
     assert Predictor(model(Approximation.SOR)).far_variance == np.inf
-    support = ModelPredictor(Model(posterior=model(Approximation.SOR))).predict(table(9).inputs).support
+    support = ModelPredictor(Model(posterior=model(Approximation.SOR))).predict(table(9, 40).inputs).support
     np.testing.assert_array_equal(support, np.zeros(40))
 
 
@@ -255,7 +249,7 @@ def test_no_rows() -> None:
 
 def test_prediction_leaves_its_argument_and_the_predictor_alone() -> None:
     predictor = Predictor(model(Approximation.FITC))
-    new = table(5).inputs
+    new = table(5, 40).inputs
     given_ = new.copy()
     first, second = predictor.predict(new), predictor.predict(new)
     np.testing.assert_array_equal(new, given_)
@@ -271,7 +265,7 @@ def test_another_shape_is_refused(inputs: FloatArray) -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_not_finite_names_the_cell(value: float) -> None:
-    new = table(5).inputs
+    new = table(5, 40).inputs
     new = new.copy()
     new[6, 2] = value
     with pytest.raises(InvalidDataError, match="row 6, input column 2"):
@@ -281,11 +275,11 @@ def test_not_finite_names_the_cell(value: float) -> None:
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 1000), approximation=st.sampled_from(EVERY))
 def test_order_of_rows_and_basis_does_not_matter(seed: int, approximation: Approximation) -> None:
-    dataset = table(seed)
+    dataset = table(seed, 40)
     order = np.random.default_rng(seed).permutation(40)
     moved = dataset.take(order)
     places = np.argsort(order)[BASIS][::-1].tolist()
-    new = table(seed + 1).inputs
+    new = table(seed + 1, 40).inputs
     before = predict(fitted(dataset, HP, BASIS, approximation)[0], new)
     after = predict(fitted(moved, HP, places, approximation)[0], new)
     np.testing.assert_allclose(after.mean, before.mean, rtol=1e-9)
@@ -295,7 +289,7 @@ def test_order_of_rows_and_basis_does_not_matter(seed: int, approximation: Appro
 @pytest.mark.parametrize("approximation", EVERY)
 def test_a_basis_vector_twice_is_that_vector_once(approximation: Approximation) -> None:
     """Only the jitter tells them apart."""
-    dataset, new = table(0), table(9).inputs
+    dataset, new = table(0, 40), table(9, 40).inputs
     once = predict(fitted(dataset, HP, BASIS, approximation)[0], new)
     twice = predict(fitted(dataset, HP, [*BASIS, BASIS[0]], approximation)[0], new)
     unit = dataset.targets.std()
@@ -306,7 +300,7 @@ def test_a_basis_vector_twice_is_that_vector_once(approximation: Approximation) 
 @pytest.mark.parametrize("approximation", EVERY)
 def test_every_row_twice_halves_the_noise(approximation: Approximation) -> None:
     """Two observations of one function value count as one with half the noise (DTC; FITC shares more)."""
-    dataset, new = table(0), table(9).inputs
+    dataset, new = table(0, 40), table(9, 40).inputs
     doubled = dataset.take(np.tile(np.arange(40), 2))
     ours = predict(fitted(doubled, HP, BASIS, approximation)[0], new)
     if approximation in {Approximation.FITC, Approximation.PEP}:
@@ -327,7 +321,7 @@ def test_every_row_twice_halves_the_noise(approximation: Approximation) -> None:
 
 
 def test_a_constant_column_changes_nothing_at_all() -> None:
-    dataset = table(0)
+    dataset = table(0, 40)
     wider = Dataset(
         inputs=np.column_stack([dataset.inputs, np.full(40, 1e6 + 0.1)]),
         targets=dataset.targets,
@@ -339,7 +333,7 @@ def test_a_constant_column_changes_nothing_at_all() -> None:
         bias_variance=HP.bias_variance,
         noise_variance=HP.noise_variance,
     )
-    new = table(9).inputs
+    new = table(9, 40).inputs
     expected = predict(fitted(dataset, HP, BASIS, Approximation.FITC)[0], new)
     for value in (1e6 + 0.1, -3.0):  # seen and never seen
         ours = predict(fitted(wider, more, BASIS, Approximation.FITC)[0], np.column_stack([new, np.full(40, value)]))

@@ -281,7 +281,7 @@ def test_the_ridge_changes_no_gain_that_is_known(gain: Gain, seed: int) -> None:
 
 @pytest.mark.parametrize("gain", [Gain.SB, Gain.POST_BACKFITTING])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_long_lengthscales_neither_end_a_pursuit_early_nor_leave_it_to_rounding(gain: Gain, seed: int) -> None:
+def test_long_lengthscales_do_not_leave_a_pursuit_to_rounding(gain: Gain, seed: int) -> None:
     """A smooth function of three columns, hardly any noise: past some fifteen rows T has no digits left of its own. All
     that were asked for are chosen, and the same where the rows come in another unit."""
     rng = np.random.default_rng(seed)

@@ -8,7 +8,8 @@ import pytest
 from core.errors import InvalidDataError
 from core.sparse.posterior import SparsePosterior
 from core.spec import Approximation
-from tests.core.predict.test_predictor import BASIS, EVERY, HP, bits, fitted, model, table
+from tests.core.predict.test_predictor import BASIS, EVERY, HP, bits, fitted, model
+from tests.core.runs import table
 
 
 @pytest.mark.parametrize("approximation", EVERY)
@@ -17,7 +18,7 @@ def test_restored_posterior_predicts_bit_for_bit(approximation: Approximation) -
     arrays = {name: np.frombuffer(a.tobytes()).reshape(a.shape) for name, a in served.arrays().items()}
     scalars = json.loads(json.dumps(served.scalars()))
     restored = SparsePosterior.restore(arrays, scalars)
-    new = table(5).inputs
+    new = table(5, 40).inputs
     np.testing.assert_array_equal(bits(restored, new), bits(served, new))
     np.testing.assert_array_equal(restored.hyperparameters.lengthscales, HP.lengthscales)
 
@@ -28,7 +29,7 @@ def test_an_older_file_knows_the_farthest_from_its_square(approximation: Approxi
     older = {name: value for name, value in served.scalars().items() if name != "farthest"}
     restored = SparsePosterior.restore({**served.arrays(), "R": served.R}, older)
     assert restored.far_variance == served.far_variance
-    np.testing.assert_array_equal(bits(restored, table(5).inputs), bits(served, table(5).inputs))
+    np.testing.assert_array_equal(bits(restored, table(5, 40).inputs), bits(served, table(5, 40).inputs))
 
 
 def test_restore_refuses_what_does_not_fit() -> None:
@@ -55,7 +56,7 @@ def test_restore_refuses_what_does_not_fit() -> None:
 
 def test_the_posterior_holds_no_training_row_but_the_basis() -> None:
     """Its size depends on d and p only."""
-    small = fitted(table(0), HP, BASIS, Approximation.FITC)[0]
+    small = fitted(table(0, 40), HP, BASIS, Approximation.FITC)[0]
     large = fitted(table(0, n=400), HP, BASIS, Approximation.FITC)[0]
     assert {k: v.shape for k, v in small.arrays().items()} == {k: v.shape for k, v in large.arrays().items()}
-    np.testing.assert_array_equal(small.basis, table(0).inputs[BASIS])
+    np.testing.assert_array_equal(small.basis, table(0, 40).inputs[BASIS])

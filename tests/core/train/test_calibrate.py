@@ -32,7 +32,15 @@ from core.train.cross_fit import CROSS_FIT_FOLDS, left_out_by_folds
 from core.train.report import TrainResult
 from core.train.run import train
 from tests.core.problems import hyperparameters, oracle_params
-from tests.core.runs import QUICK, START, checkpoints_of, same_bits, same_model, same_posterior, table
+from tests.core.runs import (
+    QUICK,
+    START,
+    assert_same_bits,
+    assert_same_model,
+    assert_same_posterior,
+    checkpoints_of,
+    table,
+)
 from tests.dense.compact import far_variance, stretched
 from tests.dense.kernel import Sparse
 from tests.dense.loo import leave_one_out
@@ -95,7 +103,7 @@ def test_calibration_changes_error_bars_and_nothing_else(asked: Calibrate) -> No
     calibrated = train(dataset, TrainSpec(**QUICK, calibrate=asked))
     np.testing.assert_array_equal(calibrated.selection.indices, plain.selection.indices)
     np.testing.assert_array_equal(calibrated.model.posterior.alpha, plain.model.posterior.alpha)
-    same_posterior(calibrated.model.posterior, plain.model.posterior)
+    assert_same_posterior(calibrated.model.posterior, plain.model.posterior)
     report = calibrated.report.calibration
     assert report.latent_scale != 1.0
     assert plain.model.calibration.latent_scale == plain.model.calibration.noise_scale == 1.0
@@ -212,7 +220,7 @@ def test_same_seed_same_bits() -> None:
     spec = TrainSpec(**QUICK, **EVERYTHING)
     first = train(dataset, spec)
     assert len(first.model.calibration.probabilities)
-    same_bits(train(dataset, spec), first)
+    assert_same_bits(train(dataset, spec), first)
     other = train(dataset, TrainSpec(**QUICK, **EVERYTHING, seed=1))
     assert other.model.calibration.quantiles.tolist() != first.model.calibration.quantiles.tolist()
 
@@ -234,8 +242,8 @@ def test_resumed_run_gives_the_same_calibration(calibrate: Calibrate, refinement
         resumed = train(dataset, spec, resume=checkpoint)
         if checkpoint.basis:  # why the selection once stopped is not in it
             resumed = replace(resumed, report=replace(resumed.report, stop_reason=whole.report.stop_reason))
-        same_model(resumed.model, whole.model)
-        same_bits(resumed, whole)
+        assert_same_model(resumed.model, whole.model)
+        assert_same_bits(resumed, whole)
 
 
 # Basis vectors that moved

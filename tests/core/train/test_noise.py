@@ -14,7 +14,7 @@ from core.spec import Calibrate, Noise, TrainSpec
 from core.train.noise import LEAST_ROWS, LearntNoise, varying_noise
 from core.train.run import train
 from tests.core.problems import hyperparameters
-from tests.core.runs import same_posterior
+from tests.core.runs import assert_same_posterior
 
 START = hyperparameters([6.0, 0.7], signal_variance=1.0, bias_variance=0.1, noise_variance=0.35)
 REGIONS = ((-2.0, -1.0), (-1.0, 0.0), (0.0, 1.0), (1.0, 2.0))
@@ -82,7 +82,7 @@ def test_same_draw_same_bits() -> None:
     assert one is not None
     assert other is not None
     np.testing.assert_array_equal(one.left_out.noise_variance, other.left_out.noise_variance)
-    same_posterior(one.noise.posterior, other.noise.posterior)
+    assert_same_posterior(one.noise.posterior, other.noise.posterior)
 
 
 def test_targets_are_not_read() -> None:

@@ -10,7 +10,7 @@ from core.spec import Adaptation, Approximation, Calibrate, Method, TrainSpec
 from core.train.progress import Checkpoint, Phase, Progress
 from core.train.run import train
 from tests.core.problems import hyperparameters, to_log
-from tests.core.runs import QUICK, checkpoints_of, same_bits, table
+from tests.core.runs import QUICK, assert_same_bits, checkpoints_of, table
 
 
 class CutError(Exception):
@@ -48,7 +48,7 @@ def test_resumed_run_ends_with_the_same_bits(method: Method, approximation: Appr
     rounds = [checkpoint.round for checkpoint in checkpoints]
     assert rounds == [0, 1, 2, 3]
     for checkpoint in checkpoints:
-        same_bits(train(dataset, spec, resume=checkpoint), whole)
+        assert_same_bits(train(dataset, spec, resume=checkpoint), whole)
 
 
 def test_rounds_end_when_the_loss_has_settled() -> None:
@@ -65,7 +65,7 @@ def test_resumed_run_ends_with_the_same_bits_for_any_theta() -> None:
         dataset = table(seed, n=30)
         whole, checkpoints = checkpoints_of(dataset, spec)
         for checkpoint in checkpoints:
-            same_bits(train(dataset, spec, resume=checkpoint), whole)
+            assert_same_bits(train(dataset, spec, resume=checkpoint), whole)
 
 
 def test_run_cut_off_again_and_again_ends_with_the_same_bits() -> None:
@@ -90,7 +90,7 @@ def test_run_cut_off_again_and_again_ends_with_the_same_bits() -> None:
             deaths += 1
             assert deaths < 10
     assert deaths >= 2
-    same_bits(result, train(dataset, spec))
+    assert_same_bits(result, train(dataset, spec))
 
 
 def test_resume_with_a_given_start_and_no_bias_keeps_it_exactly() -> None:
@@ -101,7 +101,7 @@ def test_resume_with_a_given_start_and_no_bias_keeps_it_exactly() -> None:
     whole, checkpoints = checkpoints_of(dataset, spec)
     assert checkpoints
     for checkpoint in checkpoints:
-        same_bits(train(dataset, spec, resume=checkpoint), whole)
+        assert_same_bits(train(dataset, spec, resume=checkpoint), whole)
 
 
 def test_warnings_of_finished_rounds_are_in_the_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ from core.spec import (
 from core.train.report import TrainResult
 from core.train.run import train
 from tests.core.problems import hyperparameters, oracle_params
-from tests.core.runs import QUICK, START, same_bits, table
+from tests.core.runs import QUICK, START, assert_same_bits, table
 from tests.dense.kernel import Sparse
 from tests.dense.loo import leave_one_out
 from tests.dense.posterior import predict as oracle_predict
@@ -218,7 +218,7 @@ def test_holdout_scores_are_honest() -> None:
 def test_same_seed_same_bits_other_seed_other_rows() -> None:
     dataset = table(8)
     first = train(dataset, TrainSpec(**QUICK))
-    same_bits(train(dataset, TrainSpec(**QUICK)), first)
+    assert_same_bits(train(dataset, TrainSpec(**QUICK)), first)
     other = train(dataset, TrainSpec(**QUICK, seed=1))
     assert other.selection.indices.tolist() != first.selection.indices.tolist()
 
@@ -286,7 +286,7 @@ def test_chunks_and_threads_change_only_rounding(monkeypatch: pytest.MonkeyPatch
     for workers in (1, 3):
         ours = train(dataset, spec, workers=workers)
         np.testing.assert_allclose(predict(ours.model.posterior, new).mean, whole.mean, rtol=1e-10)
-        same_bits(train(dataset, spec, workers=workers), ours)
+        assert_same_bits(train(dataset, spec, workers=workers), ours)
 
 
 @pytest.mark.parametrize("approximation", [pytest.param(Approximation.DTC, marks=pytest.mark.slow), Approximation.FITC])
@@ -322,7 +322,7 @@ def test_theta_is_found_on_some_rows_and_the_model_fitted_on_all(monkeypatch: py
     assert some.report.leave_one_out.rows == whole.report.leave_one_out.rows == 600
     assert some.report.leave_one_out.nmse == pytest.approx(whole.report.leave_one_out.nmse, rel=0.3)
     assert max(some.selection.indices) > 400  # candidates come from all rows
-    same_bits(train(dataset, spec), some)
+    assert_same_bits(train(dataset, spec), some)
 
 
 def test_a_large_table_is_fitted_on_all_rows_whatever_some_of_them_chose(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -343,7 +343,7 @@ def test_a_large_table_is_fitted_on_all_rows_whatever_some_of_them_chose(monkeyp
     assert set(compared) == {250}
     assert some.report.leave_one_out.rows == 900
     assert some.report.leave_one_out.nmse == pytest.approx(whole.report.leave_one_out.nmse, rel=0.3)
-    same_bits(train(dataset, spec, workers=1), some)
+    assert_same_bits(train(dataset, spec, workers=1), some)
 
 
 def test_rows_that_theta_is_found_on_need_targets_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,7 +70,7 @@ def predicted(data: Dataset, spec: TrainSpec, target: Unit) -> tuple[FloatArray,
     return (mean - target.offset) / target.scale, np.sqrt(variance) / abs(target.scale)
 
 
-def agree(data: Dataset, columns: list[Unit], target: Unit, spec: TrainSpec) -> None:
+def assert_agree(data: Dataset, columns: list[Unit], target: Unit, spec: TrainSpec) -> None:
     ours = predicted(data, spec, SAME)
     theirs = predicted(converted(data, columns, target), spec, target)
     for first, second in zip(ours, theirs, strict=True):
@@ -84,7 +84,7 @@ def agree(data: Dataset, columns: list[Unit], target: Unit, spec: TrainSpec) -> 
 @example(seed=1, rows=80, columns=(Unit(1.0, 1e6), Unit(1e-9, 0.0)), target=Unit(1e9, 0.0))
 def test_predictions_of_a_small_table_convert(seed: int, rows: int, columns: tuple[Unit, Unit], target: Unit) -> None:
     """Temperatures in C, K and mC once had deviations 25% to 55% apart."""
-    agree(table(seed, rows)[0], list(columns), target, TrainSpec())
+    assert_agree(table(seed, rows)[0], list(columns), target, TrainSpec())
 
 
 QUICK: dict[str, Any] = {"adaptation": Adaptation(rounds=2, steps=8), "calibrate": None, "holdout": 0.0}
@@ -103,11 +103,11 @@ QUICK: dict[str, Any] = {"adaptation": Adaptation(rounds=2, steps=8), "calibrate
 )
 def test_a_choice_among_rows_does_not_hang_on_the_unit(rows: int, options: dict[str, Any]) -> None:
     """Little noise and lengthscales that end up long: rounding once made up gains among rows that are alike."""
-    agree(table(2, rows)[0], [Unit(1.0, 273.15), Unit(1.8, 32.0)], Unit(1e3, 5.0), TrainSpec(**options))
+    assert_agree(table(2, rows)[0], [Unit(1.0, 273.15), Unit(1.8, 32.0)], Unit(1e3, 5.0), TrainSpec(**options))
 
 
 def test_a_line_without_noise_converts() -> None:
     """The noise ends at the least allowed, where factors are as badly conditioned as they can be."""
     x = np.linspace(0.0, 9.0, 60)
     data = Dataset(inputs=np.column_stack((x, x)), targets=np.sin(x))
-    agree(data, [Unit(1.0, 273.15), Unit(1.8, 32.0)], Unit(-2.0, 1e3), TrainSpec(basis_size=30, **QUICK))
+    assert_agree(data, [Unit(1.0, 273.15), Unit(1.8, 32.0)], Unit(-2.0, 1e3), TrainSpec(basis_size=30, **QUICK))

@@ -19,9 +19,9 @@ from app.routes.http.bodies import read_body
 from app.routes.http.errors import STATUS, apologise, install, refuse, status_of
 from app.routes.http.middleware import RequestContext, Shortcut
 from app.settings import Settings
-from tests.app.routes.refused import refused
+from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import Service
-from tests.processes import eventually
+from tests.processes import wait_until
 
 
 def classes(base: type[Exception]) -> list[type[Exception]]:
@@ -74,7 +74,7 @@ def test_a_bug_is_answered_where_it_is_and_raised_for_the_log(path: str) -> None
         return asyncio.run(ask())
 
     answer = ask(raising=False)
-    refused(answer, 500, "abc")
+    assert_problem(answer, 500, "abc")
     assert answer.headers.get_list("x-request-id") == ["abc"]
     assert "secret" not in answer.text
     with pytest.raises(ValueError, match="the secret"):
@@ -89,9 +89,11 @@ def test_who_leaves_while_a_body_comes_is_no_bug() -> None:
         return {"type": "http.disconnect"}
 
     async def send(message: Message) -> None:
-        raise AssertionError(message)
+        sent.append(message)
 
+    sent: list[Message] = []
     asyncio.run(Shortcut(FastAPI(), hot=lambda *_: reading)(dict(request().scope), gone, send))
+    assert sent == []
 
 
 def test_faults_leave_out_what_is_not_known() -> None:
@@ -113,7 +115,7 @@ def test_each_request_is_one_line(service: Service, caplog: pytest.LogCaptureFix
         service.client.get("/models", headers={"x-request-id": "one"})
         service.client.get("/health/live")
         service.client.get("/models/none")
-        eventually(lambda: sum(record.name == "app.access" for record in caplog.records) == 2)  # after the answer
+        wait_until(lambda: sum(record.name == "app.access" for record in caplog.records) == 2)  # after the answer
     lines = [(record.message, vars(record)["status"]) for record in caplog.records if record.name == "app.access"]
     assert lines == [("GET /models", 200), ("GET /models/none", 404)]
 

@@ -2,17 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from app.routes.http.bodies import TABLES
 from app.services.specification import SpecBody
 from tests.app.routes.service import Service
-
-
-@pytest.fixture(scope="module")
-def document(service: Service) -> dict[str, Any]:
-    found: dict[str, Any] = service.client.get("/openapi.json").json()
-    return found
 
 
 def references(node: Any) -> list[str]:

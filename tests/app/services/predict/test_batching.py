@@ -14,7 +14,7 @@ from app.services.predict import batching
 from app.services.predict.batching import FEW_ROWS, TURN_ROWS, Batcher
 from app.services.predict.registry import Answers, LoadedModel, Wanted, load_model, predict
 from tests.app.services.predict.test_registry import stored
-from tests.processes import eventually
+from tests.processes import wait_until
 
 Inputs = NDArray[np.float64]
 WANTED = (
@@ -94,7 +94,8 @@ def test_nothing_is_held_of_what_was_answered(batcher: Batcher, rows: int) -> No
     try:
         ask_all(batcher, [(load_model(stored(0)), inputs, Wanted())])
         del inputs
-        eventually(lambda: left() is None)
+        wait_until(lambda: left() is None)
+        assert left() is None
     finally:
         gc.enable()
 

@@ -1,7 +1,6 @@
 """Integers past 2^53, which 64-bit numbers round: read exactly or refused, in every format, training and prediction."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InvalidRequestError
-from app.tables import Schema, Table, fit_schema, from_columns, from_rows, open_canonical, read_table, write_table
+from app.tables import Schema, Table, fit_schema, from_columns, open_canonical, read_table, write_table
 from app.tables.columns.cells import Cell
 from app.tables.columns.integers import difference, find_offset
 from app.tables.columns.number_formats import NumberFormat
 from app.tables.schema.profile import describe_table
-from tests.app.tables.files import FORMATS, Columns, workbook
+from tests.app.tables.files import FORMAT_READERS, Columns, workbook
 
 FIRST = 2**53
 INTEGERS: dict[str, list[int]] = {
@@ -31,18 +30,8 @@ def table(x: list[Any], y: list[float] | None = None) -> Columns:
     return {"x": x, "z": [float(k % 5) for k in range(len(x))], "y": y or [float(k * k) for k in range(len(x))]}
 
 
-def by_rows(columns: Columns) -> Table:
-    return from_rows([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
-
-
-def written(write: Callable[[Columns], bytes], columns: Columns) -> Table:
-    return read_table(write(columns))
-
-
 READERS: dict[str, Callable[[Columns], Table]] = {
-    **{name: partial(written, write) for name, write in FORMATS.items()},
-    "JSON columns": from_columns,
-    "JSON rows": by_rows,
+    **FORMAT_READERS,
     "Excel": lambda columns: read_table(workbook({**columns, "x": [str(cell) for cell in columns["x"]]})),
 }
 """Excel's own numbers are doubles: it keeps such integers as text."""

@@ -1,7 +1,6 @@
 """Numbers that only rise are numbers, what looks like a row number is told, a data frame's index is left out."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -9,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.errors import InvalidRequestError
-from app.tables import Schema, Table, fit_schema, from_columns, from_rows, open_canonical, read_table, write_table
+from app.tables import Schema, Table, fit_schema, from_columns, open_canonical, read_table, write_table
 from app.tables.schema.profile import describe_table
-from tests.app.tables.files import FORMATS, Columns
+from tests.app.tables.files import FORMAT_READERS, Columns
 from tests.app.tables.small import read, table
 
 RISING: dict[str, tuple[str, list[str]]] = {
@@ -80,26 +79,7 @@ def frame(index: list[int]) -> Columns:
     return {"": index, "x": [0.5 * (k % 5) for k in range(12)], "y": [float(k % 5) for k in range(12)]}
 
 
-def by_columns(columns: Columns) -> Table:
-    return from_columns(columns)
-
-
-def by_rows(columns: Columns) -> Table:
-    return from_rows([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
-
-
-def written(write: Callable[[Columns], bytes], columns: Columns) -> Table:
-    return read_table(write(columns))
-
-
-READERS: dict[str, Callable[[Columns], Table]] = {
-    **{name: partial(written, write) for name, write in FORMATS.items()},
-    "JSON columns": by_columns,
-    "JSON rows": by_rows,
-}
-
-
-@pytest.mark.parametrize("reader", READERS.values(), ids=list(READERS))
+@pytest.mark.parametrize("reader", FORMAT_READERS.values(), ids=list(FORMAT_READERS))
 def test_a_data_frames_index_is_left_out_in_every_format(reader: Callable[[Columns], Table]) -> None:
     schema, prepared = fit_schema(reader(frame(INDEX["0, 1, 2"])))
     assert schema.names == ("x",)  # a positional row has no index

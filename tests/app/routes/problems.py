@@ -9,7 +9,7 @@ from app.routes.http.errors import PROBLEM
 FORM = "multipart/form-data; boundary=xx"
 
 
-def refused(answer: httpx.Response, status: int, *words: str) -> dict[str, Any]:
+def assert_problem(answer: httpx.Response, status: int, *words: str) -> dict[str, Any]:
     """The problem document, if it is one, has this status and says all these words."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == PROBLEM

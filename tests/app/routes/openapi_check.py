@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 _JSON = re.compile(r"application/([a-z.-]+\+)?json")
 
 
-def keeps_promises(document: Mapping[str, Any]) -> Callable[[httpx.Response], None]:
+def openapi_checker(document: Mapping[str, Any]) -> Callable[[httpx.Response], None]:
     """A hook for a client: AssertionError for an answer that the document does not describe.
 
     An object may have no other fields than those described. Where there is no such path or method, nothing is promised.

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.app.routes.promised import keeps_promises
+from tests.app.routes.openapi_check import openapi_checker
 
 THING = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
 DOCUMENT: dict[str, Any] = {
@@ -23,15 +23,15 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
-def answered(status: int, path: str = "/things/a", **answer: Any) -> None:
+def assert_described(status: int, path: str = "/things/a", **answer: Any) -> None:
     request = httpx.Request("GET", f"http://server{path}")
-    keeps_promises(DOCUMENT)(httpx.Response(status, request=request, **answer))
+    openapi_checker(DOCUMENT)(httpx.Response(status, request=request, **answer))
 
 
 def test_what_is_described_passes() -> None:
-    answered(200, json={"n": 1})
-    answered(204)
-    answered(404, "/nothing")
+    assert_described(200, json={"n": 1})
+    assert_described(204)
+    assert_described(404, "/nothing")
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_what_is_described_passes() -> None:
 )
 def test_what_is_not_does_not(status: int, answer: dict[str, Any], complaint: str) -> None:
     with pytest.raises(AssertionError, match=complaint):
-        answered(status, **answer)
+        assert_described(status, **answer)
