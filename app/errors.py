@@ -20,7 +20,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-MOST_FAULTS = 20
+MAX_FAULTS = 20
 """Most faults that an error lists; `total` counts all."""
 
 
@@ -36,12 +36,12 @@ class Fault:
 
 
 class PursuitError(Exception):
-    """Base of all errors of the service. faults: the wrong places, at most MOST_FAULTS; total: how many there are."""
+    """Base of all errors of the service. faults: the wrong places, at most MAX_FAULTS; total: how many there are."""
 
     def __init__(self, message: str, faults: Sequence[Fault] = (), total: int | None = None) -> None:
         super().__init__(message)
         self.message = message
-        self.faults = tuple(faults[:MOST_FAULTS])
+        self.faults = tuple(faults[:MAX_FAULTS])
         self.total = len(faults) if total is None else total
 
 

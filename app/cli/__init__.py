@@ -1,4 +1,4 @@
-"""The command line: `servers`, and clients of one over HTTP (`commands`, `client`, `watching`, `showing`).
+"""The command line: `servers`, and clients of one over HTTP (`commands`, `client`, `progress`, `display`).
 
 `service` starts a private service for commands that need one for a moment: `pursuit demo` and `--local`.
 """

@@ -16,11 +16,11 @@ ENDED = frozenset({"succeeded", "failed", "cancelled"})
 """States that a job never leaves."""
 
 _TIMEOUT = httpx.Timeout(600.0, connect=5.0)  # reading a large upload takes the server a while
-_MOST_RECONNECTS = 8
-_LONGEST_PAUSE = 2.0
+_MAX_RECONNECTS = 8
+_MAX_RETRY_SECONDS = 2.0
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _JOB = ("id", "model", "state", "created_at")
-_PATIENCE_SECONDS = 5.0
+_WAIT_SECONDS = 5.0
 
 
 class ClientError(Exception):
@@ -28,15 +28,15 @@ class ClientError(Exception):
 
 
 class UnreachableError(ClientError):
-    """No answer from the server."""
+    """The server does not answer."""
 
 
-class StrangerError(ClientError):
+class UnexpectedResponseError(ClientError):
     """The server that answers is not one of Pursuit."""
 
 
-class RefusedError(ClientError):
-    """The server said no: its problem document, and the status."""
+class ProblemError(ClientError):
+    """The server answered with a problem document (RFC 9457): its status, its detail and its faults."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
         sentence = problem.get("detail") or problem.get("title") or "no reason was given"
@@ -73,13 +73,13 @@ class Client:
         self._http.close()
 
     def ready(self) -> bool:
-        """Whether the service can do its work now. Never raises for a server that is not there."""
+        """True if the service can do its work now; False also where nothing answers."""
         with suppress(httpx.HTTPError):
             return self._http.get("/health/ready", timeout=5.0).is_success
         return False
 
     def train(self, file: Path, spec: Mapping[str, Any]) -> Json:
-        """Upload the table and ask for a model; the job, most likely queued."""
+        """Upload the table and start a training job; return the job, most likely queued."""
         try:
             with file.open("rb") as body:
                 parts = {
@@ -100,7 +100,7 @@ class Client:
         include: Sequence[str] = (),
         accept: str = "application/json",
     ) -> httpx.Response:
-        """Predict the rows of a CSV table; the answer in the form of `accept`. interval: none for the server's own."""
+        """Predict the rows of a CSV table; return the answer as `accept`. interval: empty for the default."""
         levels = [interval] if isinstance(interval, int | float) else interval
         wanted = {"interval": levels, "quantiles": quantiles, "include": include}
         response = self._send(
@@ -111,19 +111,19 @@ class Client:
             headers={"content-type": "text/csv", "accept": accept},
         )
         if response.headers.get("content-type", "").partition(";")[0].strip() != accept:
-            raise self._stranger()
+            raise self._unexpected_response()
         return response
 
     def job(self, job_id: str) -> Json:
-        """One job as it stands."""
+        """Return a job in its current state."""
         return self._json("GET", f"/jobs/{quote(job_id, safe='')}", _JOB)
 
     def cancel(self, job_id: str) -> Json:
-        """Ask for the end of a job; the job as it stands, most likely still running."""
+        """Request that a job be cancelled; return it in its current state, which may still be running."""
         return self._json("DELETE", f"/jobs/{quote(job_id, safe='')}", _JOB)
 
-    def settled(self, job: Json, *, seconds: float = _PATIENCE_SECONDS) -> Json:
-        """The job once it has ended, or as it stands after so long."""
+    def wait_for_job(self, job: Json, *, seconds: float = _WAIT_SECONDS) -> Json:
+        """Poll a job until it has ended or the seconds are over; return it in its current state."""
         deadline = time.monotonic() + seconds
         while job["state"] not in ENDED and time.monotonic() < deadline:
             time.sleep(0.1)
@@ -131,27 +131,27 @@ class Client:
         return job
 
     def jobs(self, **filters: str | int | None) -> Json:
-        """A page of jobs."""
+        """Return a page of jobs."""
         return self._page("jobs", _JOB, filters)
 
     def models(self, **filters: str | int | None) -> Json:
-        """A page of models."""
+        """Return a page of models."""
         return self._page("models", ("name", "latest", "versions", "created_at"), filters)
 
     def model(self, name: str) -> Json:
-        """One model with its versions."""
+        """Return one model with its versions."""
         return self._json("GET", f"/models/{quote(name, safe='')}", ("name", "versions"))
 
     def version(self, reference: str) -> Json:
-        """All about the version that `name@3` or `name@alias` means."""
+        """Return the details of the version that `name@3` or `name@alias` refers to."""
         name, _, which = reference.partition("@")
         if not (name and which):
             raise ClientError(f"{reference!r} names no version: expected name@3 or name@alias")
-        number = which if which.isascii() and which.isdigit() else self._aliased(name, which)
-        needed = ("model", "version", "aliases", "created_at", "size_bytes", "report")
-        return self._json("GET", f"/models/{quote(name, safe='')}/versions/{number}", needed)
+        number = which if which.isascii() and which.isdigit() else self._resolve_alias(name, which)
+        required = ("model", "version", "aliases", "created_at", "size_bytes", "report")
+        return self._json("GET", f"/models/{quote(name, safe='')}/versions/{number}", required)
 
-    def _aliased(self, name: str, alias: str) -> int:
+    def _resolve_alias(self, name: str, alias: str) -> int:
         path = f"/models/{quote(name, safe='')}"
         aliases: dict[str, int] = self._json("GET", path, ("aliases",), params={"limit": 1})["aliases"]
         if alias not in aliases:
@@ -159,9 +159,9 @@ class Client:
         return aliases[alias]
 
     def follow(self, job_id: str) -> Iterator[Json]:
-        """The job at every change, from the server's own events, until it has ended.
+        """Yield the job at every change, from the server's event stream, until it has ended.
 
-        A broken stream is taken up again by asking for the job; only repeated failures without news raise.
+        A broken stream is resumed after reading the job; only repeated failures without an event in between raise.
         """
         known, failures = False, 0
         while True:
@@ -176,13 +176,13 @@ class Client:
                     yield job
                     if job["state"] in ENDED:
                         return
-            except (httpx.TransportError, UnreachableError, RefusedError) as error:
+            except (httpx.TransportError, UnreachableError, ProblemError) as error:
                 failures += 1
-                lasts = not known or (isinstance(error, RefusedError) and error.status < 500)
-                if lasts or failures > _MOST_RECONNECTS:
+                lasts = not known or (isinstance(error, ProblemError) and error.status < 500)
+                if lasts or failures > _MAX_RECONNECTS:
                     raise self._unreachable(error) if isinstance(error, httpx.TransportError) else error from None
                 if not isinstance(error, httpx.TransportError):  # it may be about to start again
-                    time.sleep(min(0.1 * 2**failures, _LONGEST_PAUSE))
+                    time.sleep(min(0.1 * 2**failures, _MAX_RETRY_SECONDS))
 
     def _events(self, job_id: str) -> Iterator[Json]:
         timeout = httpx.Timeout(60.0, connect=5.0)  # the server sends something at least every few seconds
@@ -190,53 +190,55 @@ class Client:
         with self._http.stream("GET", path, headers={"accept": "text/event-stream"}, timeout=timeout) as response:
             if response.is_error:
                 response.read()
-                raise _refusal(response)
+                raise _problem_error(response)
             for line in response.iter_lines():
                 if line.startswith("data:"):
                     event = json.loads(line.removeprefix("data:"))
                     if isinstance(event, dict) and "state" in event:
                         yield event
 
-    def _page(self, name: str, needed: Sequence[str], filters: Mapping[str, str | int | None]) -> Json:
+    def _page(self, name: str, required: Sequence[str], filters: Mapping[str, str | int | None]) -> Json:
         page = self._json("GET", f"/{name}", (name,), params={k: v for k, v in filters.items() if v is not None})
         items = page[name]
-        if not isinstance(items, list) or not all(isinstance(item, dict) and {*needed} <= {*item} for item in items):
-            raise self._stranger()
+        if not isinstance(items, list) or not all(isinstance(item, dict) and {*required} <= {*item} for item in items):
+            raise self._unexpected_response()
         return page
 
-    def _json(self, method: str, path: str, needed: Sequence[str], **request: Any) -> Json:
-        """The answer, an object with at least the names that are `needed`."""
+    def _json(self, method: str, path: str, required: Sequence[str], **request: Any) -> Json:
+        """Send a request; return the JSON object of the answer, which has at least the `required` names."""
         response = self._send(method, path, **request)
         try:
             answer = response.json()
         except ValueError:
-            raise self._stranger() from None
-        if not isinstance(answer, dict) or not {*needed} <= {*answer}:
-            raise self._stranger()
+            raise self._unexpected_response() from None
+        if not isinstance(answer, dict) or not {*required} <= {*answer}:
+            raise self._unexpected_response()
         return answer
 
     def _send(self, method: str, path: str, **request: Any) -> httpx.Response:
         try:
             response = self._http.request(method, path, **request)
         except (httpx.ProtocolError, httpx.DecodingError) as error:
-            raise StrangerError(f"{self.url} does not answer as an HTTP server does: {error}") from None
+            raise UnexpectedResponseError(f"{self.url} does not answer as an HTTP server does: {error}") from None
         except httpx.TransportError as error:
             raise self._unreachable(error) from None
         if response.is_redirect:
-            raise StrangerError(f"{self.url} leads on to {response.headers['location']}: name the server itself")
+            raise UnexpectedResponseError(
+                f"{self.url} leads on to {response.headers['location']}: name the server itself"
+            )
         if not response.is_success:
-            raise _refusal(response)
+            raise _problem_error(response)
         return response
 
-    def _stranger(self) -> StrangerError:
-        return StrangerError(f"{self.url} does not answer like a Pursuit server")
+    def _unexpected_response(self) -> UnexpectedResponseError:
+        return UnexpectedResponseError(f"{self.url} does not answer like a Pursuit server")
 
     def _unreachable(self, error: httpx.TransportError) -> UnreachableError:
         return UnreachableError(f"no answer from {self.url}: {error or type(error).__name__}")
 
 
 def _server_url(text: str) -> str:
-    """The URL of a server as people write it: http:// may be left out. Raises ClientError."""
+    """Normalize the URL of a server; http:// may be left out. Raises ClientError."""
     url = text.strip() if "://" in text else f"http://{text.strip()}"
     try:
         parts = urlsplit(url)
@@ -248,7 +250,7 @@ def _server_url(text: str) -> str:
     return url.rstrip("/").removesuffix("/docs")  # as a browser shows it
 
 
-def _refusal(response: httpx.Response) -> RefusedError:
+def _problem_error(response: httpx.Response) -> ProblemError:
     problem: object = None
     if response.headers.get("content-type", "").startswith("application/problem+json"):
         with suppress(ValueError):
@@ -256,4 +258,4 @@ def _refusal(response: httpx.Response) -> RefusedError:
     if not isinstance(problem, dict):
         said = f"{response.status_code} {response.reason_phrase}".strip()
         problem = {"detail": f"{said} from {response.url}: not the answer of a Pursuit server"}
-    return RefusedError(response.status_code, problem)
+    return ProblemError(response.status_code, problem)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from app.cli import showing
+from app.cli import display
 from app.cli.client import Client, ClientError, Json
+from app.cli.progress import watch
 from app.cli.service import local_service
-from app.cli.watching import watch
 
 if TYPE_CHECKING:
     from app.settings import Settings
@@ -38,7 +38,7 @@ WhileStdin = Annotated[bool, typer.Option("--while-stdin", hidden=True)]
 DEFAULT_URL = "http://127.0.0.1:8000"
 
 
-def _tell_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import PackageNotFoundError, version
 
@@ -52,7 +52,7 @@ def _tell_version(wanted: bool) -> None:
 @cli.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_tell_version, help="Show the version and exit.")
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Regression with honest error bars, as a service."""
@@ -154,8 +154,8 @@ def train(
                 console.print(f"the server goes on: `pursuit jobs {job['id']}`", highlight=False, soft_wrap=True)
             raise
         if job["state"] != "succeeded":
-            raise showing.ended_badly(job)
-        showing.report(console, job)
+            raise display.job_error(job)
+        display.report(console, job)
 
 
 @cli.command()
@@ -217,11 +217,11 @@ def models(
     with _client(url, local=local, data_dir=data_dir, workers=0) as client:
         show: Callable[[Console, Json], None]
         if name is None:
-            answer, show = client.models(), showing.models
+            answer, show = client.models(), display.models
         elif "@" in name:
-            answer, show = client.version(name), showing.version
+            answer, show = client.version(name), display.version
         else:
-            answer, show = client.model(name), showing.versions
+            answer, show = client.model(name), display.versions
     if as_json:
         _print_json(answer)
     else:
@@ -248,18 +248,18 @@ def jobs(
         if job_id is None:
             answer = client.jobs(state=state, model=model)
             if not as_json:
-                showing.jobs(console, answer)
+                display.jobs(console, answer)
         elif cancel:
             answer = client.cancel(job_id)
             if not as_json:
-                answer = client.settled(answer)
-                showing.cancelled(console, answer)
+                answer = client.wait_for_job(answer)
+                display.cancelled(console, answer)
         else:
             answer = client.job(job_id) if as_json or local else watch(client, job_id, console)
             if not as_json and answer["state"] in {"failed", "cancelled"}:
-                raise showing.ended_badly(answer)
+                raise display.job_error(answer)
             if not as_json and answer["state"] == "succeeded":
-                showing.report(console, answer)
+                display.report(console, answer)
     if as_json:
         _print_json(answer)
 
@@ -284,14 +284,14 @@ def demo(
     try:
         run(Console(), file=file, target=target, spec=fields, picture=picture, keep=keep, port=port)
     except ClientError as error:
-        raise showing.fail(error, hint=False) from None
+        raise display.fail(error, hint=False) from None
 
 
 @contextmanager
 def _client(url: str, *, local: bool, data_dir: Path | None, workers: int) -> Iterator[Client]:
-    """A client of the server at `url`, or of a private one over the data directory; says what went wrong.
+    """Open a client of the server at `url`, or of a private one over the data directory; print what goes wrong.
 
-    Without workers nothing new comes about, so there have to be data in the directory.
+    Without workers nothing is trained, so there have to be data in the directory.
     """
     try:
         if local:
@@ -308,7 +308,7 @@ def _client(url: str, *, local: bool, data_dir: Path | None, workers: int) -> It
             with Client(url) as client:
                 yield client
     except ClientError as error:
-        raise showing.fail(error, hint=not local) from None
+        raise display.fail(error, hint=not local) from None
 
 
 def _settings(**given: Any) -> "Settings":
@@ -360,7 +360,7 @@ def _object(text: str) -> Json:
 
 
 def _words(values: Sequence[str] | None, option: str) -> list[str]:
-    """What a repeated option was given, each value a word or several between commas or blanks."""
+    """Split the values of a repeated option at commas and blanks."""
     words = [word for value in values or () for word in value.replace(",", " ").split()]
     if values and not words:
         raise typer.BadParameter("expected at least one", param_hint=option)

@@ -1,4 +1,4 @@
-"""Run a command to its end, whatever its output goes to: a full disk and a closed pipe end it in plain words.
+"""Exit codes and error messages of the command line, also where the output cannot be written.
 
 Exit codes: 1 where the output could not be written, 130 after Ctrl-C.
 """
@@ -13,7 +13,7 @@ _WRITING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.
 
 
 def run(command: Callable[[], None]) -> None:
-    """Run the command line; what is written last is flushed while its failure can still be told."""
+    """Run the command line; flush the output while a failure to write it can still be reported."""
     _open_streams()
     try:
         try:
@@ -34,7 +34,7 @@ def run(command: Callable[[], None]) -> None:
 
 
 def _open_streams() -> None:
-    """Put the null device where a standard stream was closed: the next file to be opened must not take its place.
+    """Open the null device in place of closed standard streams: the next file to be opened must not take their place.
 
     What the encoding of the output does not have is written as an escape.
     """
@@ -50,7 +50,7 @@ def _open_streams() -> None:
 
 
 def discard_output() -> None:
-    """Let what is still buffered go nowhere: the interpreter flushes once more at its end."""
+    """Redirect standard output to the null device: the interpreter flushes once more at its end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)

@@ -15,37 +15,40 @@ from typing import Any, cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 LINGER_SECONDS = 30.0
-MOST_HEAD_BYTES = 1 << 16
-"""Of a request's line and headers; the parser keeps them in memory until the last has come."""
+MAX_HEAD_BYTES = 1 << 16
+"""Limit of a request's line and headers; the parser keeps them in memory until the last has come."""
 HEAD_SECONDS = 60.0
-"""So long they may take."""
+"""Limit of the time until the request line and headers are complete."""
 
 _HEAD_TOO_LARGE = (
     b'{"type":"/problems/too-large","title":"Too large","status":431,'
-    b'"detail":"the request line and the headers have more than %d bytes","instance":""}' % MOST_HEAD_BYTES
+    b'"detail":"the request line and the headers have more than %d bytes","instance":""}' % MAX_HEAD_BYTES
 )
 
 
 class OneWriteTransport(asyncio.Transport):
-    """Keeps the head of an answer for what is written next, at most until the event loop's next turn; see the module.
+    """Transport that holds back the head of an answer until the next write, or the event loop's next turn.
 
-    awaits: whether more of a request's body is to come.
+    body_expected: returns True while more of a request's body is to come.
     """
 
     def __init__(
-        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, awaits: Callable[[], bool] = lambda: False
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        body_expected: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__()
         self._transport = transport
         self._loop = loop
-        self._awaits = awaits
+        self._body_expected = body_expected
         self._head: bytes | None = None
         self.lingers = False
         for name in ("get_extra_info", "is_closing", "pause_reading", "resume_reading", "set_protocol"):
             setattr(self, name, getattr(transport, name))
 
     def write(self, data: Any) -> None:
-        """As a transport's. What looks like a head and is none waits no longer than one, and stays in its place."""
+        """Write, or hold back what looks like the head of an answer; the order of bytes stays."""
         if self._head is not None:
             head, self._head = self._head, None
             self._transport.writelines((head, data))
@@ -56,9 +59,9 @@ class OneWriteTransport(asyncio.Transport):
             self._transport.write(data)
 
     def close(self) -> None:
-        """As a transport's, after what was written; for writing only while a body comes, the second time for good."""
+        """Close after what was written; while a body comes, the first call closes the writing side only."""
         self._flush()
-        if self.lingers or self._transport.is_closing() or not self._awaits():
+        if self.lingers or self._transport.is_closing() or not self._body_expected():
             self._transport.close()
             return
         self.lingers = True
@@ -66,7 +69,7 @@ class OneWriteTransport(asyncio.Transport):
         self._loop.call_later(LINGER_SECONDS, self._transport.close)
 
     def abort(self) -> None:
-        """As a transport's."""
+        """Close at once, without what is held back."""
         self._head = None
         self._transport.abort()
 
@@ -77,62 +80,62 @@ class OneWriteTransport(asyncio.Transport):
 
 
 class OneWriteProtocol(HttpToolsProtocol):
-    """uvicorn's own over such a transport, with a limit of what comes before a body: in bytes, and in seconds."""
+    """uvicorn's HTTP protocol on a OneWriteTransport, with limits of the request head in bytes and in seconds."""
 
     _head_bytes = 0
     _in_head = True
     _refused = False
-    _hurry: asyncio.TimerHandle | None = None
+    _head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """As asyncio calls it."""
+        """Wrap the transport, and start the clock of the first request head."""
         made = cast(asyncio.Transport, transport)  # uvloop has a class of its own
-        super().connection_made(OneWriteTransport(made, self.loop, self._awaits_body))
-        self._hurry = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+        super().connection_made(OneWriteTransport(made, self.loop, self._expects_body))
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """As asyncio calls it."""
-        self._calm_down()
+        """Stop the clock of the request head."""
+        self._cancel_head_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """As asyncio calls it."""
+        """Parse what has come; answer 431 to a head that is too large."""
         if self._refused:
             return
         super().data_received(data)
         if not self._in_head or self.transport.is_closing():
             return
         self._head_bytes += len(data)
-        if self._head_bytes > MOST_HEAD_BYTES:
+        if self._head_bytes > MAX_HEAD_BYTES:
             head = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/problem+json\r\n"
             self.transport.write(b"%scontent-length: %d\r\nconnection: close\r\n\r\n" % (head, len(_HEAD_TOO_LARGE)))
             self.transport.write(_HEAD_TOO_LARGE)
             self._refused = True
             self.transport.close()
-        elif self._hurry is None:
-            self._hurry = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
 
     def on_message_begin(self) -> None:
-        """As the parser calls it."""
+        """Begin to count the bytes of a request head."""
         super().on_message_begin()
         self._in_head, self._head_bytes = True, 0
 
     def on_headers_complete(self) -> None:
-        """As the parser calls it."""
+        """Stop the clock of the request head."""
         self._in_head = False
-        self._calm_down()
+        self._cancel_head_timer()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
-        """As the parser calls it."""
+        """Close a connection that only waited for the rest of a refused body."""
         super().on_message_complete()
         if cast(OneWriteTransport, self.transport).lingers:
             self.transport.close()
 
-    def _calm_down(self) -> None:
-        if self._hurry is not None:
-            self._hurry.cancel()
-            self._hurry = None
+    def _cancel_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
-    def _awaits_body(self) -> bool:
+    def _expects_body(self) -> bool:
         return self._refused or (self.cycle is not None and self.cycle.more_body)

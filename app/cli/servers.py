@@ -27,12 +27,12 @@ from app.settings import Settings, unknown_variables
 log = logging.getLogger(__name__)
 
 _STOPPING_SECONDS = 10.0
-_LONGEST_PAUSE = 30.0
+_MAX_RETRY_SECONDS = 30.0
 _HEALTHY_SECONDS = 60.0
 
 
 def run_api(settings: Settings) -> None:
-    """Serve the API until a signal; says where on standard output once it listens."""
+    """Serve the API until a signal; print its address on standard output once it listens."""
     with _listening(settings, None) as (listener, url):
         _prepare(settings, *settings.folders)
         _run_api(settings, listener, url)
@@ -50,16 +50,16 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
 
     app = create_app(settings)
     set_up(style=settings.log_format, level=settings.log_level)
-    _warn_of_unknown()
+    _warn_of_unknown_settings()
 
-    class Announcing(uvicorn.Server):
+    class _Server(uvicorn.Server):
         async def startup(self, sockets: list[Any] | None = None) -> None:
             await super().startup(sockets=sockets)
             if self.started:
                 gc.collect()
                 gc.freeze()  # what was imported stays: rows in flight must not have all of it looked through
                 gc.set_threshold(10_000)  # nor themselves again and again: a request of 10,000 rows is as many lists
-                _announce(f"Pursuit listens on {url}")
+                _print_address(f"Pursuit listens on {url}")
 
         async def shutdown(self, sockets: list[Any] | None = None) -> None:
             app.state.services.stopping.set()
@@ -75,7 +75,7 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
         server_header=False,
         timeout_graceful_shutdown=math.ceil(settings.drain_seconds),
     )
-    server = Announcing(config)
+    server = _Server(config)
 
     def stop(*_: object) -> None:
         server.should_exit = True
@@ -84,14 +84,14 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     if while_stdin:
-        _at_end_of_input(stop)
+        _call_at_end_of_input(stop)
     server.run(sockets=[listener])
     if not server.started:
         raise SystemExit(1)
 
 
-def _announce(text: str) -> None:
-    """Say it on standard output; a server goes on where nobody hears it."""
+def _print_address(text: str) -> None:
+    """Print on standard output; a server goes on where it cannot be written."""
     try:
         print(text, flush=True)
     except OSError as error:
@@ -106,17 +106,17 @@ def run_worker(settings: Settings, *, while_stdin: bool = False) -> None:
     from app.worker import run_worker as work
 
     set_up(style=settings.log_format, level=settings.log_level)
-    _warn_of_unknown()
+    _warn_of_unknown_settings()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     if while_stdin:
-        _at_end_of_input(stop.set)
+        _call_at_end_of_input(stop.set)
     work(settings, stop)
 
 
 def serve(settings: Settings, *, unix_socket: Path | None = None, while_stdin: bool = False) -> None:
-    """API and `settings.workers` workers, until a signal, or until standard input ends."""
+    """Run the API and `settings.workers` workers until a signal, or until standard input ends."""
     with _listening(settings, unix_socket) as (listener, url):  # first: a taken port must not leave a trace
         _prepare(settings, *settings.folders)
         with _workers(settings):
@@ -129,7 +129,7 @@ def migrate(settings: Settings) -> None:
 
 
 def _prepare(settings: Settings, *folders: Path, wait: bool = True) -> None:
-    """Make the folders and bring the schema up to date; ends the program in one plain line when it cannot.
+    """Make the folders and bring the schema up to date; end the program with one line if that fails.
 
     A database server that does not answer may come yet: unless told not to `wait`, that is left to the caller.
     """
@@ -166,21 +166,21 @@ def _prepare(settings: Settings, *folders: Path, wait: bool = True) -> None:
         raise _refusal(f"the database cannot be used: {getattr(error, 'orig', None) or error}") from None
 
 
-def _warn_of_unknown() -> None:
-    """A setting whose name is misspelt must not look as if it were set."""
+def _warn_of_unknown_settings() -> None:
+    """Log a warning for each PURSUIT_ variable that is no setting."""
     for name, meant in unknown_variables(os.environ).items():
         log.warning("%s is no setting%s", name, f": do you mean {meant}?" if meant else "")
 
 
 def _refusal(message: str, *, code: int = 1) -> SystemExit:
-    """Say in one line on standard error why nothing starts; to be raised."""
+    """Print in one line on standard error why nothing starts; return the exception to raise."""
     print(f"error: {' '.join(message.split())}", file=sys.stderr, flush=True)
     return SystemExit(code)
 
 
 @contextlib.contextmanager
 def _listening(settings: Settings, unix_socket: Path | None) -> Iterator[tuple[sockets.socket, str]]:
-    """A bound socket and its address for people. Ends the program in plain words when it cannot be had."""
+    """Bind a socket; yield it and its URL. Ends the program with an error message if it cannot be bound."""
     family = sockets.AF_INET6 if ":" in settings.host else sockets.AF_INET
     listener = sockets.socket(sockets.AF_UNIX if unix_socket else family)
     try:
@@ -213,29 +213,29 @@ def _listening(settings: Settings, unix_socket: Path | None) -> Iterator[tuple[s
 
 @contextlib.contextmanager
 def _workers(settings: Settings) -> Iterator[None]:
-    """Keep `settings.workers` worker processes alive for the length of the block."""
+    """Keep `settings.workers` worker processes running for the length of the block."""
     stop = threading.Event()
     environment = {**os.environ, **_environment(settings)}  # before run_api sets the threads of this process
-    keepers = [
-        threading.Thread(target=_keep_worker, args=(environment, stop), name=f"worker-{index}")
+    threads = [
+        threading.Thread(target=_supervise_worker, args=(environment, stop), name=f"worker-{index}")
         for index in range(settings.workers)
     ]
-    for keeper in keepers:
-        keeper.start()
+    for thread in threads:
+        thread.start()
     try:
         yield
     finally:
         stop.set()
-        for keeper in keepers:
-            keeper.join()
+        for thread in threads:
+            thread.join()
 
 
-def _keep_worker(environment: dict[str, str], stop: threading.Event) -> None:
-    """Run one worker; start it again when it dies, after a pause that doubles while it dies young."""
+def _supervise_worker(environment: dict[str, str], stop: threading.Event) -> None:
+    """Run one worker; restart it when it dies, after a pause that doubles while it dies soon after its start."""
     pause = 1.0
     command = python_command("app.cli", "worker", "--while-stdin")
     while not stop.is_set():
-        born = time.monotonic()
+        started = time.monotonic()
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), env=environment) as worker:
             while worker.poll() is None and not stop.wait(0.2):
                 pass
@@ -243,7 +243,7 @@ def _keep_worker(environment: dict[str, str], stop: threading.Event) -> None:
         if stop.is_set():
             return
         log.error("a worker died and is started again", extra={"exit_code": worker.returncode})
-        pause = 1.0 if time.monotonic() - born > _HEALTHY_SECONDS else min(2 * pause, _LONGEST_PAUSE)
+        pause = 1.0 if time.monotonic() - started > _HEALTHY_SECONDS else min(2 * pause, _MAX_RETRY_SECONDS)
         stop.wait(pause)
 
 
@@ -256,14 +256,14 @@ def _end(worker: subprocess.Popen[bytes]) -> None:
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    """The settings given on the command line, for the worker; the rest it reads from the same environment."""
+    """Environment variables for the settings of the command line; a worker inherits the others."""
     return {
         "PURSUIT_DATA_DIR": str(settings.data_dir.resolve()),
         "PURSUIT_WORKERS": str(settings.workers),
     }
 
 
-def _at_end_of_input(stop: Callable[[], None]) -> None:
+def _call_at_end_of_input(stop: Callable[[], None]) -> None:
     """Call `stop` when whoever holds the other end of standard input closes it, or dies."""
 
     def wait() -> None:

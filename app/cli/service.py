@@ -1,4 +1,4 @@
-"""A private service for as long as a command needs one: `pursuit serve` in a process of its own.
+"""Private service of one command: `pursuit serve` in a process of its own.
 
 It listens on a free port of this machine, or on a Unix socket in a directory that only this user can enter.
 """
@@ -75,8 +75,8 @@ def start(
         )
     service = Service(process=process, log=log, url="", socket=socket)
     try:
-        service = replace(service, url=_until_announced(service, announced))
-        _until_ready(service)
+        service = replace(service, url=_wait_for_url(service, announced))
+        _wait_until_ready(service)
     except BaseException:
         service.stop()
         raise
@@ -85,7 +85,7 @@ def start(
 
 @contextmanager
 def local_service(data_dir: Path, *, workers: int) -> Iterator[Client]:
-    """A client of a private service over a data directory, without a port; gone at the end of the block."""
+    """Open a client of a private service over a data directory, on a Unix socket; both end with the block."""
     with tempfile.TemporaryDirectory(prefix="pursuit-") as folder:
         service = start(data_dir, Path(folder, "serve.log"), workers=workers, socket=Path(folder, "serve.sock"))
         try:
@@ -95,8 +95,8 @@ def local_service(data_dir: Path, *, workers: int) -> Iterator[Client]:
             service.stop()
 
 
-def _until_announced(service: Service, announced: Path) -> str:
-    """The URL that the service prints once it listens."""
+def _wait_for_url(service: Service, announced: Path) -> str:
+    """Wait for the URL that the service prints once it listens, and return it."""
     deadline = time.monotonic() + _STARTING_SECONDS
     while time.monotonic() < deadline:
         for line in announced.read_text(encoding="utf-8").splitlines(keepends=True):
@@ -111,7 +111,7 @@ def _until_announced(service: Service, announced: Path) -> str:
     raise ServiceError(f"the service did not come up within {_STARTING_SECONDS:.0f} s:\n{service.last_lines()}")
 
 
-def _until_ready(service: Service) -> None:
+def _wait_until_ready(service: Service) -> None:
     deadline = time.monotonic() + _STARTING_SECONDS
     with service.client() as client:
         while not client.ready():

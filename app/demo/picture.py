@@ -8,13 +8,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 INK = "#1f2933"
-QUIET = "#7b8794"
+MUTED = "#7b8794"
 GRID = "#e6e9ed"
 INSIDE = "#2f6f9f"
 OUTSIDE = "#d1495b"
 
 _STRIPES = 60  # the true axis is cut into so many stripes, and each shows the bars of two rows at most:
-_BARS_A_STRIPE = 2  # bars in a crowd hide one another; the other rows are dots
+_BARS_PER_STRIPE = 2  # bars in a crowd hide one another; the other rows are dots
 
 
 def draw(
@@ -55,8 +55,8 @@ def _figure(
 ) -> Figure:
     figure = Figure(figsize=(6.6, 6.9), dpi=100, layout="constrained", facecolor="white")
     axes = figure.subplots()
-    low, high = _frame(truth, mean)
-    axes.plot([low, high], [low, high], color=QUIET, linewidth=1.0, linestyle=(0, (5, 4)), zorder=1)
+    low, high = _axis_limits(truth, mean)
+    axes.plot([low, high], [low, high], color=MUTED, linewidth=1.0, linestyle=(0, (5, 4)), zorder=1)
     barred = _spread(truth, low, high)
     inside = [a <= y <= b for a, y, b in zip(lower, truth, upper, strict=True)]
     for wanted, colour, place in ((True, INSIDE, "inside"), (False, OUTSIDE, "outside")):
@@ -85,7 +85,7 @@ def _figure(
         )
     beyond = sum(not (low <= y <= high and low <= m <= high) for y, m in zip(truth, mean, strict=True))
     note = f"; {beyond} extreme rows lie beyond the frame" if beyond else ""
-    _dress(axes, low, high)
+    _style_axes(axes, low, high)
     axes.set_xlabel(f"true {target}", color=INK, parse_math=False)
     axes.set_ylabel(f"predicted {target}, with its {100 * interval:g}% interval", color=INK, parse_math=False)
     axes.legend(loc="upper left", frameon=False, fontsize=9, labelcolor=INK, markerscale=1.8, handletextpad=0.2)
@@ -93,26 +93,26 @@ def _figure(
         f"{len(truth):,} rows the model has not seen{note}\n{scores}",
         loc="left",
         fontsize=9,
-        color=QUIET,
+        color=MUTED,
         pad=8,
     )
     figure.suptitle(f"{target}, predicted against true", fontsize=13, color=INK, fontweight="bold", parse_math=False)
     return figure
 
 
-def _dress(axes: Axes, low: float, high: float) -> None:
+def _style_axes(axes: Axes, low: float, high: float) -> None:
     """Equal axes, a light grid, no box."""
     axes.set_xlim(low, high)
     axes.set_ylim(low, high)
     axes.set_aspect("equal")
     axes.grid(color=GRID, linewidth=0.7)
     axes.set_axisbelow(True)
-    axes.tick_params(colors=QUIET, labelcolor=INK, length=0, labelsize=9)
+    axes.tick_params(colors=MUTED, labelcolor=INK, length=0, labelsize=9)
     for side in ("top", "right", "left", "bottom"):
         axes.spines[side].set_visible(False)
 
 
-def _frame(truth: Sequence[float], mean: Sequence[float]) -> tuple[float, float]:
+def _axis_limits(truth: Sequence[float], mean: Sequence[float]) -> tuple[float, float]:
     """Limits shared by both axes: all but the most extreme hundredth of the rows, and some air."""
     values = sorted((*truth, *mean))
     cut = len(values) // 200
@@ -127,7 +127,7 @@ def _spread(truth: Sequence[float], low: float, high: float) -> frozenset[int]:
     chosen = []
     for row, value in enumerate(truth):
         stripe = int(_STRIPES * (value - low) / (high - low))
-        if 0 <= stripe < _STRIPES and seen[stripe] < _BARS_A_STRIPE:
+        if 0 <= stripe < _STRIPES and seen[stripe] < _BARS_PER_STRIPE:
             seen[stripe] += 1
             chosen.append(row)
     return frozenset(chosen)

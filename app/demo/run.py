@@ -1,4 +1,4 @@
-"""`pursuit demo`: the whole of the main job in one go, as any client could do it over HTTP."""
+"""`pursuit demo`: start a service, train, predict and score, as any client could do it over HTTP."""
 
 import math
 import os
@@ -13,23 +13,23 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from app.cli import showing
-from app.cli.client import Client, ClientError, Json, RefusedError
+from app.cli import display
+from app.cli.client import Client, ClientError, Json, ProblemError
+from app.cli.progress import watch
 from app.cli.service import Service, start
-from app.cli.watching import watch
 from app.demo.scores import Scores, score, standard_error
 from app.demo.table import BUNDLED, Split, split
 
 INTERVAL = 0.95
 SPEC: Json = {"missing": "impute", "unseen": "prior", "max_basis_size": 200}
-"""A table from anywhere has holes and rare categories; 200 basis vectors keep the demo short."""
+"""Defaults of the demo: any table may have missing cells and rare categories; 200 basis vectors keep it short."""
 
 _SHOWN_ROWS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predictions:
-    """What /predict said of the rows held back, one entry a row, in the target's unit."""
+    """Answer of /predict for the rows held back, one entry per row, in the target's unit."""
 
     mean: list[float]
     std: list[float]
@@ -47,9 +47,9 @@ def run(
     keep: bool,
     port: int,
 ) -> Scores:
-    """Start a service, train, predict, show; the picture is what stays, and with `keep` the service.
+    """Start a service, train, predict and print the scores; the picture stays, and with `keep` the service.
 
-    spec: fields that go over SPEC. Raises ClientError.
+    spec: fields that override SPEC. Raises ClientError.
     """
     if picture.is_dir() or not os.access(picture if picture.exists() else picture.parent, os.W_OK):
         raise ClientError(f"cannot write the picture to {picture}: choose another place with --picture")
@@ -65,14 +65,14 @@ def run(
             table = split(source, folder, target=target)
         except OSError as error:
             raise ClientError(f"cannot split {source} into {folder}: {error.strerror}") from None
-        _say(
+        _print(
             console,
             f"[bold]{escape(source.name)}[/]: {table.training_rows:,} rows to learn "
             f"[bold]{escape(table.target)}[/] from, {len(table.truth):,} rows held back",
         )
         with console.status("starting the API and a worker"):
             service = start(folder / "data", folder / "serve.log", port=port, stay=keep)
-        _say(console, f"API and worker run at {service.url}")
+        _print(console, f"API and worker run at {service.url}")
         with service.client() as client:
             job = _train(console, client, service, table, {**SPEC, **spec, "target": table.target})
             scores = _predict(console, client, table, job, picture)
@@ -83,7 +83,7 @@ def run(
         if not kept:
             shutil.rmtree(folder, ignore_errors=True)
     if kept:
-        _say_kept(console, service, folder)
+        _print_kept_service(console, service, folder)
     return scores
 
 
@@ -92,23 +92,23 @@ def _train(console: Console, client: Client, service: Service, table: Split, spe
     job = client.train(table.training, spec)
     job = watch(client, job["id"], console)
     if job["state"] != "succeeded":
-        error = showing.ended_badly(job)
+        error = display.job_error(job)
         if (job.get("error") or {}).get("type") == "internal":  # the log goes with the service: show its end
             error = ClientError(f"{error}\n{service.last_lines()}")
         raise error
     result: dict[str, Any] = job["result"]
     report: dict[str, Any] = result["report"]
-    _say(
+    _print(
         console,
         f"trained [bold]{escape(str(result['model']))}[/] version {result['version']} in "
         f"{time.monotonic() - began:.1f} s: {report['basis_size']} basis vectors stand for "
         f"{table.training_rows:,} rows",
     )
-    line = showing.calibration(report)
+    line = display.calibration(report)
     if line is not None:
-        _say(console, line)
+        _print(console, line)
     for warning in report.get("warnings") or ():
-        _say(console, f"[yellow]note:[/] {escape(str(warning))}")
+        _print(console, f"[yellow]note:[/] {escape(str(warning))}")
     return job
 
 
@@ -119,13 +119,13 @@ def _predict(console: Console, client: Client, table: Split, job: Json, picture:
     predictions = Predictions(**{name: answer[name] for name in ("mean", "std", "lower", "upper")})
     scores = score(table.truth, predictions.mean, predictions.std, predictions.lower, predictions.upper)
     console.print()
-    _say(
+    _print(
         console,
         f"{len(table.truth):,} rows the model has not seen, predicted in {1000 * seconds:.0f} ms. Some:",
     )
     _rows(console, table, predictions)
     console.print()
-    _say(
+    _print(
         console,
         f"NMSE [bold]{scores.nmse:.4f}[/]   NLPD [bold]{scores.nlpd:.3f}[/]   "
         f"{100 * INTERVAL:g}% intervals hold the truth in [bold]{scores.coverage:.1%}[/] "
@@ -135,7 +135,7 @@ def _predict(console: Console, client: Client, table: Split, job: Json, picture:
         _draw(table, predictions, scores, picture)
     except OSError as error:
         raise ClientError(f"cannot write the picture to {picture}: {error.strerror}") from None
-    _say(console, f"picture: {escape(str(picture.resolve()))}")
+    _print(console, f"picture: {escape(str(picture.resolve()))}")
     return scores
 
 
@@ -150,16 +150,16 @@ def _answer(console: Console, client: Client, table: Split, model: str) -> tuple
         try:
             answer: Json = client.predict(model, table.held_back, interval=INTERVAL).json()
             break
-        except RefusedError as error:
+        except ProblemError as error:
             faults = {fault["row"]: fault for fault in error.faults if isinstance(fault.get("row"), int)}
             if len(faults) == 0 or len(faults) == len(table.rows):
                 raise
             left_out += [
-                showing.fault_line({**fault, "line": None, "row": table.numbers[row]}) for row, fault in faults.items()
+                display.fault_line({**fault, "line": None, "row": table.numbers[row]}) for row, fault in faults.items()
             ]
             table = table.without(faults)
     if left_out:
-        _say(
+        _print(
             console,
             f"[yellow]note:[/] {len(left_out)} of the {count:,} rows held back cannot be predicted; "
             f"the first is {escape(left_out[0])}",
@@ -174,9 +174,9 @@ def _rows(console: Console, table: Split, predictions: Predictions) -> None:
         low, high, truth = predictions.lower[place], predictions.upper[place], table.truth[place]
         figures = (_figure(value, 0.5 * (high - low)) for value in (predictions.mean[place], low, high))
         rows.append(
-            (table.numbers[place], showing.number(truth, 12), *figures, "" if low <= truth <= high else "outside")
+            (table.numbers[place], display.number(truth, 12), *figures, "" if low <= truth <= high else "outside")
         )
-    showing.grid(console, ("row", f"true {table.target}", "mean", "from", "to", ""), rows)
+    display.grid(console, ("row", f"true {table.target}", "mean", "from", "to", ""), rows)
 
 
 def _figure(value: float, error: float) -> str:
@@ -200,13 +200,13 @@ def _draw(table: Split, predictions: Predictions, scores: Scores, picture: Path)
     )
 
 
-def _say_kept(console: Console, service: Service, folder: Path) -> None:
-    _say(
+def _print_kept_service(console: Console, service: Service, folder: Path) -> None:
+    _print(
         console,
         f"the server goes on at [bold]{service.url}[/] (docs at {service.url}/docs), its files in {folder}",
     )
-    _say(console, f"to stop it: kill {service.process.pid}")
+    _print(console, f"to stop it: kill {service.process.pid}")
 
 
-def _say(console: Console, text: str) -> None:
+def _print(console: Console, text: str) -> None:
     console.print(text, highlight=False, soft_wrap=True)

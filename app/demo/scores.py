@@ -1,6 +1,6 @@
-"""How good predictions are, from what a client has: truth, mean, standard deviation and interval.
+"""Scores of predictions from what a client has: truth, mean, standard deviation and interval.
 
-NMSE = mean (y - m)^2 / variance of y             1 is as good as always saying the mean
+NMSE = mean (y - m)^2 / variance of y             1 is as good as always predicting the mean
 NLPD = mean of log(2 pi s^2) / 2 + (y - m)^2 / (2 s^2)    in nats, of the Gaussian N(m, s^2)
 """
 
@@ -20,7 +20,7 @@ class Scores:
 
 
 def standard_error(level: float, rows: int) -> float:
-    """Of the share of rows inside intervals that hold this level."""
+    """Standard error of the share of rows inside intervals of this level."""
     return math.sqrt(level * (1.0 - level) / rows)
 
 

@@ -1,4 +1,4 @@
-"""Any CSV table, split into rows to learn from and rows held back; both stay as the file was written.
+"""Split of a CSV table into training rows and rows held back; both stay as the file was written.
 
 One pass to choose, one to write: a large file never lies in memory.
 """
@@ -22,13 +22,13 @@ BUNDLED = Path(__file__).with_name("flights.csv")
 """6,000 flights; see flights.md beside it."""
 
 SEED = 7
-_MOST_HELD_BACK = 1_000
+_MAX_HELD_BACK = 1_000
 _SHARE_HELD_BACK = 6  # one row in six of a small table
-_FEWEST_ROWS = 12
+_MIN_ROWS = 12
 _GZIP = b"\x1f\x8b"
-_LOOK = 1 << 20  # bytes that tell the encoding
-_MOST_NAMES = 12  # of columns that a message lists
-_ANY_CELL = 1 << 27  # csv's own limit of 128 KiB refuses long text cells; the server has limits of its own
+_SNIFF_BYTES = 1 << 20  # bytes that tell the encoding
+_MAX_NAMES = 12  # of columns that a message lists
+_MAX_CELL_BYTES = 1 << 27  # csv's own limit of 128 KiB refuses long text cells; the server has limits of its own
 
 
 class TableError(ClientError):
@@ -61,7 +61,7 @@ class Split:
         return text.getvalue().encode()
 
     def without(self, places: Container[int]) -> "Split":
-        """The same with fewer rows held back: those at these places, from 0, are left out."""
+        """Copy without the held-back rows at these positions, from 0."""
         kept = [place for place in range(len(self.rows)) if place not in places]
         return replace(
             self,
@@ -85,14 +85,14 @@ def split(source: Path, folder: Path, *, target: str | None = None, seed: int = 
         for number, row in enumerate(rows, 1):
             if _number(row, place, delimiter) is not None:
                 usable.append(number)
-            if number <= _FEWEST_ROWS:  # enough to tell which columns are of numbers
+            if number <= _MIN_ROWS:  # enough to tell which columns are of numbers
                 figures = [count + (_number(row, at, delimiter) is not None) for at, count in enumerate(figures)]
-    count = min(_MOST_HELD_BACK, len(usable) // _SHARE_HELD_BACK)
-    if len(usable) < _FEWEST_ROWS:
+    count = min(_MAX_HELD_BACK, len(usable) // _SHARE_HELD_BACK)
+    if len(usable) < _MIN_ROWS:
         others = [name for name, count in zip(names, figures, strict=True) if name and count > 0]
         raise TableError(
-            f"{source.name} has {len(usable)} rows with a number in {target!r}; the demo needs at least {_FEWEST_ROWS}"
-            + (f". Name another column with --target: {', '.join(others[:_MOST_NAMES])}" if others else "")
+            f"{source.name} has {len(usable)} rows with a number in {target!r}; the demo needs at least {_MIN_ROWS}"
+            + (f". Name another column with --target: {', '.join(others[:_MAX_NAMES])}" if others else "")
         )
     chosen = frozenset(random.Random(seed).sample(usable, count))
     return _write(source, folder, target, place, chosen)
@@ -146,8 +146,8 @@ def _write(source: Path, folder: Path, target: str, place: int, chosen: frozense
 
 @contextmanager
 def _rows(source: Path) -> Iterator[tuple[list[str], Iterator[list[str]], str]]:
-    """The header, the data rows that have any cell, and the delimiter."""
-    usual = csv.field_size_limit(_ANY_CELL)  # the limit is the process's: put back at the end
+    """Open a CSV file; yield its header, its rows that have any cell, and the delimiter."""
+    usual = csv.field_size_limit(_MAX_CELL_BYTES)  # the limit is the process's: put back at the end
     try:
         with _text(source) as text:
             first = text.readline()
@@ -169,7 +169,7 @@ def _text(source: Path) -> Iterator[TextIO]:
     with source.open("rb") as raw:
         packed = raw.read(len(_GZIP)) == _GZIP
     with gzip.open(source) if packed else source.open("rb") as plain:
-        start = plain.read(_LOOK)
+        start = plain.read(_SNIFF_BYTES)
         encoding = _encoding(start)
         if encoding != "utf-16" and (b"\0" in start or start.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"{")):
             raise TableError(

@@ -18,7 +18,7 @@ import numpy as np
 
 import core.errors
 from app import errors
-from app.errors import MOST_FAULTS, Fault, InvalidRequestError, PursuitError, TooLargeError, UnavailableError
+from app.errors import MAX_FAULTS, Fault, InvalidRequestError, PursuitError, TooLargeError, UnavailableError
 from app.launch import python_command
 from app.services.specification import SpecBody, core_spec
 from app.tables import (
@@ -172,7 +172,7 @@ def check_spread(table: Table, schema: Schema, training_rows: TrainingRows, *, s
     if names:
         message = "its spread is beyond what squares of 64-bit numbers hold; give it in another unit"
         faults = [Fault(column=name, message=message) for name in names]
-        raise InvalidRequestError("; ".join(f"column {name!r}: {message}" for name in names[:MOST_FAULTS]), faults)
+        raise InvalidRequestError("; ".join(f"column {name!r}: {message}" for name in names[:MAX_FAULTS]), faults)
 
 
 def _check_transform(table: Table, schema: Schema, training_rows: TrainingRows, kind: TargetTransform) -> None:
@@ -184,10 +184,10 @@ def _check_transform(table: Table, schema: Schema, training_rows: TrainingRows, 
     bad = training_rows.rows[targets[training_rows.rows] <= least]
     if len(bad):
         message = f"{kind} needs a target above {least:g}"
-        lines = table.lines(bad[:MOST_FAULTS].tolist())
+        lines = table.lines(bad[:MAX_FAULTS].tolist())
         faults = [
             Fault(row=row, line=lines.get(row), column=schema.target, value=repr(float(targets[row])), message=message)
-            for row in bad[:MOST_FAULTS].tolist()
+            for row in bad[:MAX_FAULTS].tolist()
         ]
         where = f"row {faults[0].row}" + ("" if faults[0].line is None else f", line {faults[0].line}")
         more = f", and {len(bad) - 1} more row{'s' if len(bad) > 2 else ''}" if len(bad) > 1 else ""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from app.errors import MOST_FAULTS, Fault, InvalidRequestError
+from app.errors import MAX_FAULTS, Fault, InvalidRequestError
 from app.tables.columns.cells import Cell, IntArray, cell_text, shorten
 
 _NAMED = 10  # columns or levels that a sentence lists
@@ -22,14 +22,14 @@ class CellErrors:
     def add(self, column: str, rows: IntArray, cell: Callable[[int], Cell], describe: Callable[[Cell], str]) -> None:
         """Wrong cells of one column; only the first few are looked at."""
         self.total += len(rows)
-        for row in rows[:MOST_FAULTS].tolist():
+        for row in rows[:MAX_FAULTS].tolist():
             value = cell(row)
             text = cell_text(value)
             self._found.append(Fault(row=row, column=column, value=text and text[:_SHOWN], message=describe(value)))
 
     def refuse(self, advice: str) -> NoReturn:
         """Raises InvalidRequestError with the first faults by row, their lines, and `advice`."""
-        first = sorted(self._found, key=lambda fault: fault.row or 0)[:MOST_FAULTS]
+        first = sorted(self._found, key=lambda fault: fault.row or 0)[:MAX_FAULTS]
         lines = self.lines([fault.row for fault in first if fault.row is not None])
         faults = [
             Fault(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from app.errors import MOST_FAULTS, Fault, InvalidRequestError, MalformedError
+from app.errors import MAX_FAULTS, Fault, InvalidRequestError, MalformedError
 from app.tables.columns.cell_errors import plural
 from app.tables.columns.cells import BLANKS
 from app.tables.columns.number_formats import MarkCounts
@@ -186,7 +186,7 @@ def _refuse_records(source: Source, dialect: Dialect, width: int, error: pa.Arro
         if len(record.cells) == width:
             continue
         total += 1
-        if total <= MOST_FAULTS:
+        if total <= MAX_FAULTS:
             message = f"expected {width} cells, got {len(record.cells)}"
             faults.append(Fault(row=row, line=record.line, message=message))
         if total == _ENOUGH_RAGGED:

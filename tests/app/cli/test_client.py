@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.client import Client, ClientError, RefusedError, UnreachableError
+from app.cli.client import Client, ClientError, ProblemError, UnreachableError
 from tests.app.cli.stub import Answer, events, job, problem, stub
 
 
@@ -16,7 +16,7 @@ def test_a_refusal_carries_the_servers_sentence_and_places() -> None:
     with (
         stub({("GET", "/jobs/a"): [answer]}) as server,
         Client(server.url) as client,
-        pytest.raises(RefusedError, match="2 cells are wrong") as caught,
+        pytest.raises(ProblemError, match="2 cells are wrong") as caught,
     ):
         client.job("a")
     assert (caught.value.status, caught.value.faults, caught.value.total) == (422, [fault], 2)
@@ -27,7 +27,7 @@ def test_an_error_that_is_no_problem_document_is_still_told() -> None:
     with (
         stub({("GET", "/models"): [answer]}) as server,
         Client(server.url) as client,
-        pytest.raises(RefusedError, match="502 Bad Gateway"),
+        pytest.raises(ProblemError, match="502 Bad Gateway"),
     ):
         client.models()
 
@@ -150,7 +150,7 @@ def test_a_server_of_something_else(answer: Answer, tmp_path: Path) -> None:
                 ask()
             said = str(caught.value)
             assert server.url in said or said == "no reason was given"
-            assert isinstance(caught.value, RefusedError) == (answer.status >= 400)
+            assert isinstance(caught.value, ProblemError) == (answer.status >= 400)
             assert "elsewhere.example" in said or answer.status != 301
 
 
@@ -190,7 +190,7 @@ def test_follow_ends_where_the_job_is_gone() -> None:
         ("GET", "/jobs/job_1"): [Answer(body=job("queued")), problem(404, "there is no job 'job_1'")],
         ("GET", "/jobs/job_1/events"): [events(cut=True)],
     }
-    with stub(answers) as server, Client(server.url) as client, pytest.raises(RefusedError, match="there is no job"):
+    with stub(answers) as server, Client(server.url) as client, pytest.raises(ProblemError, match="there is no job"):
         list(client.follow("job_1"))
 
 

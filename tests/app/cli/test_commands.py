@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from app.cli import showing
+from app.cli import display
 from app.cli.client import Client
 from app.cli.commands import cli
 from tests.app.cli.stub import Answer, events, job, problem, stub
@@ -273,11 +273,11 @@ def test_cancelling_does_not_wait_for_ever() -> None:
     running = [Answer(body=job("running"))]
     with stub({("DELETE", "/jobs/job_1"): running, ("GET", "/jobs/job_1"): running}) as server:
         with Client(server.url) as client:
-            assert client.settled(job("running"), seconds=0.15)["state"] == "running"
+            assert client.wait_for_job(job("running"), seconds=0.15)["state"] == "running"
         raw = pursuit("jobs", "job_1", "--cancel", "--json", url=server.url)
     assert json.loads(raw.output)["state"] == "running"
     out = Console(file=io.StringIO(), width=40)
-    showing.cancelled(out, job("running"))
+    display.cancelled(out, job("running"))
     assert isinstance(out.file, io.StringIO)
     assert out.file.getvalue() == "job_1 is told to stop, and still running: see `pursuit jobs job_1`\n"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from app.cli.showing import calibration, coverage, fault_line, jobs, kernel, models, moment, number, versions
+from app.cli.display import calibration, coverage, fault_line, jobs, kernel, local_time, models, number, versions
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_no_line_is_wider_than_the_terminal_and_no_figure_is_broken(name: str, w
 def test_times_are_short_on_a_terminal_and_whole_in_a_pipe() -> None:
     terminal, pipe = (Console(file=io.StringIO(), force_terminal=forced) for forced in (True, False))
     now = datetime.now(UTC)
-    assert moment(terminal, now.isoformat()) in {f"{now.astimezone():%H:%M:%S}", f"{now.astimezone():%Y-%m-%d}"}
-    assert moment(terminal, "2026-01-02T12:00:00.000Z") == "2026-01-02"
-    assert moment(pipe, "2026-01-02T12:00:00.000Z") == "2026-01-02T12:00:00.000Z"
-    assert moment(terminal, "yesterday") == "yesterday"
+    assert local_time(terminal, now.isoformat()) in {f"{now.astimezone():%H:%M:%S}", f"{now.astimezone():%Y-%m-%d}"}
+    assert local_time(terminal, "2026-01-02T12:00:00.000Z") == "2026-01-02"
+    assert local_time(pipe, "2026-01-02T12:00:00.000Z") == "2026-01-02T12:00:00.000Z"
+    assert local_time(terminal, "yesterday") == "yesterday"

@@ -1,4 +1,4 @@
-"""Follow a job and show how far it is: a bar on a terminal, a line at each new phase or round elsewhere."""
+"""Progress of a job: a bar on a terminal, a line at each new phase or round elsewhere."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from rich.table import Column
 from rich.text import Text
 
 from app.cli.client import Client, Json
-from app.cli.showing import fraction
+from app.cli.display import fraction
 
-_ROOM_FOR_A_BAR = 80  # characters that all columns take
+_BAR_MIN_CONSOLE_WIDTH = 80  # characters that all columns take
 
 
 class _Clock(ProgressColumn):
-    """Seconds so far, and the server's own guess of the seconds left."""
+    """Seconds so far, and the server's estimate of the seconds left."""
 
     def render(self, task: Task) -> Text:
         left = task.fields.get("eta")
@@ -23,12 +23,12 @@ class _Clock(ProgressColumn):
 
 
 def watch(client: Client, job_id: str, console: Console) -> Json:
-    """Show the job's progress until it has ended; the job as it ended."""
+    """Show the job's progress until it has ended; return the job."""
     if not console.is_terminal:
         return _lines(client, job_id, console)
     columns = (
         TextColumn("{task.description}", table_column=Column(no_wrap=True)),
-        *([BarColumn(bar_width=16)] if console.width >= _ROOM_FOR_A_BAR else []),
+        *([BarColumn(bar_width=16)] if console.width >= _BAR_MIN_CONSOLE_WIDTH else []),
         TaskProgressColumn(),
         TextColumn("[dim]{task.fields[detail]}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
         _Clock(table_column=Column(no_wrap=True)),

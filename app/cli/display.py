@@ -1,4 +1,4 @@
-"""What the commands print: models, jobs, a training report, a refusal."""
+"""Output of the commands: models, jobs, a training report, an error."""
 
 import math
 import re
@@ -16,26 +16,26 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.client import ClientError, Json, RefusedError, UnreachableError
+from app.cli.client import ClientError, Json, ProblemError, UnreachableError
 
-_LEAST_WIDTH = 10
+_MIN_WIDTH = 10
 _GAP = 2  # between two columns
-_FIGURE = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?|[0-9.]+%( \+- [0-9.]+%)?|-|nan")
-STARTER = "start one with `pursuit serve`, name another with --url or PURSUIT_URL, or work without one with --local"
+_NUMERIC = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?|[0-9.]+%( \+- [0-9.]+%)?|-|nan")
+START_HINT = "start one with `pursuit serve`, name another with --url or PURSUIT_URL, or work without one with --local"
 
 
 def fail(error: ClientError, *, hint: bool = True) -> typer.Exit:
-    """Say on standard error what went wrong; to be raised: exit code 1."""
+    """Print an error on standard error; return the exception to raise, with exit code 1."""
     console = Console(file=sys.stderr, soft_wrap=True, highlight=False)
     console.print(f"[bold red]error:[/] {escape(str(error))}")
-    if isinstance(error, RefusedError):
+    if isinstance(error, ProblemError):
         told = error.total == 1 and all(str(fault.get("message")) in str(error) for fault in error.faults)
         for fault in () if told else error.faults:
             console.print(f"  {escape(fault_line(fault))}")
         if error.total > len(error.faults):
             console.print(f"  ... {error.total} in all")
     if isinstance(error, UnreachableError) and hint:
-        console.print(f"[dim]{escape(STARTER)}[/]")
+        console.print(f"[dim]{escape(START_HINT)}[/]")
     return typer.Exit(1)
 
 
@@ -89,12 +89,12 @@ class _Column:
 
     def __init__(self, name: str, cells: Sequence[str], *, whole: bool) -> None:
         self.name = name
-        self.figures = all(_FIGURE.fullmatch(cell) for cell in cells)
+        self.figures = all(_NUMERIC.fullmatch(cell) for cell in cells)
         self.natural = max(map(cell_len, (name, *cells)))
         unbroken = [word for cell in cells for word in (cell.split() if self.figures else [cell])]
         least = max(map(cell_len, unbroken), default=0)
-        head = min(_LEAST_WIDTH, max(map(cell_len, name.split()), default=1))
-        self.least = max(head, least if whole or self.figures else min(least, _LEAST_WIDTH))
+        head = min(_MIN_WIDTH, max(map(cell_len, name.split()), default=1))
+        self.least = max(head, least if whole or self.figures else min(least, _MIN_WIDTH))
 
 
 def _records(console: Console, head: Sequence[str], body: Sequence[Sequence[str]]) -> None:
@@ -105,7 +105,7 @@ def _records(console: Console, head: Sequence[str], body: Sequence[Sequence[str]
         console.print(Padding(Text(facts), (0, 0, 0, 2)))
 
 
-def moment(console: Console, text: str) -> str:
+def local_time(console: Console, text: str) -> str:
     """A time of the server; on a terminal short and in local time: the hour of today, the date of another day."""
     try:
         time = datetime.fromisoformat(text).astimezone()
@@ -117,14 +117,14 @@ def moment(console: Console, text: str) -> str:
 
 
 def report(console: Console, job: Json) -> None:
-    """What a training job came to: the model's name, its scores, how its columns were read, the warnings."""
+    """Print the result of a training job: the model's name, its scores, the kinds of its columns, the warnings."""
     result: dict[str, Any] = job.get("result") or {}
     _headline(console, result.get("model"), result.get("version"))
     _facts(console, result.get("report") or {})
 
 
 def version(console: Console, found: Json) -> None:
-    """All about one version that a person reads."""
+    """Print the details of one version."""
     _headline(console, found["model"], found["version"])
     aliases = f", {', '.join(found['aliases'])}" if found["aliases"] else ""
     facts = f"created {found['created_at']}{aliases}; {found['size_bytes']:,} bytes"
@@ -171,7 +171,7 @@ def kernel(facts: Json) -> str | None:
 
 
 def columns(facts: Json) -> list[str]:
-    """How a report's columns were read, in a line for each kind."""
+    """Columns of a report by kind, a line for each kind."""
     kinds: dict[str, list[str]] = {}
     for column in facts.get("columns") or ():
         levels = column.get("levels")
@@ -193,7 +193,7 @@ def coverage(scores: Json, level: str) -> str | None:
 
 
 def calibration(facts: Json) -> str | None:
-    """How a report's error bars were calibrated, in one line; None for a report that does not tell."""
+    """Calibration of a report's error bars in one line; None for a report without one."""
     told: Json | None = facts.get("calibration")
     if told is None:
         return None
@@ -206,7 +206,7 @@ def calibration(facts: Json) -> str | None:
     return f"error bars calibrated by {told['by']} on {told['rows']:,} rows: {factors}; {reach}{varies}"
 
 
-def ended_badly(job: Json) -> ClientError:
+def job_error(job: Json) -> ClientError:
     """The reason why a job did not succeed, in the server's words."""
     error = job.get("error") or {}
     if job["state"] != "failed":
@@ -215,7 +215,7 @@ def ended_badly(job: Json) -> ClientError:
 
 
 def cancelled(console: Console, job: Json) -> None:
-    """Return what came of asking for a job's end. Raises ClientError where it ended otherwise."""
+    """Print the state of a job after a request to cancel it. Raises ClientError if it has ended otherwise."""
     if job["state"] in {"succeeded", "failed"}:
         raise ClientError(f"job {job['id']} has {job['state']}: there is nothing to cancel")
     if job["state"] == "cancelled":
@@ -228,7 +228,8 @@ def cancelled(console: Console, job: Json) -> None:
 def models(console: Console, page: Json) -> None:
     """A page of models."""
     rows = [
-        (item["name"], item["latest"], item["versions"], moment(console, item["created_at"])) for item in page["models"]
+        (item["name"], item["latest"], item["versions"], local_time(console, item["created_at"]))
+        for item in page["models"]
     ]
     grid(console, ("model", "latest", "versions", "created"), rows)
     _more(console, page)
@@ -242,7 +243,7 @@ def versions(console: Console, model: Json) -> None:
         scores: Json = summary.get("holdout") or summary.get("leave_one_out") or {}
         aliases = ", ".join(item["aliases"])
         facts = (summary.get("target"), summary.get("basis_size"), scores.get("nmse"), scores.get("nlpd"))
-        rows.append((item["version"], aliases, *facts, moment(console, item["created_at"])))
+        rows.append((item["version"], aliases, *facts, local_time(console, item["created_at"])))
     grid(console, ("version", "aliases", "target", "basis", "NMSE", "NLPD", "created"), rows)
     _more(console, model)
 
@@ -250,7 +251,13 @@ def versions(console: Console, model: Json) -> None:
 def jobs(console: Console, page: Json) -> None:
     """A page of jobs, the newest first."""
     rows = [
-        (item["id"], item["model"], item["state"], f"{100 * fraction(item):.0f}%", moment(console, item["created_at"]))
+        (
+            item["id"],
+            item["model"],
+            item["state"],
+            f"{100 * fraction(item):.0f}%",
+            local_time(console, item["created_at"]),
+        )
         for item in page["jobs"]
     ]
     grid(console, ("job", "model", "state", "done", "created"), rows, whole={"job", "state"})
@@ -258,7 +265,7 @@ def jobs(console: Console, page: Json) -> None:
 
 
 def fraction(job: Json) -> float:
-    """How far a job is, 0 to 1."""
+    """Fraction of a job that is done, 0 to 1."""
     if job["state"] == "succeeded":
         return 1.0
     return float((job.get("progress") or {}).get("fraction") or 0.0)

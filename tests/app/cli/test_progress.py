@@ -6,7 +6,7 @@ import itertools
 from rich.console import Console
 
 from app.cli.client import Client
-from app.cli.watching import watch
+from app.cli.progress import watch
 from tests.app.cli.stub import Answer, events, job, stub
 
 SELECTING = {"fraction": 0.25, "phase": "selecting", "round": 1, "rounds": 5, "basis_size": 40, "objective": None}
