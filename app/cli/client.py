@@ -102,11 +102,11 @@ class Client:
     ) -> httpx.Response:
         """Predict the rows of a CSV table; return the answer as `accept`. interval: empty for the default."""
         levels = [interval] if isinstance(interval, int | float) else interval
-        wanted = {"interval": levels, "quantiles": quantiles, "include": include}
+        options = {"interval": levels, "quantiles": quantiles, "include": include}
         response = self._send(
             "POST",
             "/predict",
-            params={"model": model} | {name: [str(value) for value in values] for name, values in wanted.items()},
+            params={"model": model} | {name: [str(value) for value in values] for name, values in options.items()},
             content=body,
             headers={"content-type": "text/csv", "accept": accept},
         )
@@ -256,6 +256,6 @@ def _problem_error(response: httpx.Response) -> ProblemError:
         with suppress(ValueError):
             problem = response.json()
     if not isinstance(problem, dict):
-        said = f"{response.status_code} {response.reason_phrase}".strip()
-        problem = {"detail": f"{said} from {response.url}: not the answer of a Pursuit server"}
+        status = f"{response.status_code} {response.reason_phrase}".strip()
+        problem = {"detail": f"{status} from {response.url}: not the answer of a Pursuit server"}
     return ProblemError(response.status_code, problem)

@@ -38,8 +38,8 @@ WhileStdin = Annotated[bool, typer.Option("--while-stdin", hidden=True)]
 DEFAULT_URL = "http://127.0.0.1:8000"
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(value: bool) -> None:
+    if value:
         from importlib.metadata import PackageNotFoundError, version
 
         try:

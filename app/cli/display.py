@@ -29,8 +29,8 @@ def fail(error: ClientError, *, hint: bool = True) -> typer.Exit:
     console = Console(file=sys.stderr, soft_wrap=True, highlight=False)
     console.print(f"[bold red]error:[/] {escape(str(error))}")
     if isinstance(error, ProblemError):
-        told = error.total == 1 and all(str(fault.get("message")) in str(error) for fault in error.faults)
-        for fault in () if told else error.faults:
+        in_detail = error.total == 1 and all(str(fault.get("message")) in str(error) for fault in error.faults)
+        for fault in () if in_detail else error.faults:
             console.print(f"  {escape(fault_line(fault))}")
         if error.total > len(error.faults):
             console.print(f"  ... {error.total} in all")
@@ -123,13 +123,13 @@ def report(console: Console, job: Json) -> None:
     _facts(console, result.get("report") or {})
 
 
-def version(console: Console, found: Json) -> None:
+def version(console: Console, details: Json) -> None:
     """Print the details of one version."""
-    _headline(console, found["model"], found["version"])
-    aliases = f", {', '.join(found['aliases'])}" if found["aliases"] else ""
-    facts = f"created {found['created_at']}{aliases}; {found['size_bytes']:,} bytes"
+    _headline(console, details["model"], details["version"])
+    aliases = f", {', '.join(details['aliases'])}" if details["aliases"] else ""
+    facts = f"created {details['created_at']}{aliases}; {details['size_bytes']:,} bytes"
     console.print(escape(facts), highlight=False, soft_wrap=not console.is_terminal)
-    _facts(console, found["report"])
+    _facts(console, details["report"])
 
 
 def _headline(console: Console, model: object, numbered: object) -> None:
@@ -175,10 +175,11 @@ def columns(facts: Json) -> list[str]:
     kinds: dict[str, list[str]] = {}
     for column in facts.get("columns") or ():
         levels = column.get("levels")
-        told = [] if not levels else [f"{len(levels)} levels" + (" and others" if column.get("others_grouped") else "")]
+        others = " and others" if column.get("others_grouped") else ""
+        details = [f"{len(levels)} levels{others}"] if levels else []
         if column.get("missing_replaced_by") is not None and column["kind"] == "number":
-            told.append(f"{number(column['missing_replaced_by'])} where missing")
-        kinds.setdefault(column["kind"], []).append(column["name"] + (f" ({', '.join(told)})" if told else ""))
+            details.append(f"{number(column['missing_replaced_by'])} where missing")
+        kinds.setdefault(column["kind"], []).append(column["name"] + (f" ({', '.join(details)})" if details else ""))
     lines = [f"read as {kind}: {', '.join(names)}" for kind, names in kinds.items() if kind != "unused"]
     return lines + ([f"left out: {', '.join(kinds['unused'])}"] if "unused" in kinds else [])
 
@@ -194,16 +195,16 @@ def coverage(scores: Json, level: str) -> str | None:
 
 def calibration(facts: Json) -> str | None:
     """Calibration of a report's error bars in one line; None for a report without one."""
-    told: Json | None = facts.get("calibration")
-    if told is None:
+    used: Json | None = facts.get("calibration")
+    if used is None:
         return None
-    if not told["rows"]:
+    if not used["rows"]:
         return "error bars are not calibrated: intervals are those of a normal distribution"
-    factors = f"latent variance x {told['latent_scale']:.3g}, noise x {told['noise_scale']:.3g}"
-    most = told["most_level"]
+    factors = f"latent variance x {used['latent_scale']:.3g}, noise x {used['noise_scale']:.3g}"
+    most = used["most_level"]
     reach = f"intervals up to {math.floor(1000 * most) / 10:g}%" if most < 1 else "too few for intervals of their own"
-    varies = "" if told["noise_gain"] is None else "; the noise varies with the inputs"
-    return f"error bars calibrated by {told['by']} on {told['rows']:,} rows: {factors}; {reach}{varies}"
+    varies = "" if used["noise_gain"] is None else "; the noise varies with the inputs"
+    return f"error bars calibrated by {used['by']} on {used['rows']:,} rows: {factors}; {reach}{varies}"
 
 
 def job_error(job: Json) -> ClientError:
@@ -221,8 +222,8 @@ def cancelled(console: Console, job: Json) -> None:
     if job["state"] == "cancelled":
         console.print(f"{job['id']} is cancelled", highlight=False, soft_wrap=True)
     else:
-        told = f"{job['id']} is told to stop, and still {job['state']}: see `pursuit jobs {job['id']}`"
-        console.print(told, highlight=False, soft_wrap=True)
+        message = f"{job['id']} will be cancelled, and is still {job['state']}: see `pursuit jobs {job['id']}`"
+        console.print(message, highlight=False, soft_wrap=True)
 
 
 def models(console: Console, page: Json) -> None:

@@ -59,8 +59,8 @@ def _figure(
     axes.plot([low, high], [low, high], color=MUTED, linewidth=1.0, linestyle=(0, (5, 4)), zorder=1)
     barred = _spread(truth, low, high)
     inside = [a <= y <= b for a, y, b in zip(lower, truth, upper, strict=True)]
-    for wanted, colour, place in ((True, INSIDE, "inside"), (False, OUTSIDE, "outside")):
-        rows = [row for row, hit in enumerate(inside) if hit is wanted]
+    for covered, colour, place in ((True, INSIDE, "inside"), (False, OUTSIDE, "outside")):
+        rows = [row for row, hit in enumerate(inside) if hit is covered]
         bars = [row for row in rows if row in barred]
         axes.scatter(
             [truth[row] for row in rows],
@@ -69,7 +69,7 @@ def _figure(
             color=colour,
             alpha=0.45,
             linewidths=0,
-            zorder=3 if wanted else 4,
+            zorder=3 if covered else 4,
             label=f"truth {place} the {100 * interval:g}% interval: {len(rows):,} rows",
         )
         axes.errorbar(
@@ -81,7 +81,7 @@ def _figure(
             color=colour,
             elinewidth=0.9,
             alpha=0.8,
-            zorder=5 if wanted else 6,
+            zorder=5 if covered else 6,
         )
     beyond = sum(not (low <= y <= high and low <= m <= high) for y, m in zip(truth, mean, strict=True))
     note = f"; {beyond} extreme rows lie beyond the frame" if beyond else ""

@@ -55,8 +55,8 @@ def list_jobs(
         if not is_job_id(cursor):
             raise InvalidRequestError(f"cursor: expected one from an earlier page, got {cursor[:80]!r}")
         query = query.where(c.id < cursor)
-    found = [job_from_row(row) for row in connection.execute(query)]
-    return found[:limit], found[limit - 1].id if len(found) > limit else None
+    page = [job_from_row(row) for row in connection.execute(query)]
+    return page[:limit], page[limit - 1].id if len(page) > limit else None
 
 
 def positions(connection: Connection, queried: Iterable[Job]) -> dict[str, int]:

@@ -117,8 +117,8 @@ def request_cancel(connection: Connection, job_id: str) -> Job:
 
 def has_work(connection: Connection, *, limits: Resources = UNLIMITED, excluding: Collection[str] = ()) -> bool:
     """True if a claim would find a job; only reads, so that idle workers do not hold the write lock."""
-    found = select(c.id).where(_claimable(), _fits(limits), c.id.not_in(excluding)).exists()
-    return bool(connection.execute(select(found)).scalar_one())
+    claimable = select(c.id).where(_claimable(), _fits(limits), c.id.not_in(excluding)).exists()
+    return bool(connection.execute(select(claimable)).scalar_one())
 
 
 def claim(

@@ -123,10 +123,10 @@ class BucketBlobStore:
     def keys(self, prefix: str) -> Iterator[Blob]:
         """Iterate over the blobs under a prefix. Ages are by this machine's clock; `delete` uses the store's."""
         now = datetime.now(UTC)
-        for found in self._list(prefix):
-            if is_key(found["path"]):
-                age = max((now - found["last_modified"]).total_seconds(), 0.0)
-                yield Blob(key=found["path"], size=found["size"], age=age)
+        for entry in self._list(prefix):
+            if is_key(entry["path"]):
+                age = max((now - entry["last_modified"]).total_seconds(), 0.0)
+                yield Blob(key=entry["path"], size=entry["size"], age=age)
 
     def delete(self, key: str, *, older_than: float = 0.0) -> bool:
         """Remove an old blob, by the protocol in the module's docstring."""
@@ -134,10 +134,10 @@ class BucketBlobStore:
         began = time.monotonic()
         with _bucket_errors("deleted"):
             obstore.put(self._no_retry, marker, b"")
-        written, found = self._head(marker), self._head(key)
+        written, entry = self._head(marker), self._head(key)
         removed = False
-        if written is not None and found is not None:
-            age = (written["last_modified"] - found["last_modified"]).total_seconds() - STORE_CLOCK_SECONDS
+        if written is not None and entry is not None:
+            age = (written["last_modified"] - entry["last_modified"]).total_seconds() - STORE_CLOCK_SECONDS
             removed = older_than <= 0.0 or age >= older_than
         with _bucket_errors("deleted"):
             if removed:
@@ -151,7 +151,7 @@ class BucketBlobStore:
     def clean(self, *, older_than: float) -> int:
         """Remove the markers of interrupted deletions and incomplete local files; return how many."""
         now = datetime.now(UTC)
-        left = [(found["path"], (now - found["last_modified"]).total_seconds()) for found in self._list(_MARKERS)]
+        left = [(entry["path"], (now - entry["last_modified"]).total_seconds()) for entry in self._list(_MARKERS)]
         old = [path for path, age in left if age >= older_than and path != _CHECK]
         with _bucket_errors("deleted"):
             for path in old:
@@ -190,11 +190,11 @@ class BucketBlobStore:
 
     def _ranges(self, key: str) -> Iterator[bytes]:
         """Iterate over the bytes, a part at a time. NotFoundError."""
-        found = self._head(key)
-        if found is None:
+        entry = self._head(key)
+        if entry is None:
             raise NotFoundError(f"the store has no {key}")
-        for start in range(0, found["size"], PART_BYTES):
-            length = min(PART_BYTES, found["size"] - start)
+        for start in range(0, entry["size"], PART_BYTES):
+            length = min(PART_BYTES, entry["size"] - start)
             with _bucket_errors("read", absent=NotFoundError(f"the store has no {key}")):
                 part = obstore.get_range(self._transfer, key, start=start, length=length).to_bytes()
             yield part
@@ -202,7 +202,7 @@ class BucketBlobStore:
     def _wait_for_deletions(self, key: str) -> None:
         """Wait until no deletion of this key is under way; remove the markers of those interrupted long ago."""
         first_seen: dict[str, float] = {}
-        while markers := [found["path"] for found in self._list(f"{_MARKERS}/{key}")]:
+        while markers := [entry["path"] for entry in self._list(f"{_MARKERS}/{key}")]:
             for marker in markers:
                 if time.monotonic() - first_seen.setdefault(marker, time.monotonic()) > DELETION_MARKER_SECONDS:
                     with _bucket_errors("deleted"):

@@ -138,10 +138,10 @@ def get_version(connection: Connection, model: str, version: int | str) -> Versi
 
 def get_model(connection: Connection, name: str) -> Model:
     """Return a model; NotFoundError if there is none (or all its versions are deleted)."""
-    found = _models(connection, select(models).where(models.c.name == name)) if is_name(name) else []
-    if not found:
+    matches = _models(connection, select(models).where(models.c.name == name)) if is_name(name) else []
+    if not matches:
         raise NotFoundError(f"no model {name!r}")
-    return found[0]
+    return matches[0]
 
 
 def list_models(
@@ -155,8 +155,8 @@ def list_models(
         if not is_name(cursor):
             raise InvalidRequestError(f"cursor: expected one from an earlier page, got {cursor[:80]!r}")
         query = query.where(models.c.name > cursor)
-    found = _models(connection, query)
-    return found[:limit], found[limit - 1].name if len(found) > limit else None
+    items = _models(connection, query)
+    return items[:limit], items[limit - 1].name if len(items) > limit else None
 
 
 def list_versions(
@@ -172,8 +172,8 @@ def list_versions(
             raise InvalidRequestError(f"cursor: expected one from an earlier page, got {cursor[:80]!r}")
         query = query.where(versions.c.version < last)
     pointers = _aliases(connection, model)
-    found = [_as_version(row, pointers) for row in connection.execute(query)]
-    return found[:limit], str(found[limit - 1].version) if len(found) > limit else None
+    items = [_as_version(row, pointers) for row in connection.execute(query)]
+    return items[:limit], str(items[limit - 1].version) if len(items) > limit else None
 
 
 def put_alias(connection: Connection, *, model: str, alias: str, version: int) -> Version:
@@ -204,13 +204,13 @@ def delete_version(connection: Connection, *, model: str, version: int, force: b
     ConflictError if another alias points at it, unless forced: then those aliases go too. NotFoundError.
     """
     _lock(connection, model)
-    found = get_version(connection, model, version)
-    protecting = [alias for alias in found.aliases if alias != LATEST]
+    stored = get_version(connection, model, version)
+    protecting = [alias for alias in stored.aliases if alias != LATEST]
     if protecting and not force:
         raise _alias_conflict(f"version {version} of model {model!r}", protecting)
     connection.execute(delete(aliases).where(aliases.c.model == model, aliases.c.version == version))
     connection.execute(delete(versions).where(versions.c.model == model, versions.c.version == version))
-    if LATEST in found.aliases:
+    if LATEST in stored.aliases:
         newest = select(func.max(versions.c.version)).where(versions.c.model == model)
         left = connection.execute(newest).scalar_one()
         if left is not None:

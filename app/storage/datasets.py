@@ -73,8 +73,8 @@ def page(connection: Connection, *, limit: int, cursor: str | None) -> tuple[Seq
             raise InvalidRequestError(message) from None
         older = (_c.created_at < last.created_at) | ((_c.created_at == last.created_at) & (_c.id < last.id))
         query = query.where(older)
-    found = [_dataset(row) for row in connection.execute(query)]
-    return found[:limit], found[limit - 1].id if len(found) > limit else None
+    items = [_dataset(row) for row in connection.execute(query)]
+    return items[:limit], items[limit - 1].id if len(items) > limit else None
 
 
 def delete(connection: Connection, dataset: str) -> None:

@@ -135,7 +135,7 @@ def _predicted(
 def _nlpd(
     answer: dict[str, np.ndarray[Any, np.dtype[np.float64]]], truths: np.ndarray[Any, np.dtype[np.float64]]
 ) -> float:
-    """Of targets in units of their own deviation."""
+    """Mean negative log density of the targets in units of their own deviation."""
     variance = np.square(answer["std"])
     loss = 0.5 * (np.square(truths - answer["mean"]) / variance + np.log(2.0 * np.pi * variance))
     return float(loss.mean() - np.log(np.std(truths)))

@@ -27,7 +27,7 @@ APPROXIMATIONS = (Approximation.DTC, Approximation.VFE, Approximation.FITC)
 SIZES = (100, 500)
 REPEATS = 15
 ROWS = 10_000
-"""Of the test rows, for the speed."""
+"""Number of test rows for the speed."""
 
 
 def main(tolerance: float) -> None:

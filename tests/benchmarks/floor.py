@@ -29,7 +29,7 @@ def rate(call: Callable[[], object], rows: int) -> float:
 
 
 def main(path: str, core: str, rows: str, what: str) -> None:
-    """As the module says."""
+    """Run the benchmark that the module describes."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(core)})
     predictor = Predictor(artefact.load(Path(path).read_bytes()).model().posterior)

@@ -104,7 +104,7 @@ def _figures(group: Group) -> dict[str, float]:
 
 
 def main(host: str, port: str, seconds: str, core: str) -> None:
-    """As the module says."""
+    """Run the benchmark that the module describes."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(core)})
     groups = {

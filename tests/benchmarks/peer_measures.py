@@ -1,4 +1,4 @@
-"""What is measured of a peer that has been trained: scores, time of a prediction, memory."""
+"""Measurements of a trained peer: scores, time of a prediction, memory."""
 
 import time
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def microseconds(predict: Predict, rows: FloatArray) -> float:
 
 
 def peak_mib() -> float:
-    """Of this process since it began, its imports included. The kernel's other count takes in who started it."""
+    """Peak memory of this process, its imports included. The kernel's other count takes in who started it."""
     status = Path("/proc/self/status")
     if status.exists():
         for line in status.read_text(encoding="utf-8").splitlines():

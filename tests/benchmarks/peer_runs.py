@@ -29,9 +29,9 @@ SIGNAL, NOISE = 1.0, 0.1
 BATCH = 10_000
 SUBSET, SUBSET_SECONDS = 2_000, 60.0
 ITERATIONS, EPOCHS, ON_THE_WAY = 100, 20, (0.125, 0.25, 0.5)
-"""What iterates is looked at after these shares of its iterations or epochs as well."""
+"""Iterative peers are measured after these shares of its iterations or epochs as well."""
 WIDE, WIDE_ITERATIONS = 16, 36
-"""With more columns than this GPBoost gets so many iterations: its 1,000 are not over in 400 s."""
+"""Columns above which GPBoost gets fewer iterations, and how many: its 1,000 are not over in 400 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """What a peer leaves behind. deviations: half of its 95% interval, in standard deviations; note: for the table."""
+    """Result of a peer. deviations: half of its 95% interval, in standard deviations; note: for the table."""
 
     predict: Predict
     deviations: float = NORMAL_95
@@ -303,7 +303,7 @@ def main(name: str, file: Path) -> None:
 
 
 def _hold_threads(loaded: dict[str, Any]) -> None:
-    """What the environment's limits on threads do not reach."""
+    """Limit the threads of the libraries that ignore the environment."""
     if "tensorflow" in loaded:
         loaded["tensorflow"].config.threading.set_intra_op_parallelism_threads(THREADS)
         loaded["tensorflow"].config.threading.set_inter_op_parallelism_threads(THREADS)

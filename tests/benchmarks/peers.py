@@ -37,7 +37,7 @@ HEAD = (
 WAY = "| on the way | seconds | NMSE | NLPD, unit variance | its seconds over ours |\n|---|---|---|---|---|"
 
 Figures = dict[str, Any]
-"""What one child printed, or why it did not: `seconds`, `nmse`, `nlpd`, .. or `failed`."""
+"""Output of one child, or why there is none: `seconds`, `nmse`, `nlpd`, .. or `failed`."""
 
 
 def main(names: tuple[str, ...], peers: tuple[str, ...], seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""With and without basis vectors that move, by approximation: what decides the defaults.
+"""Training with and without basis vectors that move, by approximation: the grounds of the defaults.
 
 python -m tests.benchmarks.refinement [SET ..]
 """

@@ -1,4 +1,4 @@
-"""How fast, how evenly and in how much memory are predictions served? Everything against the predictor alone.
+"""Speed, latency and memory of served predictions, against the predictor alone.
 
 python -m tests.benchmarks.serving
 
@@ -123,7 +123,7 @@ def measured(server: Server, floor: Floor, request: Request, rows: int, seconds:
 
 
 def header(first: str) -> None:
-    """That of a table of `measured`."""
+    """Print the header of a table of `measured`."""
     print(f"\n| {first} | form | rows per processor second | floor | share | p50, p99 ms |\n|---|---|---|---|---|---|")
 
 
@@ -139,7 +139,7 @@ def table(server: Server, floor: Floor, rivals: dict[int, str]) -> None:
 
 
 def mean_alone(server: Server, floor: Floor) -> None:
-    """What leaving out the variance saves: the floor is that of the mean."""
+    """Print the rates without the variance: the floor is that of the mean."""
     header("the mean alone")
     for form, request in (
         ("npy, `interval=false`", npy_rows(10_000, 1, "&interval=false")),
@@ -168,7 +168,7 @@ def beside(server: Server) -> None:
 
 
 def loaded_models(server: Server, artefact_bytes: int) -> None:
-    """What a loaded model adds, in a process that has no memory to spare yet."""
+    """Print the memory that a loaded model adds, in a process that has no memory to spare yet."""
     with httpx.Client(base_url=f"http://127.0.0.1:{server.port}", trust_env=False) as client:
         sizes = []
         for name in model_names():
@@ -179,7 +179,7 @@ def loaded_models(server: Server, artefact_bytes: int) -> None:
 
 
 def memory(server: Server) -> None:
-    """What a million predictions leave."""
+    """Print the memory that a million predictions leave."""
     server.load(1.0, warm=npy_rows(10_000, 2))
     before, done = server.resident_bytes(), 0
     while done < PREDICTIONS:

@@ -1,4 +1,4 @@
-"""What the serving benchmark measures: a model of known size, an API process on one core, its processor time and
+"""Processes of the serving benchmark: a model of known size, an API process on one core, its processor time and
 memory, and a load generator on the other core."""
 
 import base64
@@ -33,7 +33,7 @@ _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What every connection of a group sends again and again."""
+    """Request that every connection of a group repeats."""
 
     path: str
     body: bytes
@@ -42,7 +42,7 @@ class Request:
     pause: float = 0.0
 
     def raw(self) -> bytes:
-        """As bytes."""
+        """Request as bytes."""
         method = "POST" if self.body else "GET"
         lines = [f"{method} {self.path} HTTP/1.1", "Host: pursuit", f"Content-Length: {len(self.body)}"]
         lines += [f"{name}: {value}" for name, value in self.headers.items()]
@@ -57,7 +57,7 @@ class Server:
     port: int
 
     def cpu_seconds(self) -> float:
-        """Of all its threads, so far."""
+        """Processor seconds of all its threads so far."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
@@ -97,13 +97,13 @@ class Server:
 
 
 def environment(**more: str) -> dict[str, str]:
-    """That of a process that is measured: OpenBLAS as it finds the machine, one thread."""
+    """Environment of a process that is measured: OpenBLAS as it finds the machine, one thread."""
     kept = {name: v for name, v in os.environ.items() if name not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
     return kept | {"OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"} | more
 
 
 def pin() -> None:
-    """This process, before it becomes the server, to the server's core."""
+    """Pin this process, before it becomes the server, to the server's core."""
     os.sched_setaffinity(0, {SERVER_CORE})
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from core.hyperparameters import Hyperparameters
 
 FOLDER = Path(os.environ.get("PURSUIT_BENCHMARK_DATA", Path(__file__).parents[3] / "shared" / "data"))
-"""Where the sets lie: PURSUIT_BENCHMARK_DATA (read when this is imported), or a folder beside the checkout."""
+"""Folder of the sets: PURSUIT_BENCHMARK_DATA (read when this is imported), or a folder beside the checkout."""
 
 TRAINING_ROWS = {
     "kin40k": 10_000,
@@ -58,7 +58,7 @@ def load(name: str, *, seed: int = 0) -> Split:
 
 
 def full_gp_of_kin40k() -> Hyperparameters:
-    """Of a full GP on 2,000 training rows, in standardized units; lies with the sets. Raises FileNotFoundError."""
+    """Hyperparameters of a full GP on 2,000 training rows, in standardized units. Raises FileNotFoundError."""
     found = json.loads((FOLDER / "theta.json").read_text(encoding="utf-8"))["kin40k"]
     return Hyperparameters(
         lengthscales=np.array(found["lengthscales"]),

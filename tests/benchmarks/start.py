@@ -1,4 +1,4 @@
-"""Where should adaptation start? A rule of thumb against a full GP on random rows, everything else the same.
+"""Start of the adaptation: a rule of thumb against a full GP on random rows, everything else the same.
 
 python -m tests.benchmarks.start [SET ..]
 """

@@ -53,7 +53,7 @@ def assert_same_model(ours: Model, other: Model) -> None:
 
 
 def assert_same_bits(ours: TrainResult, other: TrainResult) -> None:
-    """Everything but the clock."""
+    """Assert equality to the last bit of all but the seconds."""
     assert_same_model(ours.model, other.model)
     np.testing.assert_array_equal(ours.selection.indices, other.selection.indices)
     np.testing.assert_array_equal(ours.selection.gains, other.selection.gains)

@@ -32,7 +32,7 @@ class Stub:
     asked: list[tuple[str, str, bytes]] = field(default_factory=list)
 
     def bodies(self, method: str, path: str) -> list[bytes]:
-        """What was sent to an address."""
+        """Request that the stub received."""
         return [body for m, p, body in self.asked if m == method and urlsplit(p).path == path]
 
 

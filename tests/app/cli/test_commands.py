@@ -279,7 +279,7 @@ def test_cancelling_does_not_wait_for_ever() -> None:
     out = Console(file=io.StringIO(), width=40)
     display.cancelled(out, job("running"))
     assert isinstance(out.file, io.StringIO)
-    assert out.file.getvalue() == "job_1 is told to stop, and still running: see `pursuit jobs job_1`\n"
+    assert out.file.getvalue() == "job_1 will be cancelled, and is still running: see `pursuit jobs job_1`\n"
 
 
 def test_a_url_without_its_scheme_and_one_of_another_server(table: Path) -> None:

@@ -73,7 +73,7 @@ def port(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def ask(port: int, *requests: tuple[str, str], end: bool = True) -> bytes:
-    """Everything that comes back for these methods and paths, sent at once over one connection."""
+    """Send these requests at once over one connection; return all that comes back."""
     lines = [f"{method} {path} HTTP/1.1\r\nHost: x\r\n" for method, path in requests]
     with socket.create_connection(("127.0.0.1", port), timeout=10.0) as connection:
         connection.sendall(("\r\n".join(lines) + ("Connection: close\r\n" if end else "") + "\r\n").encode())
@@ -116,7 +116,7 @@ def test_the_head_of_a_stream_does_not_wait_for_its_body(port: int) -> None:
 
 
 class Recorded(asyncio.Transport):
-    """What was written, by call."""
+    """Transport that records what is written, by call."""
 
     def __init__(self) -> None:
         super().__init__()

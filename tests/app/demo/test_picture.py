@@ -10,7 +10,7 @@ from app.demo.picture import INSIDE, OUTSIDE, draw
 
 
 def colours(path: Path, wanted: str) -> int:
-    """How many pixels are close to a colour."""
+    """Count the pixels close to a colour."""
     rgb = np.array([int(wanted[i : i + 2], 16) for i in (1, 3, 5)]) / 255
     return int(np.sum(np.all(np.abs(imread(path)[..., :3] - rgb) < 0.15, axis=-1)))
 

@@ -39,7 +39,7 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary folders go, so that what is left of them can be seen."""
+    """Folder of the temporary folders, so that a test sees which are left."""
     folder = tmp_path / "t"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))

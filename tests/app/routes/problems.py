@@ -1,4 +1,4 @@
-"""What every refusal over HTTP has in common."""
+"""Checks that every problem document over HTTP passes."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ FORM = "multipart/form-data; boundary=xx"
 
 
 def assert_problem(answer: httpx.Response, status: int, *words: str) -> dict[str, Any]:
-    """The problem document, if it is one, has this status and says all these words."""
+    """Assert that an answer is a problem document with this status and all these words; return it."""
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == PROBLEM
     assert answer.headers["x-request-id"]

@@ -1,4 +1,4 @@
-"""How intervals, quantiles and more are asked for: the same numbers as JSON and as CSV, and every refusal."""
+"""Requests for intervals, quantiles and more: the same numbers as JSON and as CSV, and every refusal."""
 
 import json
 from typing import Any

@@ -35,7 +35,7 @@ ASKED = {name: cells for name, cells in table(9).items() if name != "y"}
 
 @pytest.fixture(scope="module")
 def expected(service: Service) -> dict[str, Any]:
-    """What the model trained on CSV answers to JSON."""
+    """Answer of the model trained on CSV to JSON."""
     job = service.train(FORMATS["comma"](TABLE), model="formats", **SPEC)
     assert job["state"] == "succeeded", job
     kinds = [(column["name"], column["kind"]) for column in job["result"]["report"]["columns"]]

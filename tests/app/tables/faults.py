@@ -1,4 +1,4 @@
-"""What a table holds and what a refusal points at, in plain values."""
+"""Cells of a table and faults of a refusal in plain values."""
 
 from app.errors import PursuitError
 from app.tables import Table

@@ -1,4 +1,4 @@
-"""Where the tables are that people have; they are not part of the repository."""
+"""Folder of tables found in practice; they are not part of the repository."""
 
 import os
 from pathlib import Path

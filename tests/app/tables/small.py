@@ -25,6 +25,6 @@ def read(data: bytes, **options: Any) -> tuple[Features, list[float], list[str]]
 
 
 def table(column: str, cells: list[str]) -> bytes:
-    """These cells beside two columns of numbers."""
+    """CSV table of these cells beside two columns of numbers."""
     lines = [f"{cell},{row % 5},{row * row % 17}" for row, cell in enumerate(cells)]
     return (f"{column},x,y\n" + "\n".join(lines) + "\n").encode()

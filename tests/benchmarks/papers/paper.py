@@ -1,4 +1,4 @@
-"""What a paper's reproduction is made of, and how its page is written."""
+"""Parts of a paper's reproduction, and the writing of its page."""
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,11 +14,11 @@ class Paper(Protocol):
     """One paper: its units, and its page made of what they returned."""
 
     name: str
-    """On the command line: `keerthi-chu`."""
+    """Name on the command line: `keerthi-chu`."""
     title: str
 
     def units(self, scale: Scale) -> list[Unit]:
-        """What must be run, each unit's name beginning with the table or figure."""
+        """Units to run, each unit's name beginning with the table or figure."""
         ...
 
     def page(self, found: Mapping[str, Found], scale: Scale, folder: Path) -> str:
@@ -36,7 +36,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
-        """Of at least one value; the deviation with n - 1."""
+        """Mean and deviation of at least one value; the deviation with n - 1."""
         mean = sum(values) / len(values)
         if len(values) == 1:
             return cls(mean=mean, deviation=None)
@@ -66,7 +66,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def write_csv(file: Path, head: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """With a header; the folder is made."""
+    """Write a CSV file with a header; the folder is made."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream, lineterminator="\n")

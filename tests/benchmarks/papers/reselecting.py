@@ -20,7 +20,7 @@ from tests.core.problems import hyperparameters_of, theta_of
 
 MEMORY, HALVINGS = 20, 12
 ENOUGH = 1e-4
-"""Of the fall that the slope promises."""
+"""Share of the decrease that the slope predicts."""
 LONGEST = 2.0
 """Step of any logarithm of a hyperparameter in one iteration."""
 SETTLED = 1e-7
@@ -37,12 +37,12 @@ class Trace:
 
     @property
     def visited(self) -> list[Hyperparameters]:
-        """Of each iteration."""
+        """Hyperparameters of each iteration."""
         return [hyperparameters_of(theta) for theta in self.thetas]
 
     @property
     def hyperparameters(self) -> Hyperparameters:
-        """At the end."""
+        """Hyperparameters at the end."""
         return hyperparameters_of(self.end)
 
 

@@ -1,4 +1,4 @@
-"""How large a reproduction is run."""
+"""Scales of a reproduction."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""What Seeger, Williams & Lawrence 2003 say in words, and whether it holds here."""
+"""Claims of Seeger, Williams & Lawrence 2003 in words, and if they hold here."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,9 +20,9 @@ LABELS = {
     "batch-pep": "batch (PEP 0.7)",
     "pursuit": "Pursuit, defaults",
 }
-"""What a method is called on the page."""
+"""Names of the methods on the page."""
 RELEVANT = (3, 4, 14, 15)
-"""Of pumadyn32nm's columns, those that a full process singles out."""
+"""Columns of pumadyn32nm that a full process singles out."""
 Claims = list[tuple[str, bool, str]]
 Medians = Mapping[tuple[str, ...], FloatArray]
 """Errors by (rows, method), by size."""

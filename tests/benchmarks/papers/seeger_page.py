@@ -22,7 +22,7 @@ from tests.benchmarks.papers.seeger_pictures import draw_criteria, draw_curves, 
 from tests.benchmarks.papers.units import Found
 
 FACTOR = 0.5
-"""Of the paper's squared error."""
+"""Factor of the paper's squared error."""
 
 CHOICES = """### Where the paper leaves a choice open
 

@@ -1,4 +1,4 @@
-"""What Seeger, Williams & Lawrence 2003 print, as data. Errors carry their factor 1/2."""
+"""Published numbers of Seeger, Williams & Lawrence 2003. Errors carry their factor 1/2."""
 
 SIZES = (100, 200, 300, 400, 500, 1_000, 1_250)
 SECONDS = {

@@ -17,7 +17,7 @@ from core.spec import Method, TrainSpec
 from tests.benchmarks.papers import smola_bartlett_published as published
 
 ALL = 0
-"""In the place of kappa: every row."""
+"""Number of candidates in place of kappa: every row."""
 DTC = Scheme(power=0.0, penalty=Penalty.NONE)
 
 
@@ -65,25 +65,25 @@ class Pursuit:
 
     @property
     def gaps(self) -> FloatArray:
-        """Of the log posterior: the gap of section 3 after 1, 2, .. steps, (d,)."""
+        """Gaps of the log posterior: the gap of section 3 after 1, 2, .. steps, (d,)."""
         return np.array([bounds.gap for bounds in self.bounds])
 
     @property
     def dual_gaps(self) -> FloatArray:
-        """Of y'(K + s2 I)^-1 y: the distance of the bounds on Q*, eq. 8, over their mean, (d,)."""
+        """Gaps of y'(K + s2 I)^-1 y: the distance of the bounds on Q*, eq. 8, over their mean, (d,)."""
         half_power = 0.5 * float(self.rows.y @ self.rows.y)
         upper = np.array([-half_power - bounds.lower for bounds in self.bounds])  # s2 Q*
         lower = np.array([-half_power - bounds.upper for bounds in self.bounds])
         return np.asarray(2.0 * np.maximum(upper - lower, 0.0) / -(upper + lower))
 
     def factors(self, size: int) -> Factors:
-        """Of the first `size` rows chosen."""
+        """DTC factors of the first `size` rows chosen."""
         basis = self.rows.X[self.chosen[:size, 0].astype(int)]
         return factorise(self.rows, basis, self.hyperparameters, DTC, keep=False)
 
 
 def until(pursuit: Pursuit, most: int, gaps: Callable[[Pursuit], FloatArray]) -> tuple[Pursuit, int]:
-    """How many steps the gap takes to fall to the paper's tolerance; `most` where it takes more. The steps are doubled
+    """Number of steps until the gap falls to the paper's tolerance; `most` where it takes more. The steps are doubled
     until it does: those of one seed begin with the same rows whatever their number is."""
     while True:
         found = gaps(pursuit)

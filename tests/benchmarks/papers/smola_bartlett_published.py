@@ -1,4 +1,4 @@
-"""What Smola & Bartlett 2001 print, as data. All of section 5; figure 1 has no numbers in the text."""
+"""Published numbers of Smola & Bartlett 2001. All of section 5; figure 1 has no numbers in the text."""
 
 KAPPAS = (1, 2, 5, 10, 20, 50, 100, 200)
 """Figure 1, from top to bottom: candidates a step."""

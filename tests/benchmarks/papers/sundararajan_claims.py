@@ -1,4 +1,4 @@
-"""What the text of Sundararajan, Keerthi & Shevade says of its tables and figures, and whether it is so here."""
+"""Claims of Sundararajan, Keerthi & Shevade about their tables and figures, and if they hold here."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tests.benchmarks.papers.sundararajan_tables import NAMES, OURS, Scores, bes
 from tests.benchmarks.papers.units import Found
 
 Results = Mapping[str, Mapping[str, Mapping[str, Scores]]]
-"""By part, set and algorithm."""
+"""Results by part, set and algorithm."""
 MOSTLY = 0.75
 """Share of the cases in which a claim about all of them still counts as one that holds."""
 _LARGE = ("bank8FM", "cpu_small", "cpu_act")
@@ -30,7 +30,7 @@ class Claim:
 
 
 def claims(results: Results, found: Mapping[str, Found]) -> list[Claim]:
-    """In the paper's order."""
+    """Claims in the paper's order."""
     return [make(results, found) for make in _CLAIMS]
 
 

@@ -68,13 +68,13 @@ DESIGNS = (
     Design(name="bank32nh", label="bank32NH", rows=4500, runs=20, quick=1, subset=1000, most=500, figure=5),
     Design(name="cpu_act", label="cpuact", rows=4500, runs=20, quick=1, subset=1000, most=500, figure=5),
 )  # fmt: skip
-"""In the order of Tables 2 and 3."""
+"""Sets in the order of Tables 2 and 3."""
 
 FIGURE_1 = "friedman3"
 
 
 def designs(scale: Scale) -> tuple[Design, ...]:
-    """As they are run at this size."""
+    """Sets as they are run at this size."""
     if scale.size is Size.TINY:
         return tuple(
             replace(
@@ -90,7 +90,7 @@ def designs(scale: Scale) -> tuple[Design, ...]:
 
 
 def trials(design: Design, scale: Scale) -> range:
-    """Of one set."""
+    """Trials of one set."""
     return range(scale.trials_of(quick=design.quick, full=design.runs))
 
 

@@ -1,4 +1,4 @@
-"""What is run for Sundararajan, Keerthi & Shevade: each function is one unit, and loads its data itself.
+"""Units of Sundararajan, Keerthi & Shevade: each function is one unit, and loads its data itself.
 
     fixed      theta of a full GP on some of the training rows, then every measure chooses a basis (Tables 2 and 3)
     adapted    the same start, then choosing and moving theta in turns (Tables 4 and 5)
@@ -35,7 +35,7 @@ from tests.benchmarks.papers.tables import Partition, Table, partition
 from tests.benchmarks.papers.units import Found
 
 MEASURES = (Method.NLPP, Method.NLML, Method.LOO_CVE, Method.NLGPP, Method.GPE)
-"""In the paper's order."""
+"""Measures in the paper's order."""
 CANDIDATES = 59
 SETTLED = 0.01
 """Rounds end when the smallest measure moved by less than this share of its whole fall from the empty basis."""
@@ -54,7 +54,7 @@ def fixed(
     methods: Sequence[str] = MEASURES,
     curve: Sequence[int] = (),
 ) -> Found:
-    """For each method: size, scores; for its `curve`, the measure of every size and the scores of some sizes.
+    """Results of each method: size, scores; for its `curve`, the measure of every size and the scores of some sizes.
 
     most: d_max, and the size of NLPP, which has none of its own. working_set: candidates a step, 59 of them fresh.
     """
@@ -88,7 +88,7 @@ def adapted(
     methods: Sequence[str] = MEASURES,
     traced: bool = False,
 ) -> Found:
-    """For each method: size, scores, rounds; where `traced`, the measure of every size in every round."""
+    """Results of each method: size, scores, rounds; where `traced`, the measure of every size in every round."""
     task = _Task(partition(name, trial, train_rows, test_rows))
     start = task.start(subset, evaluations, trial)
     found: Found = {}
@@ -122,7 +122,7 @@ def pursuit(name: str, trial: int, train_rows: int, test_rows: int | None, *, re
 
 
 def measures_of(found: Selection, spec: TrainSpec, rows: Rows, theta: Hyperparameters) -> FloatArray:
-    """What the method minimises, for every size from the empty basis on, (d + 1,), as a mean over rows.
+    """Measure that the method minimises, for every size from the empty basis on, (d + 1,), as a mean over rows.
 
     NLPP: half the penalised squares over s2, that is the posterior's exponent at its mode, up to a constant.
     """
@@ -162,7 +162,7 @@ class _Task:
         self.box = Box(lower=bounds.lower, upper=upper)  # the paper's kernel has no bias
 
     def start(self, subset: int, evaluations: int, trial: int) -> Hyperparameters:
-        """Of a full GP on `subset` random rows: two starts, the better one taken further."""
+        """Hyperparameters of a full GP on `subset` random rows: two starts, the better one taken further."""
         order = np.random.default_rng((trial, subset)).permutation(len(self.rows))[:subset]
         some = replace(self.rows, X=self.rows.X[order], y=self.rows.y[order])
 
@@ -179,7 +179,7 @@ class _Task:
         return descend(lambda at: nlml_and_gradient(self.rows, Z, at, _DTC), theta, self.box, steps)[0]
 
     def score(self, theta: Hyperparameters, chosen: IntArray) -> dict[str, float]:
-        """On the test rows, by DTC with these basis vectors."""
+        """Scores on the test rows, by DTC with these basis vectors."""
         factors = factorise(self.rows, self.rows.X[chosen], theta, _DTC)
         model = posterior(factors, self.dataset.inputs[chosen], self.dataset.groups, self.unit)
         predicted = predict(model, self.split.test.inputs)
@@ -225,7 +225,7 @@ def _spec(method: str, most: int, working_set: int, *, whole: bool) -> TrainSpec
 
 
 def _size(spec: TrainSpec, found: Selection, measures: FloatArray) -> int:
-    """How many of the chosen are kept."""
+    """Number of the chosen that are kept."""
     if spec.method is Method.NLPP:
         return len(found.indices)
     return min(stop(measures), len(found.indices))

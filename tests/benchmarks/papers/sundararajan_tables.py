@@ -24,14 +24,14 @@ HEAD = ("algorithm", "NMSE, %", "published", "", "NPDL", "published", "", "basis
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """Of one algorithm on one set, by trial: NMSE in percent, NPDL on the published scale, size."""
+    """Scores of one algorithm on one set, by trial: NMSE in percent, NPDL on the published scale, size."""
 
     nmse: Sequence[float]
     npdl: Sequence[float]
     size: Sequence[float]
 
     def spread(self, measure: str) -> Spread:
-        """Of `nmse`, `npdl` or `size`."""
+        """Spread of `nmse`, `npdl` or `size` over trials."""
         return Spread.of(getattr(self, measure))
 
 
@@ -58,7 +58,7 @@ def best(scores: Mapping[str, Scores], measure: str) -> str:
 
 
 def worse(scores: Mapping[str, Scores], measure: str) -> set[str]:
-    """Those that a paired t-test finds worse than the best, as the paper tests; none with a single trial."""
+    """Algorithms that a paired t-test finds worse than the best, as the paper tests; none with a single trial."""
     first = getattr(scores[best(scores, measure)], measure)
     if len(first) < 2:
         return set()
@@ -73,7 +73,7 @@ def published_best(cells: Mapping[str, Cell], measure: str) -> Spread:
 
 
 def against_best(scores: Scores, cells: Mapping[str, Cell]) -> tuple[bool, bool]:
-    """Whether NMSE is at least as good as the paper's best within its deviation, and NPDL at least as good as its best
+    """True if NMSE is at least as good as the paper's best within its deviation, and NPDL at least as good as its best
     mean, to the two digits that are printed."""
     nmse, npdl = published_best(cells, "nmse"), published_best(cells, "npdl")
     near = scores.spread("nmse").mean <= nmse.mean + (nmse.deviation or 0.0)

@@ -33,18 +33,18 @@ class Table:
         return len(self.targets)
 
     def dataset(self) -> Dataset:
-        """For training, a lengthscale for each column."""
+        """Dataset for training with a lengthscale for each column."""
         return Dataset(inputs=self.inputs, targets=self.targets)
 
     def grouped(self) -> Dataset:
-        """For training, as the service reads a table: one lengthscale for the columns of a category."""
+        """Dataset for training as the service reads a table: one lengthscale for the columns of a category."""
         shared = int(np.argmax(self.indicator))
         place = np.where(self.indicator, shared, np.arange(len(self.indicator)))
         groups = np.unique(place, return_inverse=True)[1].astype(np.int64)
         return Dataset(inputs=self.inputs, targets=self.targets, groups=groups, indicator=self.indicator)
 
     def take(self, rows: slice | np.ndarray[tuple[int], np.dtype[np.int64]]) -> "Table":
-        """Only these rows."""
+        """Table of these rows."""
         return Table(
             inputs=self.inputs[rows],
             targets=self.targets[rows],
@@ -62,7 +62,7 @@ class Partition:
 
 
 def partition(name: str, trial: int, train: int, test: int | None = None) -> Partition:
-    """So many random rows to train with, and so many of the others (all, by default) to test with.
+    """Draw random rows to train with, and so many of the others (all, by default) to test with.
 
     The permutation is that of the trial: two sizes of one trial share their first rows. Raises FileNotFoundError where
     the folder does not have the table.

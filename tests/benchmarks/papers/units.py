@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from threadpoolctl import threadpool_limits
 
 Found = dict[str, Any]
-"""What a unit returns: numbers, strings, and lists of them, by name."""
+"""Result of a unit: numbers, strings, and lists of them, by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Ledger:
     folder: Path
 
     def found(self, unit: Unit) -> Found | None:
-        """What it returned, or None if it has not been done."""
+        """Result of a unit, or None if it has not been done."""
         try:
             found: Found = json.loads(self._file(unit).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -66,7 +66,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crew:
-    """Who does the work: processes of this machine, or the workers of a Dask scheduler."""
+    """Executor of the units: processes of this machine, or the workers of a Dask scheduler."""
 
     processes: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     scheduler: str | None = None
@@ -84,7 +84,7 @@ class Crew:
 
 
 def work_through(units: Sequence[Unit], ledger: Ledger, crew: Crew) -> dict[str, Found]:
-    """What every unit returned, by name; those that are not in the ledger are done now, with a progress bar."""
+    """Results of all units by name; those that are not in the ledger are done now, with a progress bar."""
     names = [unit.name for unit in units]
     if len(set(names)) != len(names):
         raise ValueError("two units have one name")
@@ -108,7 +108,7 @@ def work_through(units: Sequence[Unit], ledger: Ledger, crew: Crew) -> dict[str,
 
 
 def _done(number: int, call: Callable[..., Found], arguments: dict[str, Any]) -> tuple[int, Found]:
-    """With one thread; `seconds` of this processor are added."""
+    """Run a unit with one thread; its processor seconds are added to the result."""
     with threadpool_limits(1):
         begin = time.process_time()
         found = call(**arguments)

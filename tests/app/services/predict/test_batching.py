@@ -1,4 +1,4 @@
-"""Who is predicted with whom changes no bit of an answer, and nobody hears of another's faults."""
+"""Batches of requests: the answer has the same bits in any batch, and no fault of another request."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""What a loaded model holds in memory, against the bytes of its artefact."""
+"""Memory of a loaded model, against the bytes of its artefact."""
 
 import gc
 import tracemalloc

@@ -123,7 +123,7 @@ def _is_blank(cell: Any) -> bool:
 
 
 def _is_utf8_by_chance(dialect: Dialect, table: dict[str, list[Any]]) -> bool:
-    """Whether letters of the old encoding make letters of UTF-8, which nobody can tell apart."""
+    """True if the bytes of the old encoding are valid UTF-8 too, so that no reader can tell."""
     data = replace(dialect, packing="").write(table)
     try:
         return not data.isascii() and bool(data.decode("utf-8"))

@@ -1,4 +1,4 @@
-"""Whether the first row names the columns, where it is made of numbers: read one way or the other, and said."""
+"""First rows made of numbers: read as names or as data, with a warning that tells which."""
 
 import pytest
 

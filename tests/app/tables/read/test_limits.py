@@ -1,4 +1,4 @@
-"""What is too large, and garbage, is refused soon."""
+"""Limits: tables that are too large, and garbage, are refused soon."""
 
 import gzip
 import random

@@ -1,4 +1,4 @@
-"""From a table to a schema and a design matrix: the exact matrix or the exact refusal."""
+"""Fit of a schema and a design matrix: the exact matrix or the exact refusal."""
 
 from typing import Any
 

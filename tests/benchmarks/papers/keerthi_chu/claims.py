@@ -1,4 +1,4 @@
-"""What the text says of Figure 1 and Table 1, each sentence as a test of our numbers."""
+"""Claims of the text about Figure 1 and Table 1, each sentence as a test of our numbers."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What the units of Figure 1 and Table 1 returned, by what is asked of it."""
+"""Results of the units of Figure 1 and Table 1, by question."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from tests.benchmarks.papers.paper import Spread
 from tests.benchmarks.papers.units import Found
 
 LEAST_P = 0.01
-"""Of Wilcoxon's rank sum test, as in the paper."""
+"""Level of Wilcoxon's rank sum test, as in the paper."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +37,14 @@ class FigureFound:
         return [float(self._unit(method, trial)["scores"][approximation][place][key]) for trial in range(self.trials)]
 
     def mean(self, method: str, size: int, key: str, approximation: str = "dtc") -> float:
-        """Its mean over partitions."""
+        """Mean of a score over partitions."""
         return Spread.of(self.each(method, size, key, approximation)).mean
 
     def seconds(self, method: str, *, one_by_one: bool = True) -> dict[int, float]:
-        """Of choosing and fitting, mean over partitions, by number of basis vectors. one_by_one: for `rand`, whose rows
-        can be taken in all at once, the seconds of taking them in one by one."""
+        """Mean seconds of choosing and fitting, by number of basis vectors.
+
+        one_by_one: for `rand`, whose rows can be taken in all at once, the seconds of taking them in one by one.
+        """
         parts = ("choosing", "growing") if method == "rand" and one_by_one else ("choosing", "fitting")
         trials = [self._unit(method, trial) for trial in range(self.trials)]
         return {
@@ -68,7 +70,7 @@ class TableFound:
     trials: int
 
     def partitions(self, name: str, column: str) -> list[int]:
-        """Those on which the column was run."""
+        """Partitions on which the column was run."""
         return [trial for trial in range(self.trials) if f"table-1/{name}/{column}/{trial}" in self.found]
 
     def each(self, name: str, column: str, key: str, bars: str = "plain") -> list[float]:
@@ -76,7 +78,7 @@ class TableFound:
         return [float(unit[bars][key]) for unit in self._units(name, column)]
 
     def spread(self, name: str, column: str, key: str, bars: str = "plain") -> Spread:
-        """Its mean and deviation; NMSE in percent."""
+        """Mean and deviation of a score; NMSE in percent."""
         scale = 100.0 if key == "nmse" else 1.0
         return Spread.of([scale * value for value in self.each(name, column, key, bars)])
 
@@ -86,7 +88,7 @@ class TableFound:
         return Spread.of([100.0 * float(shares[level]) for shares in found if level in shares])
 
     def seconds(self, name: str, column: str) -> Spread:
-        """Of training, of a processor."""
+        """Processor seconds of training."""
         return Spread.of([float(unit["training_seconds"]) for unit in self._units(name, column)])
 
     def unit(self, name: str, column: str, trial: int) -> dict[str, Any]:
@@ -98,7 +100,7 @@ class TableFound:
 
 
 def significantly_worse(values: Sequence[float], winner: Sequence[float]) -> bool:
-    """Whether `values` are higher than the winner's, by the rank sum test."""
+    """True if `values` are higher than the winner's, by the rank sum test."""
     if sum(values) / len(values) <= sum(winner) / len(winner):
         return False
     return float(ranksums(values, winner).pvalue) < LEAST_P

@@ -88,4 +88,4 @@ WHY: Mapping[tuple[str, str], str] = {
     ("house_16H", "adapt-dmax"): _OPTIMA + _TOO_SHORT,
     ("house_8L", "batch-pep"): _PRICE,
 }
-"""Of a set and a column whose NMSE is worse than the published one; each names what was seen."""
+"""Reasons for a set and a column whose NMSE is worse than the published one, each with what was seen."""

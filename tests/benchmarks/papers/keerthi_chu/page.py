@@ -158,7 +158,7 @@ def _marked(results: TableFound, name: str, columns: Sequence[str], key: str, ba
 
 
 def _nearer(results: TableFound) -> str:
-    """Which reading of NLPD is nearer to the published numbers."""
+    """Sentence on the reading of NLPD that is nearer to the published numbers."""
     cells = [(name, column) for name in results.sets for column in published.COLUMNS]
     away = {
         key: [abs(results.spread(name, column, key).mean - published.NLPD[name][column].mean) for name, column in cells]
@@ -242,5 +242,5 @@ def _write_table(results: TableFound, file: Path) -> None:
 
 
 def _why(name: str, column: str) -> str:
-    """On one line, as a list wants it."""
+    """Reason for a set and a column on one line, for a list."""
     return WHY.get((name, column), "No reason was found.").replace("\n", " ")

@@ -18,14 +18,14 @@ METHODS = ("rand", "info", "kappa", "dmax", "sb", "batch")
 SETS = ("bank8FM", "bank32nh", "cpu_small", "cpu_act", "cal_housing", "house_8L", "house_16H")
 BASIS_SIZE = 500
 ROUNDS, STEPS = 3, 20
-"""Of the adaptation in Table 1, of all columns but the default's; the paper does not give its own."""
+"""Rounds and steps of the adaptation in Table 1, in all columns but the default's; the paper does not give its own."""
 EVERYTHING = 100_000
 """More test rows than any set has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """What a size runs: sizes of Figure 1, those that are timed, the sets of Table 1, rows, basis size of Table 1."""
+    """Extent of a run: sizes of Figure 1, those that are timed, sets, rows and basis size of Table 1."""
 
     sizes: Sequence[int]
     timed: Sequence[int]

@@ -12,7 +12,7 @@ from tests.benchmarks.papers.keerthi_chu import published
 from tests.benchmarks.papers.keerthi_chu.found import FigureFound, TableFound
 
 COLOURS = {"rand": "blue", "info": "red", "kappa": "green", "dmax": "black", "sb": "magenta", "batch": "darkorange"}
-"""Those of the paper; ours is the last."""
+"""Colours of the paper; ours is the last."""
 _DPI = 90
 
 

@@ -21,7 +21,7 @@ NMSE: Mapping[str, Mapping[str, Spread]] = {
     "house_8L": _row(42.27, 2.14, 37.30, 1.29, 35.87, 0.94),
     "house_16H": _row(53.45, 7.05, 45.72, 1.15, 44.29, 0.76),
 }
-"""In percent."""
+"""Published NMSE, in percent."""
 NLPD: Mapping[str, Mapping[str, Spread]] = {
     "bank8FM": _row(3.11, 0.65, 1.37, 0.34, 0.67, 0.53),
     "bank32nh": _row(-1.02, 0.21, -0.79, 0.06, -0.88, 0.03),

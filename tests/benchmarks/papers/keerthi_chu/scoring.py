@@ -1,4 +1,4 @@
-"""What is kept of a model's predictions of the test rows: enough to put NLPD on any scale of the target."""
+"""Statistics of a model's predictions of the test rows: enough to put NLPD on any scale of the target."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from core.predict.predictor import Prediction
 from tests.benchmarks.papers.units import Found
 
 _LEAST = 1e-12
-"""Of the target's variance: what a latent variance is at least, where NLPD without noise is asked for."""
+"""Least latent variance, as a share of the target's variance, for NLPD without noise."""
 
 
 def scored(targets: FloatArray, predicted: Predictive) -> Found:

@@ -22,7 +22,7 @@ from tests.benchmarks.sets import load
 SUBSET, SUBSET_STEPS = 2_000, 30
 """Rows of the full GP that fixes the hyperparameters of FIXED-SB, and its evaluations."""
 SCREEN, SCREEN_STEPS, SCREEN_REACHES = 500, 30, (1.0, 0.5)
-"""Where that GP starts: the better of two descents on so many of its rows."""
+"""Rows, steps and reaches of the two short descents of which the better is the start of that GP."""
 SETTLED = 1e-4
 """Nats a row; two accepted steps in a row that gain less end a descent."""
 
@@ -88,7 +88,7 @@ def table_1(
 
 
 def full_gp(dataset: Dataset, trial: int) -> Hyperparameters:
-    """Of a full GP on SUBSET random rows, in units standardized by all rows. O(SUBSET^3) an evaluation."""
+    """Hyperparameters of a full GP on SUBSET random rows, standardized by all rows. O(SUBSET^3) an evaluation."""
     unit = standardization(dataset)
     some = np.random.default_rng([trial, 2]).permutation(len(dataset.targets))[:SUBSET]
     rows = Rows(X=unit.inputs(dataset.inputs[some]), y=unit.targets(dataset.targets[some]), groups=dataset.groups)
