@@ -23,7 +23,7 @@ from app.jobs.supervisor import Supervisor
 from app.jobs.workers import Resources
 from app.launch import python_command
 from app.log import set_up
-from app.services.intake.table_store import TABLES
+from app.services.intake.table_store import FITS, TABLES
 from app.services.train.training import KIND, MODELS, publish, training_handler
 from app.settings import Settings
 from app.storage import catalog, datasets
@@ -134,8 +134,13 @@ def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORP
             kept = datasets.referenced_tables(connection)  # first: a job on a dataset is queued before that is deleted
             return kept | {_table(job.payload) for job in queries.unfinished(connection)}
 
+    def fits() -> set[str]:
+        with database.read() as connection:
+            return {str(job.payload.get("fit")) for job in queries.unfinished(connection)}
+
     removed = sweep(blobs, MODELS, artefacts, older_than=older_than)
-    return removed + sweep(blobs, TABLES, tables, older_than=older_than)
+    removed += sweep(blobs, TABLES, tables, older_than=older_than)
+    return removed + sweep(blobs, FITS, fits, older_than=older_than)
 
 
 def _refuse_wrong_store(database: Database, blobs: BlobStore) -> None:

@@ -12,6 +12,7 @@ from app.tables.schema.design_matrix import DesignMatrix, TrainingRows
 from app.tables.schema.features import Feature
 from app.tables.schema.fitting import build_design_matrix, fit_schema, fit_table
 from app.tables.schema.schema import Schema, Unseen
+from app.tables.schema.table_fit import TableFit
 from app.tables.schema.table_options import Missing, TableOptions
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Schema",
     "Source",
     "Table",
+    "TableFit",
     "TableOptions",
     "TrainingRows",
     "Unseen",

@@ -10,7 +10,7 @@ from app.database.engine import Database
 from app.database.tables import versions
 from app.jobs import queries
 from app.jobs.job import Job, JobState
-from app.services.intake.table_store import TABLES
+from app.services.intake.table_store import FITS, TABLES
 from app.services.predict.registry import load_model
 from app.services.train.training import MODELS
 from app.storage import catalog
@@ -54,7 +54,7 @@ def audit(database: Database, blobs: BlobStore, accepted: Iterable[str]) -> Find
     swept = sweep_store(database, blobs, older_than=0.0)
     with database.read() as connection:
         assert {blob.key for blob in blobs.keys(MODELS)} == catalog.referenced_artefacts(connection)
-    assert list(blobs.keys(TABLES)) == [], "no dataset was uploaded, and all jobs have ended"
+    assert [*blobs.keys(TABLES), *blobs.keys(FITS)] == [], "no dataset was uploaded, and all jobs have ended"
     assert blobs.clean(older_than=0.0) == 0, "the sweep has taken what was half-written"
     return Findings(
         jobs=Counter(job.state for job in jobs.values()),

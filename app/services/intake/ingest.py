@@ -9,6 +9,7 @@ import json
 import logging
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -29,9 +30,9 @@ from app.tables import (
     Schema,
     Source,
     Table,
+    TableFit,
     TableOptions,
     TrainingRows,
-    fit_table,
     is_binary,
     open_canonical,
     open_file,
@@ -63,14 +64,15 @@ READ_BYTES = 40
 class Order:
     """What is to be done. upload: the file to read; None where the canonical file `stored` is there already.
 
-    spec: check that this could be trained. profile: describe the columns, with this target (None: the last). options:
-    how the upload is to be read.
+    spec: check that this could be trained; fit: the file for the schema fitted then. profile: describe the columns,
+    with this target (None: the last). options: how the upload is to be read.
     """
 
     stored: Path
     upload: Path | None = None
     limits: Limits
     spec: SpecBody | None = None
+    fit: Path | None = None
     profile: bool = False
     target: str | None = None
     options: ReadOptions = AUTODETECT
@@ -127,8 +129,9 @@ def take_in_held(table: Table, order: Order) -> Receipt:
         raise InvalidRequestError(f"sheet: {message}", [Fault(message=message, column="sheet")])
     table = replace(table, read_options=order.options)
     table = table.read_as(None, table.number_formats())
+    began = time.perf_counter()
     write_table(order.stored, table)
-    return _check(table, order)
+    return _check(table, order, parsing=time.perf_counter() - began)
 
 
 def _carry_out(order: Order) -> Receipt:
@@ -137,20 +140,27 @@ def _carry_out(order: Order) -> Receipt:
     target = None if order.spec is None else order.spec.target
     known = {name for name in (target, order.target) if name is not None}
     asked = order.options
+    began = time.perf_counter()
     text_blocks = open_file(Source(origin=order.upload, limits=order.limits), known=known, sheet=asked.sheet)
     write_text_blocks(order.stored, text_blocks, asked)
-    return _check(replace(open_canonical(order.stored), find_lines=text_blocks.lines), order)
+    parsing = time.perf_counter() - began
+    return _check(replace(open_canonical(order.stored), find_lines=text_blocks.lines), order, parsing=parsing)
 
 
-def _check(table: Table, order: Order) -> Receipt:
+def _check(table: Table, order: Order, *, parsing: float = 0.0) -> Receipt:
     memory = None
     if order.spec is not None:
-        schema, training_rows = fit_table(table, table_options(order.spec))
+        began = time.perf_counter()
+        fit = TableFit.of(table, table_options(order.spec))
+        fit = replace(fit, seconds={"parsing": parsing, "fitting": time.perf_counter() - began})
+        schema, training_rows = fit.schema, fit.training_rows
         spec = core_spec(order.spec, schema.group_names, training_rows.rows)
         memory = PROCESS_BYTES + READ_BYTES * table.rows * len(table.names)
         memory += training_bytes(len(training_rows.rows), schema.width, spec)
         check_spread(table, schema, training_rows, standardize=order.spec.standardize)
         _check_transform(table, schema, training_rows, order.spec.target_transform)
+        if order.fit is not None:
+            order.fit.write_bytes(fit.to_bytes())
     profile = describe_table(table, order.target) if order.profile else None
     return Receipt(rows=table.rows, columns=len(table.names), memory=memory, profile=profile)
 
@@ -221,6 +231,7 @@ def _apart(order: Order, seconds: float) -> Receipt:
         "upload": None if order.upload is None else str(order.upload),
         "limits": asdict(order.limits),
         "spec": None if order.spec is None else order.spec.model_dump(mode="json"),
+        "fit": None if order.fit is None else str(order.fit),
         "profile": order.profile,
         "target": order.target,
         "options": asdict(order.options),
@@ -270,6 +281,7 @@ def _main() -> None:
         upload=None if asked["upload"] is None else Path(asked["upload"]),
         limits=Limits(**asked["limits"]),
         spec=None if asked["spec"] is None else SpecBody.model_validate(asked["spec"]),
+        fit=None if asked["fit"] is None else Path(asked["fit"]),
         profile=asked["profile"],
         target=asked["target"],
         options=ReadOptions(**asked["options"]),

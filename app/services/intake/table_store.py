@@ -13,29 +13,39 @@ from app.storage.store_identity import check_store_identity
 
 TABLES = "tables"
 """Prefix of the tables in the store."""
+FITS = "fits"
+"""Prefix of the schemas fitted to them."""
 
 
 @dataclass(slots=True, kw_only=True)
 class StoredTable:
-    """path: where to write it; afterwards its key in the store and its size in bytes."""
+    """A table and the fit of a schema to it.
+
+    path, fit_path: where to write them; afterwards their keys in the store and the table's size in bytes.
+    """
 
     path: Path
+    fit_path: Path
     key: str = ""
+    fit_key: str = ""
     size: int = 0
 
 
 @contextmanager
 def stored_table(database: Database, blobs: BlobStore, scratch: Path) -> Iterator[StoredTable]:
-    """The block writes the file; at its end it is in the store.
+    """Keep the files that the block writes, one or both, in the store.
 
     UnavailableError if the disk refuses it, or the store is not the database's: nobody else would find it there.
     """
     check_store_identity(database, blobs)
     try:
         with TemporaryDirectory(dir=scratch) as folder:
-            table = StoredTable(path=Path(folder, "table.parquet"))
+            table = StoredTable(path=Path(folder, "table.parquet"), fit_path=Path(folder, "fit.json"))
             yield table
-            table.size = table.path.stat().st_size
-            table.key = blobs.put(TABLES, ".parquet", table.path)
+            if table.path.exists():
+                table.size = table.path.stat().st_size
+                table.key = blobs.put(TABLES, ".parquet", table.path)
+            if table.fit_path.exists():
+                table.fit_key = blobs.put(FITS, ".json", table.fit_path)
     except OSError as error:
         raise unwritable(error) from error

@@ -20,13 +20,13 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from app.database.engine import Database
-from app.errors import ConflictError, Fault, InvalidRequestError, UnavailableError
+from app.errors import ConflictError, Fault, InvalidRequestError, MalformedError, NotFoundError, UnavailableError
 from app.jobs import queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.job import Job
 from app.jobs.workers import Resources
 from app.services.intake.ingest import Order, Receipt, table_options, take_in, take_in_held
-from app.services.intake.table_store import stored_table
+from app.services.intake.table_store import StoredTable, stored_table
 from app.services.jobs import JobView, view
 from app.services.specification import SpecBody, core_spec, default_name, read_spec
 from app.services.train.unseen import place_unseen
@@ -37,8 +37,9 @@ from app.tables import (
     Limits,
     ReadOptions,
     Schema,
+    Table,
+    TableFit,
     build_design_matrix,
-    fit_table,
     from_columns,
     from_rows,
     open_canonical,
@@ -109,8 +110,10 @@ class Training:
         with self.database.read() as connection:
             found = datasets.get(connection, dataset)
         stored = self.blobs.path(found.table)
-        receipt = self._read(Order(stored=stored, limits=self.limits, spec=body))
-        return self._queue(body, default_name(found.name), key, found.table, receipt, dataset=dataset)
+        with stored_table(self.database, self.blobs, self.scratch) as table:
+            receipt = self._read(Order(stored=stored, limits=self.limits, spec=body, fit=table.fit_path))
+        table.key = found.table
+        return self._queue(body, default_name(found.name), key, table, receipt, dataset=dataset)
 
     def _read(self, order: Order) -> Receipt:
         return take_in(order, seconds=self.read_seconds)
@@ -118,14 +121,21 @@ class Training:
     def _submit(self, body: SpecBody, name: str, key: str | None, read: Callable[[Order], Receipt]) -> JobView:
         options = ReadOptions(decimal=body.decimal, thousands=body.thousands, sheet=body.sheet)
         with stored_table(self.database, self.blobs, self.scratch) as table:
-            receipt = read(Order(stored=table.path, limits=self.limits, spec=body, options=options))
-        return self._queue(body, name, key, table.key, receipt)
+            receipt = read(Order(stored=table.path, limits=self.limits, spec=body, fit=table.fit_path, options=options))
+        return self._queue(body, name, key, table, receipt)
 
     def _queue(
-        self, body: SpecBody, name: str, key: str | None, stored: str, receipt: Receipt, *, dataset: str | None = None
+        self,
+        body: SpecBody,
+        name: str,
+        key: str | None,
+        table: StoredTable,
+        receipt: Receipt,
+        *,
+        dataset: str | None = None,
     ) -> JobView:
         model = body.model or name
-        payload = {"spec": body.model_dump(mode="json"), "table": stored, "rows": receipt.rows}
+        request = {"spec": body.model_dump(mode="json"), "table": table.key, "rows": receipt.rows}
         needs = Resources(memory=receipt.memory, rows=receipt.rows)
         with self.database.write() as connection:
             if dataset is not None:
@@ -136,12 +146,13 @@ class Training:
                 connection,
                 kind=KIND,
                 model=model,
-                payload=payload,
+                payload=request | {"fit": table.fit_key},
                 priority=body.priority,
                 idempotency_key=key,
                 needs=needs,
             )
-            if not created and (job.kind, job.model, dict(job.payload)) != (KIND, model, payload):
+            earlier = {name: value for name, value in job.payload.items() if name != "fit"}
+            if not created and (job.kind, job.model, earlier) != (KIND, model, request):
                 raise ConflictError(
                     f"the idempotency key {key!r} was used before, for another request (job {job.id}); "
                     "use a new key for a new request"
@@ -161,9 +172,10 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         listener.say("reading", 0.0)
         body = SpecBody.model_validate(task.payload["spec"])
         table = open_canonical(patiently(lambda: blobs.path(task.payload["table"])))
-        schema, training_rows = fit_table(table, table_options(body))
-        design_matrix = build_design_matrix(table, schema, training_rows)
-        reading = time.perf_counter() - began
+        fit = _fit(blobs, task, table, body)
+        schema = fit.schema
+        design_matrix = build_design_matrix(table, schema, fit.training_rows)
+        reading = time.perf_counter() - began + sum(fit.seconds.values())
         spec = core_spec(body, schema.group_names, design_matrix.rows)
         dataset = Dataset(
             inputs=design_matrix.inputs,
@@ -196,6 +208,23 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         return {"artefact": key, "size": len(data), "report": report}
 
     return run
+
+
+def _fit(blobs: BlobStore, task: Task, table: Table, body: SpecBody) -> TableFit:
+    """Return the fit that was kept with the table; without one that is of use, such as a job's of an earlier version
+    of this service, the table is fitted again.
+    """
+    options = table_options(body)
+    if key := str(task.payload.get("fit") or ""):
+        try:
+            data = patiently(lambda: blobs.path(key)).read_bytes()
+            fit = TableFit.from_bytes(data)
+            if fit.is_of(table, options):
+                return fit
+            log.warning("the fit %s is of another table or other options: the table is fitted again", key)
+        except (NotFoundError, MalformedError) as error:
+            log.warning("the table is fitted again: %s", error)
+    return TableFit.of(table, options)
 
 
 def patiently(ask: Callable[[], Answer], *, seconds: float = PATIENCE_SECONDS) -> Answer:

@@ -49,6 +49,7 @@ def test_submitting_leaves_nothing_behind(training: Training, tmp_path: Path) ->
     assert list(training.scratch.iterdir()) == []
     assert (view.job.kind, view.job.model, view.position) == ("train", "n", 0)
     assert [blob.key for blob in training.blobs.keys("tables")] == [view.job.payload["table"]]
+    assert [blob.key for blob in training.blobs.keys("fits")] == [view.job.payload["fit"]]
 
 
 def test_without_a_place_to_write_submitting_is_unavailable(training: Training, tmp_path: Path) -> None:
@@ -200,7 +201,7 @@ def test_the_broom_spares_what_is_needed(training: Training, tmp_path: Path, dat
     outcome = training_handler(training.blobs, threads=1)(task_of(job), Recorder())
     with database.write() as connection:
         queue.succeed(connection, claimed, publish(connection, claimed, outcome))
-    assert sweep_store(database, training.blobs, older_than=0.0) == [job.payload["table"]]
+    assert sweep_store(database, training.blobs, older_than=0.0) == [job.payload["table"], job.payload["fit"]]
     assert training.blobs.read(outcome["artefact"])
 
 

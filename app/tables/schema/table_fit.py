@@ -1,0 +1,91 @@
+"""Fit of a schema to a table, kept with the table so that nobody has to fit it again.
+
+Everything that was decided on the table's cells is here: what the columns are, which rows are trained on, and the
+warnings. Only the options of the specification that are about tables can change it, so it is theirs: other options,
+another fit. A file of JSON, about a byte for each row that is left out.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from app.errors import MalformedError
+from app.tables.columns.table import Table
+from app.tables.schema.design_matrix import TrainingRows
+from app.tables.schema.fitting import fit_table
+from app.tables.schema.schema import Schema
+from app.tables.schema.table_options import TableOptions
+
+_FORMAT: Final = "pursuit-table-fit/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TableFit:
+    """Schema and training rows of a table of so many rows under these options. seconds: cost of each step so far."""
+
+    options: TableOptions
+    table_rows: int
+    schema: Schema
+    training_rows: TrainingRows
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: Table, options: TableOptions, seconds: Mapping[str, float] | None = None) -> "TableFit":
+        """Fit a schema to a table; see `fit_table`, also for what it raises."""
+        schema, training_rows = fit_table(table, options)
+        return cls(
+            options=options, table_rows=table.rows, schema=schema, training_rows=training_rows, seconds=seconds or {}
+        )
+
+    def is_of(self, table: Table, options: TableOptions) -> bool:
+        """Return whether fitting this table under these options would give the same."""
+        return self.table_rows == table.rows and _document_of(self.options) == _document_of(options)
+
+    def to_bytes(self) -> bytes:
+        """Return a JSON document that `from_bytes` reads back."""
+        kept = np.ones(self.table_rows, dtype=np.bool_)
+        kept[self.training_rows.rows] = False
+        document = {
+            "format": _FORMAT,
+            "options": _document_of(self.options),
+            "table_rows": self.table_rows,
+            "rows_left_out": np.flatnonzero(kept).tolist(),
+            "schema": self.schema.to_json(),
+            "warnings": list(self.training_rows.warnings),
+            "seconds": dict(self.seconds),
+        }
+        return json.dumps(document).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "TableFit":
+        """Read what `to_bytes` wrote. MalformedError for something else."""
+        try:
+            document = json.loads(data)
+            if document["format"] != _FORMAT:
+                raise MalformedError(f"the fit of a table has format {document['format']!r}, expected {_FORMAT!r}")
+            rows = int(document["table_rows"])
+            kept = np.ones(rows, dtype=np.bool_)
+            kept[np.array(document["rows_left_out"], dtype=np.int64)] = False
+            training_rows = np.flatnonzero(kept)
+            return cls(
+                options=TableOptions(**document["options"]),
+                table_rows=rows,
+                schema=Schema.from_json(document["schema"]),
+                training_rows=TrainingRows(
+                    rows=training_rows,
+                    dropped=rows - len(training_rows),
+                    warnings=tuple(map(str, document["warnings"])),
+                ),
+                seconds={str(name): float(cost) for name, cost in document["seconds"].items()},
+            )
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            raise MalformedError(f"this is not the fit of a table: {error!r}") from error
+
+
+def _document_of(options: TableOptions) -> dict[str, Any]:
+    """Return options as JSON has them, where a tuple is a list and an enum its value."""
+    document: dict[str, Any] = json.loads(json.dumps(asdict(options)))
+    return document
