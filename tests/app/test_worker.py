@@ -11,20 +11,21 @@ from app.worker import child_environment, run_worker
 from tests.processes import wait_until
 
 
-def test_the_child_is_told_where_and_with_how_many_threads(tmp_path: Path) -> None:
-    told = child_environment(Settings(data_dir=tmp_path, threads=3, log_format="json"))
-    assert told["PURSUIT_ARTEFACT_URL"] == str(tmp_path / "blobs")
-    assert told["PURSUIT_THREADS"] == "3"
-    assert {told[name] for name in told if name.endswith("_NUM_THREADS")} == {"1"}  # rows are shared out, not products
-    assert told["PURSUIT_LOG_FORMAT"] == "json"
+def test_the_child_has_the_stores_and_threads_in_its_environment(tmp_path: Path) -> None:
+    environment = child_environment(Settings(data_dir=tmp_path, threads=3, log_format="json"))
+    assert environment["PURSUIT_ARTEFACT_URL"] == str(tmp_path / "blobs")
+    assert environment["PURSUIT_THREADS"] == "3"
+    threads = {environment[name] for name in environment if name.endswith("_NUM_THREADS")}
+    assert threads == {"1"}  # rows are shared out, not products
+    assert environment["PURSUIT_LOG_FORMAT"] == "json"
 
 
-def test_the_child_is_told_of_the_cluster(tmp_path: Path) -> None:
+def test_the_child_has_the_cluster_in_its_environment(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path, compute="dask://host:8786", compute_patience_seconds=7)
-    told = child_environment(settings)
-    assert told["PURSUIT_COMPUTE"] == "dask://host:8786"
-    assert told["PURSUIT_SHARD_DIR"] == str(tmp_path / "shards")
-    assert told["PURSUIT_COMPUTE_PATIENCE_SECONDS"] == "7.0"
+    environment = child_environment(settings)
+    assert environment["PURSUIT_COMPUTE"] == "dask://host:8786"
+    assert environment["PURSUIT_SHARD_DIR"] == str(tmp_path / "shards")
+    assert environment["PURSUIT_COMPUTE_PATIENCE_SECONDS"] == "7.0"
 
 
 def test_an_idle_worker_stops_at_once(tmp_path: Path) -> None:

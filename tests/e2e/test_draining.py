@@ -38,7 +38,7 @@ def one_api(folder: Path, drain: float) -> Iterator[Fleet]:
         yield made
 
 
-def told_to_stop(made: Fleet) -> None:
+def terminate(made: Fleet) -> None:
     """SIGTERM, and wait until it listens no more."""
     os.kill(made.processes["api-1"].pid, signal.SIGTERM)
 
@@ -59,7 +59,7 @@ async def upload_around_the_end(made: Fleet, seconds: float, *, whole: bool) -> 
     writer.write(HEAD + FORM[:1000])
     await writer.drain()
     await asyncio.to_thread(wait_until, lambda: any((made.directory / "api-1" / "uploads").glob("*/*")))
-    await asyncio.to_thread(told_to_stop, made)
+    await asyncio.to_thread(terminate, made)
     await asyncio.sleep(seconds)
     if whole:
         writer.write(FORM[1000:])
@@ -80,7 +80,7 @@ def test_an_upload_that_has_begun_is_taken(tmp_path: Path) -> None:
         assert httpx.get(f"{made.url('api-1')}/jobs/{job}", trust_env=False).json()["state"] == "queued"
 
 
-def test_one_that_takes_too_long_is_told_to_come_again(tmp_path: Path) -> None:
+def test_an_upload_that_takes_too_long_is_answered_503(tmp_path: Path) -> None:
     with one_api(tmp_path, drain=1.0) as made:
         head, body = asyncio.run(upload_around_the_end(made, 0.0, whole=False))
         assert head.startswith(b"HTTP/1.1 503 "), head

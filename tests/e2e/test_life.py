@@ -113,7 +113,7 @@ def test_cancelling_inside_a_round(running: tuple[System, httpx.Client]) -> None
     ended_well(follow(client, submit(client, surface(100), basis_size=10, adapt=False))[-1])
 
 
-def test_a_worker_that_is_told_to_stop_gives_its_job_back(running: tuple[System, httpx.Client]) -> None:
+def test_a_stopped_worker_requeues_its_job(running: tuple[System, httpx.Client]) -> None:
     made, client = running
     job = submit(client, surface(2000), **ROUNDS)
     wait_until(lambda: (job_of(client, job)["progress"]["round"] or 0) >= 1)
@@ -131,7 +131,7 @@ def test_a_worker_that_is_told_to_stop_gives_its_job_back(running: tuple[System,
     assert terminate(made.workers.pop()) == 0
 
 
-def test_an_api_that_is_told_to_stop_does_not_wait_for_its_listeners(running: tuple[System, httpx.Client]) -> None:
+def test_a_stopping_api_does_not_wait_for_event_streams(running: tuple[System, httpx.Client]) -> None:
     made, client = running
     terminate(made.workers.pop())
     job = submit(client, surface(100))

@@ -71,9 +71,9 @@ def test_ten_kills(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_death_in_every_phase(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     """One process dies in each phase; `python -m tests.e2e` has all combinations."""
-    wanted = SQLITE_DEATHS if stage.server is None else POSTGRESQL_DEATHS
-    assert wanted.keys() == phases.PHASES.keys()
-    outcome = phases.deaths(stage, "death in each phase", wanted.items())
+    victims = SQLITE_DEATHS if stage.server is None else POSTGRESQL_DEATHS
+    assert victims.keys() == phases.PHASES.keys()
+    outcome = phases.deaths(stage, "death in each phase", victims.items())
     assert outcome.tally.answered == outcome.tally.sent
     show(outcome, capsys)
 

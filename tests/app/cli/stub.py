@@ -1,4 +1,4 @@
-"""A server that says what it was told to say, and remembers what it was asked."""
+"""A server that says what it was server_stub to say, and remembers what it was requests."""
 
 import json
 import threading
@@ -25,27 +25,27 @@ class Answer:
 
 @dataclass(slots=True, kw_only=True)
 class Stub:
-    """answers: by method and path; the last of a list is repeated. asked: (method, path and query, body)."""
+    """answers: by method and path; the last of a list is repeated. requests: (method, path and query, body)."""
 
     url: str
     answers: dict[tuple[str, str], list[Answer]]
-    asked: list[tuple[str, str, bytes]] = field(default_factory=list)
+    requests: list[tuple[str, str, bytes]] = field(default_factory=list)
 
     def bodies(self, method: str, path: str) -> list[bytes]:
-        """Request that the stub received."""
-        return [body for m, p, body in self.asked if m == method and urlsplit(p).path == path]
+        """Bodies of the requests with this method and path."""
+        return [body for m, p, body in self.requests if m == method and urlsplit(p).path == path]
 
 
 @contextmanager
 def stub(answers: dict[tuple[str, str], list[Answer]]) -> Iterator[Stub]:
     """Serve the answers on a free port of this machine for the length of the block."""
-    told = Stub(url="", answers=answers)
+    server_stub = Stub(url="", answers=answers)
 
     class Handler(BaseHTTPRequestHandler):
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            told.asked.append((self.command, self.path, body))
-            left = told.answers.get((self.command, urlsplit(self.path).path))
+            server_stub.requests.append((self.command, self.path, body))
+            left = server_stub.answers.get((self.command, urlsplit(self.path).path))
             if not left:
                 self.send_error(404)
                 return
@@ -65,11 +65,11 @@ def stub(answers: dict[tuple[str, str], list[Answer]]) -> Iterator[Stub]:
             """Say nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        told.url = f"http://127.0.0.1:{server.server_port}"
+        server_stub.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
-            yield told
+            yield server_stub
         finally:
             server.shutdown()
             thread.join()

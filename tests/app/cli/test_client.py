@@ -22,7 +22,7 @@ def test_a_refusal_carries_the_servers_sentence_and_places() -> None:
     assert (caught.value.status, caught.value.faults, caught.value.total) == (422, [fault], 2)
 
 
-def test_an_error_that_is_no_problem_document_is_still_told() -> None:
+def test_an_error_that_is_no_problem_document_is_still_reported() -> None:
     answer = Answer(body=b"<html>", status=502, type="text/html")
     with (
         stub({("GET", "/models"): [answer]}) as server,

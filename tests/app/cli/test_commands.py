@@ -1,4 +1,4 @@
-"""The commands against a server that says what it is told: what is sent, what is printed, how they end."""
+"""The commands against a server that says what it is outcome: what is sent, what is printed, how they end."""
 
 import io
 import json
@@ -197,7 +197,7 @@ def test_predict_writes_the_servers_csv(table: Path, tmp_path: Path) -> None:
     with stub({("POST", "/predict"): [csv]}) as server:
         shown = pursuit("predict", "cars@3", table, "--interval", "0.5", url=server.url)
         kept = pursuit("predict", "cars", table, "--output", tmp_path / "out.csv", url=server.url)
-        first, second = server.asked
+        first, second = server.requests
     assert (shown.exit_code, kept.exit_code) == (0, 0)
     assert shown.stdout == "mean,std\n1.5,0.25\n"
     assert (tmp_path / "out.csv").read_bytes() == b"mean,std\n1.5,0.25\n"
@@ -223,7 +223,7 @@ def test_predict_asks_for_several_intervals_and_quantiles(table: Path, words: tu
     csv = Answer(body=b"mean\n1.5\n", type="text/csv")
     with stub({("POST", "/predict"): [csv]}) as server:
         result = pursuit("predict", "cars", table, *words, url=server.url)
-        (asked,) = server.asked
+        (asked,) = server.requests
     assert result.exit_code == 0, result.output
     assert asked[1] == f"/predict?model=cars&{query}"
 
@@ -246,7 +246,7 @@ def test_jobs_are_listed_followed_and_cancelled() -> None:
         followed = pursuit("jobs", "job_1", url=server.url)
         cancelled = pursuit("jobs", "job_1", "--cancel", url=server.url)
         raw = pursuit("jobs", "--json", url=server.url)
-        assert server.asked[0][1] == "/jobs?state=running"
+        assert server.requests[0][1] == "/jobs?state=running"
     assert "40%" in listed.output
     assert "cars version 3" in followed.output
     assert cancelled.output == "job_1 is cancelled\n"
@@ -329,11 +329,11 @@ def test_a_reference_tells_all_about_one_version(reference: str) -> None:
         ("GET", "/models/cars/versions/3"): [Answer(body=VERSION)],
     }
     with stub(answers) as server:
-        told = pursuit("models", reference, url=server.url)
+        outcome = pursuit("models", reference, url=server.url)
         raw = pursuit("models", reference, "--json", url=server.url)
-    assert told.exit_code == 0, told.output
+    assert outcome.exit_code == 0, outcome.output
     for words in ("cars version 3", "created 2026-01-02, champion, latest; 12,345 bytes", "90.0% +- 6.9%", *READ):
-        assert words in told.output
+        assert words in outcome.output
     assert json.loads(raw.output) == VERSION
 
 

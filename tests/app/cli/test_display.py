@@ -54,7 +54,7 @@ TOLD = {
 
 
 @pytest.mark.parametrize(
-    ("told", "text"),
+    ("given", "text"),
     [
         (
             TOLD,
@@ -73,8 +73,8 @@ TOLD = {
         (None, None),
     ],
 )
-def test_calibration_in_one_line(told: object, text: str | None) -> None:
-    assert calibration({"calibration": told}) == text
+def test_calibration_in_one_line(given: object, text: str | None) -> None:
+    assert calibration({"calibration": given}) == text
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_a_current_folder_that_is_gone(tmp_path: Path) -> None:
     assert done.stderr == "error: the current folder does not exist any more: go to another one\n"
 
 
-def test_a_system_that_is_not_posix_is_told_so(tmp_path: Path) -> None:
+def test_a_system_that_is_not_posix_is_refused(tmp_path: Path) -> None:
     done = _without_posix("serve", "--data-dir", str(tmp_path / "data"))
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("error: the server and its workers need Linux, macOS or another POSIX system")

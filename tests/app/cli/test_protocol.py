@@ -97,22 +97,22 @@ def test_a_large_answer(port: int) -> None:
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/empty", b"204"), ("HEAD", "/small", b"200")])
 def test_an_answer_without_a_body(port: int, method: str, path: str, status: bytes) -> None:
-    found = ask(port, (method, path))
-    assert found.split()[1] == status
-    assert found.endswith(b"\r\n\r\n")
+    received = ask(port, (method, path))
+    assert received.split()[1] == status
+    assert received.endswith(b"\r\n\r\n")
 
 
 def test_answers_come_in_the_order_of_the_requests(port: int) -> None:
-    found = ask(port, ("GET", "/small"), ("GET", "/empty"), ("GET", "/large"), ("GET", "/small"))
-    assert re.findall(rb"HTTP/1\.1 (\d+)", found) == [b"200", b"204", b"200", b"200"]
-    assert LARGE in found
-    assert found.endswith(b"hello")
+    received = ask(port, ("GET", "/small"), ("GET", "/empty"), ("GET", "/large"), ("GET", "/small"))
+    assert re.findall(rb"HTTP/1\.1 (\d+)", received) == [b"200", b"204", b"200", b"200"]
+    assert LARGE in received
+    assert received.endswith(b"hello")
 
 
 def test_the_head_of_a_stream_does_not_wait_for_its_body(port: int) -> None:
     seen.clear()
-    found = ask(port, ("GET", "/late"))
-    assert found.endswith(b"%x\r\n%b\r\n3\r\nend\r\n0\r\n\r\n" % (len(HEAD_ALIKE), HEAD_ALIKE))
+    received = ask(port, ("GET", "/late"))
+    assert received.endswith(b"%x\r\n%b\r\n3\r\nend\r\n0\r\n\r\n" % (len(HEAD_ALIKE), HEAD_ALIKE))
 
 
 class Recorded(asyncio.Transport):

@@ -60,16 +60,16 @@ def die(task: Task, reporter: Reporter) -> JSON:
 
 def refuse(task: Task, reporter: Reporter) -> JSON:
     """Raise what payload["error"] names."""
-    wanted = task.payload["error"]
-    if wanted == "request":
+    kind = task.payload["error"]
+    if kind == "request":
         raise InvalidRequestError("the table is wrong", [Fault(message="not a number", row=3, column="x", value="?")])
-    if wanted == "store":
+    if kind == "store":
         raise UnavailableError("the bucket does not answer")
-    if wanted == "numbers":
+    if kind == "numbers":
         raise WrongNumbersError("not positive definite")
-    if wanted == "memory":
+    if kind == "memory":
         raise MemoryError
-    raise KeyError(wanted)
+    raise KeyError(kind)
 
 
 def unavailable(task: Task, reporter: Reporter) -> JSON:

@@ -24,8 +24,8 @@ def test_cancel_a_queued_job_at_once(database: Database) -> None:
 def test_cancel_a_running_job_is_a_request(database: Database) -> None:
     job = claimed(database)
     with database.write() as connection:
-        asked = queue.request_cancel(connection, job.id)
-        assert (asked.state, asked.cancel_requested) == (JobState.RUNNING, True)
+        after = queue.request_cancel(connection, job.id)
+        assert (after.state, after.cancel_requested) == (JobState.RUNNING, True)
         assert queue.is_cancel_requested(connection, job)
         assert queue.renew(connection, job, lease_seconds=60)
         assert queue.cancel(connection, job).state == JobState.CANCELLED
