@@ -1,4 +1,4 @@
-"""Collects the wrong cells of a table and refuses them all in one sentence with their places."""
+"""Collection of the wrong cells of a table, refused all in one sentence with their places."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class CellErrors:
             self._found.append(Fault(row=row, column=column, value=text and text[:_SHOWN], message=describe(value)))
 
     def refuse(self, advice: str) -> NoReturn:
-        """Raises InvalidRequestError with the first faults by row, their lines, and `advice`."""
+        """Raise InvalidRequestError with the first faults by row, their lines, and `advice`."""
         first = sorted(self._found, key=lambda fault: fault.row or 0)[:MAX_FAULTS]
         lines = self.lines([fault.row for fault in first if fault.row is not None])
         faults = [
@@ -47,23 +47,23 @@ class CellErrors:
 
 
 def place(fault: Fault) -> str:
-    """Where a person looks: the line of a file, the row of a JSON body."""
+    """Return where a person looks: the line of a file, the row of a JSON body."""
     return f"row {fault.row:,}" if fault.line is None else f"line {fault.line:,}"
 
 
 def list_names(names: Sequence[str]) -> str:
-    """Names in quotes, the first ten and how many more."""
+    """List names in quotes, the first ten and how many more."""
     shown = ", ".join(repr(shorten(name)) for name in names[:_NAMED])
     return shown if len(names) <= _NAMED else f"{shown} and {len(names) - _NAMED:,} more"
 
 
 def plural(count: int, noun: str) -> str:
-    """`1 column`, `2 columns`."""
+    """Return a count with its noun: `1 column`, `2 columns`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def json_type(value: object) -> str:
-    """What JSON calls a value, with its article."""
+    """Return the JSON type of a value, with its article."""
     match value:
         case None:
             return "null"

@@ -1,4 +1,4 @@
-"""What one cell says. The Python functions define the rules; `parse_numbers` is the same over Arrow columns, faster.
+"""Reading of one cell. The Python functions define the rules; `parse_numbers` is the same over Arrow columns, faster.
 
 A number is `[+-] digits [. digits] [e [+-] digits]` with blanks around it, read as the nearest float64; in a column of
 another NumberFormat its decimal mark takes the place of the point and its groups of digits are joined. No underscores;
@@ -32,14 +32,14 @@ FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 Cell = str | float | int | bool | None
-"""One JSON value of a table; CSV cells are always text."""
+"""JSON value of a table; CSV cells are always text."""
 TextChunk: TypeAlias = "pa.Array[pa.StringScalar]"
 Texts: TypeAlias = "pa.ChunkedArray[pa.StringScalar]"
 """A column of text in Arrow; null where JSON has null."""
 
 BLANKS: Final = " \t\n\r\v\f"
 MISSING_TOKENS: Final = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "Null", "None", "?")
-"""What stands for a missing number. In a text column only an empty or blank cell, or JSON null, is missing."""
+"""Texts that stand for a missing number. In a text column only an empty or blank cell, or JSON null, is missing."""
 
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _NUMBER_PATTERN = re.compile(_NUMBER)
@@ -52,7 +52,7 @@ _OPEN_PATTERN = re.compile(r"[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}")
 
 
 class CellKind(StrEnum):
-    """What a cell of a numeric column is; HUGE, INFINITE and SEPARATED are meant as numbers but cannot be used."""
+    """Kind of a cell of a numeric column; HUGE, INFINITE and SEPARATED are meant as numbers but cannot be used."""
 
     NUMBER = "number"
     MISSING = "missing"
@@ -114,7 +114,7 @@ def cell_text(cell: Cell) -> str | None:
 
 
 def describe_number(cell: Cell, number_format: NumberFormat = PLAIN) -> str:
-    """Why this cell of a numeric column cannot be used, in a few words."""
+    """Describe why this cell of a numeric column cannot be used, in a few words."""
     kind, _ = parse_number(cell, number_format)
     shown = quote(cell)
     match kind:
@@ -132,7 +132,7 @@ def describe_number(cell: Cell, number_format: NumberFormat = PLAIN) -> str:
 
 
 def _describe_marks(text: str, number_format: NumberFormat) -> str:
-    """Why a number in other marks than the column's is not read, in words that follow it."""
+    """Describe why a number in other marks than the column's is not read, in words that follow it."""
     if number_format.thousands is None and _OPEN_PATTERN.fullmatch(text):
         mark = "," if "," in text else "."
         say = f'say "decimal": "{mark}" or "thousands": "{mark}" in the spec of the training'
@@ -147,7 +147,7 @@ def _describe_marks(text: str, number_format: NumberFormat) -> str:
 
 
 def is_blank(cell: Cell) -> bool:
-    """Whether a cell of a text column is missing."""
+    """Return whether a cell of a text column is missing."""
     return cell is None or (isinstance(cell, str) and cell.strip(BLANKS) == "")
 
 
@@ -162,7 +162,7 @@ def quote(cell: Cell) -> str:
 
 
 def shorten(text: str) -> str:
-    """At most 40 characters of a text, for a message."""
+    """Cut a text to 40 characters, for a message."""
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
@@ -181,12 +181,12 @@ class Numbers:
 
     @property
     def finite(self) -> int:
-        """How many cells are usable numbers."""
+        """Return how many cells are usable numbers."""
         return len(self.values) - int(np.count_nonzero(self.missing)) - len(self.invalid)
 
 
 def parse_numbers(texts: Texts, number_format: NumberFormat = PLAIN) -> Numbers:
-    """`parse_number` over a column of text. O(n); a few columns of (n,) numbers in memory."""
+    """Read a column of text as `parse_number` reads a cell. O(n); a few columns of (n,) numbers in memory."""
     rows = len(texts)
     values = np.empty(rows)
     missing = np.zeros(rows, dtype=np.bool_)
@@ -251,7 +251,7 @@ def _flags(array: Any) -> BoolArray:
 
 
 def parse_cells(cells: Sequence[Cell], number_format: NumberFormat = PLAIN) -> Numbers:
-    """`parse_number` over JSON values."""
+    """Read JSON values as `parse_number` does."""
     parsed = [parse_number(cell, number_format) for cell in cells]
     kinds = [kind for kind, _ in parsed]
     wrong = (*_UNUSABLE, CellKind.TEXT)
@@ -275,7 +275,7 @@ class Levels:
         return sorted(self.counts())
 
     def counts(self) -> dict[str, int]:
-        """How often each text is there."""
+        """Count how often each text is there."""
         names: Any = self.names
         counts = np.bincount(self.codes[self.codes >= 0], minlength=len(names)).tolist()
         return {name: count for name, count in zip(names.to_pylist(), counts, strict=True) if count}

@@ -1,4 +1,4 @@
-"""The choice of cycles: does the hour, the weekday or the season of a date help to predict later rows?
+"""Choice of cycles: does the hour, the weekday or the season of a date help to predict later rows?
 
 A date in days since 1970 lets a model interpolate; beyond the last row it knows nothing. Where in the day, week or year
 a row is helps there only if the target follows that cycle. Ridge regression tells cheaply: fitted on earlier rows, on
@@ -32,7 +32,7 @@ _PENALTIES = np.logspace(-4, 2, 13)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleChoice:
-    """cycles: those that help; saved: share of the squared error of later rows that they save."""
+    """Cycles that help; saved: share of the squared error of later rows that they save."""
 
     cycles: tuple[Cycle, ...] = ()
     saved: float = 0.0

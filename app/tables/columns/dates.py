@@ -91,7 +91,7 @@ class DateOrder(StrEnum):
 
 
 TEXT_ORDERS: Final = (DateOrder.YEAR_FIRST, DateOrder.DAY_FIRST, DateOrder.MONTH_FIRST)
-"""Orders of text; the others are of numbers that are said to be dates."""
+"""Orders of text; the others are of numbers that are declared to be dates."""
 _DIGITS: Final = {
     DateOrder.YEARS: (4, "%Y"),
     DateOrder.MONTHS: (6, "%Y%m"),
@@ -112,7 +112,7 @@ _NUMBER = re.compile(r"([0-9]+)(?:\.([0-9]*))?")
 
 
 class Cycle(StrEnum):
-    """What of a date comes round again; each is a sine and a cosine."""
+    """Periodic part of a date; each is a sine and a cosine."""
 
     DAY = "day"
     WEEK = "week"
@@ -204,7 +204,7 @@ def _offset(zone: str | None) -> timedelta:
 
 
 def _of_number(whole: str, fraction: str, order: DateOrder) -> int | None:
-    """A number that is said to be a date."""
+    """Read a number that is declared to be a date."""
     if order in _PER_SECOND:
         ticks = int(whole) * 10**6 + int((fraction or "0")[:6].ljust(6, "0"))
         micros = ticks // _PER_SECOND[order]
@@ -220,7 +220,7 @@ def _of_number(whole: str, fraction: str, order: DateOrder) -> int | None:
 
 
 def infer_number_order(texts: Sequence[str], share: float) -> DateOrder | None:
-    """Return what numbers that are said to be dates are: at least `share` of the texts can be it."""
+    """Return the order of numbers that are declared to be dates: at least `share` of the texts can be it."""
     for order in (*_DIGITS, *_PER_SECOND):
         if sum(parse_date(text, order) is not None for text in texts) >= max(1.0, share * len(texts)):
             return order
@@ -320,7 +320,7 @@ def days(micros: IntArray) -> FloatArray:
 
 
 def sine_cosine(micros: IntArray, cycle: Cycle) -> FloatArray:
-    """Where in the cycle each time is, as sine and cosine (n, 2)."""
+    """Return the place of each time in the cycle as sine and cosine (n, 2)."""
     if cycle is Cycle.DAY:
         turn = (micros % _DAY) / _DAY
     elif cycle is Cycle.WEEK:

@@ -94,7 +94,7 @@ def text_differences(texts: Texts, values: FloatArray, offset: int, number_forma
 
 
 def _machine_differences(chunk: TextChunk, values: FloatArray, offset: int) -> FloatArray | None:
-    """None unless cells and differences are integers of one machine type."""
+    """Return exact differences if cells and differences are integers of one machine type, else None."""
     known = ~np.isnan(values)
     if not known.any():
         return values

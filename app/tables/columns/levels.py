@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 MIN_LEVELS: Final = 50
-"""So many levels of a column have a place in any table."""
+"""Number of levels of a column that have a place in any table."""
 MAX_LEVELS: Final = 500
 """Most levels of a column, where the specification does not say."""
 MAX_CELLS: Final = 20_000_000
@@ -20,7 +20,7 @@ MAX_COLUMNS: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenLevels:
-    """names: those with a place of their own, sorted; pooled: how many others there are, in so many cells."""
+    """Names of the levels with a place of their own, sorted; pooled: how many others there are, in so many cells."""
 
     names: tuple[str, ...]
     pooled: int = 0

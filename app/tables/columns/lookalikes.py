@@ -10,7 +10,7 @@ from typing import Final
 
 
 class Lookalike(StrEnum):
-    """What such a text is, with its article."""
+    """Kind of such a text, with its article."""
 
     PERCENTAGE = "a percentage"
     MONEY = "an amount of money"
@@ -24,7 +24,7 @@ LOOKALIKE_ADVICE: Final = {
     Lookalike.TIME: "write the hours as a number, 13.75, or the date with the time",
     Lookalike.MONTH: "write 1 to 12",
 }
-"""What to write for a number."""
+"""Advice on the number to write instead."""
 
 _DIGITS = "[0-9](?:[0-9.,' \u00a0\u202f]*[0-9])?[.,]?"
 _CURRENCY = (
@@ -50,19 +50,19 @@ _PATTERNS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class LookalikeMatch:
-    """What most texts of a column are, and one of them."""
+    """Kind of most texts of a column, and one of them."""
 
     what: Lookalike
     example: str
 
 
 def match_lookalike(text: str) -> Lookalike | None:
-    """What a text without blanks around it is."""
+    """Return the kind of a text without blanks around it."""
     return next((what for what, pattern in _PATTERNS.items() if pattern.fullmatch(text)), None)
 
 
 def find_lookalike(texts: Sequence[str], share: float) -> LookalikeMatch | None:
-    """What at least `share` of the different texts are alike, if there are two."""
+    """Return the kind of at least `share` of the different texts, if there are two."""
     if len(texts) < 2 or not any(map(match_lookalike, texts[:: max(1, len(texts) // 20)])):
         return None
     found = [match_lookalike(text) for text in texts]

@@ -1,4 +1,4 @@
-"""What a table uses for a missing cell beside the usual: `-200`, `unknown`. The same in training and prediction."""
+"""Values that stand for a missing cell beside the usual: `-200`, `unknown`. The same in training and prediction."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -27,11 +27,11 @@ class MissingValues:
 
     @property
     def texts(self) -> frozenset[str]:
-        """All, as texts."""
+        """Return all as texts."""
         return frozenset(str(cell_text(value)).strip(BLANKS) for value in self.values)
 
     def matches(self, cell: Cell, number_format: NumberFormat = PLAIN) -> bool:
-        """Whether a cell stands for a missing one."""
+        """Return whether a cell stands for a missing one."""
         kind, value = parse_number(cell, number_format)
         if kind is CellKind.NUMBER and value in self.numbers:
             return True
@@ -66,5 +66,5 @@ class MissingValues:
 
 
 def missing_values(values: Sequence[float | str] | None) -> MissingValues | None:
-    """None for none."""
+    """Return the values as MissingValues, None for none."""
     return MissingValues(tuple(values)) if values else None

@@ -31,7 +31,7 @@ _NUMERIC = 0.5  # share of numbers from which on a column tells of its file
 
 @dataclass(frozen=True, slots=True)
 class NumberFormat:
-    """decimal: the mark before the fraction; thousands: what stands between groups of three digits, if anything."""
+    """Decimal mark, before the fraction; thousands: the sign between groups of three digits, if any."""
 
     decimal: str = "."
     thousands: str | None = None
@@ -56,7 +56,7 @@ class NumberFormat:
         return text if self.decimal == "." else text.translate(_SWAPPED)
 
     def normalize_chunk(self, chunk: Any) -> Any:
-        """`normalize` over an Arrow array; cells with groups lose the blanks around them."""
+        """Normalize an Arrow array of texts; cells with groups lose the blanks around them."""
         if self.thousands is not None:
             trimmed: Any = pc.ascii_trim_whitespace(chunk)
             grouped: Any = pc.match_substring_regex(trimmed, f"^(?:{_grouped(self)})$")
@@ -79,7 +79,7 @@ def _grouped(number_format: NumberFormat) -> str:
 
 
 def _sure_decimal(mark: str) -> str:
-    """Only a decimal mark can be meant: `13,5`, `0,758`, `,5`, `1.234,5`; never `1,234`."""
+    """Pattern of sure decimal marks: `13,5`, `0,758`, `,5`, `1.234,5`; never `1,234`."""
     other = GROUP_PATTERNS[OTHER_MARK[mark]]
     here = re.escape(mark)
     groups = "|".join(
@@ -92,14 +92,14 @@ def _sure_decimal(mark: str) -> str:
 
 
 def _sure_group(mark: str) -> str:
-    """Only groups can be meant: `1,234,567`, `1,234.5`."""
+    """Pattern of sure groups: `1,234,567`, `1,234.5`."""
     group, other = GROUP_PATTERNS[mark], re.escape(OTHER_MARK[mark])
     several = f"{_FIRST}(?:{group}[0-9]{{3}}){{2,}}(?:{other}[0-9]*)?{_EXPONENT}"
     return f"{several}|{_FIRST}{group}[0-9]{{3}}{other}[0-9]*{_EXPONENT}"
 
 
 def _open(mark: str) -> str:
-    """Either may be meant: `1,234`."""
+    """Pattern of cells where either may be meant: `1,234`."""
     return f"{_FIRST}{GROUP_PATTERNS[mark]}[0-9]{{3}}"
 
 
@@ -220,7 +220,7 @@ def _how_many(texts: Any, pattern: str) -> int:
 
 
 def _bytes_of(texts: Any) -> bytes:
-    """All cells of an Arrow array of text in one: a sign is found there at the speed of memory."""
+    """Join all cells of an Arrow array of text: a sign is found there at the speed of memory."""
     _, offsets, data = texts.buffers()
     if data is None or not len(texts):
         return b""
@@ -355,7 +355,7 @@ def infer_formats(
     thousands: str | None = None,
     known: Mapping[str, NumberFormat] | None = None,
 ) -> dict[str, NumberFormat]:
-    """`infer_format` of every column of text."""
+    """Infer the format of every column of text, see `infer_format`."""
     file = FileMarkCounts.of(marks.values(), separator)
     return {
         name: infer_format(tally, file, decimal=decimal, thousands=thousands, known=(known or {}).get(name))

@@ -7,8 +7,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """decimal: the decimal mark of numbers in text; thousands: what groups their digits, empty for nothing; sheet: of
-    an Excel workbook, its name or its number from 1. None: as the table itself shows, and the first sheet.
+    """Options of reading; None: as the table itself shows, and the first sheet.
+
+    decimal: the decimal mark of numbers in text; thousands: the sign that groups their digits, empty for none; sheet:
+    of an Excel workbook, its name or its number from 1.
     """
 
     decimal: str | None = None
@@ -17,17 +19,17 @@ class ReadOptions:
 
     @property
     def sets_number_format(self) -> bool:
-        """Return whether anything is said of the numbers."""
+        """Return whether the number format is given."""
         return self.decimal is not None or self.thousands is not None
 
     def with_defaults(self, earlier: "ReadOptions") -> "ReadOptions":
-        """These options, and where they say nothing what was said earlier."""
+        """Return these options, with the earlier ones where they are None."""
         marks = self if self.sets_number_format else earlier
         sheet = earlier.sheet if self.sheet is None else self.sheet
         return ReadOptions(decimal=marks.decimal, thousands=marks.thousands, sheet=sheet)
 
     def to_json(self) -> dict[str, Any]:
-        """A JSON document without what is not said."""
+        """Return a JSON document without the options that are None."""
         options = {"decimal": self.decimal, "thousands": self.thousands, "sheet": self.sheet}
         return {name: value for name, value in options.items() if value is not None}
 
@@ -38,4 +40,4 @@ class ReadOptions:
 
 
 AUTODETECT = ReadOptions()
-"""Nothing is said."""
+"""Options that leave everything to the table itself."""

@@ -29,7 +29,7 @@ _LARGEST_SINGLE = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sentinel:
-    """value stands in `count` of the column's cells that have a number; low and high: of all others."""
+    """Value that stands in `count` of the column's cells that have a number; low and high: of all others."""
 
     value: float
     count: int
@@ -75,7 +75,7 @@ def as_written(value: float) -> float:
 
 
 def _is_code(value: float) -> bool:
-    """Whether people or machines write this for "no value": nines, -1, -200, 88, the ends of a machine's numbers."""
+    """Return whether people or machines write this for "no value": nines, -1, -200, 88, machine limits."""
     if abs(value) in _LIMITS:
         return True
     value = as_written(value)
@@ -117,7 +117,7 @@ def describe(sentinel: Sentinel) -> str:
 
 
 def advice(value: float) -> str:
-    """How to say that a value means a missing cell."""
+    """Advise how to say that a value means a missing cell."""
     return f'if it stands for a missing cell, say "missing_values": [{_shown(value)}]'
 
 

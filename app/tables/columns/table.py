@@ -1,6 +1,6 @@
 """Table: named columns of cells as they came, read as numbers or as text on demand.
 
-What a column *is* (a number or a category) is guessed only when a schema is fitted. At prediction time the schema
+What a column *is* (a number or a category) is inferred only when a schema is fitted. At prediction time the schema
 says how to read it, so a small table is never misread.
 """
 
@@ -41,7 +41,7 @@ UNSEEN_LEVEL = -2
 
 
 class Kind(StrEnum):
-    """How a feature is read. UNUSED: left out in training; it has its place in a row but is not read."""
+    """Kind of a feature. UNUSED: left out in training; it has its place in a row but is not read."""
 
     NUMBER = "number"
     BOOLEAN = "boolean"
@@ -54,12 +54,12 @@ LineFinder = Callable[[Iterable[int]], dict[int, int]]
 
 
 def no_lines(rows: Iterable[int]) -> dict[int, int]:  # noqa: ARG001  the signature of LineFinder
-    """For a table that no lines are known of."""
+    """Find no lines: nothing is known of them."""
     return {}
 
 
 class Column:
-    """One column: text cells of a file, or JSON values. Readings are kept once made.
+    """Column of text cells of a file, or JSON values. Readings are kept once made.
 
     number_format: how its numbers are written. missing: what stands for a missing cell beside the usual.
     """
@@ -146,7 +146,7 @@ class Column:
         return result
 
     def by_level(self, values: FloatArray) -> FloatArray:
-        """values[code] for each cell (n,), NaN where it is missing; values: one for each of `levels.names`."""
+        """Return values[code] for each cell (n,), NaN where it is missing; values: one for each of `levels.names`."""
         result: FloatArray = np.append(values, np.nan)[self.levels.codes]
         return result
 
@@ -158,7 +158,7 @@ class Column:
         return Column(texts=self._texts, cells=self._cells, number_format=number_format, missing=missing)
 
     def take(self, rows: IntArray) -> "Column":
-        """These rows, with the readings made so far."""
+        """Take these rows, with the readings made so far."""
         if self._cells is not None:
             cells = self._cells
             return Column(
@@ -242,7 +242,7 @@ class Table:
     index: tuple[str, ...] = ()
 
     def take(self, rows: IntArray, names: Iterable[str]) -> "Table":
-        """These rows of these columns, without the file: row numbers are then those of the new table."""
+        """Take these rows of these columns, without the file: row numbers are then those of the new table."""
         columns = _MappedColumns(self.columns, tuple(names), lambda column, _: column.take(rows))
         return Table(names=tuple(columns), columns=columns, rows=len(rows), marks=self.marks, separator=self.separator)
 
@@ -268,7 +268,7 @@ class Table:
         return self.lines([row]).get(row)
 
     def lines(self, rows: Iterable[int]) -> dict[int, int]:
-        """`line` for several rows in one reading."""
+        """Return the lines of several rows in one reading."""
         wanted = set(rows)
         return self.find_lines(wanted) if wanted else {}
 

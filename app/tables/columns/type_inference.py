@@ -1,4 +1,4 @@
-"""What a column is: guessed from all its cells, or as the specification says."""
+"""Type of a column: inferred from all its cells, or as the specification says."""
 
 import re
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from app.tables.columns.table import Column, Kind
 MAX_MIXED_LEVELS: Final = 50
 """Most distinct texts of a category that has numbers too; with more, it is numbers with mistakes."""
 NUMERIC_SHARE: Final = 0.9
-"""From this share of numbers (or dates) on, the rest of a column is taken for mistakes, not for categories."""
+"""Share of numbers (or dates) from which on the rest of a column is taken for mistakes, not for categories."""
 MIN_NUMBERS: Final = 0.5
 """The same for a column that would have more than MAX_MIXED_LEVELS levels."""
 MIN_ROWS: Final = 20
-"""In fewer rows it is no wonder that all cells differ: nothing is taken for an identifier."""
+"""Fewest rows of an identifier: in fewer it is no wonder that all cells differ."""
 MOSTLY_UNIQUE: Final = 0.5
 """Text with more distinct values than this share of its cells says nothing about other rows."""
 _UNCLEAR = (
@@ -35,7 +35,7 @@ _PADDED = re.compile(r"0[0-9]+")
 
 
 class DeclaredType(StrEnum):
-    """What the specification may say that a column is."""
+    """Type that the specification may declare for a column."""
 
     NUMBER = "number"
     CATEGORY = "category"
@@ -87,7 +87,7 @@ def _infer_text(column: Column, names: list[str]) -> InferredType:
 
 
 def lookalike_warning(match: LookalikeMatch) -> str:
-    """Why the texts of a category might be better as numbers, in words that follow the column's name."""
+    """Explain why the texts of a category might be better as numbers, in words that follow the column's name."""
     what = f"{quote(match.example)} is {match.what.value}"
     return f"was read as a category, though {what}; to learn from its order, {LOOKALIKE_ADVICE[match.what]}"
 
@@ -121,7 +121,7 @@ def declared_type(column: Column, choice: DeclaredType) -> InferredType:
 
 
 def _in_rows(column: Column, names: list[str], values: FloatArray) -> FloatArray:
-    """values[place] of names[place] for each row of the column."""
+    """Return values[place] of names[place] for each row of the column."""
     known: Any = column.levels.names
     index = {name: place for place, name in enumerate(names)}
     places = np.array([index.get(name, -1) for name in known.to_pylist()], dtype=np.int64)
@@ -129,7 +129,7 @@ def _in_rows(column: Column, names: list[str], values: FloatArray) -> FloatArray
 
 
 def identifier_reason(column: Column, inferred: InferredType) -> str | None:
-    """Why the column tells rows apart and no more: text that hardly ever comes twice. Numbers never do."""
+    """Return why the column only identifies rows: mostly unique text. Numbers never do."""
     if inferred.kind is not Kind.CATEGORY:
         return None
     counts = column.levels.counts()
@@ -138,7 +138,7 @@ def identifier_reason(column: Column, inferred: InferredType) -> str | None:
         return None
     if len(counts) == present:
         return "is different text in every row"
-    return f"is text that hardly comes twice ({len(counts):,} different values in {plural(present, 'cell')})"
+    return f"is mostly unique text ({len(counts):,} different values in {plural(present, 'cell')})"
 
 
 def missing_rows(column: Column, inferred: InferredType) -> IntArray:
@@ -186,12 +186,12 @@ def constant_value(column: Column, inferred: InferredType) -> str | None:
 
 
 def all_integers(numbers: FloatArray) -> bool:
-    """Whether all are integers."""
+    """Return whether all are integers."""
     return bool((numbers == np.floor(numbers)).all())
 
 
 def _is_padded(column: Column) -> bool:
-    """Whether digits are codes: `02134` among texts of one length, or often."""
+    """Return whether digits are codes: `02134` among texts of one length, or often."""
     if not _may_be_padded(column):
         return False
     counts = {
@@ -204,7 +204,7 @@ def _is_padded(column: Column) -> bool:
 
 
 def _may_be_padded(column: Column) -> bool:
-    """A look that is quick where nothing begins with zero and goes on with a digit."""
+    """Look quickly whether there may be codes: nothing begins with zero and goes on with a digit."""
     return bool(pc.any(pc.match_substring_regex(column.texts, r"^[ \t]*0[0-9]")).as_py())
 
 

@@ -168,7 +168,7 @@ def _bare(column: Any, name: str, row: int) -> Any:
 
 
 def _text_bytes(column: Any, name: str, row: int, limits: Limits) -> int:
-    """How long the column is as text, before it is unpacked: a short dictionary may stand for very much."""
+    """Return how long the column is as text, before it is unpacked: a short dictionary may stand for very much."""
     if not pa.types.is_dictionary(column.type):
         return int(column.nbytes)
     texts: Any = _valid_texts(column.dictionary, name, row)
@@ -181,7 +181,7 @@ def _text_bytes(column: Any, name: str, row: int, limits: Limits) -> int:
 
 
 def _valid_texts(column: Any, name: str, row: int) -> TextChunk:
-    """`_texts`; InvalidRequestError naming the column where its cells have none, such as bytes that are no UTF-8."""
+    """Return `_texts`; InvalidRequestError naming the column where cells have none, such as bytes that are no UTF-8."""
     try:
         return _texts(column)
     except pa.ArrowException as error:

@@ -26,7 +26,7 @@ _KEPT_BYTES = 64 << 20  # a table with less text than this is kept in memory onc
 
 
 def write_text_blocks(path: Path, text_blocks: TextBlocks, read_options: ReadOptions = AUTODETECT) -> None:
-    """Writes a file that is being read. read_options: how it was to be read. Memory: a row group."""
+    """Write a file that is being read. read_options: how it was to be read. Memory: a row group."""
     checker = BlockChecker(text_blocks)
     schema = pa.schema([pa.field(name, pa.string()) for name in text_blocks.names])
     with _writer(path, schema) as writer:
@@ -42,7 +42,7 @@ def write_text_blocks(path: Path, text_blocks: TextBlocks, read_options: ReadOpt
 
 
 def write_table(path: Path, table: Table) -> None:
-    """Writes a table in memory."""
+    """Write a table in memory."""
     schema = pa.schema([pa.field(name, pa.string()) for name in table.names])
     texts = pa.Table.from_arrays([table.columns[name].texts for name in table.names], schema=schema)
     with _writer(path, schema) as writer:

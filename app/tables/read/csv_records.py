@@ -11,7 +11,7 @@ from app.tables.read.source import Source
 
 
 class Record(NamedTuple):
-    """One record: the 1-based line it starts on, its cells, and whether its last quotation mark is closed."""
+    """Record of a file: the 1-based line it starts on, its cells, and whether its last quotation mark is closed."""
 
     line: int
     cells: list[str]
@@ -41,7 +41,7 @@ def records(lines: Iterator[str], delimiter: str) -> Iterator[Record]:
 
 
 def records_of(source: Source, delimiter: str) -> Iterator[Record]:
-    """Every record of a file that is not a blank line."""
+    """Yield every record of a file that is not a blank line."""
     with io.TextIOWrapper(source.text(), encoding="utf-8", newline="") as lines:
         yield from records(lines, delimiter)
 

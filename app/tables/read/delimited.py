@@ -107,7 +107,7 @@ def _names(dialect: Dialect, source: Source, notes: list[str]) -> tuple[Names, i
 
 
 def _holds_cells(source: Source, dialect: Dialect, kept: int) -> bool:
-    """Whether a column without a name has a cell in the first rows; further down `_blocks` looks."""
+    """Return whether a column without a name has a cell in the first rows; further down `_blocks` looks."""
     for count, record in enumerate(records_of(source, dialect.delimiter)):
         if count and any(cell.strip(BLANKS) for cell in record.cells[kept:]):
             return True
@@ -174,7 +174,7 @@ def _open_csv(stream: BinaryIO, delimiter: str, names: Sequence[str]) -> pa_csv.
 
 
 def _refuse_records(source: Source, dialect: Dialect, width: int, error: pa.ArrowInvalid | None) -> None:
-    """Says where the records are wrong. Returns only if nothing is wrong and there was no `error`."""
+    """Refuse the records that are wrong, with their places. Return only if none is and there was no `error`."""
     faults: list[Fault] = []
     total = 0
     for row, record in enumerate(records_of(source, dialect.delimiter), start=dialect.start):

@@ -1,4 +1,4 @@
-"""How a CSV file is written: what separates its cells, and whether its first line names the columns."""
+"""Dialect of a CSV file: what separates its cells, and whether its first line names the columns."""
 
 import csv
 import io
@@ -28,7 +28,9 @@ _LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """source: the file without the lines that are no records. first: the record of names, or else of data; header:
+    """Dialect and head of a file.
+
+    source: the file without the lines that are no records. first: the record of names, or else of data; header:
     whether it names the columns; doubtful: though it is all numbers; wider: the rows below have more
     cells. notes: what was skipped.
     """
@@ -48,7 +50,7 @@ class Dialect:
 
 
 def find_dialect(source: Source, known: Collection[str] = ()) -> Dialect:
-    """Looks at the head of the file. known: names of columns; a first line with one of them is a header.
+    """Find the dialect in the head of the file. known: names of columns; a first line with one of them is a header.
 
     Raises InvalidRequestError for a blank file, MalformedError for what is no CSV.
     """
@@ -198,7 +200,7 @@ def _rank(sample: Sequence[Record], known: Collection[str]) -> tuple[bool, bool,
 
 
 def _is_data(first: Sequence[str], below: Sequence[Record], known: Collection[str]) -> bool:
-    """Whether the first record is a row of data: where the cells below are numbers or dates, it has one too."""
+    """Return whether the first record is a row of data: where the cells below are numbers or dates, it has one too."""
     cells = [cell.strip(BLANKS) for cell in first]
     if not set(cells).isdisjoint(known):
         return False
@@ -212,8 +214,8 @@ def _is_data(first: Sequence[str], below: Sequence[Record], known: Collection[st
 
 
 def _number_columns(cells: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Whether they name the columns although they are numbers: years in a row, or 0, 1, 2, .. or 1, 2, 3, ..; and
-    most of the same cells below are not of the same sort.
+    """Return whether they name the columns although they are numbers: years in a row, or 0, 1, 2, .. or 1, 2, 3, ..;
+    and most of the same cells below are not of the same sort.
     """
     if _are_years(cells):
         alike = sum(map(_are_years, below))
@@ -229,7 +231,7 @@ def _are_years(cells: Sequence[str]) -> bool:
 
 
 def _counts_up(cells: Sequence[str]) -> bool:
-    """Whether they are two integers or more, each one above the one before."""
+    """Return whether they are two integers or more, each one above the one before."""
     if len(cells) < 2 or not all(cell.isascii() and cell.isdigit() for cell in cells):
         return False
     numbers = [int(cell) for cell in cells]

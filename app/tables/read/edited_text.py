@@ -87,7 +87,7 @@ class EditedText(Stream):
         self._open ^= bool(data.count(b'"') & 1)
 
     def _change(self, line: bytes, *, middle: bool) -> bytes:
-        """One line, or what takes its place."""
+        """Return one line, or what takes its place."""
         text = line.rstrip(b"\r\n")
         number, inside = self._line, self._open
         if not middle and number in self._edits:

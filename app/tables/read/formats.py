@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes and never by its name; and any of them to a Table."""
+"""Format of a file, by its first bytes and never by its name; and any of them to a Table."""
 
 import re
 from collections.abc import Collection
@@ -68,7 +68,7 @@ def open_file(
 
 
 def is_binary(source: Source) -> bool:
-    """Whether the file is no text."""
+    """Return whether the file is no text."""
     return source.head().startswith((*_PARQUET, *_ARROW, WORKBOOK))
 
 
@@ -87,7 +87,7 @@ def read_table(
 
 
 def to_table(text_blocks: TextBlocks) -> Table:
-    """All blocks of a file, in memory."""
+    """Read all blocks of a file into memory."""
     checker = BlockChecker(text_blocks)
     blocks = list(checker.blocks())
     number_formats = infer_formats(text_blocks.marks, text_blocks.separator)

@@ -16,7 +16,7 @@ _WORST = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """text: the word; path: of the value in the document, such as `rows[3].x`, empty if it cannot be found."""
+    """Word that is no JSON number; path: of the value in the document, such as `rows[3].x`, empty if unknown."""
 
     text: str
     path: str

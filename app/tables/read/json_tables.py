@@ -100,7 +100,7 @@ def check_cells(name: str, cells: Any, limits: Limits | None = None) -> Sequence
 
 
 def common_length(columns: Mapping[str, Sequence[Cell]]) -> int:
-    """How many cells each column has; refuses columns of different lengths."""
+    """Return how many cells each column has; refuses columns of different lengths."""
     first = next(iter(columns))
     for name, cells in columns.items():
         if len(cells) != len(columns[first]):
@@ -161,7 +161,7 @@ def _block(rows: Sequence[Mapping[str, Cell]], names: Sequence[str]) -> list[lis
 
 
 def _objects(source: Source) -> Iterator[tuple[int, dict[str, Cell]]]:
-    """Every object with its 1-based line; blank lines skipped. Refuses what is no object of cells, by line."""
+    """Yield every object with its 1-based line; blank lines skipped. Refuses what is no object of cells, by line."""
     row = 0
     with source.text() as stream:
         for number, text in enumerate(stream, start=1):
@@ -213,7 +213,7 @@ def _check_whole_numbers(number: int, row: int, cells: Mapping[str, Cell]) -> No
 
 
 def _refuse_line(number: int, row: int, text: bytes, error: Exception) -> NoReturn:
-    """Says what is wrong with a line that is no object of cells."""
+    """Refuse, in words, a line that is no object of cells."""
     try:
         found = msgspec.json.decode(text)
     except msgspec.ValidationError:

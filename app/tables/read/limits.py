@@ -7,7 +7,7 @@ from app.errors import TooLargeError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """bytes counts after decompression; cell is the most characters of one."""
+    """Largest table that is read; bytes counts after decompression, cell is the most characters of one."""
 
     bytes: int = 2 << 30
     rows: int = 5_000_000

@@ -148,13 +148,13 @@ def _letters(name: str) -> str:
 
 
 def are_numbers(names: Sequence[str]) -> bool:
-    """Whether what should be names may be a row of data instead: numbers, and no text."""
+    """Return whether what should be names may be a row of data instead: numbers, and no text."""
     kinds = {parse_number(name)[0] for name in names}
     return CellKind.NUMBER in kinds and CellKind.TEXT not in kinds
 
 
 def numeric_names_note(names: Sequence[str]) -> str:
-    """What to say of names that are numbers."""
+    """Return a note on names that are numbers."""
     return (
         f"the names of the columns are numbers ({list_names(names)}): if the first row is data, put a row of names "
         "above it"
@@ -162,7 +162,7 @@ def numeric_names_note(names: Sequence[str]) -> str:
 
 
 def encodes(text: str) -> bool:
-    """Whether UTF-8 can hold the text: JSON can escape half a surrogate pair."""
+    """Return whether UTF-8 can hold the text: JSON can escape half a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -35,7 +35,10 @@ _NO_UNITS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preamble:
-    """names: the place of the row of names in the sample. skipped: places that are no rows of the table; notes: why."""
+    """Rows of a sample that are no data.
+
+    names: the place of the row of names. skipped: places that are no rows of the table; notes: why.
+    """
 
     names: int = 0
     skipped: tuple[int, ...] = ()

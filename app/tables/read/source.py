@@ -57,7 +57,7 @@ class Source:
         return cast(BinaryIO, io.BufferedReader(_Plain(stored, start, self.limits), 1 << 18))
 
     def compression(self) -> str | None:
-        """What the stored bytes are compressed with."""
+        """Return the compression of the stored bytes."""
         if isinstance(self.origin, bytes):
             start = self.origin[:4]
         else:

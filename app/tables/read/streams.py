@@ -7,7 +7,7 @@ from app.errors import PursuitError
 
 
 class Stream(io.RawIOBase):
-    """Gives out what `_next` makes, and once it has failed fails again."""
+    """Stream of what `_next` makes; once it has failed it fails again."""
 
     def __init__(self, inner: BinaryIO) -> None:
         super().__init__()
@@ -39,5 +39,5 @@ class Stream(io.RawIOBase):
         super().close()
 
     def _next(self, size: int) -> bytes:
-        """More bytes, or none yet; sets `_ended` at the end."""
+        """Return more bytes, or none yet; set `_ended` at the end."""
         raise NotImplementedError

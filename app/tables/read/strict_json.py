@@ -113,7 +113,7 @@ def _explained(text: bytes) -> int:
 
 
 def _search(text: bytes) -> DuplicateKey | None:
-    """Slow, and sure."""
+    """Search slowly and surely."""
     repeated: list[dict[str, Any]] = []
     keys: list[str] = []
 

@@ -1,6 +1,6 @@
-"""TextBlocks: what every reader makes of a file, text columns in blocks; and the screen that every block passes.
+"""Text columns in blocks, which every reader makes of a file; and the checker that every block passes.
 
-The screen holds the limits on rows and cells, drops empty rows at the end, and tallies how numbers are written.
+The checker holds the limits on rows and cells, drops empty rows at the end, and tallies how numbers are written.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -76,7 +76,7 @@ class BlockChecker:
             self._text_blocks.notes.append(f"{plural(dropped, 'empty row')} at the end of the file dropped")
 
     def _release(self) -> Iterator[Block]:
-        """Empty rows that turn out not to be the last."""
+        """Yield the empty rows that turn out not to be the last."""
         for block in self._blank:
             self.rows += len(block[0])
             yield block
@@ -116,7 +116,7 @@ def to_text_blocks(
 
 
 def _blank_tail(block: Block) -> int:
-    """How many rows at the end have only blank cells."""
+    """Return how many rows at the end have only blank cells."""
     size = len(block[0])
     for column in block:
         if not _is_blank(column[size - 1].as_py()):
@@ -129,7 +129,7 @@ def _blank_tail(block: Block) -> int:
 
 
 def _filled(column: Any) -> BoolArray:
-    """Which cells are not blank."""
+    """Return which cells are not blank."""
     there: Any = pc.not_equal(pc.ascii_trim_whitespace(column), pa.scalar(""))
     flags: BoolArray = to_numpy(pc.fill_null(there, False)).astype(np.bool_)
     return flags

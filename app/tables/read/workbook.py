@@ -37,7 +37,7 @@ _DAMAGE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, InvalidFileException, ParseError, EOFError, NotImplementedError),
     *(KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RuntimeError, AssertionError),
 )
-"""What the libraries raise for a damaged, encrypted or foreign workbook."""
+"""Errors of the libraries for a damaged, encrypted or foreign workbook."""
 
 
 def open_workbook(
@@ -186,7 +186,7 @@ def _lines(source: Source, sheet: Sheet, fallback: bool, skipped: set[int], want
 
 
 def _cell(cell: Any) -> str | float | int | bool | None:
-    """What the other readers would have found in the place of an Excel cell."""
+    """Return what the other readers would have found in the place of an Excel cell."""
     match cell:
         case datetime():
             return cell.isoformat(sep="T", timespec="seconds") if cell.time() != time(0) else cell.date().isoformat()

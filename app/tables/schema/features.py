@@ -16,14 +16,14 @@ from app.tables.columns.number_formats import PLAIN, NumberFormat
 from app.tables.columns.table import MISSING_LEVEL, UNSEEN_LEVEL, Column, Kind
 
 UNSEEN_DISTANCE: Final = 1e6
-"""What stands in the first column of a block for an unseen level: allow_unseen from every row."""
+"""Value in the first column of a block for an unseen level: far from every row."""
 OTHER: Final = "other"
-"""What the levels without a place of their own are called."""
+"""Name of all levels without a place of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """One column of the upload.
+    """Column of the upload as a model reads it.
 
     levels: of a category, sorted; other: one more column of its block stands for all other texts. order, cycles: of a
     date. number_format: how the numbers of the column were written. offset: what is taken from a number first, exactly,
@@ -61,7 +61,7 @@ class Feature:
 
     @property
     def group_sizes(self) -> tuple[int, ...]:
-        """How many columns each of its lengthscales has; those of a category, marks included, share one."""
+        """Return how many columns each of its lengthscales has; those of a category, marks included, share one."""
         match self.kind:
             case Kind.UNUSED:
                 return ()
@@ -94,7 +94,7 @@ class Feature:
 
     @property
     def indicators(self) -> tuple[bool, ...]:
-        """Which of its columns are 0/1 and keep their unit."""
+        """Return which of its columns are 0/1 and keep their unit."""
         whole = self.kind in (Kind.CATEGORY, Kind.BOOLEAN)
         turns = 2 * len(self.cycles)
         return tuple(whole or place > turns for place in range(self.width))
@@ -121,7 +121,7 @@ class Feature:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Feature":
-        """Reads what `to_json` wrote. ValueError, TypeError or KeyError for something else."""
+        """Read what `to_json` wrote. ValueError, TypeError or KeyError for something else."""
         kind, fill, indicator = Kind(document["kind"]), document["fill"], document["indicator"]
         levels = tuple(expect_text(level) for level in document["levels"])
         order, offset = document.get("order"), document.get("offset")
@@ -149,7 +149,7 @@ class Feature:
         )
 
     def encode(self, column: Column, out: FloatArray, cell_errors: CellErrors, *, allow_unseen: bool) -> bool:
-        """Fills `out` (m, width), which is zero; adds what is wrong; whether anything but missing cells is.
+        """Fill `out` (m, width), which is zero; add what is wrong; return whether anything but missing cells is.
 
         allow_unseen: a text that training has not seen is a level apart from all others.
         """
@@ -200,7 +200,7 @@ class Feature:
         return bool(unseen.any())
 
     def describe(self, cell: Cell, column: Column) -> str:
-        """Why a cell of this column cannot be used."""
+        """Describe why a cell of this column cannot be used."""
         absent = is_blank(cell) or (column.missing is not None and column.missing.matches(cell, column.number_format))
         if absent:
             return f"missing ({quote(cell)})"

@@ -56,7 +56,7 @@ _ADVICE = (
 
 @dataclass(slots=True, kw_only=True)
 class _FitState:
-    """What the columns of a table turn out to be. gaps: rows, by column, where a cell is missing; sentinels: numbers,
+    """State of a fit. missing_rows: rows, by column, where a cell is missing; sentinels: numbers,
     by column, that may stand for one; distinct: how many texts each category has."""
 
     table: Table
@@ -71,7 +71,7 @@ class _FitState:
 
 
 def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows]:
-    """Decides how each column is read and which rows are trained on.
+    """Decide how each column is read and which rows are trained on.
 
     target: default the last column. features: default all other columns, without text that only tells the rows apart
     and the index of a data frame, which has no place in a positional row either.
@@ -137,7 +137,7 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
 
 
 def fit_schema(table: Table, **options: object) -> tuple[Schema, DesignMatrix]:
-    """`fit_table` and `build_design_matrix` in one; options as in `TableOptions`."""
+    """Do `fit_table` and `build_design_matrix`; options as in `TableOptions`."""
     schema, training_rows = fit_table(table, TableOptions(**options))  # type: ignore[arg-type]  # fields of TableOptions
     return schema, build_design_matrix(table, schema, training_rows)
 
@@ -186,7 +186,7 @@ def _note_invalid(state: _FitState, name: str, column: Column, inferred: Inferre
 
 
 def _inspect_column(state: _FitState, name: str, choice: DeclaredType | None) -> InferredType:
-    """What the column is; notes its wrong and missing cells, and says if it is of no use."""
+    """Infer the type of a column; note its wrong and missing cells, and why it is better left out."""
     column = state.table.columns[name]
     inferred = infer_type(column) if choice is None else declared_type(column, choice)
     if inferred.kind is Kind.UNUSED:

@@ -1,4 +1,4 @@
-"""What a person sees of a table before any training: each column's kind, gaps, spread, and what to be careful about."""
+"""Profile of a table before any training: each column's type, missing cells and spread, and warnings."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ _NAMED = 5  # wrong cells that a warning quotes
 
 
 def describe_column(name: str, column: Column, *, index: bool = False) -> dict[str, Any]:
-    """One column. type: integer, number, boolean, date, category or empty, as training would read it unasked.
+    """Describe one column. type: integer, number, boolean, date, category or empty, as training would read it unasked.
 
     index: whether it may be the index of a data frame, which has no name. distinct counts the values that are there.
     Dates are told as text, their histogram is over days.
@@ -122,7 +122,7 @@ def _span(column: Column, order: DateOrder) -> dict[str, str]:
 
 
 def _mean(present: FloatArray) -> float | None:
-    """None where the sum is past float64 and its parts cannot be trusted."""
+    """Return the mean, though the sum may be past float64; None for no value."""
     if not len(present):
         return None
     scale = float(np.abs(present).max()) or 1.0
@@ -144,7 +144,7 @@ def histogram(present: FloatArray) -> dict[str, Any]:
 
 
 def describe_table(table: Table, target: str | None) -> dict[str, Any]:
-    """All columns, and warnings: how the file was read, and what gives the target away. O(cells).
+    """Describe all columns, and warn: how the file was read, and what gives the target away. O(cells).
 
     "levels" of a category: how many of its values training tells apart. target: by default the last column; if it
     cannot be learned, the warnings say why. InvalidRequestError for a name that is not there.
@@ -182,6 +182,6 @@ def _add_level_counts(columns: list[dict[str, Any]], schema: Schema) -> None:
 
 
 def _has_invalid_cells(column: Column) -> bool:
-    """Whether some cells are not of the column's kind, so that training would refuse them."""
+    """Return whether some cells are not of the column's kind, so that training would refuse them."""
     inferred = infer_type(column)
     return inferred.kind is not Kind.UNUSED and len(invalid_rows(column, inferred)) > 0

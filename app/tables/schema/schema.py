@@ -83,13 +83,13 @@ class Schema:
 
     @property
     def groups(self) -> IntArray:
-        """Which lengthscale each column uses (p,), 0 to g-1."""
+        """Return which lengthscale each column uses (p,), 0 to g-1."""
         sizes = [size for feature in self.features for size in feature.group_sizes]
         return np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
 
     @property
     def indicator(self) -> BoolArray:
-        """Which columns are 0/1 and keep their unit (p,)."""
+        """Return which columns are 0/1 and keep their unit (p,)."""
         return np.array([flag for feature in self.features for flag in feature.indicators], dtype=np.bool_)
 
     @property
@@ -157,7 +157,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Schema":
-        """Reads what `to_json` wrote. Raises MalformedError if it is something else."""
+        """Read what `to_json` wrote. Raise MalformedError if it is something else."""
         try:
             return cls(
                 target=expect_text(document["target"]),
@@ -269,7 +269,7 @@ class Schema:
 
 
 def _advice(*, only_missing: bool, unseen: bool) -> str:
-    """What to do about cells that cannot be used. unseen: some are levels that training has not seen."""
+    """Advise what to do about cells that cannot be used. unseen: some are levels that training has not seen."""
     if only_missing:
         return "the model was trained without missing cells here, so every row needs a value"
     if unseen:

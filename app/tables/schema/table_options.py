@@ -1,4 +1,4 @@
-"""TableOptions: what the specification says about a table, and how that fits the table."""
+"""Options of the specification that are about the table, resolved against its columns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 class Missing(StrEnum):
-    """What to do about missing cells: refuse the table, leave the rows out, or fill them in and mark them."""
+    """Treatment of missing cells: refuse the table, leave the rows out, or fill them in and mark them."""
 
     ERROR = "error"
     DROP = "drop"
@@ -34,7 +34,7 @@ class Dates(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """What the specification says about the table; see `fit_table`, which takes them."""
+    """Options of the specification that are about the table; see `fit_table`, which takes them."""
 
     target: str | None = None
     features: Sequence[str] | None = None
@@ -78,7 +78,7 @@ def resolve_target(table: Table, target: str | None) -> str:
 
 
 def resolve_types(table: Table, target: str, columns: Mapping[str, str]) -> dict[str, DeclaredType]:
-    """What the columns that are named are to be."""
+    """Return the declared type of each column that is named."""
     names = resolve("columns", list(columns), table)
     _refuse_twice("columns", names)
     choices = {

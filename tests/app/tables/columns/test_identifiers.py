@@ -11,7 +11,7 @@ LEFT: list[tuple[str, bytes, str]] = [
     (
         "remarks",
         table("id", ["fine", "fine", *(f"remark {i}" for i in range(23))]),
-        "is text that hardly comes twice (24 different values in 25 cells)",
+        "is mostly unique text (24 different values in 25 cells)",
     ),
 ]
 

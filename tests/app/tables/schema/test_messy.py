@@ -14,7 +14,7 @@ CASES: dict[str, tuple[dict[str, Any], int, int, list[str]]] = {
         {"target": "mpg", "missing": "drop"},
         392,
         7,
-        ["'car name' is text that hardly comes twice", "6 of 398 rows dropped"],
+        ["'car name' is mostly unique text", "6 of 398 rows dropped"],
     ),
     "messy/winequality-red.csv": ({}, 1599, 11, []),
     "messy/AirQualityUCI.csv": (
