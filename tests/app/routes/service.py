@@ -30,6 +30,11 @@ QUICK: dict[str, Any] = {"adapt": False, "basis_size": 20, "method": "rand"}
 """A specification that trains in no time."""
 
 
+JSON_BODY = {"content-type": "application/json"}
+CSV_BODY = {"content-type": "text/csv"}
+"""Headers of bodies that the client does not encode itself."""
+
+
 class Recorder(Reporter):
     """Keeps what a handler reports."""
 

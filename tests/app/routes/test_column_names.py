@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.app.routes.problems import assert_problem
-from tests.app.routes.service import QUICK, Service
+from tests.app.routes.service import CSV_BODY, QUICK, Service
 
 SPACED = "Price ,area , kind\n" + "".join(f"{3 * k % 17}.5,{k % 7},{'ab'[k % 2]}\n" for k in range(40))
 SPEC: dict[str, Any] = {**QUICK, "target": "Price ", "features": ["area ", " kind"], "columns": {" kind": "category"}}
@@ -36,9 +36,7 @@ def test_rows_may_have_the_same_blanks_or_others(service: Service, spaced: str) 
         assert service.ask(spaced, [row])["mean"] == expected
     answer = service.client.post("/predict", json={"model": spaced, "columns": {" area": [3], "kind ": ["a"]}})
     assert answer.json()["mean"] == expected
-    csv = service.client.post(
-        f"/predict?model={spaced}", content="area , kind\n3,a\n", headers={"content-type": "text/csv"}
-    )
+    csv = service.client.post(f"/predict?model={spaced}", content="area , kind\n3,a\n", headers=CSV_BODY)
     assert csv.json()["mean"] == expected
     inputs = [
         {"name": "area ", "shape": [1], "datatype": "INT64", "data": [3]},
@@ -73,7 +71,7 @@ def test_the_table_of_a_data_frame_trains_and_predicts(service: Service) -> None
     report = job["result"]["report"]
     assert "'Unnamed: 0' is the index of a data frame" in report["warnings"][0]
     assert [column["name"] for column in report["columns"]] == ["x"]
-    csv = service.client.post("/predict?model=frame", content=",x\n0,4.5\n", headers={"content-type": "text/csv"})
+    csv = service.client.post("/predict?model=frame", content=",x\n0,4.5\n", headers=CSV_BODY)
     assert csv.json()["mean"] == [pytest.approx(10.0, abs=0.1)]  # y = 2 x + 1
     for row in ([4.5], {"x": 4.5}, {"": 0, "x": 4.5}, {"Unnamed: 0": 7, "x": 4.5}):
         assert service.ask("frame", [row])["mean"] == csv.json()["mean"]

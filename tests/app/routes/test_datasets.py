@@ -9,7 +9,7 @@ import pytest
 
 from app.worker import sweep_store
 from tests.app.routes.problems import FORM, assert_problem
-from tests.app.routes.service import QUICK, Service, numbers, running, waves
+from tests.app.routes.service import JSON_BODY, QUICK, Service, numbers, running, waves
 
 TABLE = (
     "id,size,colour,when,gone,same,y\n"
@@ -166,7 +166,7 @@ def test_nesting_and_slowness_are_limited(tmp_path_factory: pytest.TempPathFacto
 
     with running(tmp_path_factory.mktemp("limits"), max_json_depth=4, max_upload_seconds=0.3) as small:
         deep = json.dumps({"rows": [{"a": [[[1]]]}]})
-        answer = small.client.post("/train", content=deep, headers={"content-type": "application/json"})
+        answer = small.client.post("/train", content=deep, headers=JSON_BODY)
         assert_problem(answer, 422, "6 deep", "max_json_depth")
         answer = small.client.post("/train", content=slowly(), headers={"content-type": FORM})
         assert_problem(answer, 413, "max_upload_seconds")

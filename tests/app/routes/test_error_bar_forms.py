@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.app.routes.problems import assert_problem
-from tests.app.routes.service import Service
+from tests.app.routes.service import CSV_BODY, JSON_BODY, Service
 
 ROWS = [[0.25, -0.5], [0.9, 0.1], [30.0, 0.0]]
 TABLE = "a,b\n" + "".join(f"{a!r},{b!r}\n" for a, b in ROWS)
@@ -50,7 +50,7 @@ def test_csv_and_json_give_the_same_numbers(service: Service, query: str) -> Non
     table = as_csv(service, query)
     assert table == expected
     assert list(table) == list(expected)
-    answer = service.client.post(f"/predict?model=numbers&{query}", content=TABLE, headers={"content-type": "text/csv"})
+    answer = service.client.post(f"/predict?model=numbers&{query}", content=TABLE, headers=CSV_BODY)
     assert answer.json() == found
     body = {"model": "numbers", "rows": ROWS, **more}
     answer = service.client.post("/predict", json=body, headers={"accept": "text/csv"})
@@ -78,7 +78,7 @@ def test_levels_that_differ_have_columns_that_differ(service: Service) -> None:
 
 
 def test_no_interval_of_a_csv_body(service: Service) -> None:
-    headers = {"content-type": "text/csv"}
+    headers = CSV_BODY
     answer = service.client.post("/predict?model=numbers&interval=", content=TABLE, headers=headers)
     assert_problem(answer, 422, "interval: expected a number, got nothing")
 
@@ -129,7 +129,7 @@ def test_numbers_that_are_none_are_refused(service: Service) -> None:
     for field in ("interval", "quantiles"):
         for word, status in (("NaN", 400), ("1e400", 422)):
             body = json.dumps({"model": "numbers", "rows": ROWS})[:-1] + f', "{field}": [0.5, {word}]}}'
-            answer = service.client.post("/predict", content=body, headers={"content-type": "application/json"})
+            answer = service.client.post("/predict", content=body, headers=JSON_BODY)
             assert_problem(answer, status, "NaN" if status == 400 else f"{field}[1]")
 
 
@@ -150,7 +150,7 @@ WRONG_QUERIES: dict[str, tuple[str, tuple[str, ...]]] = {
 @pytest.mark.parametrize("name", WRONG_QUERIES)
 def test_a_query_that_is_refused(service: Service, name: str) -> None:
     query, words = WRONG_QUERIES[name]
-    headers = {"content-type": "text/csv"}
+    headers = CSV_BODY
     assert_problem(service.client.post(f"/predict?model=numbers&{query}", content=TABLE, headers=headers), 422, *words)
 
 

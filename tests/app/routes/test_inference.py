@@ -8,7 +8,7 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.app.routes.service import QUICK, Service, waves
+from tests.app.routes.service import CSV_BODY, QUICK, Service, waves
 
 ROWS = [[0.25, -0.5], [0.5, 0.75], [-0.125, 0.0]]
 FLAT = [cell for row in ROWS for cell in row]
@@ -213,7 +213,7 @@ def test_other_refusals(service: Service) -> None:
     assert_error(service.client.get("/v2/nothing"), 404)
     assert_error(service.client.post("/v2/models/numbers/infer", content=b"{", headers={}), 400, "JSON")
     assert_error(
-        service.client.post("/v2/models/numbers/infer", content=b"x", headers={"content-type": "text/csv"}),
+        service.client.post("/v2/models/numbers/infer", content=b"x", headers=CSV_BODY),
         415,
         "application/octet-stream",
     )

@@ -9,7 +9,7 @@ import pytest
 from app.routes.predict import SMALL_BYTES
 from app.services.predict.registry import Wanted, load_model, predict
 from app.storage import artefact
-from tests.app.routes.service import QUICK, Service, waves
+from tests.app.routes.service import CSV_BODY, JSON_BODY, QUICK, Service, waves
 
 
 def ask(service: Service, **body: Any) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def test_every_form_gives_the_same_bits(service: Service) -> None:
     columns = {name: [row[name] for row in rows] for name in ("kind", "x")}
     assert ask(service, model="waves", columns=columns) == expected
     csv = "kind,x,y,more\n" + "".join(f"{row['kind']},{row['x']!r},,text\n" for row in rows)
-    answer = service.client.post("/predict?model=waves", content=csv, headers={"content-type": "text/csv"})
+    answer = service.client.post("/predict?model=waves", content=csv, headers=CSV_BODY)
     assert answer.json() == expected
     answer = service.client.post(
         "/predict?model=waves&include=latent_std",
@@ -88,7 +88,7 @@ def test_small_and_large_bodies_go_different_ways_to_the_same_answer(service: Se
     rows = [[0.25, -0.5]]
     small = ask(service, model="numbers", rows=rows)
     body = b'{"model": "numbers", ' + b" " * (2 * SMALL_BYTES) + b'"rows": [[0.25, -0.5]]}'
-    large = service.client.post("/predict", content=body, headers={"content-type": "application/json"})
+    large = service.client.post("/predict", content=body, headers=JSON_BODY)
     assert large.json() == small
 
 
@@ -134,7 +134,7 @@ def test_missing_cells_where_training_had_some(empty: Service) -> None:
     found = ask(empty, model="gaps", rows=rows)
     assert ask(empty, model="gaps", rows=[[None, "low"], [1.0, None]]) == found
     csv = "x,kind\n,low\n1.0,\n"
-    answer = empty.client.post("/predict?model=gaps", content=csv, headers={"content-type": "text/csv"})
+    answer = empty.client.post("/predict?model=gaps", content=csv, headers=CSV_BODY)
     assert answer.json() == found
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from app.services.predict.row_decoder import PIECE_BYTES
 from tests.app.routes.problems import assert_problem
-from tests.app.routes.service import QUICK, Service, curve, even
+from tests.app.routes.service import JSON_BODY, QUICK, Service, curve, even
 
 NPY = "application/x-npy"
 ROWS = np.random.default_rng(5).uniform(-1.0, 1.0, (20, 2))
@@ -123,7 +123,7 @@ def test_rows_in_pieces(service: Service) -> None:
     assert len(json.dumps(objects)) > 4 * PIECE_BYTES
     assert service.ask("numbers", objects) == expected
     spaced = json.dumps({"model": "numbers", "rows": [[a, b] for a, b in rows]}, indent=1)
-    answer = service.client.post("/predict", content=spaced, headers={"content-type": "application/json"})
+    answer = service.client.post("/predict", content=spaced, headers=JSON_BODY)
     assert answer.json() == expected
     objects[-1]["a"] = "x"
     answer = service.client.post("/predict", json={"model": "numbers", "rows": objects})

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.app.routes.problems import assert_problem
-from tests.app.routes.service import Service
+from tests.app.routes.service import CSV_BODY, JSON_BODY, Service
 
 ROWS: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "no model": ('{"rows": [[1, 2]]}', 422, ("missing field `model`",)),
@@ -55,7 +55,7 @@ ROWS: dict[str, tuple[str, int, tuple[str, ...]]] = {
 @pytest.mark.parametrize("name", ROWS)
 def test_a_predict_request_that_cannot_be_answered(service: Service, name: str) -> None:
     body, status, words = ROWS[name]
-    answer = service.client.post("/predict", content=body, headers={"content-type": "application/json"})
+    answer = service.client.post("/predict", content=body, headers=JSON_BODY)
     assert_problem(answer, status, *words)
 
 
@@ -78,7 +78,7 @@ CSVS: dict[str, tuple[str, str, int, tuple[str, ...]]] = {
 @pytest.mark.parametrize("name", CSVS)
 def test_a_csv_predict_request_that_cannot_be_answered(service: Service, name: str) -> None:
     query, body, status, words = CSVS[name]
-    answer = service.client.post(f"/predict{query}", content=body, headers={"content-type": "text/csv"})
+    answer = service.client.post(f"/predict{query}", content=body, headers=CSV_BODY)
     assert_problem(answer, status, *words)
 
 
@@ -88,7 +88,5 @@ def test_predict_says_what_it_reads_and_writes(service: Service) -> None:
     wrong = {"accept": "image/png"}
     answer = service.client.post("/predict", json={"model": "numbers", "rows": []}, headers=wrong)
     assert_problem(answer, 406, "text/csv", "'image/png'")
-    answer = service.client.post(
-        "/predict?model=numbers", content=b"a,b\n1,2\n", headers=wrong | {"content-type": "text/csv"}
-    )
+    answer = service.client.post("/predict?model=numbers", content=b"a,b\n1,2\n", headers=wrong | CSV_BODY)
     assert_problem(answer, 406, "text/csv", "'image/png'")

@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 from tests.app.routes.problems import assert_problem
-from tests.app.routes.service import QUICK, Service
+from tests.app.routes.service import CSV_BODY, JSON_BODY, QUICK, Service
 from tests.app.tables.files import rows_of, workbook, zstd
 from tests.app.tables.read.test_preamble import book
-
-CSV, JSON = {"content-type": "text/csv"}, {"content-type": "application/json"}
 
 
 def table(rows: int = 30) -> dict[str, list[Any]]:
@@ -35,7 +33,7 @@ def trained(service: Service, data: str | bytes, model: str, **spec: Any) -> dic
     return report
 
 
-def means(service: Service, model: str, body: str | bytes, headers: dict[str, str] = CSV) -> list[float]:
+def means(service: Service, model: str, body: str | bytes, headers: dict[str, str] = CSV_BODY) -> list[float]:
     answer = service.client.post(f"/predict?model={model}", content=body, headers=headers)
     assert answer.status_code == 200, answer.text
     found: list[float] = answer.json()["mean"]
@@ -57,7 +55,7 @@ def test_numbers_written_otherwise_make_the_same_model(service: Service) -> None
     answer = service.client.post("/predict", json={"model": "european", "rows": [["1.234"], [2500]]})
     assert answer.json()["mean"] == wanted
     assert_problem(
-        service.client.post("/predict?model=grouped", content='x\n"0,5"\n', headers=CSV), 422, "line 2", "'0,5'"
+        service.client.post("/predict?model=grouped", content='x\n"0,5"\n', headers=CSV_BODY), 422, "line 2", "'0,5'"
     )
 
 
@@ -122,7 +120,10 @@ def test_a_title_comments_and_units_are_skipped_at_prediction_too(service: Servi
     for head in ("Report\na,b\n", "# me\na,b\n", "sep=,\na,b\n", "a,b\n[m],[s]\n"):
         assert means(service, "numbers", f"{head}0.5,0.25\n") == wanted
     assert_problem(
-        service.client.post("/predict?model=numbers", content=b"a,b\n0.5,\x000.25\n", headers=CSV), 400, "line 2", "NUL"
+        service.client.post("/predict?model=numbers", content=b"a,b\n0.5,\x000.25\n", headers=CSV_BODY),
+        400,
+        "line 2",
+        "NUL",
     )
 
 
@@ -142,7 +143,7 @@ PLACES = [
 def test_what_is_no_number_says_its_row_and_column(
     service: Service, path: str, body: str, status: int, row: int, column: str
 ) -> None:
-    problem = assert_problem(service.client.post(path, content=body, headers=JSON), status, "number")
+    problem = assert_problem(service.client.post(path, content=body, headers=JSON_BODY), status, "number")
     assert (problem["errors"][0]["row"], problem["errors"][0]["column"]) == (row, column)
 
 
@@ -150,16 +151,18 @@ def test_what_is_no_number_says_its_row_and_column(
 def test_packed_json_is_trained_on_and_asked_with(service: Service, pack: Any) -> None:
     encoding = {"content-encoding": "gzip" if pack is gzip.compress else "zstd"}
     body = json.dumps({"columns": PLAIN, "spec": {**QUICK, "model": "packed"}}).encode()
-    assert service.client.post("/train", content=pack(body), headers=JSON | encoding).status_code == 202
+    assert service.client.post("/train", content=pack(body), headers=JSON_BODY | encoding).status_code == 202
     service.work()
     asked = json.dumps({"model": "packed", "columns": {"x": [[1234], [2500]]}}).encode()  # of shape (n, 1)
-    packed = service.client.post("/predict", content=pack(asked), headers=JSON | encoding).json()
+    packed = service.client.post("/predict", content=pack(asked), headers=JSON_BODY | encoding).json()
     assert packed == service.client.post("/predict", json={"model": "packed", "rows": [[1234], [2500]]}).json()
-    found = service.client.post("/datasets", content=pack(json.dumps({"rows": rows_of(PLAIN)}).encode()), headers=JSON)
+    found = service.client.post(
+        "/datasets", content=pack(json.dumps({"rows": rows_of(PLAIN)}).encode()), headers=JSON_BODY
+    )
     assert found.status_code == 201
     tensor = {"inputs": [{"name": "rows", "shape": [1, 1], "datatype": "FP64", "data": [1234.0]}]}
     infer = service.client.post(
-        "/v2/models/packed/infer", content=pack(json.dumps(tensor).encode()), headers=JSON | encoding
+        "/v2/models/packed/infer", content=pack(json.dumps(tensor).encode()), headers=JSON_BODY | encoding
     )
     assert infer.json()["outputs"][0]["data"] == packed["mean"][:1]
     lines = b"\n".join(json.dumps(row).encode() for row in rows_of(PLAIN))

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from app.routes.http.errors import PROBLEM
 from tests.app.routes.problems import FORM, assert_problem
-from tests.app.routes.service import Service, running
+from tests.app.routes.service import JSON_BODY, Service, running
 from tests.app.tables.files import zstd
 
 
 def test_json_may_be_packed_and_says_all(service: Service) -> None:
     body = json.dumps({"model": "numbers", "rows": [[1, 2]]}).encode()
-    kind = {"content-type": "application/json"}
+    kind = JSON_BODY
     plain = service.client.post("/predict", content=body, headers=kind).json()
     for packed, encoding in ((gzip.compress(body), "gzip"), (zstd(body), "zstd"), (gzip.compress(body), "identity")):
         headers = kind | {"content-encoding": encoding}
@@ -46,7 +46,7 @@ SURROGATES = [
 
 @pytest.mark.parametrize(("path", "body"), SURROGATES)
 def test_half_a_character(service: Service, path: str, body: bytes) -> None:
-    answer = service.client.post(path, content=body, headers={"content-type": "application/json"})
+    answer = service.client.post(path, content=body, headers=JSON_BODY)
     assert answer.status_code in (202, 400, 404, 422), answer.text
     service.work()
 
@@ -54,7 +54,7 @@ def test_half_a_character(service: Service, path: str, body: bytes) -> None:
 def test_bodies_above_the_limits(tmp_path: Path) -> None:
     with running(tmp_path, max_body_bytes=1000, max_upload_bytes=5000) as small:
         body = b'{"model": "numbers", "rows": [' + b"[1, 2]," * 200 + b"[1, 2]]}"
-        json_kind = {"content-type": "application/json"}
+        json_kind = JSON_BODY
         for path in ("/predict", "/train"):
             assert_problem(
                 small.client.post(path, content=body, headers=json_kind), 413, "1000", "PURSUIT_MAX_BODY_BYTES"

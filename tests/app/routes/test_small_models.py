@@ -9,7 +9,7 @@ from app.services.predict.registry import Wanted, load_model, predict
 from app.storage import artefact
 from core.spec import Artefact
 from tests.app.routes.problems import assert_problem
-from tests.app.routes.service import QUICK, Service, cells, curve, louder, numbers
+from tests.app.routes.service import CSV_BODY, QUICK, Service, cells, curve, louder, numbers
 
 KINDS = tuple(Artefact)
 INPUTS = np.random.default_rng(0).uniform(-1, 1, (30, 2))
@@ -70,9 +70,7 @@ def test_a_mean_alone_refuses_what_no_model_takes(trained: Service) -> None:
 
 @pytest.mark.parametrize("query", ["interval=0.9", "include=latent_std", "quantiles=0.5"])
 def test_a_mean_alone_refuses_error_bars_of_a_table(trained: Service, query: str) -> None:
-    answer = trained.client.post(
-        f"/predict?model=mean&{query}", content="a,b\n0,0\n", headers={"content-type": "text/csv"}
-    )
+    answer = trained.client.post(f"/predict?model=mean&{query}", content="a,b\n0,0\n", headers=CSV_BODY)
     assert_problem(answer, 422, "no error bars")
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from app.routes.http.bodies import TABLES
 from app.services.specification import SpecBody
-from tests.app.routes.service import Service
+from tests.app.routes.service import CSV_BODY, Service
 
 
 def references(node: Any) -> list[str]:
@@ -57,9 +57,7 @@ def test_the_examples_work(service: Service, document: dict[str, Any]) -> None:
     predict = document["paths"]["/predict"]["post"]["requestBody"]["content"]
     answer = service.client.post("/predict", json=predict["application/json"]["example"])
     assert answer.status_code == 200, answer.text
-    answer = service.client.post(
-        "/predict?model=sine", content=predict["text/csv"]["example"], headers={"content-type": "text/csv"}
-    )
+    answer = service.client.post("/predict?model=sine", content=predict["text/csv"]["example"], headers=CSV_BODY)
     assert answer.status_code == 200, answer.text
 
 
