@@ -15,6 +15,7 @@ from app.database.engine import Database
 from app.database.tables import jobs
 from app.jobs import queries, queue
 from app.jobs.job import Job
+from tests.processes import wait_until
 
 CHILD = (sys.executable, "-m", "tests.app.jobs.echo_child")
 
@@ -30,6 +31,11 @@ def read(database: Database, job: Job) -> Job:
     """Return the job as it is now."""
     with database.read() as connection:
         return queries.get(connection, job.id)
+
+
+def wait_for_end(database: Database, job: Job) -> float:
+    """Wait until the job has ended; return the seconds it took. AssertionError if it does not in 30 seconds."""
+    return wait_until(lambda: read(database, job).state.ended)
 
 
 def claim(database: Database, worker: str = "w", lease_seconds: float = 60.0) -> Job | None:

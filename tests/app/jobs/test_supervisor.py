@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from app.errors import ConflictError, UnavailableError
 from app.jobs import queries, queue
 from app.jobs.job import JSON, Job, JobState
 from app.jobs.supervisor import Supervisor
-from tests.app.jobs.helpers import CHILD, expire, lines, read, submit_echo
+from tests.app.jobs.helpers import CHILD, expire, lines, read, submit_echo, wait_for_end
 from tests.processes import alive, wait_until
 
 
@@ -53,10 +53,6 @@ def running(database: Database, **fields: Any) -> Iterator[threading.Event]:
         stop.set()
         thread.join(10)
         assert not thread.is_alive()
-
-
-def ended(database: Database, job: Job) -> Callable[[], bool]:
-    return lambda: read(database, job).state.ended
 
 
 def test_a_job_from_queue_to_result(database: Database) -> None:
@@ -117,7 +113,7 @@ def test_a_dead_child_is_tried_again_at_once_and_three_times(
 ) -> None:
     job = submit_echo(database, kind, payload=payload | {"log": str(tmp_path / "log")})
     with running(database, lease_seconds=60.0):
-        wait_until(ended(database, job))
+        wait_for_end(database, job)
     after = read(database, job)
     assert (after.state, after.claims) == (JobState.FAILED, 3)
     assert after.requeue_reason is not None
@@ -157,7 +153,7 @@ def test_checkpoints_carry_a_job_over_a_death(database: Database, tmp_path: Path
     log = tmp_path / "log"
     job = submit_echo(database, "steps", payload={"steps": 4, "seconds": 0.01, "log": str(log), "die_at": 2})
     with running(database):
-        wait_until(ended(database, job))
+        wait_for_end(database, job)
     steps = [line.split()[0] for line in lines(log)]
     assert steps[:3] == ["0", "1", "2"]
     assert set(steps[3:]) == {"2"}, "steps 0 and 1 are never done again"
@@ -192,7 +188,7 @@ def test_cancel_kills_a_loop_in_c_at_once(database: Database, tmp_path: Path) ->
         pid = int(lines(log)[0])
         with database.write() as connection:
             assert queue.request_cancel(connection, job.id).state == JobState.RUNNING
-        assert wait_until(ended(database, job)) < 10.0  # its lease is 60
+        assert wait_for_end(database, job) < 10.0  # its lease is 60
         assert not alive(pid)
     assert read(database, job).state == JobState.CANCELLED
 
@@ -240,7 +236,7 @@ def test_a_silent_database_kills_the_child_when_the_lease_expires(
         wait_until(lambda: "its lease expired" in str(read(database, job).requeue_reason), 10.0)
         with database.write() as connection:
             queue.request_cancel(connection, job.id)
-        wait_until(ended(database, job))
+        wait_for_end(database, job)
     assert "the lease has expired, its process is killed" in caplog.text
 
 
@@ -314,7 +310,7 @@ def test_a_job_whose_cluster_is_unavailable_lets_others_go_first(
     assert not supervisor.run_one(threading.Event())
     there.touch()
     with running(database):
-        wait_until(ended(database, waiting))
+        wait_for_end(database, waiting)
     assert read(database, waiting).result == {"published": {"checkpoint": {"step": 1}}}
 
 

@@ -11,7 +11,7 @@ from app.database.engine import Database
 from app.jobs import queue
 from app.jobs.job import JobState
 from app.storage import catalog
-from tests.app.jobs.helpers import Worker, lines, read, submit_echo
+from tests.app.jobs.helpers import Worker, lines, read, submit_echo, wait_for_end
 from tests.processes import alive, wait_until
 
 LEASE = 1.5
@@ -36,7 +36,7 @@ def test_a_killed_child_goes_on_from_its_last_step_at_once(
         wait_until(lambda: (read(database, job).checkpoint or {}).get("step", 0) >= 2)
         victim = int(lines(log)[-1].split()[1])
         os.kill(victim, signal.SIGKILL)
-        wait_until(lambda: read(database, job).state.ended)
+        wait_for_end(database, job)
     after = read(database, job)
     assert (after.state, after.claims, after.requeue_reason) == (
         JobState.SUCCEEDED,
@@ -59,7 +59,7 @@ def test_a_killed_supervisor_takes_its_child_along_and_another_goes_on(
         with Worker(database_url, "b", LEASE):
             first.signal(signal.SIGKILL)
             wait_until(lambda: not alive(child), 5.0)
-            waited = wait_until(lambda: read(database, job).state.ended)
+            waited = wait_for_end(database, job)
     after = read(database, job)
     assert (after.state, after.claims, after.fence) == (JobState.SUCCEEDED, 2, 2)
     assert waited < LEASE + 10.0
@@ -75,7 +75,7 @@ def test_everything_killed_then_started_again(database: Database, database_url: 
         worker.signal(signal.SIGKILL)
     database.close()
     with Worker(database_url, "a", LEASE):
-        wait_until(lambda: read(database, job).state.ended)
+        wait_for_end(database, job)
     assert read(database, job).state == JobState.SUCCEEDED
     assert published(database) == [job.id]
 
@@ -90,12 +90,12 @@ def test_a_frozen_supervisor_that_wakes_up_is_refused(database: Database, databa
         time.sleep(0.1)  # it is out of the transaction that took the job
         zombie.signal(signal.SIGSTOP)
         with Worker(database_url, "b", LEASE):
-            wait_until(lambda: read(database, job).state.ended)
+            wait_for_end(database, job)
             after = read(database, job)
             zombie.signal(signal.SIGCONT)
             wait_until(lambda: not alive(child), 10.0)
             second = submit_echo(database)
-            wait_until(lambda: read(database, second).state.ended)
+            wait_for_end(database, second)
         assert zombie.stop() == 0
     assert (after.state, after.fence) == (JobState.SUCCEEDED, 2)
     assert read(database, job) == after
@@ -125,7 +125,7 @@ def test_a_poisonous_job_fails_and_the_next_one_is_done(database: Database, data
     poison = submit_echo(database, "die", payload={"signal": 9, "log": str(tmp_path / "log")})
     good = submit_echo(database)
     with Worker(database_url, "a"):
-        wait_until(lambda: read(database, good).state.ended)
+        wait_for_end(database, good)
     after = read(database, poison)
     assert (after.state, len(lines(tmp_path / "log"))) == (JobState.FAILED, 3)
     assert read(database, good).state == JobState.SUCCEEDED
@@ -142,7 +142,7 @@ def test_sigterm_gives_the_job_back_and_another_goes_on(database: Database, data
     between = read(database, job)
     assert (between.state, between.claims, between.worker) == (JobState.QUEUED, 0, None)
     with Worker(database_url, "b", lease_seconds=60.0):
-        wait_until(lambda: read(database, job).state.ended)
+        wait_for_end(database, job)
     assert read(database, job).state == JobState.SUCCEEDED
     assert Counter(line.split()[0] for line in lines(log))["0"] == 1
 
