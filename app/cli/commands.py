@@ -132,7 +132,7 @@ def train(
     data_dir: DataDir = None,
 ) -> None:
     """Train a model on a table."""
-    fields = _object(spec)
+    fields = _json_object(spec)
     size = int(basis_size) if basis_size is not None and re.fullmatch("-?[0-9]+", basis_size) else basis_size
     given = {"target": target, "model": model, "method": method, "basis_size": size, "missing": missing}
     given |= {"kernel": kernel, "decimal": decimal, "thousands": thousands, "sheet": sheet}
@@ -189,7 +189,7 @@ def predict(
             _content(file),
             interval=intervals,
             quantiles=quantiles,
-            include=_words(include, "--include"),
+            include=_split_values(include, "--include"),
             accept="text/csv",
         ).content
     if output is None:
@@ -278,7 +278,7 @@ def demo(
     port: Annotated[int, typer.Option(help="Port of the server; 0 takes a free one.")] = 0,
 ) -> None:
     """Train on a real table, predict rows held back, show how good it was."""
-    fields = _object(spec)
+    fields = _json_object(spec)
     from app.demo.run import run
 
     try:
@@ -346,7 +346,7 @@ def _content(file: Path) -> bytes:
         raise ClientError(f"cannot read {file}: {error.strerror}") from None
 
 
-def _object(text: str) -> Json:
+def _json_object(text: str) -> Json:
     def refuse(name: str) -> None:
         raise ValueError(f"{name} is no number of JSON")
 
@@ -359,7 +359,7 @@ def _object(text: str) -> Json:
     return value
 
 
-def _words(values: Sequence[str] | None, option: str) -> list[str]:
+def _split_values(values: Sequence[str] | None, option: str) -> list[str]:
     """Split the values of a repeated option at commas and blanks."""
     words = [word for value in values or () for word in value.replace(",", " ").split()]
     if values and not words:
@@ -369,7 +369,7 @@ def _words(values: Sequence[str] | None, option: str) -> list[str]:
 
 def _numbers(values: Sequence[str] | None, option: str) -> list[float]:
     numbers = []
-    for word in _words(values, option):
+    for word in _split_values(values, option):
         try:
             numbers.append(float(word))
         except ValueError:

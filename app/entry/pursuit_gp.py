@@ -43,13 +43,13 @@ def isolate() -> None:
     """
     _leave_current_folder()
     for name in PACKAGES:
-        fault = _fault(name)
-        if fault is not None:
-            sys.exit(f"error: {fault}: install Pursuit (pursuit-gp) in a virtual environment of its own")
-    sys.meta_path.insert(0, _InRoot())
+        error = _package_error(name)
+        if error is not None:
+            sys.exit(f"error: {error}: install Pursuit (pursuit-gp) in a virtual environment of its own")
+    sys.meta_path.insert(0, _RootFinder())
 
 
-class _InRoot:
+class _RootFinder:
     """Finder of the packages in ROOT."""
 
     @staticmethod
@@ -59,7 +59,7 @@ class _InRoot:
 
 
 def _leave_current_folder() -> None:
-    """Remove it from `sys.path`, unless it is a folder of Python's own."""
+    """Remove the current folder from `sys.path`, unless it is a folder of Python's own."""
     try:
         here = os.path.realpath(os.getcwd())
     except FileNotFoundError:  # it was deleted: nothing can be imported from it
@@ -70,8 +70,8 @@ def _leave_current_folder() -> None:
         sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != here]
 
 
-def _fault(name: str) -> str | None:
-    """Say why this package of ours cannot be used; None if it can."""
+def _package_error(name: str) -> str | None:
+    """Reason why this package cannot be used; None if it can."""
     folder = os.path.join(ROOT, name)
     loaded = sys.modules.get(name)
     places = [folder] if loaded is None else list(getattr(loaded, "__path__", ()))
