@@ -136,7 +136,8 @@ def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORP
 
     def fits() -> set[str]:
         with database.read() as connection:
-            return {str(job.payload.get("fit")) for job in queries.unfinished(connection)}
+            kept = datasets.referenced_fits(connection)
+            return kept | {str(job.payload.get("fit")) for job in queries.unfinished(connection)}
 
     removed = sweep(blobs, MODELS, artefacts, older_than=older_than)
     removed += sweep(blobs, TABLES, tables, older_than=older_than)

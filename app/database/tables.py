@@ -139,10 +139,11 @@ datasets = Table(
     Column("profile", JSON, nullable=False),
     Column("idempotency_key", String(KEY_LENGTH)),
     Column("created_at", Double, nullable=False),
+    Column("fits", JSON),
     UniqueConstraint("idempotency_key"),
     Index(None, "created_at", "id"),
 )
-"""Uploaded datasets, see `app.storage.datasets`; `table_key` is a key of the blob store."""
+"""Uploaded datasets, see `app.storage.datasets`; `table_key` and the values of `fits` are keys of the blob store."""
 
 store_identity = Table(
     "store_mark",

@@ -1,10 +1,10 @@
 """The uploaded datasets: the key of each in the store, and its profile."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, update
 from sqlalchemy import delete as sql_delete
 
 from app.database.clock import now
@@ -15,12 +15,16 @@ from app.identifiers import is_dataset_id, new_dataset_id
 
 MAX_PAGE_SIZE = 500
 """The largest page of `page`."""
+MAX_FITS = 16
+"""Fits that a dataset keeps, the latest."""
 _c = datasets.c
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dataset:
-    """One uploaded table. name: of the file; table: its key in the store; size: bytes there; created_at: epoch."""
+    """One uploaded table. name: of the file; table: its key in the store; size: bytes there; created_at: epoch; fits:
+    the keys of the schemas that were fitted to it, by a digest of their options.
+    """
 
     id: str
     name: str
@@ -29,6 +33,7 @@ class Dataset:
     rows: int
     profile: Mapping[str, Any]
     created_at: float
+    fits: Mapping[str, str] = field(default_factory=dict)
 
 
 def add(
@@ -84,6 +89,23 @@ def delete(connection: Connection, dataset: str) -> None:
         raise NotFoundError(f"there is no dataset {dataset[:80]!r}")
 
 
+def keep_fit(connection: Connection, dataset: str, digest: str, fit: str) -> None:
+    """Keep the key of a fit with a dataset, if that is still there.
+
+    Of two that write at once one may lose its fit, which is then made again.
+    """
+    kept = connection.execute(select(_c.fits).where(_c.id == dataset)).scalar() or {}
+    fits = {name: key for name, key in kept.items() if name != digest} | {digest: fit}
+    latest = dict(list(fits.items())[-MAX_FITS:])
+    connection.execute(update(datasets).where(_c.id == dataset).values(fits=latest))
+
+
+def referenced_fits(connection: Connection) -> set[str]:
+    """Return the keys of all fits that a dataset keeps."""
+    kept = connection.execute(select(_c.fits).where(_c.fits.is_not(None))).scalars()
+    return {fit for fits in kept for fit in (fits or {}).values()}
+
+
 def referenced_tables(connection: Connection) -> set[str]:
     """Return the keys of all tables that a dataset needs."""
     return set(connection.execute(select(_c.table_key).distinct()).scalars())
@@ -98,4 +120,5 @@ def _dataset(row: Any) -> Dataset:
         rows=row.rows,
         profile=row.profile,
         created_at=row.created_at,
+        fits=row.fits or {},
     )

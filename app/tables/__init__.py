@@ -12,7 +12,7 @@ from app.tables.schema.design_matrix import DesignMatrix, TrainingRows
 from app.tables.schema.features import Feature
 from app.tables.schema.fitting import build_design_matrix, fit_schema, fit_table
 from app.tables.schema.schema import Schema, Unseen
-from app.tables.schema.table_fit import TableFit
+from app.tables.schema.table_fit import TableFit, options_digest
 from app.tables.schema.table_options import Missing, TableOptions
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "is_binary",
     "open_canonical",
     "open_file",
+    "options_digest",
     "read_table",
     "write_table",
     "write_text_blocks",

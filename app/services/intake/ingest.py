@@ -5,6 +5,7 @@ line of JSON in and one out), so that the API does not grow with what people sen
 one, of which only unpacking shows what it unpacks to.
 """
 
+import contextlib
 import json
 import logging
 import subprocess
@@ -19,7 +20,15 @@ import numpy as np
 
 import core.errors
 from app import errors
-from app.errors import MAX_FAULTS, Fault, InvalidRequestError, PursuitError, TooLargeError, UnavailableError
+from app.errors import (
+    MAX_FAULTS,
+    Fault,
+    InvalidRequestError,
+    MalformedError,
+    PursuitError,
+    TooLargeError,
+    UnavailableError,
+)
 from app.launch import python_command
 from app.services.specification import SpecBody, core_spec
 from app.tables import (
@@ -64,8 +73,8 @@ READ_BYTES = 40
 class Order:
     """What is to be done. upload: the file to read; None where the canonical file `stored` is there already.
 
-    spec: check that this could be trained; fit: the file for the schema fitted then. profile: describe the columns,
-    with this target (None: the last). options: how the upload is to be read.
+    spec: check that this could be trained; fit: the file of the fitted schema, there or to be written. profile:
+    describe the columns, with this target (None: the last). options: how the upload is to be read.
     """
 
     stored: Path
@@ -150,19 +159,31 @@ def _carry_out(order: Order) -> Receipt:
 def _check(table: Table, order: Order, *, parsing: float = 0.0) -> Receipt:
     memory = None
     if order.spec is not None:
-        began = time.perf_counter()
-        fit = TableFit.of(table, table_options(order.spec))
-        fit = replace(fit, seconds={"parsing": parsing, "fitting": time.perf_counter() - began})
+        fit = _fit(table, order.spec, order.fit, parsing)
         schema, training_rows = fit.schema, fit.training_rows
         spec = core_spec(order.spec, schema.group_names, training_rows.rows)
         memory = PROCESS_BYTES + READ_BYTES * table.rows * len(table.names)
         memory += training_bytes(len(training_rows.rows), schema.width, spec)
         check_spread(table, schema, training_rows, standardize=order.spec.standardize)
         _check_transform(table, schema, training_rows, order.spec.target_transform)
-        if order.fit is not None:
-            order.fit.write_bytes(fit.to_bytes())
     profile = describe_table(table, order.target) if order.profile else None
     return Receipt(rows=table.rows, columns=len(table.names), memory=memory, profile=profile)
+
+
+def _fit(table: Table, spec: SpecBody, kept: Path | None, parsing: float) -> TableFit:
+    """Return the fit that is kept in this file if it is one of this table and these options, else make and keep it."""
+    options = table_options(spec)
+    if kept is not None and kept.exists():
+        with contextlib.suppress(MalformedError):
+            fit = TableFit.from_bytes(kept.read_bytes())
+            if fit.is_of(table, options):
+                return fit
+    began = time.perf_counter()
+    fit = TableFit.of(table, options)
+    fit = replace(fit, seconds={"parsing": parsing, "fitting": time.perf_counter() - began})
+    if kept is not None:
+        kept.write_bytes(fit.to_bytes())
+    return fit
 
 
 def check_spread(table: Table, schema: Schema, training_rows: TrainingRows, *, standardize: bool) -> None:

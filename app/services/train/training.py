@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,6 +44,7 @@ from app.tables import (
     from_columns,
     from_rows,
     open_canonical,
+    options_digest,
 )
 from core.data import Dataset
 from core.numeric.shards import Compute
@@ -110,9 +112,16 @@ class Training:
         with self.database.read() as connection:
             found = datasets.get(connection, dataset)
         stored = self.blobs.path(found.table)
+        digest = options_digest(table_options(body))
         with stored_table(self.database, self.blobs, self.scratch) as table:
+            if digest in found.fits:
+                with suppress(NotFoundError, UnavailableError):  # damaged or swept away: it is made again
+                    table.fit_path.write_bytes(self.blobs.read(found.fits[digest]))
             receipt = self._read(Order(stored=stored, limits=self.limits, spec=body, fit=table.fit_path))
         table.key = found.table
+        if found.fits.get(digest) != table.fit_key:
+            with self.database.write() as connection:
+                datasets.keep_fit(connection, found.id, digest, table.fit_key)
         return self._queue(body, default_name(found.name), key, table, receipt, dataset=dataset)
 
     def _read(self, order: Order) -> Receipt:

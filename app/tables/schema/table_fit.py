@@ -5,9 +5,12 @@ warnings. Only the options of the specification that are about tables can change
 another fit. A file of JSON, about a byte for each row that is left out.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +23,7 @@ from app.tables.schema.schema import Schema
 from app.tables.schema.table_options import TableOptions
 
 _FORMAT: Final = "pursuit-table-fit/1"
+"""Counts up whenever the document changes, or fitting decides otherwise than before: kept fits are then made again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,6 +87,20 @@ class TableFit:
             )
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise MalformedError(f"this is not the fit of a table: {error!r}") from error
+
+
+def options_digest(options: TableOptions) -> str:
+    """Return the name of a fit among those of one table: equal for equal options and the same release, 64 letters."""
+    parts = [_FORMAT, _release(), json.dumps(_document_of(options), sort_keys=True)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _release() -> str:
+    try:
+        return version("pursuit-gp")
+    except PackageNotFoundError:  # a checkout that is not installed
+        return ""
 
 
 def _document_of(options: TableOptions) -> dict[str, Any]:

@@ -119,6 +119,8 @@ def test_rows_of_every_earlier_release_are_read_after_the_upgrade(database_url: 
             assert (job.requeue_reason, job.needs_memory) == ("killed by signal 9", None)
             assert catalog.resolve(connection, "cars").artefact == "models/x"
             assert datasets.get(connection, DATASET_ID).table == "tables/y"
+            assert datasets.get(connection, DATASET_ID).fits == {}
+            assert datasets.referenced_fits(connection) == set()
             assert largest_limits(connection, timeout=1e12) == Resources(memory=5, rows=7)
         with database.write() as connection:
             claimed = queue.claim(connection, worker="w", lease_seconds=60.0)

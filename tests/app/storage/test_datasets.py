@@ -39,6 +39,20 @@ def test_what_is_added_is_there_until_it_is_deleted(database: Database) -> None:
                 datasets.delete(connection, unknown)
 
 
+def test_the_latest_fits_are_kept(database: Database) -> None:
+    made, _ = add(database)
+    assert made.fits == {}
+    with database.write() as connection:
+        for number in (*range(datasets.MAX_FITS + 1), 3):
+            datasets.keep_fit(connection, made.id, f"digest {number}", f"fits/{number}")
+        found = datasets.get(connection, made.id).fits
+        assert list(found.values()) == [f"fits/{number}" for number in (1, 2, *range(4, datasets.MAX_FITS + 1), 3)]
+        assert datasets.referenced_fits(connection) == set(found.values())
+        datasets.keep_fit(connection, "ds_gone", "digest", "fits/gone")
+        datasets.delete(connection, made.id)
+        assert datasets.referenced_fits(connection) == set()
+
+
 def test_a_key_gives_one_dataset_however_many_ask(database: Database) -> None:
     found: list[tuple[Dataset, bool]] = []
     threads = [threading.Thread(target=lambda: found.append(add(database, key="k"))) for _ in range(6)]

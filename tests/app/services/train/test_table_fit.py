@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 
 from app.database.engine import Database
+from app.errors import InvalidRequestError
 from app.jobs import queue
 from app.jobs.child import Task
 from app.jobs.job import Job
+from app.services.intake.datasets import Datasets
 from app.services.train.training import KIND, Training, training_handler
-from app.storage import artefact
+from app.storage import artefact, datasets
 from app.storage.blobs import LocalBlobStore
 from app.tables import Limits, fit_table, open_file
+from app.worker import sweep_store
 from tests.app.routes.service import Recorder
 
 SPEC: dict[str, Any] = {"model": "m", "basis_size": 5, "missing": "impute", "adapt": False, "method": "rand"}
@@ -135,6 +138,58 @@ def test_the_same_request_is_the_same_job_whoever_fitted(
     with database.write() as connection:
         old, _ = queue.submit(connection, kind=KIND, model="m", payload=earlier, priority=0, idempotency_key="old")
     assert submit(training, tmp_path, "old").id == old.id
+
+
+@pytest.fixture
+def uploaded(training: Training, tmp_path: Path) -> str:
+    """The id of a dataset."""
+    intake = Datasets(
+        database=training.database, blobs=training.blobs, limits=Limits(), scratch=training.scratch, read_seconds=60.0
+    )
+    return intake.add_file(upload(tmp_path), filename="n.csv").id
+
+
+def test_a_dataset_is_fitted_once_for_all_trainings(training: Training, uploaded: str) -> None:
+    with counted(open_file, fit_table) as calls:
+        first = training.submit_dataset(uploaded, spec=SPEC).job
+        second = training.submit_dataset(uploaded, spec=SPEC | {"basis_size": 7}).job
+        one, other = run(training, first), run(training, second)
+    assert calls == {"fit_table": 1}
+    assert first.payload["fit"] == second.payload["fit"]
+    assert one[1]["columns"] == other[1]["columns"]
+
+
+def test_other_options_of_a_dataset_are_other_fits(training: Training, uploaded: str) -> None:
+    specs = [SPEC, SPEC | {"missing": "drop"}, SPEC | {"columns": {"kind": "ignore"}}]
+    with counted(fit_table) as calls:
+        made = {training.submit_dataset(uploaded, spec=spec).job.payload["fit"] for spec in (*specs, *specs)}
+    assert len(made) == calls["fit_table"] == 3
+
+
+def test_a_kept_fit_is_still_checked_against_the_specification(training: Training, uploaded: str) -> None:
+    training.submit_dataset(uploaded, spec=SPEC)
+    with counted(fit_table) as calls, pytest.raises(InvalidRequestError, match=r"row 0.*target_transform log"):
+        training.submit_dataset(uploaded, spec=SPEC | {"target_transform": "log"})
+    assert calls == {}
+
+
+def test_a_dataset_whose_fit_is_gone_is_fitted_again(training: Training, uploaded: str) -> None:
+    job = training.submit_dataset(uploaded, spec=SPEC).job
+    training.blobs.path(job.payload["fit"]).unlink()
+    again = training.submit_dataset(uploaded, spec=SPEC).job
+    assert training.blobs.path(again.payload["fit"]).is_file()
+    training.blobs.path(again.payload["fit"]).write_bytes(b"{}")
+    assert training.blobs.path(training.submit_dataset(uploaded, spec=SPEC).job.payload["fit"]).stat().st_size > 2
+
+
+def test_the_fits_of_a_dataset_go_with_it(training: Training, uploaded: str, database: Database) -> None:
+    job = training.submit_dataset(uploaded, spec=SPEC).job
+    with database.write() as connection:
+        queue.request_cancel(connection, job.id)
+    assert sweep_store(database, training.blobs, older_than=0.0) == []
+    with database.write() as connection:
+        datasets.delete(connection, uploaded)
+    assert sweep_store(database, training.blobs, older_than=0.0) == [job.payload["table"], job.payload["fit"]]
 
 
 def test_the_report_counts_what_parsing_and_fitting_cost(training: Training, tmp_path: Path) -> None:
