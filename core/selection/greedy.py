@@ -14,6 +14,7 @@ from core.arrays import FloatArray, IntArray
 from core.hyperparameters import Hyperparameters
 from core.process.rows import Rows
 from core.selection.candidates import AllRows, CandidateCache, Candidates, KernelColumns
+from core.selection.fill import fill
 from core.selection.gains import CRITERIA, CacheCriterion
 from core.selection.pool import SUMMED_ROWS, pursue
 from core.selection.size import Measure, cut, every_row
@@ -24,7 +25,7 @@ LEAST_CACHE = 500
 """A cache that is mostly fresh each step forgets good candidates."""
 NEGLIGIBLE_GAIN = 1e-3
 """Nats: a basis vector that gains less is not followed where the size is to be found."""
-EXHAUSTED = "no other row adds more than rounding"
+EXHAUSTED, SETTLED = "no other row adds more than rounding", "the measure has settled"
 
 _NOBODY: IntArray = np.empty(0, np.int64)
 
@@ -66,6 +67,8 @@ def select(
         case _:
             supply = _Supply(_seeded(order, previous), random)
             found = _greedy(rows, hyperparameters, spec, size, supply)
+            if found.reason == EXHAUSTED and (spec.basis_size is not None or not len(found.measures)):
+                found = fill(rows, hyperparameters, found, order[: pool_size(spec, size)], min(size, len(rows)))
     return found if spec.basis_size is not None else cut(rows, hyperparameters, spec, found)
 
 
@@ -86,6 +89,7 @@ def _greedy(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, size:
         candidates = AllRows(fit=fit, columns=columns, indices=np.arange(len(rows)))
     measure = Measure(spec, rows, hyperparameters, most)
     gains: list[float] = []
+    reason = EXHAUSTED
     while fit.size < most and len(candidates.indices):
         scores = criterion.score(fit, candidates)
         best = int(np.argmax(scores))
@@ -104,11 +108,12 @@ def _greedy(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, size:
         else:
             candidates.drop(gone)
         if measure.settled():
+            reason = SETTLED
             break
     return Selection(
         indices=np.array(fit.indices, np.int64),
         gains=np.array(gains),
-        reason="basis_size reached" if fit.size == size else EXHAUSTED,
+        reason="basis_size reached" if fit.size == size else reason,
         measures=np.array(measure.values),
     )
 

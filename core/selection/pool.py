@@ -25,6 +25,7 @@ from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import TILE, add_gram_lower, mirror_lower
 from core.process.kernel import Kernel
 from core.process.rows import Rows
+from core.selection.fill import least_known, with_filled
 from core.selection.gains import GAINS, Quantities
 from core.selection.state import LEAST_UNEXPLAINED, RIDGE, Selection, distinct
 from core.spec import Gain
@@ -145,11 +146,17 @@ class Pool:
             T[strip] += s2 * self._K[strip]
         if gain in (Gain.SB, Gain.POST_BACKFITTING):
             T[np.diag_indices_from(T)] *= 1.0 + RIDGE
-        state = _Pursuit(self._K, T, g.copy(), power, out, self.hyperparameters, most, gain)
+        state = _Pursuit(self._K, T, g.copy(), power, out.copy(), self.hyperparameters, most, gain)
         while state.size < most and state.take_best(least):
             pass
         reason = "basis_size reached" if state.size == size else "no row of the pool adds more than rounding"
-        return Selection(indices=self.indices[state.chosen], gains=np.array(state.gains), reason=reason)
+        found = Selection(indices=self.indices[state.chosen], gains=np.array(state.gains), reason=reason)
+        if state.size == most or state.negligible:
+            return found
+        free = ~out
+        free[state.chosen] = False
+        added = least_known(self._K, state.chosen, free, most - state.size)
+        return with_filled(found, self.indices[added], size)
 
 
 def pursue(
@@ -201,6 +208,8 @@ class _Pursuit:
         self._out = out
         self.chosen: list[int] = []
         self.gains: list[float] = []
+        self.negligible = False
+        """The best candidate left adds less than was worth it."""
 
     @property
     def size(self) -> int:
@@ -217,7 +226,8 @@ class _Pursuit:
             self._out |= scores > self._left + self._rounding
         scores = np.where(self._out, -np.inf, scores)
         best = int(np.argmax(scores))
-        if np.isneginf(scores[best]) or (self.chosen and scores[best] < least):
+        self.negligible = bool(self.chosen) and -np.inf < scores[best] < least
+        if self.negligible or np.isneginf(scores[best]):
             return False
         self._add_to_fit(best)
         if self._with_e:

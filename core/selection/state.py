@@ -37,7 +37,8 @@ LEAST_UNEXPLAINED = 1e-8
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Selection:
-    """indices (d,) into the rows, in the order chosen; gains (d,), nan for a method that has none; why it stopped.
+    """indices (d,) into the rows, in the order chosen; gains (d,), nan for a method that has none and for rows
+    that filled the basis up (`core.selection.fill`); why it stopped.
 
     measures: what decides the size, (d + 1,) from the empty basis on: of the method itself where it follows one, of
     leave-one-out where the size was found by that; else empty. complete: every row is in the basis, or equal to one

@@ -21,7 +21,7 @@ FIRST_STEP = 0.5
 LENGTHSCALE_RANGE = (0.02, 100.0)
 """Range in standard deviations of the column: from a lookup table to a column that does not matter. Longer ones change
 nothing any more, and a descent does not come back from them: the gradient in log w fades with w."""
-SIGNAL_RANGE, BIAS_RANGE, NOISE_RANGE = (1e-3, 1e2), (1e-6, 1e1), (1e-6, 2.0)
+SIGNAL_RANGE, BIAS_RANGE, NOISE_RANGE = (1e-3, 1e2), (1e-6, 1e1), (1e-8, 2.0)
 """Ranges in variances of the target. The noise floor also bounds how badly conditioned the factors can get."""
 COUNTED_COLUMNS = 6.0
 """Columns of a group that its spread is a mean over, at most."""

@@ -38,6 +38,11 @@ def chosen(
     return select(case.rows, case.hyperparameters, spec, np.random.default_rng(seed), previous)
 
 
+def by_gain(found: Selection) -> Selection:
+    """The rows that were chosen by a gain, without those that filled the basis up."""
+    return found.first(int(np.argmax(np.append(np.isnan(found.gains), True))), found.reason)
+
+
 @contextmanager
 def without_ridge() -> Iterator[None]:
     """Gains by their definition to the last digit, without what keeps rounding out of the choice."""

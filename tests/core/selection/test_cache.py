@@ -15,7 +15,7 @@ from tests.core.problems import Problem, oracle_params, problem
 from tests.core.selection.test_state import check_cache
 from tests.core.selections import BY_ROW, CACHED, chosen
 from tests.dense.kernel import kernel
-from tests.dense.selection import GAINS
+from tests.dense.selection import GAINS, conditional_variance
 
 
 def replayed(
@@ -158,7 +158,7 @@ def test_every_row_that_is_not_chosen_is_seen(method: Method, monkeypatch: pytes
 
 @pytest.mark.parametrize("method", [*CACHED, *BY_ROW])
 def test_a_useless_row_is_seen_once(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A gain of -inf stays so: the row gives its place to another and never comes again."""
+    """A gain of -inf stays so: the row gives its place to another and never comes again; it may fill the basis up."""
     criterion = CRITERIA[method]
     seen: list[int] = []
 
@@ -169,13 +169,16 @@ def test_a_useless_row_is_seen_once(method: Method, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setitem(CRITERIA, method, replace(criterion, gains=half))
     ours = chosen(problem(3, n=40), method, 40, candidates=6, cache_size=9)
-    assert sorted(ours.indices.tolist()) == list(range(0, 40, 2))
+    assert sorted(ours.indices[:20].tolist()) == list(range(0, 40, 2))
+    assert sorted(ours.indices[20:].tolist()) == list(range(1, 40, 2))
+    np.testing.assert_array_equal(np.isnan(ours.gains), np.arange(40) >= 20)
     assert sorted(seen) == list(range(1, 40, 2))
 
 
 @pytest.mark.parametrize("method", [*CACHED, *BY_ROW])
 def test_rows_that_are_refused_end_the_loop(method: Method, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A criterion that finds every candidate useless after three picks: the choice ends there and says why."""
+    """A criterion that finds every candidate useless after three picks: the loop ends there, and the basis is filled
+    up with the rows that it knows least."""
     criterion = CRITERIA[method]
 
     def tired(fit: GrowingFit, candidates: Any) -> FloatArray:
@@ -183,9 +186,15 @@ def test_rows_that_are_refused_end_the_loop(method: Method, monkeypatch: pytest.
         return np.asarray(gains if fit.size < 3 else np.full(len(gains), -np.inf))
 
     monkeypatch.setitem(CRITERIA, method, replace(criterion, gains=tired))
-    ours = chosen(problem(3, n=50), method, 20, candidates=6, cache_size=3)
-    assert len(ours.indices) == len(ours.gains) == 3
-    assert "rounding" in ours.reason
+    case = problem(3, n=50)
+    ours = chosen(case, method, 20, candidates=6, cache_size=3)
+    assert ours.reason == "3 rows by the method until their gains were rounding, then 17 that the basis knew least"
+    assert len(set(ours.indices.tolist())) == len(ours.gains) == 20
+    np.testing.assert_array_equal(np.isnan(ours.gains), np.arange(20) >= 3)
+    params, basis = oracle_params(case.hyperparameters, case.groups), ours.indices.tolist()
+    for size in range(3, 20):
+        left = [conditional_variance(params, case.X, case.y, basis[:size], row) for row in range(50)]
+        assert left[basis[size]] == pytest.approx(max(left), rel=1e-6)
 
 
 @pytest.mark.parametrize("method", [*CACHED, *BY_ROW])

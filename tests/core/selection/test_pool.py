@@ -21,7 +21,7 @@ from core.sparse.likelihood import nlml
 from core.sparse.scheme import scheme
 from core.spec import Approximation, Gain, Method, TrainSpec
 from tests.core.problems import Problem, hyperparameters, oracle_params, problem
-from tests.core.selections import REACHED, chosen, small_problems, without_ridge
+from tests.core.selections import REACHED, by_gain, chosen, small_problems, without_ridge
 from tests.dense.kernel import kernel
 from tests.dense.precise_selection import exact
 from tests.dense.selection import GAINS, candidate_numbers, greedy, state
@@ -82,7 +82,7 @@ def test_batch_gains_at_ill_conditioned_hyperparameters(gain: Gain, case: Proble
     worse than step by step is VFE's |k - V'V[:, j]|^2 / e, a difference of numbers as large as k'k, over e.
     """
     with without_ridge():
-        ours = pursue(case.rows, np.arange(len(case.y)), case.hyperparameters, 4, gain)
+        ours = by_gain(pursue(case.rows, np.arange(len(case.y)), case.hyperparameters, 4, gain))
     params = oracle_params(case.hyperparameters, case.groups)
     eps, power, prior = float(np.finfo(float).eps), float(case.y @ case.y), case.hyperparameters.prior_variance
     basis: list[int] = []
@@ -363,7 +363,7 @@ def test_gains_stay_true_until_the_pool_is_spent(gain: Gain) -> None:
     counts (the largest gain so far times 1e-6), every third of them and the last pick before the threshold."""
     X, y = lines(60, 0.05)
     theta = three_of(noise_variance=1e-3)
-    ours = pursue(Rows(X=X, y=y, groups=np.arange(3)), np.arange(60), theta, 40, gain)
+    ours = by_gain(pursue(Rows(X=X, y=y, groups=np.arange(3)), np.arange(60), theta, 40, gain))
     params = oracle_params(theta, np.arange(3))
     indices = ours.indices.tolist()
     for step in {*range(0, len(indices), 3), len(indices) - 1}:
