@@ -100,6 +100,17 @@ class Precision(StrEnum):
     """Error bars in single precision, up to twice the rows a second; only where it changes nothing that matters."""
 
 
+class MeanRows(StrEnum):
+    """Rows that the mean rests on, where it is not a number of them."""
+
+    AUTO = "auto"
+    """All or many rows where left-out rows are predicted better so, else the basis vectors."""
+    ALL = "all"
+    """Every row: the mean of the full Gaussian process."""
+    BASIS = "basis"
+    """The basis vectors: the mean of the sparse approximation."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptation:
     """Budget of the hyperparameter adaptation.
@@ -157,6 +168,7 @@ class TrainSpec:
     candidates: kappa, fresh candidates a step. cache_size: c of `dmax`, default max(d, 500). pool_size: P of
     `batch`, default max(4 d, 1000). holdout: share of rows that the report's scores are measured on.
     calibrate: None leaves the error bars as the Gaussian process gives them.
+    mean_rows: rows that the mean rests on, or how many of them (`core.train.mean`); error bars rest on the basis.
     tolerance: only read by artefact `compact`, largest relative change of a training row's standard deviation.
     precision: of predictions; float32 is kept where `core.predict.float32` finds it good enough.
     """
@@ -186,9 +198,11 @@ class TrainSpec:
     artefact: Artefact = Artefact.FULL
     tolerance: float = 0.01
     precision: Precision = Precision.FLOAT64
+    mean_rows: MeanRows | int = MeanRows.BASIS
 
     def __post_init__(self) -> None:
         self._check_choices()
+        self._check_mean_rows()
         if not 0.0 < self.tolerance < 1.0:
             raise InvalidSpecError("tolerance", f"expected a number between 0 and 1, got {self.tolerance!r}")
         _at_least("max_basis_size", self.max_basis_size, 1)
@@ -227,6 +241,33 @@ class TrainSpec:
                 object.__setattr__(self, name, _member(kind, name, value))
         if self.start is not None and self.start.kernel is not self.kernel:
             object.__setattr__(self, "start", replace(self.start, kernel=self.kernel))
+
+    def _check_mean_rows(self) -> None:
+        """Turn a name into a member of its enum, and refuse what a mean on its own rows cannot go with."""
+        given: object = self.mean_rows
+        if isinstance(given, str):
+            object.__setattr__(self, "mean_rows", _member(MeanRows, "mean_rows", given))
+        elif not isinstance(given, int) or isinstance(given, bool) or given < 1:
+            raise InvalidSpecError(
+                "mean_rows", f"expected {', '.join(MeanRows)} or a whole number of at least 1, got {given!r}"
+            )
+        if self.mean_rows in (MeanRows.AUTO, MeanRows.BASIS):
+            return
+        for clashes, reason in (
+            (self.calibrate is None, "its error bars are learnt from left-out rows: not with calibrate off"),
+            (self.refinement is not None, "`refine` moves basis vectors for the mean that rests on them; use basis"),
+            (self.artefact is Artefact.COMPACT, "a compact artefact keeps the mean of the basis; use basis, or full"),
+        ):
+            if clashes:
+                raise InvalidSpecError("mean_rows", reason)
+
+    @property
+    def fixed_mean(self) -> bool:
+        """True where the mean rests on the basis vectors whatever left-out rows say."""
+        return self.mean_rows is MeanRows.BASIS or (
+            self.mean_rows is MeanRows.AUTO
+            and (self.calibrate is None or self.refinement is not None or self.artefact is Artefact.COMPACT)
+        )
 
     @property
     def most_basis(self) -> int:

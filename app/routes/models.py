@@ -76,11 +76,12 @@ class VersionDetailBody(VersionBody):
     basis: list[list[float]] = Field(description="(d, p): basis vectors in raw units; categories as 0 and 1.")
     basis_columns: list[str] = Field(description="(p,): names of the columns of `basis`.")
     basis_rows: list[int] = Field(description="(d,): 0-based row numbers of the upload, in the order chosen.")
+    mean_rows: int = Field(description="Rows that the mean rests on: the basis vectors, or more rows (`mean_rows`).")
     moved: bool = Field(description="The basis vectors moved on (`refine`): each only started from its row.")
     artefact: dict[str, Any] | None = Field(
-        description="What is kept of the model: kind, bytes, the precision it predicts in; of a compact one its size, "
-        "the largest error of an error bar on the training rows and its certified bound. Null for one of an older "
-        "release."
+        description="What is kept of the model: kind, bytes, mean_rows, the precision it predicts in; of a compact one "
+        "its size, the largest error of an error bar on the training rows and its certified bound. Null for an "
+        "older one."
     )
     gains: list[float | None] = Field(description="(d,): what the criterion said of each; null for a method without.")
     calibration: dict[str, Any] = Field(
@@ -255,6 +256,7 @@ def _detail(version: Version, model: ModelArtefact) -> Response:
             "basis": model.posterior.basis + Schema.from_json(model.schema).offsets,
             "basis_columns": model.basis_columns,
             "basis_rows": model.basis_rows,
+            "mean_rows": model.mean_rows,
             "moved": model.report["moved"],
             "artefact": model.report.get("artefact"),
             "gains": model.gains,

@@ -36,6 +36,7 @@ from core.spec import (
     Calibrate,
     Gain,
     Intervals,
+    MeanRows,
     Method,
     Noise,
     Precision,
@@ -137,6 +138,13 @@ def _sheet(value: object) -> object:
     number = isinstance(value, int) and not isinstance(value, bool) and value >= 1
     if not (value is None or number or (isinstance(value, str) and value.strip())):
         raise PydanticCustomError("sheet", "the name of a sheet, or its number from 1")
+    return value
+
+
+def _mean_rows(value: object) -> object:
+    number = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if not (value is None or number or value in list(MeanRows)):
+        raise PydanticCustomError("mean_rows", '"auto", "all", "basis" or a whole number of at least 1')
     return value
 
 
@@ -267,6 +275,12 @@ class SpecBody(_Body):
         "changes no training row's by more than a thousandth; else `float64`, and a warning. The mean is the same. An "
         "error bar may then depend on the rows beside it in the last digits of single precision.",
     )
+    mean_rows: Annotated[MeanRows | Annotated[Whole, Field(ge=1)], BeforeValidator(_mean_rows)] = Field(
+        MeanRows.BASIS,
+        description="Rows that the mean rests on: `basis`, the basis vectors; `all`, every row, as in a full Gaussian "
+        "process; a number of them; `auto`, more rows than the basis where these predict left-out rows better. A "
+        "prediction's time and the model's size grow with it; error bars rest on the basis anyway.",
+    )
     seed: Annotated[Whole, Field(ge=0, lt=2**63)] = Field(0, description="Everything random follows from it.")
     priority: Annotated[Whole, Field(ge=-1000, le=1000)] = Field(0, description="Higher runs first.")
 
@@ -296,6 +310,9 @@ def core_spec(body: SpecBody, groups: Sequence[str], rows: NDArray[np.int64]) ->
 
     Raises InvalidRequestError for lengthscales that do not cover the columns, InvalidSpecError for the rest.
     """
+    if isinstance(body.mean_rows, int) and body.mean_rows > len(rows):
+        message = f"spec.mean_rows: expected at most the {len(rows)} rows that are used, got {body.mean_rows}"
+        raise InvalidRequestError(message, faults=[Fault(message=message, column="mean_rows")])
     return TrainSpec(
         method=body.method,
         gain=body.gain,
@@ -322,6 +339,7 @@ def core_spec(body: SpecBody, groups: Sequence[str], rows: NDArray[np.int64]) ->
         artefact=body.artefact,
         tolerance=body.tolerance,
         precision=body.precision,
+        mean_rows=body.mean_rows,
     )
 
 

@@ -1,16 +1,19 @@
 """A trained model as bytes: safetensors, so that any language can read it and nothing in it can run.
 
-The tensors are the posterior's arrays (float64, but for the directions of a compact one), and those of the second one
-where the noise varies, under `noise.`. The metadata has one entry, `pursuit`: a JSON document with the format version,
-the kind (full, compact or mean), the posteriors' scalars, the calibration, the target's transform, the precision to
-predict in (by default float64; the tensors are float64 whatever it is), the kernel (by default gaussian) and the
-description of the model (schema of the columns, specification, hyperparameters by column, report, row numbers of the
-basis). Numbers in it are shortest-repr and round-trip, so saving and loading changes no bit of a prediction.
+The tensors are the posterior's arrays (float64, but for the directions of a compact one), those of the second one
+where the noise varies, under `noise.`, and those of a mean on rows of its own, under `mean.`. The metadata has one
+entry, `pursuit`: a JSON document with the format version, the kind (full, compact or mean), the posteriors' scalars,
+the calibration, the target's transform, the precision to predict in (by default float64; the tensors are float64
+whatever it is), the kernel (by default gaussian) and the description of the model (schema of the columns,
+specification, hyperparameters by column, report, row numbers of the basis). Numbers in it are shortest-repr and
+round-trip, so saving and loading changes no bit of a prediction.
 
 Format 1 had no kind, all were full, and R as a square; since format 2 the tensor R is its upper triangle by rows, and
 there are calibration, transform and noise that varies. Format 3 is for what a reader of format 2 would leave out
-unsaid, and so predict other numbers: a kernel that is not gaussian, inputs that are differences from an offset. All
-else is written as format 2, which API processes of the release before read too, while they are replaced one by one.
+unsaid, and so predict other numbers: a kernel that is not gaussian, inputs that are differences from an offset.
+Format 4 has a mean on rows of its own: tensors `mean.basis` (M, p) and `mean.alpha` (M,); it shares the posterior's
+theta and units. All else is written as format 2, which API processes of the release before read too, while they are
+replaced one by one.
 
 Reading is strict: a wrong version, a missing or unknown tensor, a wrong type, a number that is not finite or a
 truncated file is a BrokenArtefactError that says which.
@@ -18,7 +21,7 @@ truncated file is a BrokenArtefactError that says which.
 
 import math
 import struct
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -38,14 +41,18 @@ from core.predict.transforms import Transform
 from core.sparse.posterior import SparsePosterior
 from core.spec import Artefact, Precision
 
-FORMAT_VERSION = 3
-READ_VERSIONS = (1, 2, FORMAT_VERSION)
+FORMAT_VERSION = 4
+MEAN_VERSION = 4
+READ_VERSIONS = (1, 2, 3, FORMAT_VERSION)
 METADATA_KEY = "pursuit"
 
 _MAY_BE_INFINITE = frozenset({"input_scale"})  # of a column that was constant in training
 
 _KINDS = ", ".join(Artefact)
 _NOISE = "noise."
+_MEAN = "mean."
+_OF_MEAN = ("basis", "alpha")
+"""Arrays of a mean on rows of its own; it shares the others with the posterior."""
 _RANGE = ("lowest", "highest")
 _PARTS = ("schema", "spec", "hyperparameters", "report", "basis_columns", "basis_rows", "gains")
 
@@ -57,7 +64,7 @@ class ModelArtefact:
     posterior: what predicts, or what expands to it. schema: how columns become inputs, as JSON. spec: what was asked,
     as JSON. hyperparameters: by column, as JSON. basis_columns: (p,) names of the inputs. basis_rows: (d,) 0-based row
     numbers of the upload, in the order chosen. gains: (d,) the criterion's value of each, None for a method without.
-    report: as the job showed it. noise, calibration, transform, precision: see core.predict.model.
+    report: as the job showed it. noise, calibration, transform, precision, mean: see core.predict.model.
     """
 
     posterior: Stored
@@ -72,6 +79,7 @@ class ModelArtefact:
     calibration: Calibration = field(default_factory=Calibration)
     transform: Transform = field(default_factory=Transform)
     precision: Precision = Precision.FLOAT64
+    mean: SparsePosterior | None = None
 
     def model(self) -> Model:
         """Return the model. O(1), or O(d^3) for a compact one; CoreError where the numbers are not those of a model."""
@@ -81,7 +89,13 @@ class ModelArtefact:
             calibration=self.calibration,
             transform=self.transform,
             precision=self.precision,
+            mean=self.mean,
         )
+
+    @property
+    def mean_rows(self) -> int:
+        """Rows that the mean rests on, or basis vectors."""
+        return len((self.mean or self.posterior).basis)
 
     @property
     def kind(self) -> Artefact:
@@ -96,6 +110,8 @@ def save(artefact: ModelArtefact) -> bytes:
     named = dict(artefact.posterior.arrays())
     if artefact.noise is not None:
         named |= {_NOISE + name: array for name, array in artefact.noise.posterior.arrays().items()}
+    if artefact.mean is not None:
+        named |= {_MEAN + name: getattr(artefact.mean, name) for name in _OF_MEAN}
     arrays = {name: np.ascontiguousarray(array) for name, array in named.items()}
     document = {
         "format_version": _format_version(artefact),
@@ -117,7 +133,9 @@ def _format_version(artefact: ModelArtefact) -> int:
     """Return the first format whose readers predict what this artefact does."""
     offsets = (feature.get("offset") for feature in artefact.schema.get("features", ()))
     other_kernel = artefact.posterior.kernel is not KernelFamily.GAUSSIAN
-    return FORMAT_VERSION if other_kernel or any(offset is not None for offset in offsets) else 2
+    if artefact.mean is not None:
+        return FORMAT_VERSION
+    return 3 if other_kernel or any(offset is not None for offset in offsets) else 2
 
 
 def load(data: bytes) -> ModelArtefact:
@@ -131,10 +149,11 @@ def load(data: bytes) -> ModelArtefact:
     kind = document["kind"]
     try:
         restore = CompactPosterior.restore if kind == Artefact.COMPACT else SparsePosterior.restore
-        own = {name: array for name, array in arrays.items() if not name.startswith(_NOISE)}
+        own = {name: array for name, array in arrays.items() if not name.startswith((_NOISE, _MEAN))}
         kernel = KernelFamily(document.get("kernel", KernelFamily.GAUSSIAN))
         posterior: Stored = restore(own, _scalars(document["scalars"]), kernel)
         noise = _noise(arrays, document["noise_scalars"])
+        mean = _mean(arrays, posterior, document["format_version"])
         calibration = Calibration.from_json(document["calibration"])
         transform = Transform.from_json(document["transform"])
         precision = Precision(document.get("precision", Precision.FLOAT64))
@@ -146,6 +165,7 @@ def load(data: bytes) -> ModelArtefact:
         calibration=calibration,
         transform=transform,
         precision=precision,
+        mean=mean,
         schema=document["schema"],
         spec=document["spec"],
         hyperparameters=document["hyperparameters"],
@@ -174,6 +194,20 @@ def _noise(arrays: dict[str, NDArray[Any]], given: dict[str, Any] | None) -> Var
     scalars = _scalars(given)
     lowest, highest = (scalars.pop(name) for name in _RANGE)
     return VaryingNoise(posterior=SparsePosterior.restore(named, scalars), lowest=lowest, highest=highest)
+
+
+def _mean(arrays: dict[str, NDArray[Any]], posterior: Stored, version: int) -> SparsePosterior | None:
+    named = {name.removeprefix(_MEAN): array for name, array in arrays.items() if name.startswith(_MEAN)}
+    if bool(named) is not (version >= MEAN_VERSION):
+        raise BrokenArtefactError(
+            f"the artefact has format version {version} {'and' if named else 'without'} tensors under {_MEAN}"
+        )
+    if not named:
+        return None
+    if sorted(named) != sorted(_OF_MEAN):
+        raise BrokenArtefactError(f"tensors under {_MEAN}: expected {' and '.join(_OF_MEAN)}, got {', '.join(named)}")
+    whole = posterior.mean if isinstance(posterior, CompactPosterior) else posterior
+    return replace(whole.without_variance(), **named)
 
 
 def _scalars(given: dict[str, Any]) -> dict[str, float]:

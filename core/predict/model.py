@@ -2,7 +2,7 @@
 as. No training row is left in it.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from core.errors import InvalidDataError
 from core.numeric.workspace import Workspace
 from core.predict.calibration import Calibration
 from core.predict.distribution import Predictive
+from core.predict.mean import MeanPredictor
 from core.predict.predictor import Predictor
 from core.predict.transforms import Transform
 from core.sparse.posterior import SparsePosterior
@@ -35,13 +36,34 @@ class VaryingNoise:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
-    """posterior: of the learnt target. noise: None where it is the same everywhere. precision: to predict in."""
+    """All that predicts.
+
+    posterior: of the learnt target. noise: None where it is the same everywhere. precision: to predict in. mean: rows
+    and weights of the mean where it does not rest on the posterior's basis, as a posterior without variance, of the
+    same theta and units.
+    """
 
     posterior: SparsePosterior
     noise: VaryingNoise | None = None
     calibration: Calibration = field(default_factory=Calibration)
     transform: Transform = field(default_factory=Transform)
     precision: Precision = Precision.FLOAT64
+    mean: SparsePosterior | None = None
+
+    def __post_init__(self) -> None:
+        if self.mean is None:
+            return
+        theirs, ours = self.mean, self.posterior
+        if not theirs.mean_only or theirs.kernel is not ours.kernel or theirs.scalars() != ours.scalars():
+            raise InvalidDataError("mean: expected weights alone, of the same kernel, noise and units as the posterior")
+        for name in ("lengthscales", "groups", "input_shift", "input_scale"):
+            if not np.array_equal(getattr(theirs, name), getattr(ours, name)):
+                raise InvalidDataError(f"mean: expected the {name} of the posterior")
+
+    @property
+    def mean_rows(self) -> int:
+        """Rows that the mean rests on, or basis vectors."""
+        return len((self.mean or self.posterior).basis)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,6 +97,7 @@ class ModelPredictor:
         self.calibration, self.transform = model.calibration, model.transform
         self._uncalibrated = Calibration()
         self._noise = None if model.noise is None else _Noise(model.noise, workspace, model.precision)
+        self._mean = None if model.mean is None else MeanPredictor(model.mean, workspace)
 
     @property
     def columns(self) -> int:
@@ -89,11 +112,17 @@ class ModelPredictor:
     @property
     def nbytes(self) -> int:
         """Bytes of its arrays."""
-        return self.predictor.nbytes + (0 if self._noise is None else self._noise.predictor.nbytes)
+        others = (self._mean, None if self._noise is None else self._noise.predictor)
+        return self.predictor.nbytes + sum(other.nbytes for other in others if other is not None)
 
     def predict(self, inputs: FloatArray) -> Forecast:
-        """Predict inputs (m, p) in raw units. O(m d^2 / 2). Raises InvalidDataError as `Predictor.predict` does."""
+        """Predict inputs (m, p) in raw units. O(m d^2 / 2), and O(m M p) for a mean from M rows.
+
+        Raises InvalidDataError as `Predictor.predict` does.
+        """
         found, calibration = self.predictor.predict(inputs), self.calibration
+        if self._mean is not None:
+            found = replace(found, mean=self._mean.mean(inputs))
         noise: FloatArray | float = self.predictor.noise_variance
         if self._noise is not None:
             noise = noise * np.exp(self._noise.logarithm(inputs))
@@ -115,7 +144,7 @@ class ModelPredictor:
         """The mean (m,) of the target alone, to the bits of `predict`: O(m d p), or as much as all the rest where it is
         a moment of a transformed target. Raises InvalidDataError as `predict` does."""
         if self.transform.kind is TargetTransform.NONE or self.mean_only:
-            return self.predictor.mean(inputs)
+            return (self._mean or self.predictor).mean(inputs)
         return self.predict(inputs).target.moments()[0]
 
 

@@ -18,18 +18,17 @@ import numpy as np
 from scipy.linalg import blas
 
 from core.arrays import FloatArray
-from core.errors import InvalidDataError, MeanOnlyError
+from core.errors import MeanOnlyError
 from core.numeric.linalg import ROW_UNIT
 from core.numeric.triangle import Triangle
 from core.numeric.workspace import Workspace
+from core.predict.inputs import checked_inputs, padded_inputs
 from core.process.families import LEAST_EXPONENT, LEAST_EXPONENT_FLOAT32
 from core.process.kernel import Kernel
 from core.sparse.posterior import SparsePosterior
 from core.spec import Precision
 
 PREDICTED_ROWS = 512
-LARGEST_INPUT = 1e100
-"""Standardized inputs are held within this, so that no square overflows; the kernel is zero long before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -108,7 +107,7 @@ class Predictor:
         """
         if self._R is None:
             raise MeanOnlyError
-        inputs = self._checked(inputs)
+        inputs = checked_inputs(inputs, self.columns)
         mean, latent = np.empty(len(inputs)), np.empty(len(inputs))
         for place in _blocks(len(inputs)):
             k = self._kernel_block(inputs[place])
@@ -126,7 +125,7 @@ class Predictor:
 
     def mean(self, inputs: FloatArray) -> FloatArray:
         """Return the mean of `predict` alone, (m,), to the same bits. O(m d p)."""
-        inputs = self._checked(inputs)
+        inputs = checked_inputs(inputs, self.columns)
         mean = np.empty(len(inputs))
         for place in _blocks(len(inputs)):
             k = self._kernel_block(inputs[place])
@@ -141,21 +140,9 @@ class Predictor:
         latent += self._variance_base
         return np.asarray(np.maximum(latent, 0.0, out=latent))
 
-    def _checked(self, inputs: FloatArray) -> FloatArray:
-        inputs = np.asarray(inputs, dtype=np.float64)
-        if inputs.ndim != 2 or inputs.shape[1] != self.columns:
-            raise InvalidDataError(f"expected inputs of shape (m, {self.columns}), got {inputs.shape}")
-        if not np.isfinite(inputs).all():
-            row, column = np.argwhere(~np.isfinite(inputs))[0]
-            raise InvalidDataError(f"row {row}, input column {column}: not a finite number")
-        return inputs
-
     def _kernel_block(self, inputs: FloatArray) -> FloatArray:
         """K(Z, x) with bias, (d, rows), rows padded to a multiple of the unit."""
-        rows, unit = len(inputs), ROW_UNIT if self._R is None else self._R.unit
-        padded = np.zeros((-(-rows // unit) * unit, self.columns))
-        with np.errstate(over="ignore"):
-            np.clip(self._standardization.inputs(inputs), -LARGEST_INPUT, LARGEST_INPUT, out=padded[:rows])
+        padded = padded_inputs(inputs, self._standardization, ROW_UNIT if self._R is None else self._R.unit)
         room = self._workspace.take(self.basis_size, len(padded))
         return self._kernel.block(self._basis, self._kernel.rows(padded), room, self._least)
 

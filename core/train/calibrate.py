@@ -124,7 +124,7 @@ def calibrate(
         basis = fit.subset.places(fit.selection) if seen else np.empty(0, np.int64)
         moments = fit.leave_one_out()
         left_out = left_out_in_closed_form(fit.factors, moments, basis)
-        return _read(fit.subset.dataset, left_out, spec, seed, "leave-one-out", fit.subset.rows.workers)
+        return calibrate_by(fit.subset.dataset, left_out, spec, seed, "leave-one-out", fit.subset.rows.workers)
     folds = _Folds(fit, spec, seed)
     left_out = left_out_by_folds(
         fit.subset.rows,
@@ -133,7 +133,7 @@ def calibrate(
         folds=folds.count,
         tell=tell,
     )
-    read = _read(fit.subset.dataset, left_out, spec, seed, "cross-fitting", fit.subset.rows.workers)
+    read = calibrate_by(fit.subset.dataset, left_out, spec, seed, "cross-fitting", fit.subset.rows.workers)
     if _falls_short(fit, read):
         return calibrate(fit, replace(spec, calibrate=Calibrate.LOO), seed)
     return read
@@ -164,7 +164,7 @@ def calibrate_on(fit: Fit, dataset: Dataset, unseen: IntArray, spec: TrainSpec, 
         unit.targets(dataset.targets[unseen]),
     )
     left_out = replace(left_out, places=unseen)
-    read = _read(dataset, left_out, spec, seed, "held-out rows", fit.subset.rows.workers)
+    read = calibrate_by(dataset, left_out, spec, seed, "held-out rows", fit.subset.rows.workers)
     return replace(read, left_out=None)
 
 
@@ -187,8 +187,13 @@ def _moves_theta(spec: TrainSpec, fit: Fit) -> bool:
     return few and spec.adaptation is not None
 
 
-def _read(dataset: Dataset, left_out: LeftOut, spec: TrainSpec, seed: Seed, by: str, workers: int) -> CalibrationResult:
-    """dataset: the rows that `places` count in."""
+def calibrate_by(
+    dataset: Dataset, left_out: LeftOut, spec: TrainSpec, seed: Seed, by: str, workers: int
+) -> CalibrationResult:
+    """Return the calibration by rows that were left out somehow, with noise that varies where that predicts better.
+
+    dataset: the rows that `left_out.places` count in. by: how they were left out, in words.
+    """
     noise = None
     if spec.noise is not Noise.CONSTANT:
         random = np.random.default_rng([*seed, _NOISE])

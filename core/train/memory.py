@@ -7,15 +7,21 @@ An upper estimate of the peak, summed over what is held at once (n rows, p colum
     batch           K, G, T (P, P) and R (d, P), with one more G for each thread
     others          the rows of W (d, n), and of V where the criterion reads it; c kernel columns (c, n) twice
     squares         Kuu, L, LB, B and what is made of them, (d, d) each
+    mean            of all rows K, up to STORED_BYTES, the preconditioner's V (n, r), a factor (r, r) and a few vectors
+                    (n,) for each fold, or four (n, n) in closed form; of M rows K(X, S), up to STORED_BYTES, and a few
+                    (M, M)
 
 `tests/core/train/test_memory.py` holds it against what trainings took.
 """
 
+from core.mean.precondition import RANK
+from core.mean.products import STORED_BYTES, STRIP_NUMBERS
 from core.process.rows import BLOCK_NUMBERS
 from core.selection.candidates import kept_columns
 from core.selection.greedy import cache_size, pool_size
 from core.sparse.factors import KEPT_BYTES
 from core.spec import Method, TrainSpec
+from core.train.mean import CLOSED_ROWS, FOLDS, compared_rows
 from core.train.search import POLISH_ROWS
 
 NUMBER = 8
@@ -23,6 +29,8 @@ ROW_COPIES = 10
 SQUARES = 14
 BLOCKS = 5
 """Blocks in the making, for each thread."""
+CLOSED_SQUARES, SUBSET_SQUARES, VECTORS = 4, 5, 10
+"""Square matrices of a mean in closed form and of one from M rows; vectors of each fold in the iterations."""
 START_SQUARES = 3
 """Square matrices of the full GP on POLISH_ROWS that starts the search."""
 
@@ -35,7 +43,23 @@ def training_bytes(rows: int, columns: int, spec: TrainSpec, *, workers: int = 1
     d = min(spec.most_basis, rows)
     numbers = ROW_COPIES * rows * (columns + 1) + SQUARES * d * d + START_SQUARES * min(rows, POLISH_ROWS) ** 2
     numbers += min(2 * d * rows, KEPT_BYTES // NUMBER) + workers * (BLOCKS * BLOCK_NUMBERS + 2 * d * d)
-    return NUMBER * (numbers + _choosing(rows, d, columns, spec, workers))
+    return NUMBER * (numbers + _choosing(rows, d, columns, spec, workers) + _mean(rows, spec, workers))
+
+
+def _mean(rows: int, spec: TrainSpec, workers: int) -> int:
+    """Numbers that a mean on more rows than the basis holds."""
+    size, columns = compared_rows(spec, rows), FOLDS + 1
+    if size == 0:
+        return 0
+    if size == rows <= CLOSED_ROWS:
+        return CLOSED_SQUARES * rows * rows
+    strips = workers * (STRIP_NUMBERS + columns * max(rows, size))
+    vectors = VECTORS * columns * rows + strips
+    if size < rows:
+        return min(rows * size, STORED_BYTES // NUMBER) + SUBSET_SQUARES * size * size + vectors
+    rank = min(rows, int(RANK * rows**0.5))
+    stored = min(rows * (rows + rank) // 2, STORED_BYTES // NUMBER)
+    return stored + 2 * rows * rank + (columns + 3) * rank * rank + vectors
 
 
 def _choosing(rows: int, d: int, columns: int, spec: TrainSpec, workers: int) -> int:

@@ -72,7 +72,8 @@ Listener = Callable[[Progress | Checkpoint], None]
 class Journal:
     """Tells the listener, and keeps seconds per phase, objectives and warnings for the report.
 
-    caught: where Python's own warnings are collected meanwhile.
+    caught: where Python's own warnings are collected meanwhile. share: of the whole run that the fractions told are
+    fractions of.
     """
 
     def __init__(self, listener: Listener | None, rounds: int, resume: Checkpoint | None) -> None:
@@ -86,6 +87,7 @@ class Journal:
         self.seconds: dict[str, float] = {} if resume is None else dict(resume.seconds)
         self.caught: list[WarningMessage] = []
         self._phase = Phase.STARTING
+        self.share = 1.0
 
     @contextmanager
     def phase(self, phase: Phase, fraction: float) -> Iterator[None]:
@@ -100,7 +102,7 @@ class Journal:
 
     def tell(self, fraction: float, objective: float | None = None) -> None:
         """Progress; the fraction never falls."""
-        self._fraction = min(max(self._fraction, fraction), 1.0)
+        self._fraction = min(max(self._fraction, self.share * fraction), 1.0)
         if self._listener is not None:
             last = self.objectives[-1] if self.objectives else None
             self._listener(

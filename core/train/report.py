@@ -41,8 +41,27 @@ class CalibrationReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeanCandidate:
+    """A mean that was compared. mean: basis, all or chosen (rows); mean_rows: how many it rests on.
+
+    nmse, nlpd: of `rows` left-out rows, in the target's unit, by error bars learnt from the same rows; seconds: that it
+    took, of the basis those of the whole sparse model; taken: it is served; reason: why, None for the others.
+    """
+
+    mean: str
+    mean_rows: int
+    rows: int
+    nmse: float | None
+    nlpd: float
+    seconds: float
+    taken: bool
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArtefactReport:
-    """Stored part of the model. kind: full, compact or mean; bytes: of its arrays; precision: it predicts in.
+    """Stored part of the model. kind: full, compact or mean; bytes: of its arrays; precision: it predicts in;
+    mean_rows: that its mean rests on, basis vectors or more rows.
 
     Of a compact one: directions, how many; bits of their numbers; tolerance, as asked; largest_std_error, the largest
     relative change of a training row's standard deviation (noise included) against the full one; bound, the same for
@@ -51,6 +70,7 @@ class ArtefactReport:
 
     kind: str
     bytes: int
+    mean_rows: int
     precision: Precision = Precision.FLOAT64
     directions: int | None = None
     bits: int | None = None
@@ -59,15 +79,17 @@ class ArtefactReport:
     bound: float | None = None
 
     @classmethod
-    def of(cls, stored: Stored, precision: Precision) -> "ArtefactReport":
-        """Return the report on a stored posterior."""
-        size = stored_bytes(stored)
+    def of(cls, stored: Stored, model: Model) -> "ArtefactReport":
+        """Return the report on a stored posterior of this model, and on its mean where that is stored beside it."""
+        size = stored_bytes(stored) + (0 if model.mean is None else stored_bytes(model.mean))
         if not isinstance(stored, CompactPosterior):
-            return cls(kind="mean" if stored.mean_only else "full", bytes=size, precision=precision)
+            kind = "mean" if stored.mean_only else "full"
+            return cls(kind=kind, bytes=size, precision=model.precision, mean_rows=model.mean_rows)
         return cls(
             kind="compact",
             bytes=size,
-            precision=precision,
+            mean_rows=model.mean_rows,
+            precision=model.precision,
             directions=stored.directions.shape[1],
             bits=8 * stored.directions.itemsize,
             tolerance=stored.tolerance,
@@ -81,8 +103,9 @@ class TrainReport:
     """Findings of a run. hyperparameters in standardized units; objectives: phi per round, in nats.
 
     holdout: scores of rows that this theta and basis never saw, None where none were held out; leave_one_out: of the
-    published model, closed form; measures: what the method minimises, for 0, 1, .. basis vectors, where it was
-    followed; seconds by phase; warnings in plain words.
+    published model, closed form, or by folds where its mean rests on more rows; measures: what the method minimises,
+    for 0, 1, .. basis vectors, where it was followed; candidates: means that were compared, none where only that of the
+    basis was asked for; seconds by phase; warnings in plain words.
     """
 
     rows: int
@@ -98,6 +121,7 @@ class TrainReport:
     artefact: ArtefactReport
     seconds: dict[str, float]
     warnings: tuple[str, ...]
+    candidates: tuple[MeanCandidate, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers, text, lists and dictionaries."""
@@ -120,6 +144,7 @@ class TrainReport:
             "measures": list(self.measures),
             "bounds": None if self.bounds is None else asdict(self.bounds),
             "artefact": asdict(self.artefact),
+            "candidates": [asdict(candidate) for candidate in self.candidates],
             "seconds": dict(self.seconds),
             "warnings": list(self.warnings),
         }

@@ -11,14 +11,15 @@
     by
        the target's mean, 5 and 6 again with a model that says no more; score the held-out rows with a calibration that
        has not seen them
-    8. if asked: a smaller form of it, to store, and a look whether float32 is enough to predict with it
+    8. if asked: a mean that rests on more rows than the basis, with error bars of its own (`core.train.mean`)
+    9. if asked: a smaller form of it, to store, and a look whether float32 is enough to predict with it
 
 A run can be cut off anywhere and go on from its last checkpoint with the same numbers: every random draw comes from a
 generator of its own, seeded by the seed and the stage.
 """
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -40,6 +41,7 @@ from core.spec import Artefact, TrainSpec
 from core.train.calibrate import CalibrationResult, bounds_report, calibrate, calibrate_on, leave_one_out_predictive
 from core.train.compress import kept
 from core.train.fit import Fit, Solution, Subset
+from core.train.mean import MeanChoice, choose_mean
 from core.train.progress import Checkpoint, Journal, Listener, Phase
 from core.train.report import ArtefactReport, CalibrationReport, TrainReport, TrainResult
 from core.train.search import SEARCHED, Search, Stage, random_of
@@ -50,6 +52,8 @@ FEW_ROWS = 10
 """Rows for each lengthscale below which a warning says that theta itself is uncertain."""
 LEAST_HELD_OUT = 50
 """Held-out rows, after the report has its half, that can calibrate a basis that moved."""
+SPARSE_SHARE = 0.6
+"""Share of a run that has a mean on more rows too which the sparse model takes, about."""
 EXPLAINS_NOTHING = 0.95
 """A model whose training residuals keep this share of the target's variance has found only noise."""
 CONSTANT_MODEL = (
@@ -94,12 +98,13 @@ def train(
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Outcome:
     """Outcome of a search: the fit on all rows, its posterior, how it is calibrated, the held-out rows predicted
-    by a fit on the others."""
+    by a fit on the others; the mean, where it is not that of the posterior."""
 
     fit: Fit
     fitted: SparsePosterior
     read: CalibrationResult
     predicted: Prediction | None
+    choice: MeanChoice = field(default_factory=MeanChoice)
 
 
 class _Run:
@@ -129,6 +134,7 @@ class _Run:
         if spec.bounds is not None and any(not 0 <= row < len(dataset.targets) for row in spec.bounds.rows):
             raise InvalidSpecError("bounds.rows", f"expected rows from 0 to {len(dataset.targets) - 1}")
         self.scheme: Scheme = scheme(spec.approximation, spec.power)
+        self._check_mean_rows(len(dataset.targets))
         self.held_out = self._held_out()
         self.constant = False
         self.transform = transform_of(spec.target_transform, dataset.targets)
@@ -140,18 +146,22 @@ class _Run:
         whole = self._subset(everything) if len(self.held_out) else learning
         with warnings.catch_warnings(record=True) as self.journal.caught:
             warnings.simplefilter("always", RuntimeWarning)
+            self.journal.share = 1.0 if self.spec.fixed_mean else SPARSE_SHARE
             search = Search(self.spec, self.scheme, self._searched(learning), self.journal, self.resume)
             outcome = self._outcome(search, search.solve(), learning, whole)
             if self.spec.adaptation is not None and outcome.read.no_better_than_constant(whole.rows.y):
                 self.constant = True
                 self.journal.warn(CONSTANT_MODEL)
                 outcome = self._outcome(*search.constant(), learning, whole)
+            if not (self.spec.fixed_mean or self.constant):
+                outcome = self._with_mean(outcome)
+            self.journal.share = 1.0
             fit, fitted, read, predicted = outcome.fit, outcome.fitted, outcome.read, outcome.predicted
             with self.journal.phase(Phase.EVALUATING, 0.98):
                 stored, note = self._stored(fitted, fit, read)
-                model, doubt = self._model(fitted, stored, read, fit)
+                model, doubt = self._model(outcome, stored)
                 holdout = None if predicted is None else self._holdout_scores(predicted, read)
-                left_out = self._leave_one_out_scores(fit, read)
+                left_out = self._leave_one_out_scores(outcome)
                 bounds = None if self.spec.bounds is None else bounds_report(fit, self.spec.bounds.rows)
         self.journal.hear()
         self._warn_of_little(fit.selection)
@@ -177,9 +187,10 @@ class _Run:
             stop_reason=fit.selection.reason,
             measures=tuple(fit.selection.measures.tolist()),
             bounds=bounds,
-            artefact=ArtefactReport.of(stored, model.precision),
+            artefact=ArtefactReport.of(stored, model),
             seconds=dict(self.journal.seconds),
             warnings=tuple(self.journal.warnings),
+            candidates=outcome.choice.candidates,
         )
         return TrainResult(
             model=model,
@@ -207,6 +218,37 @@ class _Run:
                 read = calibrate(fit, search.spec, (self.spec.seed, Stage.CALIBRATE), self._tell_of_folds)
         whole.rows.workspace.clear()
         return _Outcome(fit=fit, fitted=fitted, read=read, predicted=predicted)
+
+    def _check_mean_rows(self, rows: int) -> None:
+        asked = self.spec.mean_rows
+        if isinstance(asked, int) and asked > rows:
+            raise InvalidSpecError("mean_rows", f"expected at most the {rows} rows that are used, got {asked}")
+
+    def _with_mean(self, outcome: _Outcome) -> _Outcome:
+        """Compare, or take, a mean on more rows; held-out rows are then predicted by it, without their fold."""
+        fit, took = outcome.fit, sum(self.journal.seconds.values())
+        self.journal.share = 1.0
+        with self.journal.phase(Phase.FITTING, SPARSE_SHARE):
+            choice = choose_mean(
+                fit,
+                outcome.read,
+                self.spec,
+                self.transform,
+                self.raw_targets[fit.subset.numbers],
+                (self.spec.seed, Stage.CALIBRATE),
+                held_out=self.held_out,
+                seconds=took,
+                tell=lambda share: self.journal.tell(SPARSE_SHARE + (0.98 - SPARSE_SHARE) * share),
+            )
+        if choice.note is not None:
+            self.journal.warn(choice.note)
+        if choice.mean is None:
+            return replace(outcome, choice=choice)
+        predicted, unit = outcome.predicted, fit.subset.standardization
+        if predicted is not None:
+            mean = choice.mean.left_out[self.held_out] * unit.target_scale + unit.target_shift
+            predicted = replace(predicted, mean=mean)
+        return replace(outcome, choice=choice, read=choice.mean.read, predicted=predicted)
 
     def _warn_of_little(self, selection: Selection) -> None:
         asked, found = self.spec.basis_size, len(selection.indices)
@@ -271,8 +313,11 @@ class _Run:
             Predictive(centre=predicted.mean, variance=variance, calibration=calibration, transform=self.transform),
         )
 
-    def _leave_one_out_scores(self, fit: Fit, read: CalibrationResult) -> Scores:
-        predicted = leave_one_out_predictive(fit, read, self.transform)
+    def _leave_one_out_scores(self, outcome: _Outcome) -> Scores:
+        fit, mean, unit = outcome.fit, outcome.choice.mean, outcome.fit.subset.standardization
+        predicted = leave_one_out_predictive(fit, outcome.read, self.transform)
+        if mean is not None:
+            predicted = replace(predicted, centre=mean.left_out * unit.target_scale + unit.target_shift)
         targets = fit.subset.dataset.targets
         unexplained = float(np.mean(np.square(targets - predicted.centre)) / np.var(targets))
         if unexplained > EXPLAINS_NOTHING and not self.constant:
@@ -285,12 +330,18 @@ class _Run:
     def _tell_of_folds(self, share: float) -> None:
         self.journal.tell(0.8 + 0.15 * share)
 
-    def _model(
-        self, fitted: SparsePosterior, stored: Stored, read: CalibrationResult, fit: Fit
-    ) -> tuple[Model, str | None]:
+    def _model(self, outcome: _Outcome, stored: Stored) -> tuple[Model, str | None]:
         """Return the model, and a warning where it will not predict in the precision that was asked."""
+        fit, read, mean = outcome.fit, outcome.read, outcome.choice.mean
         model = Model(
-            posterior=fitted,
+            posterior=outcome.fitted,
+            mean=None
+            if mean is None
+            else replace(
+                outcome.fitted.without_variance(),
+                basis=self.dataset.inputs[fit.subset.numbers[mean.places]],
+                alpha=mean.alpha,
+            ),
             noise=None if read.noise is None else read.noise.noise,
             calibration=read.calibration,
             transform=self.transform,

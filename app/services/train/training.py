@@ -204,6 +204,7 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
             calibration=result.model.calibration,
             transform=result.model.transform,
             precision=result.model.precision,
+            mean=result.model.mean,
             schema=schema.to_json(),
             spec=body.model_dump(mode="json"),
             hyperparameters=report["hyperparameters"],

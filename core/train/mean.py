@@ -1,0 +1,297 @@
+"""Choice between the mean of the basis vectors and one that rests on many more rows (MATH: "Two sizes").
+
+    (Kff + D) alpha = y,    D_i = s2 b exp g(x_i)                       all rows, or M of them: `core.mean`
+
+at the theta of the sparse fit, which also gives the error bars. Rows are left out by folds in lockstep with the whole
+fit, or one at a time where there is a Cholesky factor; one fold are the rows held out for the report. From the errors
+of these predictions, and the left-out variances of the sparse fit, noise, scales and quantiles are learnt as they are
+for the sparse mean, then the noise once more with that D; of the two D the one that predicts left-out rows better is
+kept. `auto` compares with the sparse mean on the same rows: it has to lose by more than a standard error of the paired
+differences of the predictive loss (Breiman et al. 1984).
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from itertools import pairwise
+
+import numpy as np
+
+from core.arrays import FloatArray, IntArray
+from core.mean.closed import closed_form_mean
+from core.mean.conjugate import Iteration, Stopping
+from core.mean.folds import Folds
+from core.mean.full import Mean, full_mean, square_product
+from core.mean.precondition import random_basis
+from core.mean.products import STORED_BYTES, SquareProduct, square_cuts
+from core.mean.subset import subset_mean
+from core.predict.calibration import loss_of
+from core.predict.distribution import Predictive
+from core.predict.metrics import Scores, scores
+from core.predict.model import log_noise
+from core.predict.transforms import Transform
+from core.process.kernel import Kernel
+from core.spec import MeanRows, TrainSpec
+from core.train.calibrate import CalibrationResult, Seed, calibrate_by
+from core.train.fit import Fit
+from core.train.report import MeanCandidate
+
+CLOSED_ROWS = 2_000
+"""Rows up to which a Cholesky factor is as fast as iterations, and exact."""
+FOLDS = 10
+"""Folds of the rows, that of the held-out rows among them: each fit has nine tenths of the rows."""
+TOLERANCE = 2e-2
+ALL_ROWS, CHOSEN_ROWS, MOST_ROWS = 20_000, 4_000, 100_000
+"""For `auto`: all rows up to the first number; above it so many, and above the last one none but the basis: there the
+iterations take longer than all the rest of a training."""
+
+
+class Draw(IntEnum):
+    """Part of the seed of each random draw."""
+
+    FOLDS = 2_000
+    PRECONDITIONER = 2_001
+    CENTRES = 2_002
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ServedMean:
+    """A mean on rows of its own. places (M,): which rows of the subset; alpha (M,): their weights; left_out (n,): each
+    row of the subset predicted without its fold, standardized; read: the error bars, by those errors."""
+
+    places: IntArray
+    alpha: FloatArray
+    left_out: FloatArray
+    read: CalibrationResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MeanChoice:
+    """The mean that is served, None for that of the basis; all that were compared; why there was no comparison."""
+
+    mean: ServedMean | None = None
+    candidates: tuple[MeanCandidate, ...] = ()
+    note: str | None = None
+
+
+def compared_rows(spec: TrainSpec, rows: int) -> int:
+    """Rows that a mean beside that of the basis rests on, in a table of so many rows; 0 where there is none."""
+    asked = spec.mean_rows
+    if spec.fixed_mean or (asked is MeanRows.AUTO and rows > MOST_ROWS):
+        return 0
+    if isinstance(asked, int):
+        return min(asked, rows)
+    return CHOSEN_ROWS if asked is MeanRows.AUTO and rows > ALL_ROWS else rows
+
+
+def choose_mean(
+    fit: Fit,
+    read: CalibrationResult,
+    spec: TrainSpec,
+    transform: Transform,
+    targets: FloatArray,
+    seed: Seed,
+    *,
+    held_out: IntArray,
+    seconds: float,
+    tell: Callable[[float], None] = lambda _: None,
+) -> MeanChoice:
+    """Return the mean that is asked for, or for `auto` the one that predicts left-out rows better.
+
+    Args:
+        fit: sparse fit of all rows.
+        read: its calibration.
+        spec: of the run.
+        transform: under which the target is learnt.
+        targets: of the subset's rows in their own unit, (n,).
+        seed: of the random draws.
+        held_out: rows of the subset that are one fold.
+        seconds: that the sparse model took.
+        tell: hears the share that is done; may raise to cancel.
+
+    Cost O(n^3 / 2) up to CLOSED_ROWS rows, else O(n^2) an iteration, some dozens of them; for M rows O(n M) and O(M^3).
+    """
+    n, automatic = len(fit.subset.rows), spec.mean_rows is MeanRows.AUTO
+    count = compared_rows(spec, n)
+    if read.left_out is None or (automatic and fit.selection.complete):
+        return MeanChoice()
+    if count == 0:
+        note = f"the mean rests on the basis vectors: `mean_rows: auto` compares others up to {MOST_ROWS} rows"
+        return MeanChoice(note=note)
+    began = time.perf_counter()
+    mean, settled = _served(_Task(fit, read, spec, seed, count, held_out, tell), read)
+    took = time.perf_counter() - began
+    gain, doubt = _gain(read, mean.read)
+    taken, reason = not automatic or gain > doubt, _reason(gain, doubt, automatic)
+    basis = _candidate(MeanRows.BASIS, len(fit.selection.indices), _scores(fit, read, transform, targets), seconds)
+    other = _candidate(
+        MeanRows.ALL if len(mean.places) == n else None,
+        len(mean.places),
+        _scores(fit, mean.read, transform, targets),
+        took,
+    )
+    winner = other if taken else basis
+    note = None if settled else "the iterations for the mean ended at their limit, before its predictions had settled"
+    return MeanChoice(
+        mean=mean if taken else None,
+        candidates=tuple(
+            replace(each, taken=each is winner, reason=reason if each is winner else None) for each in (basis, other)
+        ),
+        note=note if taken else None,
+    )
+
+
+def _candidate(kind: MeanRows | None, size: int, found: Scores, seconds: float) -> MeanCandidate:
+    name = "chosen" if kind is None else kind.value
+    return MeanCandidate(
+        mean=name, mean_rows=size, rows=found.rows, nmse=found.nmse, nlpd=found.nlpd, seconds=seconds, taken=False
+    )
+
+
+class _Task:
+    """Means of one fit for any noise, the second faster than the first."""
+
+    def __init__(
+        self,
+        fit: Fit,
+        read: CalibrationResult,
+        spec: TrainSpec,
+        seed: Seed,
+        count: int,
+        held_out: IntArray,
+        tell: Callable[[float], None],
+    ) -> None:
+        self.fit, self.spec, self.seed, self._tell = fit, spec, seed, tell
+        self.rows, self.s2 = fit.subset.rows, fit.factors.hyperparameters.noise_variance
+        self.kernel = Kernel.of(fit.factors.hyperparameters, self.rows.groups)
+        n = len(self.rows)
+        self.closed = count == n <= CLOSED_ROWS
+        self.folds = _folds(n, held_out, self._random(Draw.FOLDS))
+        self.places = np.arange(n) if count == n else self._centres(count)
+        assert read.left_out is not None
+        flat = np.full(len(read.left_out.places), self.s2)
+        self.left_out = replace(read.left_out, noise_variance=flat)
+        self._product: SquareProduct | None = None
+
+    def noise(self, read: CalibrationResult, scale: float) -> FloatArray:
+        """Return the noise variance of each row, (n,), as a calibration has learnt it."""
+        logarithm = 0.0 if read.noise is None else log_noise(read.noise.noise, self.fit.subset.dataset.inputs)
+        return np.asarray(scale * self.s2 * np.exp(np.zeros(len(self.rows)) + logarithm))
+
+    def mean(self, D: FloatArray, begin: float, share: float, resume: FloatArray | None) -> Mean:
+        """Return the mean with this noise; `begin` and `share` are told."""
+        if self.closed:
+            self._tell(begin + 0.5 * share)
+            return closed_form_mean(self.rows, self.kernel, D).mean
+
+        def listen(iteration: Iteration) -> None:
+            self._tell(begin + share * iteration.fraction)
+
+        stopping = Stopping(tolerance=TOLERANCE)
+        if len(self.places) < len(self.rows):
+            return subset_mean(
+                self.rows,
+                self.kernel,
+                D,
+                self.places,
+                self.folds,
+                stopping=stopping,
+                listen=listen,
+                resume=resume,
+            )
+        Z = random_basis(self.rows.X, self._random(Draw.PRECONDITIONER))
+        return full_mean(
+            self.rows,
+            self.kernel,
+            D,
+            Z,
+            self.folds,
+            stopping=stopping,
+            listen=listen,
+            resume=resume,
+            product=self._kept_product(D),
+        )
+
+    def read(self, mean: Mean) -> CalibrationResult:
+        """Return noise, scales and quantiles by the errors of a mean, with the sparse fit's left-out variances."""
+        places = self.left_out.places
+        left_out = replace(self.left_out, error=(self.rows.y - mean.left_out)[places])
+        by = "leave-one-out" if self.closed else "cross-fitting"
+        return calibrate_by(self.fit.subset.dataset, left_out, self.spec, self.seed, by, self.rows.workers)
+
+    def _kept_product(self, D: FloatArray) -> SquareProduct | None:
+        """K(X, X) for both noises, where it is held in double precision and fits any."""
+        numbers = sum((end - begin) * end for begin, end in pairwise(square_cuts(len(self.rows))))
+        if self._product is None and 8 * numbers <= STORED_BYTES:
+            self._product = square_product(self.rows, self.kernel, D)
+        return self._product
+
+    def _centres(self, count: int) -> IntArray:
+        """The basis rows, and as many others at random; sorted."""
+        basis = self.fit.subset.places(self.fit.selection)[:count]
+        others = np.setdiff1d(np.arange(len(self.rows)), basis)
+        drawn = self._random(Draw.CENTRES).permutation(others)[: count - len(basis)]
+        return np.sort(np.concatenate((basis, drawn)))
+
+    def _random(self, draw: Draw) -> np.random.Generator:
+        return np.random.default_rng([*self.seed, draw])
+
+
+def _served(task: _Task, sparse: CalibrationResult) -> tuple[ServedMean, bool]:
+    """The mean with the sparse fit's noise, then with its own; the better of the two, and whether it had settled."""
+    first = task.mean(task.noise(sparse, 1.0), 0.0, 0.5, None)
+    first_read = task.read(first)
+    D = task.noise(first_read, first_read.calibration.noise_scale)
+    second = task.mean(D, 0.6, 0.3, None if task.closed else first.unknowns)
+    second_read = task.read(second)
+    better = _loss(second_read).mean() < _loss(first_read).mean()
+    mean, read = (second, second_read) if better else (first, first_read)
+    served = ServedMean(places=task.places, alpha=mean.alpha, left_out=mean.left_out, read=read)
+    return served, mean.settled
+
+
+def _folds(n: int, held_out: IntArray, random: np.random.Generator) -> Folds:
+    """The held-out rows, which theta has not seen, as the first fold, the others dealt into the rest."""
+    count = min(FOLDS, n)
+    if not len(held_out):
+        return Folds.random(n, count, random)
+    others = np.setdiff1d(np.arange(n), held_out)
+    count = min(FOLDS - 1, len(others))
+    fold = np.zeros(n, np.int64)
+    fold[others] = 1 + Folds.random(len(others), count, random).fold
+    return Folds(fold=fold, count=1 + count)
+
+
+def _loss(read: CalibrationResult) -> FloatArray:
+    """Predictive loss of each left-out row by its own calibration, (m,), nats."""
+    assert read.left_out is not None
+    return loss_of(read.left_out, read.calibration.latent_scale, read.calibration.noise_scale)
+
+
+def _gain(sparse: CalibrationResult, mean: CalibrationResult) -> tuple[float, float]:
+    """Mean of what left-out rows lose less by the new mean, nats a row, and its standard error."""
+    assert sparse.left_out is not None
+    assert mean.left_out is not None
+    _, before, now = np.intersect1d(sparse.left_out.places, mean.left_out.places, return_indices=True)
+    gains = _loss(sparse)[before] - _loss(mean)[now]
+    return float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))
+
+
+def _reason(gain: float, doubt: float, automatic: bool) -> str:
+    told = f"left-out rows lose {gain:.4f} nats a row less by the mean of more rows, standard error {doubt:.4f}"
+    if not automatic:
+        return f"asked for; {told}"
+    return f"{told}: {'more' if gain > doubt else 'no more'} than one standard error"
+
+
+def _scores(fit: Fit, read: CalibrationResult, transform: Transform, targets: FloatArray) -> Scores:
+    """Scores of the left-out rows, in the target's unit."""
+    left_out, unit = read.left_out, fit.subset.standardization
+    assert left_out is not None
+    variance = read.calibration.variance(left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
+    centre = (fit.subset.rows.y[left_out.places] - left_out.error) * unit.target_scale + unit.target_shift
+    predicted = Predictive(
+        centre=centre, variance=variance * unit.target_scale**2, calibration=read.calibration, transform=transform
+    )
+    return scores(targets[left_out.places], predicted)
