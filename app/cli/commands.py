@@ -113,6 +113,10 @@ def train(
     kernel: Annotated[
         str | None, typer.Option(help="Kernel: gaussian, matern52, matern32 or matern12.", show_default="gaussian")
     ] = None,
+    mean_rows: Annotated[
+        str | None,
+        typer.Option(help="Rows that the mean rests on: basis, all, auto or a number.", show_default="basis"),
+    ] = None,
     missing: Annotated[
         str | None, typer.Option(help="Missing cells: error, drop or impute.", show_default="error")
     ] = None,
@@ -133,9 +137,11 @@ def train(
 ) -> None:
     """Train a model on a table."""
     fields = _json_object(spec)
-    size = int(basis_size) if basis_size is not None and re.fullmatch("-?[0-9]+", basis_size) else basis_size
+    size, rows = (
+        int(text) if text is not None and re.fullmatch("-?[0-9]+", text) else text for text in (basis_size, mean_rows)
+    )
     given = {"target": target, "model": model, "method": method, "basis_size": size, "missing": missing}
-    given |= {"kernel": kernel, "decimal": decimal, "thousands": thousands, "sheet": sheet}
+    given |= {"kernel": kernel, "mean_rows": rows, "decimal": decimal, "thousands": thousands, "sheet": sheet}
     fields |= {name: value for name, value in given.items() if value is not None}
     if local and not wait:
         raise typer.BadParameter("--local has nobody to go on with the job: leave out --no-wait")

@@ -35,6 +35,11 @@ class MeanPredictor:
         self._bias = posterior.bias_variance * float(posterior.alpha.sum())
 
     @property
+    def size(self) -> int:
+        """M, the number of centres."""
+        return len(self._alpha)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of its arrays."""
         return self._centres.nbytes + self._alpha.nbytes

@@ -6,8 +6,8 @@ at the theta of the sparse fit, which also gives the error bars. Rows are left o
 fit, or one at a time where there is a Cholesky factor; one fold are the rows held out for the report. From the errors
 of these predictions, and the left-out variances of the sparse fit, noise, scales and quantiles are learnt as they are
 for the sparse mean, then the noise once more with that D; of the two D the one that predicts left-out rows better is
-kept. `auto` compares with the sparse mean on the same rows: it has to lose by more than a standard error of the paired
-differences of the predictive loss (Breiman et al. 1984).
+kept. `auto` compares with the sparse mean on the same rows: that has to lose by more than a standard error of the
+paired differences of the predictive loss (Breiman et al. 1984), and by LEAST_GAIN.
 """
 
 import time
@@ -42,6 +42,8 @@ CLOSED_ROWS = 2_000
 FOLDS = 10
 """Folds of the rows, that of the held-out rows among them: each fit has nine tenths of the rows."""
 TOLERANCE = 2e-2
+LEAST_GAIN = 0.01
+"""Nats a row that `auto` asks of a mean on more rows at least, which makes every prediction slower."""
 ALL_ROWS, CHOSEN_ROWS, MOST_ROWS = 20_000, 4_000, 100_000
 """For `auto`: all rows up to the first number; above it so many, and above the last one none but the basis: there the
 iterations take longer than all the rest of a training."""
@@ -123,7 +125,9 @@ def choose_mean(
     mean, settled = _served(_Task(fit, read, spec, seed, count, held_out, tell), read)
     took = time.perf_counter() - began
     gain, doubt = _gain(read, mean.read)
-    taken, reason = not automatic or gain > doubt, _reason(gain, doubt, automatic)
+    pays = gain > max(doubt, LEAST_GAIN)
+    taken = pays or not automatic
+    reason = _reason(gain, doubt, pays) if automatic else f"asked for; {_told(gain, doubt)}"
     basis = _candidate(MeanRows.BASIS, len(fit.selection.indices), _scores(fit, read, transform, targets), seconds)
     other = _candidate(
         MeanRows.ALL if len(mean.places) == n else None,
@@ -278,11 +282,13 @@ def _gain(sparse: CalibrationResult, mean: CalibrationResult) -> tuple[float, fl
     return float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))
 
 
-def _reason(gain: float, doubt: float, automatic: bool) -> str:
-    told = f"left-out rows lose {gain:.4f} nats a row less by the mean of more rows, standard error {doubt:.4f}"
-    if not automatic:
-        return f"asked for; {told}"
-    return f"{told}: {'more' if gain > doubt else 'no more'} than one standard error"
+def _told(gain: float, doubt: float) -> str:
+    return f"left-out rows lose {gain:.4f} nats a row less by the mean of more rows, standard error {doubt:.4f}"
+
+
+def _reason(gain: float, doubt: float, pays: bool) -> str:
+    least = f"one standard error and {LEAST_GAIN:g}"
+    return f"{_told(gain, doubt)}: {f'more than {least}' if pays else f'not more than {least}'}"
 
 
 def _scores(fit: Fit, read: CalibrationResult, transform: Transform, targets: FloatArray) -> Scores:

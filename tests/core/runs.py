@@ -40,6 +40,9 @@ def assert_same_model(ours: Model, other: Model) -> None:
     if ours.noise is not None and other.noise is not None:
         assert_same_posterior(ours.noise.posterior, other.noise.posterior)
         assert (ours.noise.lowest, ours.noise.highest) == (other.noise.lowest, other.noise.highest)
+    assert (ours.mean is None) == (other.mean is None)
+    if ours.mean is not None and other.mean is not None:
+        same_posterior(ours.mean, other.mean)
     first, second = ours.calibration, other.calibration
     np.testing.assert_array_equal(first.probabilities, second.probabilities)
     np.testing.assert_array_equal(first.quantiles, second.quantiles)
@@ -60,6 +63,8 @@ def assert_same_bits(ours: TrainResult, other: TrainResult) -> None:
     first, second = ours.report.to_json(), other.report.to_json()
     for report in (first, second):
         del report["seconds"]
+        for candidate in report["candidates"]:
+            del candidate["seconds"]
     assert first == second
 
 

@@ -150,7 +150,7 @@ def _fail(waiting: list[_Waiting], error: Exception) -> None:
 
 def _capacity(model: LoadedModel) -> int:
     """Rows of one call in the event loop; fewer than one where even one row takes long."""
-    return MOST_WORK // max(1, model.predictor.predictor.basis_size) ** 2 // _ROW_UNIT * _ROW_UNIT
+    return MOST_WORK // model.predictor.row_work // _ROW_UNIT * _ROW_UNIT
 
 
 def _fitting(waiting: list[_Waiting], capacity: int) -> int:
