@@ -81,7 +81,7 @@ class ArtefactReport:
     @classmethod
     def of(cls, stored: Stored, model: Model) -> "ArtefactReport":
         """Return the report on a stored posterior of this model, and on its mean where that is stored beside it."""
-        size = stored_bytes(stored) + (0 if model.mean is None else stored_bytes(model.mean))
+        size = stored_bytes(stored) + (0 if model.mean is None else model.mean.basis.nbytes + model.mean.alpha.nbytes)
         if not isinstance(stored, CompactPosterior):
             kind = "mean" if stored.mean_only else "full"
             return cls(kind=kind, bytes=size, precision=model.precision, mean_rows=model.mean_rows)

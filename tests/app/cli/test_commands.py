@@ -82,10 +82,22 @@ def test_train_waits_and_reports(table: Path) -> None:
 
 def test_train_says_how_the_table_is_read(table: Path) -> None:
     with stub(dict(TRAINED)) as server:
-        words = ("--decimal", ",", "--thousands", "", "--sheet", "2", "--kernel", "matern32", "--no-wait")
+        words = (
+            "--decimal",
+            ",",
+            "--thousands",
+            "",
+            "--sheet",
+            "2",
+            "--kernel",
+            "matern32",
+            "--mean-rows",
+            "50",
+            "--no-wait",
+        )
         assert pursuit("train", table, *words, url=server.url).exit_code == 0
         (body,) = server.bodies("POST", "/train")
-    assert b'{"kernel": "matern32", "decimal": ",", "thousands": "", "sheet": "2"}' in body
+    assert b'{"kernel": "matern32", "mean_rows": 50, "decimal": ",", "thousands": "", "sheet": "2"}' in body
 
 
 READ = [

@@ -11,7 +11,7 @@ from app.errors import InvalidRequestError
 from app.services.intake.ingest import table_options
 from app.services.specification import SpecBody, core_spec, default_name, read_spec
 from core.hyperparameters import KernelFamily
-from core.spec import Adaptation, Approximation, Artefact, BoundsRequest, Gain, Method, Refinement, TrainSpec
+from core.spec import Adaptation, Approximation, Artefact, BoundsRequest, Gain, MeanRows, Method, Refinement, TrainSpec
 
 ROWS = np.array([0, 2, 3, 7])
 """Rows of an upload, some of which were dropped."""
@@ -36,6 +36,7 @@ def test_every_field_reaches_core() -> None:
         approximation="pep",
         power=0.25,
         kernel="matern32",
+        mean_rows="auto",
         adapt={"rounds": 2, "steps": 3},
         hyperparameters={
             "signal_variance": 2,
@@ -65,6 +66,8 @@ def test_every_field_reaches_core() -> None:
     assert (spec.basis_size, spec.max_basis_size, spec.candidates) == (7, 9, 11)
     assert (spec.cache_size, spec.pool_size, spec.holdout, spec.seed) == (12, 13, 0.2, 5)
     assert spec.standardize is False
+    assert spec.mean_rows is MeanRows.AUTO
+    assert core_spec(read(mean_rows=3), ["a"], ROWS).mean_rows == 3
     assert (spec.artefact, spec.tolerance) == (Artefact.COMPACT, 0.05)
     assert (spec.gain, spec.gap_tolerance, spec.refinement) == (Gain.VARIANCE, 0.5, Refinement(steps=4))
 

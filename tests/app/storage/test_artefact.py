@@ -9,6 +9,7 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from app.errors import BrokenArtefactError
@@ -17,6 +18,7 @@ from core.data import Dataset
 from core.hyperparameters import KernelFamily
 from core.numeric.linalg import unpack_upper
 from core.predict.compact import CompactPosterior, served
+from core.predict.model import ModelPredictor
 from core.predict.predictor import Predictor, predict
 from core.sparse.posterior import SparsePosterior
 from core.spec import Artefact, Method, TrainSpec
@@ -87,6 +89,62 @@ def test_every_kernel_comes_back_and_an_older_reader_refuses_it(kind: Artefact, 
     if kind is not Artefact.MEAN:
         assert one.predict(inputs).latent_variance.tobytes() == two.predict(inputs).latent_variance.tobytes()
     assert document_of(data)["format_version"] == (2 if family is KernelFamily.GAUSSIAN else 3)
+
+
+@pytest.mark.parametrize("kind", [Artefact.FULL, Artefact.MEAN])
+@pytest.mark.parametrize("family", [KernelFamily.GAUSSIAN, KernelFamily.MATERN32])
+def test_a_mean_on_rows_of_its_own_comes_back_and_an_older_reader_refuses_it(
+    kind: Artefact, family: KernelFamily
+) -> None:
+    """A reader of format 3 would leave its tensors out, and predict the mean of the basis."""
+    before = with_mean(artefact(kind=kind, family=family))
+    data = save(before)
+    after = load(data)
+    assert save(after) == data
+    assert (after.kind, after.mean_rows) == (kind, 25)
+    assert len(after.posterior.basis) == 12
+    inputs = np.random.default_rng(1).normal(size=(70, 3)) * [1e-3, 1.0, 1e6] + [0.0, 5.0, 1e7]
+    one, two = (ModelPredictor(each.model()).mean(inputs) for each in (before, after))
+    assert one.tobytes() == two.tobytes()
+    assert (one != ModelPredictor(replace(before, mean=None).model()).mean(inputs)).all()
+    assert document_of(data)["format_version"] == 4
+
+
+def with_mean(model: ModelArtefact) -> ModelArtefact:
+    """The same with a mean on 25 rows, beside the 12 of its basis."""
+    random = np.random.default_rng(3)
+    assert isinstance(model.posterior, SparsePosterior)
+    own = model.posterior.without_variance()
+    basis = random.normal(size=(25, 3)) * [1e-3, 1.0, 1e6] + [0.0, 5.0, 1e7]
+    return replace(model, mean=replace(own, basis=basis, alpha=random.normal(size=25)))
+
+
+@pytest.mark.parametrize(
+    ("version", "mean", "message"),
+    [(3, True, "format version 3 and tensors under mean"), (4, False, "format version 4 without tensors under mean")],
+)
+def test_a_mean_goes_with_its_format(stored: bytes, version: int, mean: bool, message: str) -> None:
+    data = save(with_mean(load(stored))) if mean else stored
+    with pytest.raises(BrokenArtefactError, match=message):
+        load(changed(data, with_version(version)))
+
+
+def test_a_mean_that_lacks_its_weights_is_refused(stored: bytes) -> None:
+    model = with_mean(load(stored))
+    assert model.mean is not None
+    with pytest.raises(BrokenArtefactError, match="expected shape"):
+        load(save_tensors_of(model, lambda arrays: arrays.update({"mean.alpha": arrays["mean.alpha"][:-1]})))
+    with pytest.raises(BrokenArtefactError, match="basis and alpha, got basis"):
+        load(save_tensors_of(model, lambda arrays: arrays.pop("mean.alpha")))
+
+
+def save_tensors_of(model: ModelArtefact, change: Any) -> bytes:
+    """An artefact whose tensors, and what its header says of them, were changed."""
+    data = save(model)
+    arrays, document = load_tensors(data), document_of(data)
+    change(arrays)
+    document["shapes"] = {name: list(array.shape) for name, array in arrays.items()}
+    return save_tensors(arrays, metadata={"pursuit": orjson.dumps(document).decode()})
 
 
 def test_a_mean_alone_comes_back_bit_for_bit() -> None:
@@ -178,7 +236,7 @@ def with_version(number: object) -> Any:
 
 
 BROKEN: dict[str, tuple[Any, str]] = {
-    "newer": (with_version(FORMAT_VERSION + 1), "format version 4; this server reads 1 to 3"),
+    "newer": (with_version(FORMAT_VERSION + 1), "format version 5; this server reads 1 to 4"),
     "no version": (with_version(None), "format version None"),
     "no kind": (lambda _, document: document.pop("kind"), "kind None, not one of full, compact, mean"),
     "other kind": (lambda _, document: document.update(kind=["full"]), "not one of full, compact, mean"),
