@@ -207,7 +207,7 @@ def _mean(arrays: dict[str, NDArray[Any]], posterior: Stored, version: int) -> S
     if sorted(named) != sorted(_OF_MEAN):
         raise BrokenArtefactError(f"tensors under {_MEAN}: expected {' and '.join(_OF_MEAN)}, got {', '.join(named)}")
     whole = posterior.mean if isinstance(posterior, CompactPosterior) else posterior
-    return replace(whole.without_variance(), **named)
+    return replace(whole.without_variance(), basis=named["basis"], alpha=named["alpha"])
 
 
 def _scalars(given: dict[str, Any]) -> dict[str, float]:

@@ -136,13 +136,15 @@ def choose_mean(
         took,
     )
     winner = other if taken else basis
-    note = None if settled else "the iterations for the mean ended at their limit, before its predictions had settled"
+    doubtful = (
+        None if settled else "the iterations for the mean ended at their limit, before its predictions had settled"
+    )
     return MeanChoice(
         mean=mean if taken else None,
         candidates=tuple(
             replace(each, taken=each is winner, reason=reason if each is winner else None) for each in (basis, other)
         ),
-        note=note if taken else None,
+        note=doubtful if taken else None,
     )
 
 

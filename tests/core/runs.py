@@ -42,7 +42,7 @@ def assert_same_model(ours: Model, other: Model) -> None:
         assert (ours.noise.lowest, ours.noise.highest) == (other.noise.lowest, other.noise.highest)
     assert (ours.mean is None) == (other.mean is None)
     if ours.mean is not None and other.mean is not None:
-        same_posterior(ours.mean, other.mean)
+        assert_same_posterior(ours.mean, other.mean)
     first, second = ours.calibration, other.calibration
     np.testing.assert_array_equal(first.probabilities, second.probabilities)
     np.testing.assert_array_equal(first.quantiles, second.quantiles)

@@ -10,13 +10,13 @@ from core.arrays import FloatArray
 from core.data import Dataset, standardization
 from core.errors import InvalidSpecError
 from core.predict.model import ModelPredictor
-from core.spec import Artefact, MeanRows, Refinement, TrainSpec
+from core.spec import Artefact, MeanRows, Noise, Refinement, TrainSpec
 from core.train import mean
 from core.train.progress import Phase, Progress
 from core.train.report import TrainResult
 from core.train.run import train
 from tests.core.problems import hyperparameters, oracle_params
-from tests.core.runs import QUICK, START, checkpoints_of, same_bits, same_model, table
+from tests.core.runs import QUICK, START, assert_same_bits, assert_same_model, checkpoints_of, table
 from tests.dense.kernel import kernel
 from tests.dense.mean import full_weights, subset_weights
 
@@ -61,7 +61,7 @@ def noise_of(result: TrainResult, dataset: Dataset) -> FloatArray:
 def test_all_rows_give_the_mean_of_the_full_process() -> None:
     """At a fixed theta; D is constant, the noise variance or that times the noise scale that was learnt."""
     dataset, new = table(3, n=120), table(4, n=50).inputs
-    result = train(dataset, TrainSpec(mean_rows="all", **FIXED))
+    result = train(dataset, TrainSpec(mean_rows=MeanRows.ALL, **FIXED))
     assert result.model.mean_rows == 120
     shown = noise_of(result, dataset)
     D = np.full(120, np.median(shown))
@@ -74,8 +74,8 @@ def test_all_rows_give_the_mean_of_the_full_process() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("rows", ["all", 70])
-def test_iterations_end_near_the_solution(rows: str | int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("rows", [MeanRows.ALL, 70])
+def test_iterations_end_near_the_solution(rows: MeanRows | int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within a tenth of the residuals, which changes a squared error by a hundredth."""
     monkeypatch.setattr(mean, "CLOSED_ROWS", 0)
     dataset = table(3, n=120)
@@ -90,7 +90,7 @@ def test_iterations_end_near_the_solution(rows: str | int, monkeypatch: pytest.M
     off = []
     for factor in (1.0, b, *np.geomspace(0.05, 20.0, 60)):  # D of either step is the noise times some scale
         D = np.full(len(y), START.noise_variance * factor)
-        weights = full_weights(params, X, y, D) if rows == "all" else subset_weights(params, X, y, D, S)
+        weights = full_weights(params, X, y, D) if rows is MeanRows.ALL else subset_weights(params, X, y, D, S)
         off.append(np.sqrt(np.mean((found - kernel(params, X, S) @ weights) ** 2)))
     assert min(off) < 0.1 * np.sqrt(np.mean((y - found) ** 2))
 
@@ -100,7 +100,9 @@ def test_rows_held_out_are_predicted_by_fits_without_them(way: str) -> None:
     random = np.random.default_rng(0)
     dataset = Dataset(inputs=random.normal(size=(80, 2)), targets=random.normal(size=80))
     start = hyperparameters([0.1, 0.1], signal_variance=1.0, bias_variance=0.1, noise_variance=1e-4)
-    spec = TrainSpec(mean_rows="all", basis_size=10, adaptation=None, start=start, holdout=0.3, noise="constant")
+    spec = TrainSpec(
+        mean_rows=MeanRows.ALL, basis_size=10, adaptation=None, start=start, holdout=0.3, noise=Noise.CONSTANT
+    )
     report = train(dataset, spec).report
     assert report.candidates[1].mean == "all", way
     for scores in (report.holdout, report.leave_one_out):
@@ -111,7 +113,7 @@ def test_rows_held_out_are_predicted_by_fits_without_them(way: str) -> None:
 
 def test_auto_takes_all_rows_where_they_predict_better() -> None:
     dataset, fresh = waves(260), waves(400, noise=0.0, seed=1)
-    basis, auto = (train(dataset, TrainSpec(mean_rows=rows, **WAVES)) for rows in ("basis", "auto"))
+    basis, auto = (train(dataset, TrainSpec(mean_rows=rows, **WAVES)) for rows in (MeanRows.BASIS, MeanRows.AUTO))
     assert auto.model.mean_rows == 260
     small, large = auto.report.candidates
     assert (small.mean, small.mean_rows, small.taken, small.reason) == ("basis", 12, False, None)
@@ -133,8 +135,8 @@ def test_auto_keeps_the_basis_bit_for_bit_where_more_rows_say_no_more() -> None:
     dataset = Dataset(inputs=X, targets=X[:, 0] + random.normal(size=300))
     start = hyperparameters([4.0], signal_variance=4.0, bias_variance=0.1, noise_variance=0.5)
     spec: dict[str, Any] = {"basis_size": 20, "adaptation": None, "start": start, "noise": "constant"}
-    basis, auto = (train(dataset, TrainSpec(mean_rows=rows, **spec)) for rows in ("basis", "auto"))
-    same_model(auto.model, basis.model)
+    basis, auto = (train(dataset, TrainSpec(mean_rows=rows, **spec)) for rows in (MeanRows.BASIS, MeanRows.AUTO))
+    assert_same_model(auto.model, basis.model)
     assert [candidate.taken for candidate in auto.report.candidates] == [True, False]
     assert auto.report.candidates[0].reason is not None
     assert "not more than" in auto.report.candidates[0].reason
@@ -160,7 +162,7 @@ def test_auto_does_not_compare_where_it_cannot(spec: dict[str, Any]) -> None:
 
 def test_tables_beyond_what_auto_compares_keep_the_basis(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mean, "MOST_ROWS", 80)
-    report = train(waves(90), TrainSpec(mean_rows="auto", **WAVES)).report
+    report = train(waves(90), TrainSpec(mean_rows=MeanRows.AUTO, **WAVES)).report
     assert any("compares others up to 80 rows" in warning for warning in report.warnings)
 
 
@@ -169,7 +171,7 @@ def test_many_rows_have_some_of_them_chosen(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(mean, "ALL_ROWS", 100)
     monkeypatch.setattr(mean, "CHOSEN_ROWS", 90)
     dataset = waves(260)
-    result = train(dataset, TrainSpec(mean_rows="auto", noise="constant", **WAVES))
+    result = train(dataset, TrainSpec(mean_rows=MeanRows.AUTO, noise=Noise.CONSTANT, **WAVES))
     assert result.model.mean is not None
     chosen = {tuple(row) for row in result.model.mean.basis}
     assert len(chosen) == 90
@@ -177,15 +179,17 @@ def test_many_rows_have_some_of_them_chosen(monkeypatch: pytest.MonkeyPatch) -> 
     assert result.report.candidates[1].mean == "chosen"
 
 
-@pytest.mark.parametrize(("rows", "closed"), [("all", 0), ("auto", 2_000), (40, 0)])
-def test_resumed_run_ends_with_the_same_bits(rows: str | int, closed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("rows", "closed"), [(MeanRows.ALL, 0), (MeanRows.AUTO, 2_000), (40, 0)])
+def test_resumed_run_ends_with_the_same_bits(
+    rows: MeanRows | int, closed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(mean, "CLOSED_ROWS", closed)
     """The mean is made again from the sparse model of the last checkpoint."""
-    spec = TrainSpec(mean_rows=rows, **(QUICK if rows == "all" else WAVES))
+    spec = TrainSpec(mean_rows=rows, **(QUICK if rows is MeanRows.ALL else WAVES))
     dataset = waves(90)
     whole, checkpoints = checkpoints_of(dataset, spec)
     assert whole.model.mean is not None
-    same_bits(train(dataset, spec, resume=checkpoints[-1]), whole)
+    assert_same_bits(train(dataset, spec, resume=checkpoints[-1]), whole)
 
 
 def test_progress_of_the_iterations_and_an_end_amid_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +201,7 @@ def test_progress_of_the_iterations_and_an_end_amid_them(monkeypatch: pytest.Mon
             events.append(event)
 
     start = hyperparameters([0.3, 0.3], signal_variance=1.0, bias_variance=0.1, noise_variance=1e-3)
-    spec = TrainSpec(mean_rows="all", basis_size=20, adaptation=None, start=start, noise="constant")
+    spec = TrainSpec(mean_rows=MeanRows.ALL, basis_size=20, adaptation=None, start=start, noise=Noise.CONSTANT)
     train(waves(400), spec, listen=listen)
     fractions = [event.fraction for event in events]
     assert fractions == sorted(fractions)
@@ -217,7 +221,7 @@ def test_progress_of_the_iterations_and_an_end_amid_them(monkeypatch: pytest.Mon
 
 
 def test_report_is_json() -> None:
-    report = train(waves(90), TrainSpec(mean_rows="all", **WAVES)).report.to_json()
+    report = train(waves(90), TrainSpec(mean_rows=MeanRows.ALL, **WAVES)).report.to_json()
     assert json.loads(json.dumps(report, allow_nan=False)) == report
     basis, everything = report["candidates"]
     fields = {"mean", "mean_rows", "rows", "nmse", "nlpd", "seconds", "taken", "reason"}
@@ -230,9 +234,9 @@ def test_report_is_json() -> None:
 
 def test_a_mean_alone_rests_on_all_rows_too() -> None:
     spec = {**FIXED, "mean_rows": "all"}
-    full, alone = (train(table(), TrainSpec(**spec, artefact=kind)) for kind in ("full", "mean"))
+    full, alone = (train(table(), TrainSpec(**spec, artefact=kind)) for kind in (Artefact.FULL, Artefact.MEAN))
     assert alone.stored.arrays().keys() == full.stored.arrays().keys() - {"R"}
-    same_model(full.model, alone.model)
+    assert_same_model(full.model, alone.model)
 
 
 @pytest.mark.parametrize(
