@@ -168,7 +168,7 @@ class TrainSpec:
     candidates: kappa, fresh candidates a step. cache_size: c of `dmax`, default max(d, 500). pool_size: P of
     `batch`, default max(4 d, 1000). holdout: share of rows that the report's scores are measured on.
     calibrate: None leaves the error bars as the Gaussian process gives them.
-    mean_rows: rows that the mean rests on, or how many of them (`core.train.mean`); error bars rest on the basis.
+    mean_rows: rows that the mean rests on, or how many (`core.train.mean_choice`); error bars rest on the basis anyway.
     tolerance: only read by artefact `compact`, largest relative change of a training row's standard deviation.
     precision: of predictions; float32 is kept where `core.predict.float32` finds it good enough.
     """

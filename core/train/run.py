@@ -11,7 +11,7 @@
     by
        the target's mean, 5 and 6 again with a model that says no more; score the held-out rows with a calibration that
        has not seen them
-    8. if asked: a mean that rests on more rows than the basis, with error bars of its own (`core.train.mean`)
+    8. if asked: a mean that rests on more rows than the basis, with error bars of its own (`core.train.mean_choice`)
     9. if asked: a smaller form of it, to store, and a look whether float32 is enough to predict with it
 
 A run can be cut off anywhere and go on from its last checkpoint with the same numbers: every random draw comes from a
@@ -41,7 +41,7 @@ from core.spec import Artefact, TrainSpec
 from core.train.calibrate import CalibrationResult, bounds_report, calibrate, calibrate_on, leave_one_out_predictive
 from core.train.compress import kept
 from core.train.fit import Fit, Solution, Subset
-from core.train.mean import MeanChoice, choose_mean
+from core.train.mean_choice import MeanChoice, choose_mean
 from core.train.progress import Checkpoint, Journal, Listener, Phase
 from core.train.report import ArtefactReport, CalibrationReport, TrainReport, TrainResult
 from core.train.search import SEARCHED, Search, Stage, random_of

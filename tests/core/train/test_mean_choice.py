@@ -1,4 +1,4 @@
-"""core/train/mean.py: means on more rows than the basis, in whole runs: against the full process, compared, resumed."""
+"""core/train/mean_choice.py in whole runs: against the full process, compared with the basis, resumed, cancelled."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from core.data import Dataset, standardization
 from core.errors import InvalidSpecError
 from core.predict.model import ModelPredictor
 from core.spec import Artefact, MeanRows, Noise, Refinement, TrainSpec
-from core.train import mean
+from core.train import mean_choice as mean
 from core.train.progress import Phase, Progress
 from core.train.report import TrainResult
 from core.train.run import train
