@@ -27,7 +27,7 @@ def complete_rows(source: Iterable[str]) -> Iterator[list[str]]:
 
 
 def draw(rows: list[list[str]], count: int = ROWS, seed: int = SEED) -> list[list[str]]:
-    """`count` rows without repeats, in the order of the source."""
+    """Draw `count` rows without repeats; they stay in the order of the source."""
     chosen = random.Random(seed).sample(range(len(rows)), count)
     return [rows[index] for index in sorted(chosen)]
 
