@@ -12,7 +12,10 @@ from statistics import fmean, pvariance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scores:
-    """Scores of predictions. nmse and coverage have no unit; nlpd is in nats and moves with the logarithm of the target's unit."""
+    """Scores of predictions.
+
+    nmse and coverage have no unit; nlpd is in nats and moves with the logarithm of the target's unit.
+    """
 
     nmse: float
     nlpd: float

@@ -37,7 +37,9 @@ class TableError(ClientError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Split of a table. training: the file to upload. rows: those held back, without the target, under the names of `header`.
+    """Split of a table.
+
+    training: the file to upload. rows: those held back, without the target, under the names of `header`.
 
     truth: the targets of the rows held back.
 
