@@ -115,6 +115,7 @@ class _PostgreSQL(Generations[T]):
         self._pool = database.engine.pool.recreate()
         self._broken = (SQLAlchemyError, cast("type[Exception]", database.engine.dialect.loaded_dbapi.Error))
         self._connection: psycopg.Connection | None = None
+        self._socket = -1  # remembered: a connection that is lost does not know its own any more
         self._connecting: asyncio.Task[None] | None = None
         self._not_before = 0.0
         self._coming: list[asyncio.Future[Reading[T]]] = []
@@ -175,8 +176,8 @@ class _PostgreSQL(Generations[T]):
     async def _connect(self) -> None:
         try:
             connection = await to_thread.run_sync(self._open, abandon_on_cancel=True)
-            asyncio.get_running_loop().add_reader(connection.pgconn.socket, self._hear)
-            self._connection = connection
+            self._connection, self._socket = connection, connection.pgconn.socket
+            asyncio.get_running_loop().add_reader(self._socket, self._hear)
             if self._asking:
                 self._send()
         except self._broken as error:
@@ -220,7 +221,7 @@ class _PostgreSQL(Generations[T]):
 
     def _drop(self) -> None:
         if self._connection is not None:
-            asyncio.get_running_loop().remove_reader(self._connection.pgconn.socket)
-            self._connection.close()
-            self._connection = None
+            connection, self._connection = self._connection, None
+            asyncio.get_running_loop().remove_reader(self._socket)
+            connection.close()
         self._answer(None)

@@ -20,6 +20,7 @@ from app.services.predict.registry import Predictions
 from app.storage import catalog
 from app.storage.blobs import LocalBlobStore
 from app.tables import Limits
+from tests import postgres
 from tests.app.services.predict.test_registry import stored
 
 END_THE_OTHERS = text(
@@ -188,3 +189,29 @@ def test_a_worker_of_an_older_release_is_heard_of_in_half_a_second(
             assert (await process.find("m@1")).version == 1
 
     asyncio.run(ask())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(postgres.programs() is None, reason=postgres.MISSING)
+@pytest.mark.parametrize("waiting", [False, True])
+def test_a_killed_server_keeps_nobody_waiting(waiting: bool) -> None:
+    """Its processes end without a word, so the connection is lost before any message tells so."""
+
+    async def ask(server: postgres.Server, database: Database) -> None:
+        generations: Generations[object] = generations_of(database)
+        assert (await generations.read()).generation == 0
+        reading = asyncio.create_task(generations.read()) if waiting else None
+        server.kill()
+        for _ in range(5):
+            lost = await asyncio.wait_for(generations.read() if reading is None else reading, 30.0)
+            assert waiting or lost.generation is None
+            reading = None
+            await asyncio.sleep(0.2)
+        server.start()
+        while (await asyncio.wait_for(generations.read(), 30.0)).generation is None:
+            await asyncio.sleep(0.1)
+        generations.close()
+
+    with postgres.postgres() as server, Database(server.url) as database:
+        database.migrate()
+        asyncio.run(ask(server, database))
