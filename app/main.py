@@ -42,7 +42,7 @@ from app.services.intake.datasets import Datasets
 from app.services.jobs import Jobs
 from app.services.models import Models
 from app.services.predict.batching import Batcher
-from app.services.predict.registry import Predictions
+from app.services.predict.registry import ModelRegistry
 from app.services.readiness import Readiness
 from app.services.specification import SpecBody
 from app.services.train.training import Training
@@ -110,12 +110,11 @@ def _services(settings: Settings, database: Database) -> Services:
         cell=settings.max_cell_chars,
     )
     body_limits = replace(limits, bytes=min(limits.bytes, 4 * settings.max_body_bytes))  # read into memory
-    predictions = Predictions(
-        database, blobs, most_models=settings.cache_models, most_bytes=settings.cache_bytes, limits=body_limits
-    )
+    registry = ModelRegistry(database, blobs, most_models=settings.cache_models, most_bytes=settings.cache_bytes)
     process_folder = ProcessFolder(settings.uploads)
     return Services(
         settings=settings,
+        body_limits=body_limits,
         scratch=process_folder,
         training=Training(
             database=database,
@@ -134,7 +133,7 @@ def _services(settings: Settings, database: Database) -> Services:
         ),
         jobs=Jobs(database),
         models=Models(database, blobs),
-        predictions=predictions,
+        registry=registry,
         batcher=Batcher(),
         readiness=Readiness(database, blobs),
         heavy=CapacityLimiter(max(2, available_cores())),
@@ -158,7 +157,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
             task.cancel()
         await asyncio.wait(running)
         await to_thread.run_sync(serving.batcher.close)
-        serving.predictions.close()
+        serving.registry.close()
         await to_thread.run_sync(database.close)
         await to_thread.run_sync(serving.scratch.close)
 

@@ -1,4 +1,4 @@
-"""The forms of an answer to `POST /predict`: JSON, CSV or npy, as `Accept` asks."""
+"""Encoding of an answer to `POST /predict`: JSON, CSV or npy, as `Accept` asks."""
 
 import re
 from functools import lru_cache
@@ -7,14 +7,15 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-from numpy.typing import NDArray
 from starlette.responses import Response
 
 from app.errors import NotAcceptableError
 from app.routes.http.answers import Bytes
 from app.routes.http.bodies import CSV, JSON, NPY
 from app.services.predict.npy import write_npy
-from app.services.predict.registry import Answers, Served, Wanted
+from app.services.predict.options import EXTRAS, PredictOptions
+from app.services.predict.registry import ResolvedModel
+from core.arrays import FloatArray
 
 PIECE_ROWS = 1 << 14
 """Lists are written as JSON so many numbers at a time, so that other threads wait for no more."""
@@ -32,7 +33,7 @@ _RANGES = {
 
 
 @lru_cache(maxsize=256)
-def accepted(accept: str) -> str:
+def negotiate(accept: str) -> str:
     """The content type of the answer: of those that are written here the one with the largest `q`, the first of
     several (RFC 9110, 12.5.1); NotAcceptableError."""
     asked = [(_quality(parameters), kind.strip()) for kind, _, parameters in _parts(accept)]
@@ -54,30 +55,35 @@ def _quality(parameters: str) -> float:
     return min(float(found[1]), 1.0) if found else 1.0
 
 
-def shaped(served: Served, found: Answers, wanted: Wanted, alone: bool, form: str) -> Response:
-    """The answer in a form of `accepted`. alone: the interval is one number, and answered as one pair of lists."""
-    if form == JSON:
-        return Bytes(_json(served, found, wanted, alone), JSON)
-    arrays = _columns(found, wanted, alone)
-    headers = {"X-Model": f"{served.name}@{served.version}"}
-    if form == CSV:
+def encode(
+    resolved: ResolvedModel, arrays: dict[str, FloatArray], options: PredictOptions, media_type: str
+) -> Response:
+    """Encode the arrays of a prediction in a media type of `negotiate`."""
+    if media_type == JSON:
+        return Bytes(_json(resolved, arrays, options), JSON)
+    headers = {"X-Model": f"{resolved.name}@{resolved.version}"}
+    if media_type == CSV:
         return Response(_csv(arrays), media_type=CSV, headers=headers)
     headers["X-Columns"] = ",".join(arrays)
     return Bytes(write_npy(np.stack(list(arrays.values()), axis=1)), NPY, headers)
 
 
-def _json(served: Served, found: Answers, wanted: Wanted, alone: bool) -> bytes:
-    content: dict[str, object] = {"model": served.name, "version": served.version, "mean": found.mean}
-    if found.std is not None:
-        lower, upper = [ends[0] for ends in found.intervals], [ends[1] for ends in found.intervals]
-        content["std"] = found.std
-        content["lower"] = lower[0] if alone else lower
-        content["upper"] = upper[0] if alone else upper
-        content |= found.extra
-        content["interval"] = found.levels[0] if alone else found.levels
-    if wanted.quantiles:
-        content |= {"quantiles": wanted.quantiles, "quantile_values": found.quantiles}
-    if len(found.mean) > PIECE_ROWS:
+def _json(resolved: ResolvedModel, arrays: dict[str, FloatArray], options: PredictOptions) -> bytes:
+    content: dict[str, object] = {"model": resolved.name, "version": resolved.version, "mean": arrays["mean"]}
+    if "std" in arrays:
+        levels = options.interval_levels
+        content["std"] = arrays["std"]
+        if options.one_interval:
+            content |= {"lower": arrays["lower"], "upper": arrays["upper"]}
+        else:
+            content |= {end: [arrays[f"{end}_{level!r}"] for level in levels] for end in ("lower", "upper")}
+        if options.include:
+            content |= {name: arrays[name] for name in EXTRAS if name in options.include}
+        content["interval"] = levels[0] if options.one_interval else levels
+    if options.quantiles:
+        values = [arrays[f"quantile_{probability!r}"] for probability in options.quantiles]
+        content |= {"quantiles": options.quantiles, "quantile_values": values}
+    if len(arrays["mean"]) > PIECE_ROWS:
         content = {name: _in_pieces(value) for name, value in content.items()}
     return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
 
@@ -95,20 +101,7 @@ def _in_pieces(value: object) -> object:
     return orjson.Fragment(b"[" + b",".join(parts) + b"]")
 
 
-def _columns(found: Answers, wanted: Wanted, alone: bool) -> dict[str, NDArray[np.float64]]:
-    """A column for every array: lower and upper carry their level where there may be several, as in lower_0.9."""
-    columns = {"mean": found.mean}
-    if found.std is not None:
-        columns["std"] = found.std
-    for level, (lower, upper) in zip(found.levels, found.intervals, strict=True):
-        mark = "" if alone else f"_{level!r}"
-        columns |= {f"lower{mark}": lower, f"upper{mark}": upper}
-    for probability, values in zip(wanted.quantiles, found.quantiles, strict=True):
-        columns[f"quantile_{probability!r}"] = values
-    return columns | found.extra
-
-
-def _csv(arrays: dict[str, NDArray[np.float64]]) -> bytes:
+def _csv(arrays: dict[str, FloatArray]) -> bytes:
     sink = pa.BufferOutputStream()
     sink.write(",".join(arrays).encode() + b"\n")  # Arrow would put the names in quotation marks
     pa_csv.write_csv(pa.table(arrays), sink, pa_csv.WriteOptions(include_header=False))

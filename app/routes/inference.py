@@ -10,31 +10,33 @@ from functools import lru_cache
 from typing import Any
 
 import msgspec
-import numpy as np
 import orjson
-from numpy.typing import NDArray
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from app.errors import InvalidRequestError, UnsupportedMediaError
 from app.routes.http.answers import Bytes, json_answer
-from app.routes.http.bodies import JSON, header, media_type
+from app.routes.http.bodies import JSON, content_type, header
 from app.routes.http.content_encoding import read_json
 from app.routes.http.services import in_thread, services
-from app.routes.predict import ONE_PASS_BYTES, SMALL_BYTES, wish
 from app.services.decoding import decode
-from app.services.predict.batching import FEW_ROWS
-from app.services.predict.registry import EXTRAS, INTERVAL, Answers, Served
+from app.services.predict.batching import ROW_BYTES
+from app.services.predict.options import EXTRAS, INTERVAL, PredictOptions, predict_options
+from app.services.predict.registry import ResolvedModel
 from app.services.predict.tensors import BYTES, ROWS, FlatTensor, InputTensor, bytes_tensor, read_tensors, to_inputs
 from app.tables import Feature, Kind
 from app.tables.read.strict_json import check_duplicate_keys
+from core.arrays import FloatArray
 
 BINARY = "application/octet-stream"
 HEADER_LENGTH = "Inference-Header-Content-Length"
 OUTPUTS = ("mean", "std", "lower", "upper")
 """What is answered where nothing else is asked for."""
 PLATFORM = "pursuit"
+
+ONE_PASS_BYTES = 2 << 20
+"""JSON up to this size is read in one go where it is numbers, in 5 ms; larger ones piece by piece."""
 
 _header_length = HEADER_LENGTH.lower().encode()
 _DATATYPES = {Kind.NUMBER: "FP64", Kind.BOOLEAN: "BOOL", Kind.DATE: BYTES, Kind.CATEGORY: BYTES}
@@ -87,24 +89,19 @@ _TENSOR_FIELDS = 4  # name, shape, datatype and data
 
 async def infer(request: Request) -> Response:
     """Predictions for tensors."""
-    if media_type(request) not in (JSON, BINARY, ""):
+    if content_type(request) not in (JSON, BINARY, ""):
         raise UnsupportedMediaError(f"send {JSON}, or {BINARY} with {HEADER_LENGTH}")
-    serving = services(request)
-    body = await read_json(request, serving.settings.max_body_bytes)
+    app = services(request)
+    body = await read_json(request, app.settings.max_body_bytes)
     length = _length(header(request, _header_length), len(body))
-    served = await serving.predictions.find(_reference(request.scope["path"]))
-    batcher = serving.batcher
-    if len(body) <= SMALL_BYTES:
-        asked, inputs = _read(served, body, length)
-    else:
-        asked, inputs = await batcher.run(_read, served, body, length)
-    names = _names(asked, served)
+    resolved = await app.registry.resolve(_reference(request.scope["path"]))
+    asked, inputs = await app.batcher.run(len(body), _read, resolved, body, length)
+    names = _names(asked, resolved)
     levels = _levels(asked, names)
-    wanted = wish(levels, (), frozenset(names) & frozenset(EXTRAS), levels is None and names == ("mean",))
-    found = await batcher.predict(served.model, inputs, wanted)
-    if len(inputs) <= FEW_ROWS:
-        return _shaped(served, asked, names, found)
-    return await batcher.run(_shaped, served, asked, names, found)
+    mean_only = levels is None and names == ("mean",)
+    options = predict_options(levels, (), frozenset(names) & frozenset(EXTRAS), mean_only)
+    arrays = await app.batcher.submit(resolved.model, inputs, options)
+    return await app.batcher.run(ROW_BYTES * len(inputs), _encode, resolved, asked, names, arrays, options)
 
 
 def _length(announced: str, size: int) -> int:
@@ -123,12 +120,12 @@ def _reference(path: str) -> str:
     return f"{parts[3]}@{parts[5]}" if parts[4:5] == ["versions"] else parts[3]
 
 
-def _read(served: Served, body: bytes, length: int) -> tuple[InferRequest, NDArray[np.float64]]:
+def _read(resolved: ResolvedModel, body: bytes, length: int) -> tuple[InferRequest, FloatArray]:
     asked = _decoded(body if length == len(body) else body[:length])
     if not asked.inputs:
         raise InvalidRequestError("inputs: expected at least one tensor")
     tensors = read_tensors(asked.inputs, body[length:])
-    return asked, to_inputs(tensors, served.model.schema, served.model.rows)
+    return asked, to_inputs(tensors, resolved.model.schema, resolved.model.rows)
 
 
 def _decoded(body: bytes) -> InferRequest:
@@ -142,10 +139,10 @@ def _decoded(body: bytes) -> InferRequest:
     return decode(body, InferRequest)
 
 
-def _names(asked: InferRequest, served: Served) -> tuple[str, ...]:
+def _names(asked: InferRequest, resolved: ResolvedModel) -> tuple[str, ...]:
     """The outputs, in the order asked for."""
     if not asked.outputs:
-        return OUTPUTS[:1] if served.model.predictor.mean_only else OUTPUTS
+        return OUTPUTS[:1] if resolved.model.predictor.mean_only else OUTPUTS
     names = tuple(output.name for output in asked.outputs)
     for name in names:
         if name not in OUTPUTS and name not in EXTRAS:
@@ -163,12 +160,13 @@ def _levels(asked: InferRequest, names: tuple[str, ...]) -> tuple[float, ...] | 
     return None if names == ("mean",) else ()
 
 
-def _shaped(served: Served, asked: InferRequest, names: tuple[str, ...], found: Answers) -> Response:
-    arrays = found.extra | {"mean": found.mean}
-    if found.std is not None:
-        arrays["std"] = found.std
-    if found.intervals:
-        arrays["lower"], arrays["upper"] = found.intervals[0]
+def _encode(
+    resolved: ResolvedModel,
+    asked: InferRequest,
+    names: tuple[str, ...],
+    arrays: dict[str, FloatArray],
+    options: PredictOptions,
+) -> Response:
     all_binary = asked.parameters is not None and asked.parameters.binary_data_output is True
     chosen = {
         output.name: output.parameters.binary_data for output in asked.outputs or () if output.parameters is not None
@@ -176,7 +174,7 @@ def _shaped(served: Served, asked: InferRequest, names: tuple[str, ...], found: 
     outputs: list[dict[str, object]] = []
     behind: list[bytes] = []
     for name in names:
-        output: dict[str, object] = {"name": name, "datatype": "FP64", "shape": [len(found.mean)]}
+        output: dict[str, object] = {"name": name, "datatype": "FP64", "shape": [len(arrays["mean"])]}
         binary = chosen.get(name)
         if all_binary if binary is None else binary:
             data = bytes_tensor(arrays[name])
@@ -185,11 +183,11 @@ def _shaped(served: Served, asked: InferRequest, names: tuple[str, ...], found: 
         else:
             output["data"] = arrays[name]
         outputs.append(output)
-    content: dict[str, object] = {"model_name": served.name, "model_version": str(served.version)}
+    content: dict[str, object] = {"model_name": resolved.name, "model_version": str(resolved.version)}
     if asked.id is not None:
         content["id"] = asked.id
-    if found.levels:
-        content["parameters"] = {"interval": found.levels[0]}
+    if "lower" in arrays:
+        content["parameters"] = {"interval": options.interval_levels[0]}
     content["outputs"] = outputs
     head = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
     if not behind:
@@ -215,16 +213,16 @@ async def ready(request: Request) -> Response:
 
 async def model_ready(request: Request) -> Response:
     """200 once the model is in memory: asking for it loads it."""
-    served = await services(request).predictions.find(_reference(request.scope["path"]))
-    return json_answer({"name": served.name, "ready": True})
+    resolved = await services(request).registry.resolve(_reference(request.scope["path"]))
+    return json_answer({"name": resolved.name, "ready": True})
 
 
 async def model(request: Request) -> Response:
     """The model's versions, inputs and outputs."""
-    serving = services(request)
-    served = await serving.predictions.find(_reference(request.scope["path"]))
-    _, versions, _ = await in_thread(serving.models.get, served.name, limit=500, cursor=None)
-    schema = served.model.schema
+    app = services(request)
+    resolved = await app.registry.resolve(_reference(request.scope["path"]))
+    _, versions, _ = await in_thread(app.models.get, resolved.name, limit=500, cursor=None)
+    schema = resolved.model.schema
     inputs: list[dict[str, object]]
     if schema.numeric_only:
         inputs = [
@@ -237,9 +235,9 @@ async def model(request: Request) -> Response:
         ]
     else:
         inputs = [{"name": feature.name, "datatype": _datatype(feature), "shape": [-1]} for feature in schema.used]
-    names = ("mean",) if served.model.predictor.mean_only else OUTPUTS + EXTRAS
+    names = ("mean",) if resolved.model.predictor.mean_only else OUTPUTS + EXTRAS
     content = {
-        "name": served.name,
+        "name": resolved.name,
         "versions": [str(version.version) for version in versions],
         "platform": PLATFORM,
         "inputs": inputs,

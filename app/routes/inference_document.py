@@ -5,7 +5,7 @@ from typing import Any
 from app.routes.http.answers import STRICT_JSON
 from app.routes.http.bodies import JSON
 from app.routes.inference import BINARY, HEADER_LENGTH, OUTPUTS
-from app.services.predict.registry import EXTRAS, INTERVAL
+from app.services.predict.options import EXTRAS, INTERVAL
 from app.services.predict.tensors import BYTES, NUMBERS
 
 _MEANING = {

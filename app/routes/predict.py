@@ -1,41 +1,36 @@
 """`POST /predict`, the hot path: raw body in, bytes out, no model of the rows in between.
 
 It is a plain Starlette route (FastAPI's costs 35 us more a request) with its part of the OpenAPI document written by
-hand. Few rows are read and predicted in the event loop, many in the thread of `app.services.predict.batching`, files of
-tables are read in threads of their own.
+hand. `app.services.predict.batching` decides what runs in the event loop and what in its thread; files of tables are
+read in threads of their own.
 """
 
 from collections.abc import Iterable
-from contextlib import suppress
 from functools import lru_cache
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from app.errors import InvalidRequestError
-from app.routes.encode import accepted, shaped
-from app.routes.http.bodies import JSON, NPY, TABLES, expect_media_type, header, media_type, read_body
+from app.routes.encode import encode, negotiate
+from app.routes.http.bodies import JSON, NPY, TABLES, content_type, expect_media_type, header, read_body
 from app.routes.http.content_encoding import read_json
-from app.routes.http.services import in_heavy_thread, services
+from app.routes.http.services import Services, in_heavy_thread, services
 from app.services.decoding import decode, given
-from app.services.predict.batching import FEW_ROWS
+from app.services.predict.batching import ROW_BYTES
 from app.services.predict.npy import NPY as NPY_MAGIC
 from app.services.predict.npy import read_npy
-from app.services.predict.registry import Served, Wanted
-
-SMALL_BYTES = 64 << 10
-"""Bodies up to this size are read in the event loop."""
-ONE_PASS_BYTES = 2 << 20
-"""Bodies up to this size are read in one go where they are numbers, in 5 ms; larger ones piece by piece."""
+from app.services.predict.options import PredictOptions, predict_options
+from app.services.predict.registry import ResolvedModel
+from app.services.predict.row_decoder import RowDecoder, decode_table
+from core.arrays import FloatArray
 
 
 class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The JSON body: a model's reference, one of `rows` and `columns`, and what is wanted. null is as if left out."""
+    """The JSON body: a model's reference, one of `rows` and `columns`, and its options. null is as if left out."""
 
     model: str
     rows: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -45,106 +40,71 @@ class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
     include: list[str] | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class _NumbersRequest(PredictRequest):
-    """The commonest of them, which is read in one pass: rows that are lists of numbers."""
-
-    rows: list[list[float]]  # type: ignore[assignment]  # mypy: in place of Raw
-
-
-_numbers_request = msgspec.json.Decoder(_NumbersRequest)
-_FIELDS = len(PredictRequest.__struct_fields__)
-
-
 async def answer(request: Request) -> Response:
-    """Predictive mean and interval for every row of the body."""
+    """Answer with the predictive mean and interval for every row of the body."""
     if expect_media_type(request, JSON, *TABLES) != JSON:
         return await _answer_file(request)
     if request.scope["query_string"]:
         raise InvalidRequestError("a JSON request has no query parameters: put model, interval and include in the body")
-    serving = services(request)
-    body = await read_json(request, serving.settings.max_body_bytes)
-    batcher = serving.batcher
-    small = len(body) <= SMALL_BYTES
-    asked = _read(body) if small else await batcher.run(_read, body)
-    served = await serving.predictions.find(asked.model)
-    form = accepted(header(request, b"accept", "*/*"))
-    inputs = _inputs(served, asked, body) if small else await batcher.run(_inputs, served, asked, body)
-    wanted, alone = _wanted(asked)
-    found = await batcher.predict(served.model, inputs, wanted)
-    if len(inputs) <= FEW_ROWS:
-        return shaped(served, found, wanted, alone, form)
-    return await batcher.run(shaped, served, found, wanted, alone, form)
+    app = services(request)
+    body = await read_json(request, app.settings.max_body_bytes)
+    asked = await app.batcher.run(len(body), decode, body, PredictRequest)
+    resolved = await app.registry.resolve(asked.model)
+    media_type = negotiate(header(request, b"accept", "*/*"))
+    inputs = await app.batcher.run(len(body), _decode_rows, resolved.model.rows, asked)
+    return await _predict(app, resolved, inputs, _options(asked), media_type)
 
 
-def _read(body: bytes) -> PredictRequest:
-    if len(body) <= ONE_PASS_BYTES:
-        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            asked = _numbers_request.decode(body)
-            optional = (asked.columns, asked.interval, asked.quantiles, asked.include)
-            if optional.count(msgspec.UNSET) + body.count(b":") == _FIELDS:  # else a key may be there twice
-                return asked
-    return decode(body, PredictRequest)
+async def _answer_file(request: Request) -> Response:
+    reference, options = _read_query(request.scope["query_string"])
+    app = services(request)
+    body = await read_body(request, app.settings.max_body_bytes)
+    resolved = await app.registry.resolve(reference)
+    media_type = negotiate(header(request, b"accept", "*/*"))
+    if content_type(request) != NPY and not body.startswith(NPY_MAGIC):
+        inputs = await in_heavy_thread(request, decode_table, resolved.model.schema, body, app.body_limits)
+    else:
+        inputs = await app.batcher.run(len(body), resolved.model.rows.encode_matrix, read_npy(body))
+    return await _predict(app, resolved, inputs, options, media_type)
 
 
-def _inputs(served: Served, asked: PredictRequest, body: bytes) -> NDArray[np.float64]:
+async def _predict(
+    app: Services, resolved: ResolvedModel, inputs: FloatArray, options: PredictOptions, media_type: str
+) -> Response:
+    arrays = await app.batcher.submit(resolved.model, inputs, options)
+    return await app.batcher.run(ROW_BYTES * len(inputs), encode, resolved, arrays, options, media_type)
+
+
+def _decode_rows(decoder: RowDecoder, asked: PredictRequest) -> FloatArray:
     """The rows of a JSON body as (m, p)."""
-    if isinstance(asked, _NumbersRequest):
-        inputs = None if asked.columns is not msgspec.UNSET else served.model.rows.numbers(asked.rows)
-        if inputs is not None:
-            return inputs
-        asked = decode(body, PredictRequest)
     rows, columns = given(asked.rows), given(asked.columns)
     if rows is not None and columns is None:
-        return served.model.rows.rows(rows)
+        return decoder.decode_rows(rows)
     if columns is not None and rows is None:
-        return served.model.rows.columns(columns)
+        return decoder.decode_columns(columns)
     raise InvalidRequestError("expected the rows as one of `rows` and `columns`, not both and not neither")
 
 
-def _wanted(asked: PredictRequest) -> tuple[Wanted, bool]:
-    """What is wanted, and whether the interval is one number."""
-    levels = None
-    alone = True
+def _options(asked: PredictRequest) -> PredictOptions:
+    levels: tuple[float, ...] | None = None
     if isinstance(asked.interval, list):
-        levels, alone = tuple(asked.interval), False
+        levels = tuple(asked.interval)
     elif asked.interval is True:
         raise InvalidRequestError("interval: expected a number, a list of numbers or false, got true")
     elif isinstance(asked.interval, float):
         levels = (asked.interval,)
-    quantiles, include = tuple(asked.quantiles or ()), frozenset(asked.include or ())
-    return wish(levels, quantiles, include, asked.interval is False), alone
+    return predict_options(
+        levels,
+        tuple(asked.quantiles or ()),
+        frozenset(asked.include or ()),
+        asked.interval is False,
+        not isinstance(asked.interval, list),
+    )
 
 
 @lru_cache(maxsize=1024)
-def wish(
-    levels: tuple[float, ...] | None, quantiles: tuple[float, ...], include: frozenset[str], mean_alone: bool
-) -> Wanted:
-    """A Wanted, checked the first time."""
-    return Wanted(levels=levels, quantiles=quantiles, include=include, mean_alone=mean_alone)
-
-
-async def _answer_file(request: Request) -> Response:
-    name, wanted, alone = _asked_in(request.scope["query_string"])
-    serving = services(request)
-    batcher = serving.batcher
-    body = await read_body(request, serving.settings.max_body_bytes)
-    served = await serving.predictions.find(name)
-    form = accepted(header(request, b"accept", "*/*"))
-    if media_type(request) != NPY and not body.startswith(NPY_MAGIC):
-        inputs = await in_heavy_thread(request, serving.predictions.read_table, served, body)
-    elif len(body) <= SMALL_BYTES:
-        inputs = served.model.rows.matrix(read_npy(body))
-    else:
-        inputs = await batcher.run(served.model.rows.matrix, read_npy(body))
-    found = await batcher.predict(served.model, inputs, wanted)
-    if len(inputs) <= FEW_ROWS or form == NPY:
-        return shaped(served, found, wanted, alone, form)
-    return await batcher.run(shaped, served, found, wanted, alone, form)
-
-
-@lru_cache(maxsize=1024)
-def _asked_in(query_string: bytes) -> tuple[str, Wanted, bool]:
-    """The model, what is wanted, and whether the interval is one number. Clients repeat their queries."""
+def _read_query(query_string: bytes) -> tuple[str, PredictOptions]:
+    """Reference of the model and options. Clients repeat their queries."""
     query = QueryParams(query_string)
     known = ("model", "interval", "quantiles", "include")
     unknown = sorted(set(query) - set(known))
@@ -154,13 +114,13 @@ def _asked_in(query_string: bytes) -> tuple[str, Wanted, bool]:
         raise InvalidRequestError(f"the model is named {len(query.getlist('model'))} times in the query: name one")
     if not query.get("model"):
         raise InvalidRequestError("there is no model: name it in the query, as in /predict?model=cars")
-    mean_alone = _words(query.getlist("interval")) == ["false"]
-    levels = () if mean_alone else _numbers("interval", query.getlist("interval"))
-    if "interval" in query and not levels and not mean_alone:
+    mean_only = _words(query.getlist("interval")) == ["false"]
+    levels = () if mean_only else _numbers("interval", query.getlist("interval"))
+    if "interval" in query and not levels and not mean_only:
         raise InvalidRequestError("interval: expected a number, got nothing")
     quantiles = _numbers("quantiles", query.getlist("quantiles"))
-    wanted = wish(levels or None, quantiles, frozenset(_words(query.getlist("include"))), mean_alone)
-    return query["model"], wanted, len(levels) <= 1
+    include = frozenset(_words(query.getlist("include")))
+    return query["model"], predict_options(levels or None, quantiles, include, mean_only, len(levels) <= 1)
 
 
 def _words(values: Iterable[str]) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from app.routes.http.answers import STRICT_JSON, problems
 from app.routes.http.bodies import CSV, JSON, NPY, TABLES
-from app.services.predict.registry import EXTRAS, INTERVAL
+from app.services.predict.options import EXTRAS, INTERVAL
 
 _NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}}
 _LISTS: dict[str, Any] = {"type": "array", "items": _NUMBERS}

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from app.routes.http.answers import STRICT_JSON, json_answer, problems
-from app.routes.http.bodies import JSON, MULTIPART, expect_media_type, media_type
+from app.routes.http.bodies import JSON, MULTIPART, content_type, expect_media_type
 from app.routes.http.content_encoding import read_json
 from app.routes.http.services import Services, in_heavy_thread, services
 from app.routes.http.table_requests import (
@@ -73,7 +73,7 @@ async def train(request: Request) -> Response:
     """Checks table and specification, queues the training and answers with the job; `Location` is its address."""
     key = idempotency_key(request)
     serving = services(request)
-    refuse_fields(media_type(request))
+    refuse_fields(content_type(request))
     if expect_media_type(request, MULTIPART, JSON) == MULTIPART:
         async with uploaded(request) as upload:
             spec = spec_of(upload.spec)

@@ -1,6 +1,7 @@
 """Strict JSON: what is refused says where it is. No NaN, no Infinity, no number that a float64 cannot hold, no object
 that has a key twice."""
 
+import operator
 import re
 from collections.abc import Sequence
 from typing import Any, NoReturn, TypeVar
@@ -13,6 +14,8 @@ from app.tables.read.json_locations import find_literal, row_and_column
 from app.tables.read.strict_json import TOO_LARGE, check_duplicate_keys, count_keys, is_too_large
 
 T = TypeVar("T")
+
+_decoders: dict[type[Any], msgspec.json.Decoder[Any]] = {}
 
 _NO_STRUCTURE = bytes(sorted(set(range(256)) - set(b'[]{}"')))
 _STRINGS = re.compile(rb'"[^"]*"')
@@ -32,7 +35,9 @@ def decode(body: bytes | msgspec.Raw, kind: type[T], *, where: str = "") -> T:
     if isinstance(body, bytes):
         body = body.removeprefix(_MARK)
     try:
-        found = msgspec.json.decode(body, type=kind)
+        if kind not in _decoders:
+            _decoders[kind] = msgspec.json.Decoder(kind)
+        found: T = _decoders[kind].decode(body)
         check_fields(body, found, where=where)
         return found
     except msgspec.DecodeError as error:
@@ -47,12 +52,10 @@ def check_fields(body: bytes | msgspec.Raw, found: object, *, where: str = "") -
     """InvalidRequestError where a field is there twice in the body that a msgspec.Struct was decoded from; what is
     inside of parts that are kept as they are is looked at when these are read."""
     if isinstance(found, msgspec.Struct):
-        values = msgspec.structs.astuple(found)
-        defaults = found.__struct_defaults__
-        given = len(values) - len(defaults)
-        given += sum(value is not default for value, default in zip(values[given:], defaults, strict=True))
+        values, defaults = msgspec.structs.astuple(found), found.__struct_defaults__
+        keys = len(values) - sum(map(operator.is_, values[len(values) - len(defaults) :], defaults))
         parts = [value for value in values if isinstance(value, msgspec.Raw)]
-        check_duplicate_keys(memoryview(body) if isinstance(body, msgspec.Raw) else body, given, parts, where)
+        check_duplicate_keys(memoryview(body) if isinstance(body, msgspec.Raw) else body, keys, parts, where)
 
 
 def given(part: msgspec.Raw | msgspec.UnsetType) -> msgspec.Raw | None:

@@ -3,6 +3,8 @@ target itself, calibrated.
 
     quantile p = g^-1(m + Q(p) sd)      Q of `core.predict.calibration`, g of `core.predict.transforms`, sd with noise
     mean, std  = moments of g^-1(t), t ~ N(m, sd^2);  the density too is the normal one, with the slope of g
+
+One type for rows that a model predicts, for scores and for left-out rows.
 """
 
 from dataclasses import dataclass, field
@@ -16,14 +18,32 @@ from core.predict.transforms import Transform
 CRPS_QUANTILES = 100
 
 
+_UNCALIBRATED = Calibration()
+_UNTRANSFORMED = Transform()
+_NO_VARIANCE = np.empty(0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Predictive:
-    """m rows: centre m (m,) and variance (m,), noise included, of the learnt target; how to read them."""
+class PredictiveDistribution:
+    """Distributions of a new target at each of m rows.
+
+    centre, variance: (m,), of the learnt target, noise included. latent_variance: (m,), of the function without noise.
+    support: (m,), the share of the prior's variance that is left, 0 at the data and 1 far from all of them; 0
+    everywhere for SoR, whose prior has none outside the span of its basis. The last two are there for the rows that a
+    model predicts, not for left-out ones.
+    """
 
     centre: FloatArray
     variance: FloatArray
-    calibration: Calibration = field(default_factory=Calibration)
-    transform: Transform = field(default_factory=Transform)
+    calibration: Calibration = _UNCALIBRATED
+    transform: Transform = _UNTRANSFORMED
+    latent_variance: FloatArray = field(default_factory=lambda: _NO_VARIANCE)
+    support: FloatArray = field(default_factory=lambda: _NO_VARIANCE)
+
+    @property
+    def latent(self) -> "PredictiveDistribution":
+        """Distribution of the function without noise, uncalibrated."""
+        return PredictiveDistribution(centre=self.centre, variance=self.latent_variance, transform=self.transform)
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean (m,) and variance (m,) of a new target."""

@@ -21,7 +21,7 @@ def float32_error(model: Model, inputs: FloatArray) -> float:
     of the inputs (n, p), as a share of that standard deviation. O(n d^2). A mean on rows of its own is always in double
     precision, and not looked at."""
     exact, single = (
-        ModelPredictor(replace(model, precision=precision, mean=None)).predict(inputs).target
+        ModelPredictor(replace(model, precision=precision, mean=None)).predict(inputs)
         for precision in (Precision.FLOAT64, Precision.FLOAT32)
     )
     std = np.sqrt(exact.variance)

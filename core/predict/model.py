@@ -10,7 +10,7 @@ from core.arrays import FloatArray
 from core.errors import InvalidDataError
 from core.numeric.workspace import Workspace
 from core.predict.calibration import Calibration
-from core.predict.distribution import Predictive
+from core.predict.distribution import PredictiveDistribution
 from core.predict.mean import MeanPredictor
 from core.predict.predictor import Predictor
 from core.predict.transforms import Transform
@@ -69,17 +69,6 @@ class Model:
         return len((self.mean or self.posterior).basis)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Forecast:
-    """Distributions for m rows: `target`, the one of a new observation; `latent`, that of the function without noise;
-    support (m,): the share of the prior's variance that is left, 0 at the data and 1 far from all of them; 0 everywhere
-    for SoR, whose prior has none outside the span of its basis."""
-
-    target: Predictive
-    latent: Predictive
-    support: FloatArray
-
-
 class _Noise:
     """A VaryingNoise made ready."""
 
@@ -98,7 +87,6 @@ class ModelPredictor:
     def __init__(self, model: Model, workspace: Workspace | None = None) -> None:
         self.predictor = Predictor(model.posterior, workspace, model.precision)
         self.calibration, self.transform = model.calibration, model.transform
-        self._uncalibrated = Calibration()
         self._noise = None if model.noise is None else _Noise(model.noise, workspace, model.precision)
         self._mean = None if model.mean is None else MeanPredictor(model.mean, workspace)
 
@@ -123,29 +111,25 @@ class ModelPredictor:
         others = (self._mean, None if self._noise is None else self._noise.predictor)
         return self.predictor.nbytes + sum(other.nbytes for other in others if other is not None)
 
-    def predict(self, inputs: FloatArray) -> Forecast:
+    def predict(self, inputs: FloatArray) -> PredictiveDistribution:
         """Predict inputs (m, p) in raw units. O(m d^2 / 2), and O(m M p) for a mean from M rows.
 
-        Raises InvalidDataError as `Predictor.predict` does.
+        Raises InvalidDataError as `Predictor.moments` does, MeanOnlyError where the model has a mean alone.
         """
-        found, calibration = self.predictor.predict(inputs), self.calibration
+        found, calibration = self.predictor.moments(inputs), self.calibration
         if self._mean is not None:
             found = replace(found, mean=self._mean.mean(inputs))
         noise: FloatArray | float = self.predictor.noise_variance
         if self._noise is not None:
             noise = noise * np.exp(self._noise.logarithm(inputs))
         latent = calibration.latent(found.latent_variance, found.far_variance)
-        return Forecast(
-            target=Predictive(
-                centre=found.mean,
-                variance=latent + calibration.noise_scale * noise,
-                calibration=calibration,
-                transform=self.transform,
-            ),
-            latent=Predictive(
-                centre=found.mean, variance=latent, calibration=self._uncalibrated, transform=self.transform
-            ),
-            support=np.clip(found.latent_variance / found.far_variance, 0.0, 1.0),
+        return PredictiveDistribution(
+            centre=found.mean,
+            variance=latent + calibration.noise_scale * noise,
+            calibration=calibration,
+            transform=self.transform,
+            latent_variance=latent,
+            support=np.minimum(found.latent_variance / found.far_variance, 1.0),
         )
 
     def mean(self, inputs: FloatArray) -> FloatArray:
@@ -153,7 +137,7 @@ class ModelPredictor:
         a moment of a transformed target. Raises InvalidDataError as `predict` does."""
         if self.transform.kind is TargetTransform.NONE or self.mean_only:
             return (self._mean or self.predictor).mean(inputs)
-        return self.predict(inputs).target.moments()[0]
+        return self.predict(inputs).moments()[0]
 
 
 def log_noise(noise: VaryingNoise, inputs: FloatArray) -> FloatArray:

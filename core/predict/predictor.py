@@ -32,10 +32,10 @@ PREDICTED_ROWS = 512
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Prediction:
-    """Prediction for m rows, in the target's unit: mean (m,), latent_variance (m,) of the function, target_variance
-    (m,) of a new observation; far_variance: the latent variance far from all data, infinite where there is no such
-    prior (SoR)."""
+class Moments:
+    """Moments of the posterior at m rows, in the target's unit: mean (m,), latent_variance (m,) of the function,
+    target_variance (m,) of a new observation; far_variance: the latent variance far from all data, infinite where there
+    is no such prior (SoR)."""
 
     mean: FloatArray
     latent_variance: FloatArray
@@ -92,8 +92,8 @@ class Predictor:
         """Bytes of its arrays."""
         return self._basis.nbytes + self._alpha.nbytes + (0 if self._R is None else self._R.nbytes)
 
-    def predict(self, inputs: FloatArray) -> Prediction:
-        """Predict mean and variances. O(m d^2 / 2) multiply-adds.
+    def moments(self, inputs: FloatArray) -> Moments:
+        """Mean and variances at these inputs. O(m d^2 / 2) multiply-adds.
 
         Args:
             inputs: (m, p) in raw units, m >= 0.
@@ -116,7 +116,7 @@ class Predictor:
             latent[place] = self._latent(self._R, k)[:rows]
             self._workspace.give(k)
         latent *= self._standardization.target_scale**2
-        return Prediction(
+        return Moments(
             mean=self._raw(mean),
             latent_variance=latent,
             target_variance=latent + self.noise_variance,
@@ -124,7 +124,7 @@ class Predictor:
         )
 
     def mean(self, inputs: FloatArray) -> FloatArray:
-        """Return the mean of `predict` alone, (m,), to the same bits. O(m d p)."""
+        """Return the mean of `moments` alone, (m,), to the same bits. O(m d p)."""
         inputs = checked_inputs(inputs, self.columns)
         mean = np.empty(len(inputs))
         for place in _blocks(len(inputs)):
@@ -153,9 +153,9 @@ class Predictor:
         return np.asarray(mean * self._standardization.target_scale + self._standardization.target_shift)
 
 
-def predict(posterior: SparsePosterior, inputs: FloatArray) -> Prediction:
-    """Predict once from a posterior; keep a `Predictor` where there will be more."""
-    return Predictor(posterior).predict(inputs)
+def moments(posterior: SparsePosterior, inputs: FloatArray) -> Moments:
+    """Moments of a posterior for a single use; keep a `Predictor` where there will be more."""
+    return Predictor(posterior).moments(inputs)
 
 
 def _blocks(rows: int) -> Iterator[slice]:

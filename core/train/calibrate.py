@@ -16,7 +16,7 @@ from core.arrays import FloatArray, IntArray
 from core.data import Dataset
 from core.hyperparameters import Hyperparameters
 from core.predict.calibration import Calibration, LeftOut, fit_calibration
-from core.predict.distribution import Predictive
+from core.predict.distribution import PredictiveDistribution
 from core.predict.model import log_noise
 from core.predict.transforms import Transform
 from core.process.rows import Rows
@@ -259,7 +259,7 @@ def _best_of_draws(
     return (selection, factors) if best is None else best
 
 
-def leave_one_out_predictive(fit: Fit, read: CalibrationResult, transform: Transform) -> Predictive:
+def leave_one_out_predictive(fit: Fit, read: CalibrationResult, transform: Transform) -> PredictiveDistribution:
     """Return the distribution of each training row given all the others, in the target's unit, (n,)."""
     mean, variance = fit.leave_one_out()
     unit, calibration = fit.subset.standardization, read.calibration
@@ -268,7 +268,7 @@ def leave_one_out_predictive(fit: Fit, read: CalibrationResult, transform: Trans
     if read.noise is not None:
         noise = s2 * np.exp(log_noise(read.noise.noise, fit.subset.dataset.inputs))
     far = far_variance(fit.factors)
-    return Predictive(
+    return PredictiveDistribution(
         centre=mean * unit.target_scale + unit.target_shift,
         variance=calibration.variance(np.maximum(variance - s2, 0.0), noise, far) * unit.target_scale**2,
         calibration=calibration,

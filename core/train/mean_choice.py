@@ -27,7 +27,7 @@ from core.mean.precondition import random_basis
 from core.mean.products import STORED_BYTES, SquareProduct, square_cuts
 from core.mean.subset import subset_mean
 from core.predict.calibration import loss_of
-from core.predict.distribution import Predictive
+from core.predict.distribution import PredictiveDistribution
 from core.predict.metrics import Scores, scores
 from core.predict.model import log_noise
 from core.predict.transforms import Transform
@@ -299,7 +299,7 @@ def _scores(fit: Fit, read: CalibrationResult, transform: Transform, targets: Fl
     assert left_out is not None
     variance = read.calibration.variance(left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
     centre = (fit.subset.rows.y[left_out.places] - left_out.error) * unit.target_scale + unit.target_shift
-    predicted = Predictive(
+    predicted = PredictiveDistribution(
         centre=centre, variance=variance * unit.target_scale**2, calibration=read.calibration, transform=transform
     )
     return scores(targets[left_out.places], predicted)

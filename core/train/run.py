@@ -28,11 +28,11 @@ from core.data import Dataset
 from core.errors import InvalidSpecError
 from core.numeric.shards import Compute
 from core.predict.compact import Stored, served
-from core.predict.distribution import Predictive
+from core.predict.distribution import PredictiveDistribution
 from core.predict.float32 import kept_precision
 from core.predict.metrics import Scores, scores
 from core.predict.model import Model, log_noise
-from core.predict.predictor import Prediction, Predictor
+from core.predict.predictor import Moments, Predictor
 from core.predict.transforms import transform_of
 from core.selection.state import Selection
 from core.sparse.posterior import SparsePosterior, posterior
@@ -103,7 +103,7 @@ class _Outcome:
     fit: Fit
     fitted: SparsePosterior
     read: CalibrationResult
-    predicted: Prediction | None
+    predicted: Moments | None
     choice: MeanChoice = field(default_factory=MeanChoice)
 
 
@@ -208,7 +208,7 @@ class _Run:
                 fit = search.fit(learning, found, Stage.EVALUATE)
             if found.moved is not None:
                 read = self._calibrate_moved(fit)
-            predicted = Predictor(self._posterior(fit)).predict(self.dataset.inputs[self.held_out])
+            predicted = Predictor(self._posterior(fit)).moments(self.dataset.inputs[self.held_out])
             del fit  # and its blocks, before the next one's are made
         with self.journal.phase(Phase.FITTING, 0.78):
             fit = search.fit(whole, found, Stage.PUBLISH)
@@ -302,7 +302,7 @@ class _Run:
         with self.journal.phase(Phase.CALIBRATING, SEARCHED):
             return calibrate_on(fit, self.dataset, half, self.spec, (self.spec.seed, Stage.CALIBRATE))
 
-    def _holdout_scores(self, predicted: Prediction, read: CalibrationResult) -> Scores:
+    def _holdout_scores(self, predicted: Moments, read: CalibrationResult) -> Scores:
         """Score rows that the fit behind `predicted` never saw, by a calibration that never saw their errors."""
         calibration = read.without(self.held_out).calibration
         constant = predicted.target_variance - predicted.latent_variance
@@ -310,7 +310,9 @@ class _Run:
         variance = calibration.variance(predicted.latent_variance, noise, predicted.far_variance)
         return scores(
             self.raw_targets[self.held_out],
-            Predictive(centre=predicted.mean, variance=variance, calibration=calibration, transform=self.transform),
+            PredictiveDistribution(
+                centre=predicted.mean, variance=variance, calibration=calibration, transform=self.transform
+            ),
         )
 
     def _leave_one_out_scores(self, outcome: _Outcome) -> Scores:

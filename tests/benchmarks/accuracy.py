@@ -17,7 +17,7 @@ import numpy as np
 
 from app.cli.client import Client
 from app.cli.service import start
-from core.predict.distribution import Predictive
+from core.predict.distribution import PredictiveDistribution
 from core.predict.metrics import Scores, scores
 from core.spec import Method
 from tests.benchmarks.sets import FOLDER, Split, conditions, csv, load
@@ -123,7 +123,9 @@ def _train_and_score(
         answer = client.predict(reference, body).json()
         mean += answer["mean"]
         std += answer["std"]
-    return scores(split.test[:, -1], Predictive(centre=np.array(mean), variance=np.square(std))), result["report"]
+    return scores(split.test[:, -1], PredictiveDistribution(centre=np.array(mean), variance=np.square(std))), result[
+        "report"
+    ]
 
 
 if __name__ == "__main__":

@@ -163,7 +163,7 @@ def _run(dataset: Dataset, compute: Watched | None) -> Run:
     begin = time.perf_counter()
     result = train(dataset, TrainSpec(basis_size=SIZE), compute=compute)
     seconds = time.perf_counter() - begin
-    predicted = Predictor(result.model.posterior).predict(dataset.inputs[:ASKED])
+    predicted = Predictor(result.model.posterior).moments(dataset.inputs[:ASKED])
     return Run(seconds=seconds, result=result, mean=predicted.mean, variance=predicted.target_variance)
 
 

@@ -52,7 +52,7 @@ def main(tolerance: float) -> None:
             continue
         files = [_file(result.model, stored) for stored in (full, compact, full.without_variance())]
         models = [_loaded(data) for data in files[:2]]
-        one, two = (model.predict(test).target.variance for model in models)
+        one, two = (model.predict(test).variance for model in models)
         error = float(np.abs(np.sqrt(two / one) - 1.0).max())
         loads = [_seconds(lambda data=data: _loaded(data)) for data in files[:2]]  # type: ignore[misc]
         speeds = _speeds(models, test[:ROWS])

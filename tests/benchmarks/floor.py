@@ -34,7 +34,7 @@ def main(path: str, core: str, rows: str, what: str) -> None:
         os.sched_setaffinity(0, {int(core)})
     predictor = Predictor(artefact.load(Path(path).read_bytes()).model().posterior)
     inputs = np.random.default_rng(1).uniform(-1.0, 1.0, (int(rows), predictor.columns))
-    print(rate(partial(predictor.mean if what == "mean" else predictor.predict, inputs), len(inputs)))
+    print(rate(partial(predictor.mean if what == "mean" else predictor.moments, inputs), len(inputs)))
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ class Posterior(MLModel):
 
     async def predict(self, payload):
         inputs = NumpyCodec.decode_input(payload.inputs[0])
-        found = self._predictor.predict(inputs)
+        found = self._predictor.moments(inputs)
         std = np.sqrt(found.target_variance)
         outputs = {"mean": found.mean, "std": std, "lower": found.mean - 1.96 * std, "upper": found.mean + 1.96 * std}
         return InferenceResponse(

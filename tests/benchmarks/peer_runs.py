@@ -73,7 +73,7 @@ def pursuit(X: FloatArray, y: FloatArray, *, basis_size: int = BASIS_SIZE, **ask
     predictor = ModelPredictor(result.model)
 
     def predict(Xs: FloatArray) -> tuple[FloatArray, FloatArray]:
-        target = predictor.predict(Xs).target
+        target = predictor.predict(Xs)
         return target.centre, target.variance
 
     phases = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in result.report.seconds.items())

@@ -12,9 +12,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np  # after the setting, which OpenBLAS reads when it loads
 
 from core.data import Dataset
-from core.predict.distribution import Predictive
+from core.predict.distribution import PredictiveDistribution
 from core.predict.metrics import scores
-from core.predict.predictor import predict
+from core.predict.predictor import moments
 from core.spec import Approximation, Refinement, TrainSpec
 from core.train.run import train
 from tests.benchmarks.sets import conditions, load
@@ -47,8 +47,8 @@ def main(names: tuple[str, ...]) -> None:
             begin = time.perf_counter()
             result = train(dataset, spec, workers=2)
             seconds = time.perf_counter() - begin
-            found = predict(result.model.posterior, split.test[:, :-1])
-            score = scores(split.test[:, -1], Predictive(centre=found.mean, variance=found.target_variance))
+            found = moments(result.model.posterior, split.test[:, :-1])
+            score = scores(split.test[:, -1], PredictiveDistribution(centre=found.mean, variance=found.target_variance))
             left_out = result.report.leave_one_out.nlpd - unit
             nmse = 100.0 * (score.nmse or 0.0)
             print(

@@ -18,9 +18,9 @@ import numpy as np  # after the setting, which OpenBLAS reads when it loads
 from core.arrays import FloatArray
 from core.data import Dataset, standardization
 from core.hyperparameters import Hyperparameters
-from core.predict.distribution import Predictive
+from core.predict.distribution import PredictiveDistribution
 from core.predict.metrics import Scores, scores
-from core.predict.predictor import predict
+from core.predict.predictor import moments
 from core.process.exact import exact_nlml_and_gradient
 from core.process.rows import Rows
 from core.selection.greedy import select
@@ -156,8 +156,8 @@ def _best(rows: Rows, theta: Hyperparameters, spec: TrainSpec) -> float:
 def _score(rows: Rows, dataset: Dataset, theta: Hyperparameters, found: Selection, test: FloatArray) -> Scores:
     factors = factorise(rows, rows.X[found.indices], theta, scheme(Approximation.DTC))
     model = posterior(factors, dataset.inputs[found.indices], dataset.groups, standardization(dataset))
-    predicted = predict(model, test[:, :-1])
-    return scores(test[:, -1], Predictive(centre=predicted.mean, variance=predicted.target_variance))
+    predicted = moments(model, test[:, :-1])
+    return scores(test[:, -1], PredictiveDistribution(centre=predicted.mean, variance=predicted.target_variance))
 
 
 if __name__ == "__main__":

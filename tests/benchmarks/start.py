@@ -10,9 +10,9 @@ import numpy as np
 
 from core.data import Dataset, standardization
 from core.hyperparameters import Hyperparameters
-from core.predict.distribution import Predictive
+from core.predict.distribution import PredictiveDistribution
 from core.predict.metrics import scores
-from core.predict.predictor import predict
+from core.predict.predictor import moments
 from core.process.rows import Rows
 from core.spec import Adaptation, TrainSpec
 from core.train.optimise import heuristic
@@ -36,8 +36,10 @@ def main(names: tuple[str, ...]) -> None:
                 begin = time.process_time()
                 posterior = train(dataset, spec, workers=2).model.posterior
                 seconds = time.process_time() - begin
-                found = predict(posterior, split.test[:, :-1])
-                score = scores(split.test[:, -1], Predictive(centre=found.mean, variance=found.target_variance))
+                found = moments(posterior, split.test[:, :-1])
+                score = scores(
+                    split.test[:, -1], PredictiveDistribution(centre=found.mean, variance=found.target_variance)
+                )
                 nlpd = score.nlpd - np.log(np.std(split.test[:, -1]))
                 print(f"| {name} | {label} | {rounds} | {score.nmse:.4f} | {nlpd:.3f} | {seconds:.0f} |", flush=True)
 

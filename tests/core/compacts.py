@@ -6,7 +6,7 @@ from core.arrays import FloatArray
 from core.data import Standardization
 from core.predict.calibration import Calibration
 from core.predict.model import Model, ModelPredictor, VaryingNoise, log_noise
-from core.predict.predictor import predict
+from core.predict.predictor import moments
 from core.sparse.factors import Factors
 from core.sparse.posterior import SparsePosterior, posterior
 from core.spec import Approximation
@@ -28,7 +28,7 @@ def fitted(case: Problem, approximation: Approximation) -> tuple[Factors, Sparse
 
 def ratio(one: SparsePosterior, other: SparsePosterior, inputs: FloatArray) -> FloatArray:
     """Ratio of their standard deviations, noise included, neither calibrated."""
-    variances = (predict(model, inputs).target_variance for model in (one, other))
+    variances = (moments(model, inputs).target_variance for model in (one, other))
     return np.sqrt(np.divide(*variances))
 
 
@@ -54,4 +54,4 @@ def deviations(
 ) -> FloatArray:
     """Standard deviations of new targets, as they are served."""
     predictor = ModelPredictor(Model(posterior=model, calibration=calibration, noise=noise))
-    return np.sqrt(predictor.predict(inputs).target.variance)
+    return np.sqrt(predictor.predict(inputs).variance)

@@ -11,7 +11,7 @@ from app.database.tables import versions
 from app.jobs import queries
 from app.jobs.job import Job, JobState
 from app.services.intake.table_store import FITS, TABLES
-from app.services.predict.registry import load_model
+from app.services.predict.loaded_model import load_model
 from app.services.train.training import MODELS
 from app.storage import catalog
 from app.storage.blobs import BlobStore

@@ -35,19 +35,19 @@ def header(request: Request, name: bytes, default: str = "") -> str:
     return default
 
 
-def media_type(request: Request) -> str:
+def content_type(request: Request) -> str:
     """The content type without its parameters, in small letters; empty if none is given."""
     return _essence(header(request, b"content-type"))
 
 
 @lru_cache(maxsize=256)
-def _essence(content_type: str) -> str:
-    return content_type.partition(";")[0].strip().lower()
+def _essence(value: str) -> str:
+    return value.partition(";")[0].strip().lower()
 
 
 def expect_media_type(request: Request, *known: str) -> str:
     """The content type, which must be one of `known`. Raises UnsupportedMediaError listing them."""
-    given = media_type(request)
+    given = content_type(request)
     if given not in known:
         said = f"content type {given!r} is not read here" if given else "there is no Content-Type header"
         raise UnsupportedMediaError(f"{said}; send {' or '.join(known)}")

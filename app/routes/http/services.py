@@ -12,11 +12,12 @@ from app.services.intake.datasets import Datasets
 from app.services.jobs import Jobs
 from app.services.models import Models
 from app.services.predict.batching import Batcher
-from app.services.predict.registry import Predictions
+from app.services.predict.registry import ModelRegistry
 from app.services.readiness import Readiness
 from app.services.train.training import Training
 from app.settings import Settings
 from app.storage.process_folder import ProcessFolder
+from app.tables import Limits
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,17 +25,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """One of each for an application; `heavy` bounds the threads that read tables; `stopping` is set when it is told to
-    stop: what has no end of its own is to end then.
+    """The services of an application.
+
+    body_limits: for tables in bodies that are held in memory. heavy: bounds the threads that read tables. stopping: set
+    when the server is told to stop, which ends streams that have no end of their own.
     """
 
     settings: Settings
+    body_limits: Limits
     scratch: ProcessFolder
     training: Training
     datasets: Datasets
     jobs: Jobs
     models: Models
-    predictions: Predictions
+    registry: ModelRegistry
     batcher: Batcher
     readiness: Readiness
     heavy: CapacityLimiter

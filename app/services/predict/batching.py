@@ -1,10 +1,11 @@
-"""Who is predicted with whom, and where: few rows together in the event loop, many rows in one thread.
+"""Where a request is computed: light work in the event loop, few rows of several requests together; the rest in one
+thread. The one place that decides.
 
-Requests of few rows that have come for the same model and want the same are predicted by one call: a call for one row
-costs as much as one for eight. Nothing waits for company: whatever is queued when the event loop comes round goes. A
-row's numbers do not depend on the rows beside it (`core.predict.predictor`), so nobody can tell.
+Requests of few rows that have come for the same model and options are predicted by one call: a call for one row costs
+as much as one for eight. None waits for others: all that is queued when the event loop comes round is predicted. A
+row's numbers do not depend on the rows beside it (`core.predict.predictor`), so batches change no answer.
 
-Requests of many rows go to one thread, TURN_ROWS at a time in turns, and the predictor cuts these into blocks: between
+Requests of many rows take turns in one thread, TURN_ROWS at a time, and the predictor cuts these into blocks: between
 blocks the event loop has the interpreter, between turns the other large requests have the thread.
 """
 
@@ -15,19 +16,26 @@ from dataclasses import dataclass, field
 from typing import ParamSpec, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.errors import PursuitError
-from app.services.predict.registry import Answers, LoadedModel, Wanted, joined, predict
+from app.services.predict.loaded_model import LoadedModel
+from app.services.predict.options import PredictOptions
+from app.services.predict.run import answer_arrays
+from core.arrays import FloatArray
 from core.errors import CoreError
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Arrays = dict[str, FloatArray]
 
-FEW_ROWS = 128
-"""Requests of up to so many rows are predicted in the event loop ..."""
-MOST_WORK = 512 * 500**2
+LOOP_BYTES = 64 << 10
+"""Bytes of text that are read or written in the event loop; more go to the thread."""
+LOOP_ROWS = 128
+"""Rows of a request that is predicted in the event loop ..."""
+LOOP_WORK = 512 * 500**2
 """... by calls of at most so many multiply-adds, some 3 ms, that is 512 rows of a model of 500 basis vectors."""
+ROW_BYTES = LOOP_BYTES // LOOP_ROWS
+"""Bytes that a row of an answer counts for."""
 TURN_ROWS = 2048
 """Rows of a large request that are predicted before another's turn: enough that taking turns costs nothing."""
 
@@ -35,129 +43,135 @@ _ROW_UNIT = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Waiting:
-    inputs: NDArray[np.float64]
-    answers: "asyncio.Future[Answers]"
+class _QueuedRequest:
+    inputs: FloatArray
+    result: "asyncio.Future[Arrays]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Turns:
-    """A large request on its way through the thread. No closure that knows itself: that would be a cycle, and hold the
-    rows until the next collection of garbage."""
+class _LargeRequest:
+    """A request on its way through the thread. No closure that knows itself: that would be a cycle, and hold the rows
+    until the next collection of garbage."""
 
     thread: ThreadPoolExecutor
     model: LoadedModel
-    inputs: NDArray[np.float64]
-    wanted: Wanted
-    whole: "Future[Answers]" = field(default_factory=Future)
-    parts: list[Answers] = field(default_factory=list)
+    inputs: FloatArray
+    options: PredictOptions
+    result: "Future[Arrays]" = field(default_factory=Future)
+    parts: list[Arrays] = field(default_factory=list)
 
-    def take(self) -> None:
-        """Predict the next part, and stand in line for the one after it."""
-        if self.whole.cancelled():
+    def take_turn(self) -> None:
+        """Predict the next part, and queue the one after it."""
+        if self.result.cancelled():
             return
         try:
             start = TURN_ROWS * len(self.parts)
-            self.parts.append(predict(self.model, self.inputs[start : start + TURN_ROWS], self.wanted, start))
+            rows = self.inputs[start : start + TURN_ROWS]
+            self.parts.append(answer_arrays(self.model, rows, self.options, first_row=start))
             if start + TURN_ROWS < len(self.inputs):
-                self.thread.submit(self.take)
-            elif self.whole.set_running_or_notify_cancel():
-                self.whole.set_result(joined(self.parts))
-        except Exception as error:  # noqa: BLE001 -- whatever it is, the one who waits is to hear of it
-            if self.whole.set_running_or_notify_cancel():
-                self.whole.set_exception(error)
+                self.thread.submit(self.take_turn)
+            elif self.result.set_running_or_notify_cancel():
+                self.result.set_result(_concatenate(self.parts))
+        except Exception as error:  # noqa: BLE001 -- the waiting request gets it, whatever it is
+            if self.result.set_running_or_notify_cancel():
+                self.result.set_exception(error)
 
 
 class Batcher:
-    """Predicts for the requests of one event loop. `close` it when no more come."""
+    """Computes for the requests of one event loop. `close` it when no more come."""
 
     def __init__(self) -> None:
-        self._queues: dict[tuple[LoadedModel, Wanted], list[_Waiting]] = {}
+        self._queues: dict[tuple[LoadedModel, PredictOptions], list[_QueuedRequest]] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="predictions")
 
-    async def predict(self, model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted) -> Answers:
-        """As `app.services.predict.registry.predict` for inputs (m, p), to the same bits, with the same refusals."""
-        if len(inputs) <= FEW_ROWS and len(inputs) <= _capacity(model):
-            return await self._together(model, inputs, wanted)
-        return await asyncio.wrap_future(self._in_turns(model, inputs, wanted))
-
-    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What belongs to a large request and computes for long, in the same thread."""
+    async def run(self, size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return `work(*args)`. size: bytes of text that it reads or writes, ROW_BYTES for each row of an answer."""
+        if size <= LOOP_BYTES:
+            return work(*args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: work(*args, **kwargs))
 
+    def submit(self, model: LoadedModel, inputs: FloatArray, options: PredictOptions) -> "asyncio.Future[Arrays]":
+        """Predict inputs (m, p), to the bits and with the errors of `answer_arrays`."""
+        if len(inputs) <= LOOP_ROWS and len(inputs) <= _capacity(model):
+            return self._enqueue(model, inputs, options)
+        request = _LargeRequest(self._thread, model, inputs, options)
+        self._thread.submit(request.take_turn)
+        return asyncio.wrap_future(request.result)
+
     def close(self) -> None:
-        """Let the thread end; what it has begun it finishes."""
+        """Let the thread end; it finishes the part that it has begun."""
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _in_turns(self, model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted) -> "Future[Answers]":
-        """Predict a part and go to the end of the thread's queue, until there are no more parts."""
-        turns = _Turns(self._thread, model, inputs, wanted)
-        self._thread.submit(turns.take)
-        return turns.whole
-
-    def _together(self, model: LoadedModel, inputs: NDArray[np.float64], wanted: Wanted) -> "asyncio.Future[Answers]":
+    def _enqueue(self, model: LoadedModel, inputs: FloatArray, options: PredictOptions) -> "asyncio.Future[Arrays]":
         loop = asyncio.get_running_loop()
-        answers: asyncio.Future[Answers] = loop.create_future()
+        result: asyncio.Future[Arrays] = loop.create_future()
         if not self._queues:
-            loop.call_soon(self._flush_next, loop)
-        self._queues.setdefault((model, wanted), []).append(_Waiting(inputs, answers))
-        return answers
-
-    def _flush_next(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Once more round the loop, which takes what lies in the sockets already: nothing is waited for."""
-        loop.call_soon(self._flush, loop)
+            # Once more round the loop, which takes what lies in the sockets already: nothing is waited for.
+            loop.call_soon(loop.call_soon, self._flush, loop)
+        self._queues.setdefault((model, options), []).append(_QueuedRequest(inputs, result))
+        return result
 
     def _flush(self, loop: asyncio.AbstractEventLoop) -> None:
         """Predict the first queue, or as much of it as fits; the rest when everything else has had its turn."""
         key = next(iter(self._queues))
-        model, wanted = key
-        waiting = self._queues.pop(key)
-        fitting = _fitting(waiting, _capacity(model))
-        if fitting < len(waiting):
-            self._queues[key] = waiting[fitting:]
+        model, options = key
+        requests = self._queues.pop(key)
+        if len(requests) > 1:
+            fitting = _fitting(requests, _capacity(model))
+            if fitting < len(requests):
+                self._queues[key] = requests[fitting:]
+                requests = requests[:fitting]
         if self._queues:
             loop.call_soon(self._flush, loop)
-        _answer(model, wanted, waiting[:fitting])
+        _predict_together(model, requests, options)
 
 
-def _answer(model: LoadedModel, wanted: Wanted, waiting: list[_Waiting]) -> None:
-    """One call for all; where it is refused one for each, so that each hears of its own rows."""
+def _predict_together(model: LoadedModel, requests: list[_QueuedRequest], options: PredictOptions) -> None:
+    """One call for all; where it is refused one for each, so that each request gets the error of its own rows."""
     try:
-        rows = waiting[0].inputs if len(waiting) == 1 else np.concatenate([one.inputs for one in waiting])
-        found = predict(model, rows, wanted)
+        rows = requests[0].inputs if len(requests) == 1 else np.concatenate([one.inputs for one in requests])
+        predicted = answer_arrays(model, rows, options)
     except (PursuitError, CoreError) as error:
-        if len(waiting) > 1:
-            for one in waiting:
-                _answer(model, wanted, [one])
+        if len(requests) > 1:
+            for one in requests:
+                _predict_together(model, [one], options)
             return
-        _fail(waiting, error)
-    except Exception as error:  # noqa: BLE001 -- a bug: who waits must hear of it, or would wait for ever
-        _fail(waiting, error)
+        _fail(requests, error)
+    except Exception as error:  # noqa: BLE001 -- a bug: the waiting requests must get it, or would wait for ever
+        _fail(requests, error)
     else:
         start = 0
-        for one in waiting:
+        for one in requests:
             stop = start + len(one.inputs)
-            if not one.answers.done():
-                one.answers.set_result(found if len(waiting) == 1 else found.rows(start, stop))
+            if not one.result.done():
+                one.result.set_result(predicted if len(requests) == 1 else _rows(predicted, start, stop))
             start = stop
 
 
-def _fail(waiting: list[_Waiting], error: Exception) -> None:
-    for one in waiting:
-        if not one.answers.done():
-            one.answers.set_exception(error)
+def _rows(arrays: Arrays, start: int, stop: int) -> Arrays:
+    return {name: array[start:stop] for name, array in arrays.items()}
+
+
+def _concatenate(parts: list[Arrays]) -> Arrays:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if len(parts) > 1 else parts[0]
+
+
+def _fail(requests: list[_QueuedRequest], error: Exception) -> None:
+    for one in requests:
+        if not one.result.done():
+            one.result.set_exception(error)
 
 
 def _capacity(model: LoadedModel) -> int:
     """Rows of one call in the event loop; fewer than one where even one row takes long."""
-    return MOST_WORK // model.predictor.row_work // _ROW_UNIT * _ROW_UNIT
+    return LOOP_WORK // model.predictor.row_work // _ROW_UNIT * _ROW_UNIT
 
 
-def _fitting(waiting: list[_Waiting], capacity: int) -> int:
-    """How many requests make up to so many rows; the first always."""
+def _fitting(requests: list[_QueuedRequest], capacity: int) -> int:
+    """Number of requests that make up to so many rows; the first always."""
     rows = 0
-    for place, one in enumerate(waiting):
+    for place, one in enumerate(requests):
         rows += len(one.inputs)
         if rows > capacity and place:
             return place
-    return len(waiting)
+    return len(requests)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from app.errors import InvalidRequestError
 from app.services.decoding import check_whole_numbers, decode_any
 from app.services.predict.row_objects import IGNORED, RowObjects
-from app.tables import Feature, Kind, Schema, flatten_column
+from app.tables import Feature, Kind, Limits, Schema, flatten_column, read_table
 from app.tables.read.strict_json import check_duplicate_keys
 
 PIECE_BYTES = 1 << 17
@@ -32,8 +32,8 @@ _Level = str | int | float | bool | None
 _ignored = msgspec.json.Decoder(list[IGNORED])
 
 
-class RowReader:
-    """Reads the `rows` or `columns` of a request for one schema. Thread-safe; refuses with InvalidRequestError."""
+class RowDecoder:
+    """Decoder of the `rows` or `columns` of a request for one schema. Thread-safe; refuses with InvalidRequestError."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -47,7 +47,7 @@ class RowReader:
             for feature, kind in zip(schema.features, self._kinds, strict=True)
         }
 
-    def rows(self, raw: msgspec.Raw | bytes) -> NDArray[np.float64]:
+    def decode_rows(self, raw: msgspec.Raw | bytes) -> NDArray[np.float64]:
         """`[[1, 2], ..]` in the order of the features, or `[{"a": 1, ..}, ..]`, to (m, p)."""
         data = memoryview(raw)
         objects = bytes(data[:64]).lstrip(_WHITE)[1:].lstrip(_WHITE).startswith(b"{")
@@ -59,13 +59,7 @@ class RowReader:
             pass  # said better by the slow reading
         return self._rows_slowly(bytes(data))
 
-    def numbers(self, rows: list[list[float]]) -> NDArray[np.float64] | None:
-        """Rows of finite numbers to (m, p), where they are the design matrix; None where it takes more to say."""
-        if not (self._plain and rows and set(map(len, rows)) == {len(self._kinds)}):
-            return None
-        return self._matrix(rows)
-
-    def matrix(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+    def encode_matrix(self, rows: NDArray[Any]) -> NDArray[np.float64]:
         """Rows of numbers (m, features) in the order of the features to (m, p): themselves, where they are fit."""
         if not len(rows) and rows.shape[1] != len(self._kinds):  # no row is there to be refused
             raise InvalidRequestError(f"expected {len(self._kinds)} columns, got an array of shape {rows.shape}")
@@ -73,11 +67,11 @@ class RowReader:
             return rows.astype(np.float64, copy=False)
         return self._schema.encode_rows(rows.tolist())
 
-    def cells(self, rows: list[list[Any]]) -> NDArray[np.float64]:
+    def encode_cells(self, rows: list[list[Any]]) -> NDArray[np.float64]:
         """Rows of JSON cells, in the order of the features, to (m, p)."""
         return self._schema.encode_rows(rows)
 
-    def columns(self, raw: msgspec.Raw | bytes) -> NDArray[np.float64]:
+    def decode_columns(self, raw: msgspec.Raw | bytes) -> NDArray[np.float64]:
         """`{"a": [1, ..], "b": [2, ..]}` to (m, p)."""
         data = memoryview(raw)
         try:
@@ -100,9 +94,7 @@ class RowReader:
     def _decoded(self, data: memoryview | bytes, objects: bool) -> NDArray[np.float64]:
         if objects:
             return self._matrix(self._objects.decode(data))
-        rows = self._lists.decode(data)
-        check_duplicate_keys(data, 0, where="rows")
-        return self._matrix(rows)
+        return self._matrix(self._lists.decode(data))  # of scalars alone: there is no key to come twice
 
     def _matrix(self, rows: list[Any]) -> NDArray[np.float64]:
         if not (self._plain and rows):
@@ -127,6 +119,14 @@ class RowReader:
                 raise InvalidRequestError(f"columns.{name}: expected a list of cells")
         check_whole_numbers(found, "columns")
         return self._schema.encode_columns({name: flatten_column(cells) for name, cells in found.items()})
+
+
+def decode_table(schema: Schema, body: bytes, limits: Limits) -> NDArray[np.float64]:
+    """Decode a table file of any format to the model's inputs (m, p)."""
+    table = read_table(
+        body, limits=limits, known=schema.names, least_columns=1, sheet=schema.read_options.sheet, sheet_wanted=False
+    )
+    return schema.encode_table(table)
 
 
 def pieces_of_numbers(data: memoryview) -> Iterator[memoryview | bytes]:

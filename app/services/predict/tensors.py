@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from app.errors import InvalidRequestError
 from app.services.decoding import decode_any, given
-from app.services.predict.row_decoder import RowReader, pieces_of_numbers
+from app.services.predict.row_decoder import RowDecoder, pieces_of_numbers
 from app.tables import Schema
 from app.tables.read.names import clean_name
 
@@ -110,11 +110,11 @@ def read_tensors(tensors: Sequence[InputTensor], binary: bytes) -> list[Tensor]:
     return found
 
 
-def to_inputs(tensors: Sequence[Tensor], schema: Schema, reader: RowReader) -> NDArray[np.float64]:
+def to_inputs(tensors: Sequence[Tensor], schema: Schema, decoder: RowDecoder) -> NDArray[np.float64]:
     """The model's inputs (m, p). InvalidRequestError naming row and column."""
     names = schema.names
     if len(tensors) == 1 and (not _names_a_column(tensors[0].name, names) or len(names) == 1):
-        return _of_rows(tensors[0], names, reader)
+        return _of_rows(tensors[0], names, decoder)
     columns: dict[str, list[Any]] = {}
     for tensor in tensors:
         if tensor.name in columns:
@@ -129,7 +129,7 @@ def _names_a_column(name: str, names: Sequence[str]) -> bool:
     return name in names or clean_name(name) in names
 
 
-def _of_rows(tensor: Tensor, names: Sequence[str], reader: RowReader) -> NDArray[np.float64]:
+def _of_rows(tensor: Tensor, names: Sequence[str], decoder: RowDecoder) -> NDArray[np.float64]:
     shape = tensor.shape
     if len(names) == 1 and len(shape) == 1:
         shape = [shape[0], 1]
@@ -139,8 +139,10 @@ def _of_rows(tensor: Tensor, names: Sequence[str], reader: RowReader) -> NDArray
             f"[rows] for every column by its name, got {list(tensor.shape)}"
         )
     if isinstance(tensor.cells, np.ndarray):
-        return reader.matrix(tensor.cells.reshape(shape))
-    return reader.cells([tensor.cells[start : start + shape[1]] for start in range(0, math.prod(shape), shape[1])])
+        return decoder.encode_matrix(tensor.cells.reshape(shape))
+    return decoder.encode_cells(
+        [tensor.cells[start : start + shape[1]] for start in range(0, math.prod(shape), shape[1])]
+    )
 
 
 def bytes_tensor(values: NDArray[np.float64]) -> bytes:

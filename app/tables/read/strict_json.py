@@ -61,9 +61,9 @@ def check_duplicate_keys(
     keys: how many keys its objects have, a key that is there twice counted once; or fewer, which takes longer. inside:
     parts of it that are looked at elsewhere, whose keys are not among those.
     """
-    if _colons(data) == keys + sum(_colons(part) for part in inside):
+    if _colons(data) == keys + sum(map(_colons, inside)):
         return
-    if _colons_after_quotes(data) == keys + sum(_colons_after_quotes(part) for part in inside):
+    if _colons_after_quotes(data) == keys + sum(map(_colons_after_quotes, inside)):
         return
     found = find_duplicate_key(data)
     if found is not None:

@@ -108,7 +108,7 @@ def trained(
     """Report without seconds, means and variances."""
     spec = TrainSpec(basis_size=30, adaptation=Adaptation(rounds=1, steps=3))
     result = train(dataset(), spec, compute=compute, workers=workers)
-    predicted = Predictor(result.model.posterior).predict(dataset().inputs[:500] + 0.1)
+    predicted = Predictor(result.model.posterior).moments(dataset().inputs[:500] + 0.1)
     return result.report.to_json() | {"seconds": {}}, predicted.mean, predicted.target_variance
 
 

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.routes.predict import SMALL_BYTES
-from app.services.predict.registry import Wanted, load_model, predict
+from app.services.predict.batching import LOOP_BYTES
+from app.services.predict.loaded_model import load_model
+from app.services.predict.options import PredictOptions
+from app.services.predict.run import answer_arrays
 from app.storage import artefact
 from tests.app.routes.service import CSV_BODY, JSON_BODY, QUICK, Service, waves
 
@@ -87,7 +89,7 @@ def test_a_row_never_depends_on_the_others(service: Service) -> None:
 def test_small_and_large_bodies_go_different_ways_to_the_same_answer(service: Service) -> None:
     rows = [[0.25, -0.5]]
     small = ask(service, model="numbers", rows=rows)
-    body = b'{"model": "numbers", ' + b" " * (2 * SMALL_BYTES) + b'"rows": [[0.25, -0.5]]}'
+    body = b'{"model": "numbers", ' + b" " * (2 * LOOP_BYTES) + b'"rows": [[0.25, -0.5]]}'
     large = service.client.post("/predict", content=body, headers=JSON_BODY)
     assert large.json() == small
 
@@ -95,10 +97,10 @@ def test_small_and_large_bodies_go_different_ways_to_the_same_answer(service: Se
 def test_the_answer_is_what_the_artefact_predicts(service: Service) -> None:
     data = service.client.get("/models/numbers/versions/1/artefact").content
     inputs = np.random.default_rng(0).uniform(-1, 1, (20, 2))
-    expected = predict(load_model(data), inputs, Wanted(levels=(0.95,)))
+    expected = answer_arrays(load_model(data), inputs, PredictOptions(levels=(0.95,)))
     found = ask(service, model="numbers", rows=inputs.tolist())
-    assert found["mean"] == expected.mean.tolist()
-    assert [found["lower"], found["upper"]] == [end.tolist() for end in expected.intervals[0]]
+    assert found["mean"] == expected["mean"].tolist()
+    assert [found["lower"], found["upper"]] == [expected[end].tolist() for end in ("lower", "upper")]
 
 
 def test_no_rows(service: Service) -> None:

@@ -80,15 +80,15 @@ def predictions(model: Model) -> dict[str, NDArray[np.float64]]:
     if predictor.mean_only:
         return {"mean": predictor.mean(queries())}
     found = predictor.predict(queries())
-    lower, upper = found.target.interval(0.9)
-    mean, variance = found.target.moments()
+    lower, upper = found.interval(0.9)
+    mean, variance = found.moments()
     return {
         "mean": mean,
         "variance": variance,
         "lower": lower,
         "upper": upper,
-        "quantile": found.target.quantile(0.3),
-        "density": found.target.log_density(table().targets[:16]),
+        "quantile": found.quantile(0.3),
+        "density": found.log_density(table().targets[:16]),
         "latent_variance": found.latent.moments()[1],
         "support": found.support,
     }

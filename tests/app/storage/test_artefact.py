@@ -19,7 +19,7 @@ from core.hyperparameters import KernelFamily
 from core.numeric.linalg import unpack_upper
 from core.predict.compact import CompactPosterior, served
 from core.predict.model import ModelPredictor
-from core.predict.predictor import Predictor, predict
+from core.predict.predictor import Predictor, moments
 from core.sparse.posterior import SparsePosterior
 from core.spec import Artefact, Method, TrainSpec
 from core.train.run import train
@@ -62,7 +62,7 @@ def test_saved_and_loaded_it_predicts_bit_for_bit(constant: bool, kind: Artefact
     after = load(save(before))
     assert before.kind == after.kind == kind
     inputs = np.random.default_rng(1).normal(size=(700, 3)) * [1e-3, 1.0, 1e6] + [0.0, 5.0, 1e7]
-    one, two = predict(served(before.posterior), inputs), predict(served(after.posterior), inputs)
+    one, two = moments(served(before.posterior), inputs), moments(served(after.posterior), inputs)
     assert one.mean.tobytes() == two.mean.tobytes()
     assert one.target_variance.tobytes() == two.target_variance.tobytes()
 
@@ -87,7 +87,7 @@ def test_every_kernel_comes_back_and_an_older_reader_refuses_it(kind: Artefact, 
     one, two = (Predictor(served(model.posterior)) for model in (before, after))
     assert one.mean(inputs).tobytes() == two.mean(inputs).tobytes()
     if kind is not Artefact.MEAN:
-        assert one.predict(inputs).latent_variance.tobytes() == two.predict(inputs).latent_variance.tobytes()
+        assert one.moments(inputs).latent_variance.tobytes() == two.moments(inputs).latent_variance.tobytes()
     assert document_of(data)["format_version"] == (2 if family is KernelFamily.GAUSSIAN else 3)
 
 
@@ -155,7 +155,7 @@ def test_a_mean_alone_comes_back_bit_for_bit() -> None:
     one, two = (Predictor(served(model.posterior)).mean(inputs) for model in (before, after))
     assert one.tobytes() == two.tobytes()
     full = served(artefact().posterior)
-    assert one.tobytes() == predict(full, inputs).mean.tobytes()
+    assert one.tobytes() == moments(full, inputs).mean.tobytes()
 
 
 def test_a_model_of_format_1_reads_to_the_same_bits() -> None:

@@ -39,7 +39,7 @@ def trained_and_scored(
     )
     result = train(training, spec)
     seconds = time.process_time() - begin
-    score = scores(targets, ModelPredictor(result.model).predict(inputs).target)
+    score = scores(targets, ModelPredictor(result.model).predict(inputs))
     return {
         "squared_error": score.rmse**2,
         "nmse": score.rmse**2 / float(np.var(targets)),

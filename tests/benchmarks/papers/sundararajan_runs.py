@@ -17,7 +17,7 @@ from core.arrays import FloatArray, IntArray
 from core.data import Dataset, Standardization, standardization
 from core.hyperparameters import Hyperparameters
 from core.predict.model import ModelPredictor
-from core.predict.predictor import predict
+from core.predict.predictor import moments
 from core.process.exact import exact_nlml_and_gradient
 from core.process.rows import Rows
 from core.process.theta import Box
@@ -116,7 +116,7 @@ def pursuit(name: str, trial: int, train_rows: int, test_rows: int | None, *, re
     split = partition(name, trial, train_rows, test_rows)
     spec = TrainSpec(refinement=Refinement() if refined else None, holdout=holdout, seed=trial)
     result = train(split.train.grouped(), spec)
-    forecast = ModelPredictor(result.model).predict(split.test.inputs).target
+    forecast = ModelPredictor(result.model).predict(split.test.inputs)
     mean, variance = forecast.moments()
     return {"size": result.report.basis_size, **_scores(split.test, mean, variance, split.train)}
 
@@ -182,7 +182,7 @@ class _Task:
         """Scores on the test rows, by DTC with these basis vectors."""
         factors = factorise(self.rows, self.rows.X[chosen], theta, _DTC)
         model = posterior(factors, self.dataset.inputs[chosen], self.dataset.groups, self.unit)
-        predicted = predict(model, self.split.test.inputs)
+        predicted = moments(model, self.split.test.inputs)
         return _scores(self.split.test, predicted.mean, predicted.target_variance, self.split.train)
 
 

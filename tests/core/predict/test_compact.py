@@ -6,7 +6,7 @@ import pytest
 from core.errors import InvalidDataError, MeanOnlyError, NotPositiveDefiniteError
 from core.hyperparameters import KernelFamily
 from core.predict.compact import CompactPosterior, served, stored_bytes
-from core.predict.predictor import Predictor, predict
+from core.predict.predictor import Predictor, moments
 from core.sparse.posterior import SparsePosterior
 from core.spec import Approximation
 from core.train.compress import compress
@@ -24,11 +24,11 @@ def test_expanded_variance_is_the_dense_one(approximation: Approximation, tolera
     factors, full = fitted(case, approximation)
     compact = compress(factors, full, tolerance)
     new = everywhere(case)
-    ours = predict(compact.expand(), new)
+    ours = moments(compact.expand(), new)
     directions = compact.directions.astype(np.float64)
     dense = oracle.latent_variance(case.sparse(approximation, factors.jitter), directions, compact.rest, new)
     np.testing.assert_allclose(ours.latent_variance, dense, rtol=1e-6, atol=1e-9)
-    np.testing.assert_array_equal(ours.mean, predict(full, new).mean)
+    np.testing.assert_array_equal(ours.mean, moments(full, new).mean)
     np.testing.assert_allclose(ours.target_variance, ours.latent_variance + case.hyperparameters.noise_variance)
 
 
@@ -37,7 +37,7 @@ def test_expanded_variance_of_every_kernel_is_the_dense_one(family: KernelFamily
     case = problem(2, n=80, d=15).with_hyperparameters(kernel=family)
     factors, full = fitted(case, Approximation.PEP)
     compact = compress(factors, full, 0.01)
-    ours = predict(compact.expand(), everywhere(case))
+    ours = moments(compact.expand(), everywhere(case))
     directions = compact.directions.astype(np.float64)
     sparse = case.sparse(Approximation.PEP, factors.jitter)
     dense = oracle.latent_variance(sparse, directions, compact.rest, everywhere(case))
@@ -52,7 +52,7 @@ def test_a_tiny_tolerance_is_the_full_posterior(approximation: Approximation) ->
     assert compact.directions.shape[1] >= 17  # the last share may be c
     assert compact.directions.dtype == np.float64
     new = everywhere(case)
-    ours, theirs = predict(compact.expand(), new), predict(full, new)
+    ours, theirs = moments(compact.expand(), new), moments(full, new)
     np.testing.assert_allclose(ours.latent_variance, theirs.latent_variance, rtol=1e-10, atol=1e-11)
     assert compact.std_bound < 1e-9
 
@@ -155,9 +155,9 @@ def test_a_mean_alone() -> None:
     assert mean.mean_only
     assert not full.mean_only
     assert served(mean) is mean
-    np.testing.assert_array_equal(Predictor(mean).mean(case.X), predict(full, case.X).mean)
+    np.testing.assert_array_equal(Predictor(mean).mean(case.X), moments(full, case.X).mean)
     with pytest.raises(MeanOnlyError, match="train it again as compact or full"):
-        predict(mean, case.X)
+        moments(mean, case.X)
     again = SparsePosterior.restore(mean.arrays(), mean.scalars())
     assert again.mean_only
     assert stored_bytes(full) - stored_bytes(again) == 8 * 7 * 8 // 2

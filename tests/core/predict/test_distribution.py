@@ -13,7 +13,7 @@ from scipy import integrate, stats
 from core.arrays import FloatArray
 from core.errors import UnsupportedLevelError
 from core.predict.calibration import Calibration
-from core.predict.distribution import CRPS_QUANTILES, Predictive
+from core.predict.distribution import CRPS_QUANTILES, PredictiveDistribution
 from core.predict.transforms import Transform
 from core.spec import Intervals, TargetTransform
 
@@ -30,8 +30,8 @@ SKEWED = Calibration(
 )
 
 
-def predictive(transform: Transform | None = None, calibration: Calibration | None = None) -> Predictive:
-    return Predictive(
+def predictive(transform: Transform | None = None, calibration: Calibration | None = None) -> PredictiveDistribution:
+    return PredictiveDistribution(
         centre=CENTRE,
         variance=SD**2,
         transform=transform or Transform(),
@@ -80,7 +80,7 @@ def normal_cdf(transform: Transform, row: int) -> Callable[[FloatArray], FloatAr
 def test_density_is_the_slope_of_the_distribution_and_integrates_to_one(transform: Transform) -> None:
     found = predictive(transform)
     for row in range(4):
-        one = Predictive(centre=CENTRE[[row]], variance=SD[[row]] ** 2, transform=transform)
+        one = PredictiveDistribution(centre=CENTRE[[row]], variance=SD[[row]] ** 2, transform=transform)
         probabilities = np.array([0.001, 0.02, 0.2, 0.5, 0.7, 0.98, 0.999])
         y = np.array([one.quantile(float(p))[0] for p in probabilities])
         cdf = normal_cdf(transform, row)
@@ -187,6 +187,6 @@ def test_crps_by_pinball_losses_written_out(calibration: Calibration) -> None:
 
 
 def test_no_rows() -> None:
-    none = Predictive(centre=np.empty(0), variance=np.empty(0), transform=YEO_JOHNSON)
+    none = PredictiveDistribution(centre=np.empty(0), variance=np.empty(0), transform=YEO_JOHNSON)
     for found in (*none.moments(), none.quantile(0.1), *none.interval(0.9), none.log_density(np.empty(0))):
         assert found.shape == (0,)

@@ -50,7 +50,7 @@ def test_the_mean_is_that_of_its_own_rows(family: KernelFamily) -> None:
 @pytest.mark.parametrize("family", list(KernelFamily))
 def test_a_row_has_the_same_bits_alone_and_in_a_table(family: KernelFamily) -> None:
     found, X = ModelPredictor(model(family)), inputs(70)
-    whole = found.predict(X).target.centre
+    whole = found.predict(X).centre
     assert found.mean(X).tobytes() == whole.tobytes()
     for begin, end in ((0, 1), (3, 4), (5, 13), (8, 47), (69, 70), (0, 0)):
         assert found.mean(X[begin:end]).tobytes() == whole[begin:end].tobytes()
@@ -59,9 +59,9 @@ def test_a_row_has_the_same_bits_alone_and_in_a_table(family: KernelFamily) -> N
 def test_error_bars_are_those_of_the_basis() -> None:
     found, X = model(), inputs(30)
     with_mean, basis = (ModelPredictor(each).predict(X) for each in (found, replace(found, mean=None)))
-    assert with_mean.target.variance.tobytes() == basis.target.variance.tobytes()
+    assert with_mean.variance.tobytes() == basis.variance.tobytes()
     assert with_mean.support.tobytes() == basis.support.tobytes()
-    assert (with_mean.target.centre != basis.target.centre).all()
+    assert (with_mean.centre != basis.centre).all()
     assert ModelPredictor(found).nbytes > ModelPredictor(replace(found, mean=None)).nbytes + 301 * 5 * 8
 
 
@@ -69,8 +69,8 @@ def test_single_precision_is_for_error_bars_alone() -> None:
     found, X = model(), inputs(30)
     asked, doubt = kept_precision(found, X, Precision.FLOAT32)
     assert (asked, doubt) == kept_precision(replace(found, mean=None), X, Precision.FLOAT32)
-    single = ModelPredictor(replace(found, precision=Precision.FLOAT32)).predict(X).target
-    assert single.centre.tobytes() == ModelPredictor(found).predict(X).target.centre.tobytes()
+    single = ModelPredictor(replace(found, precision=Precision.FLOAT32)).predict(X)
+    assert single.centre.tobytes() == ModelPredictor(found).predict(X).centre.tobytes()
 
 
 def test_a_row_of_a_larger_mean_counts_for_more_work() -> None:

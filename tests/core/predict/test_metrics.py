@@ -9,15 +9,15 @@ from scipy import stats
 
 from core.arrays import FloatArray
 from core.predict.calibration import Calibration
-from core.predict.distribution import CRPS_QUANTILES, Predictive
+from core.predict.distribution import CRPS_QUANTILES, PredictiveDistribution
 from core.predict.metrics import LEVELS, RELIABILITY, Scores, scores
 from core.predict.transforms import Transform
 from core.spec import Intervals, TargetTransform
 
 
-def normal(mean: FloatArray, variance: FloatArray, calibration: Calibration | None = None) -> Predictive:
+def normal(mean: FloatArray, variance: FloatArray, calibration: Calibration | None = None) -> PredictiveDistribution:
     """Normal predictions, read by a calibration if there is one."""
-    return Predictive(centre=mean, variance=variance, calibration=calibration or Calibration())
+    return PredictiveDistribution(centre=mean, variance=variance, calibration=calibration or Calibration())
 
 
 def test_scores_by_hand() -> None:
@@ -114,7 +114,9 @@ def test_scores_are_of_the_target_and_not_of_its_logarithm() -> None:
     rng = np.random.default_rng(1)
     centre, sd = rng.normal(size=50), rng.uniform(0.2, 0.8, size=50)
     targets = np.exp(centre + sd * rng.normal(size=50))
-    ours = scores(targets, Predictive(centre=centre, variance=sd**2, transform=Transform(kind=TargetTransform.LOG)))
+    ours = scores(
+        targets, PredictiveDistribution(centre=centre, variance=sd**2, transform=Transform(kind=TargetTransform.LOG))
+    )
     known = stats.lognorm(s=sd, scale=np.exp(centre))
     assert ours.rmse == pytest.approx(np.sqrt(np.mean((targets - known.mean()) ** 2)), rel=1e-9)
     assert ours.nlpd == pytest.approx(-np.mean(known.logpdf(targets)), rel=1e-9)

@@ -59,10 +59,10 @@ def test_parts_of_the_variance_are_scaled_by_themselves(
     latent = np.array([stretched(value, far_away(oracle), scales[0]) for value in variance])
     calibration = Calibration(latent_scale=scales[0], noise_scale=scales[1])
     found = ModelPredictor(Model(posterior=served, calibration=calibration)).predict(new)
-    np.testing.assert_allclose(found.target.centre, dataset.targets.mean() + unit * mean, rtol=1e-9)
+    np.testing.assert_allclose(found.centre, dataset.targets.mean() + unit * mean, rtol=1e-9)
     np.testing.assert_allclose(found.latent.variance, unit**2 * latent, rtol=1e-6)
-    np.testing.assert_allclose(found.target.variance, unit**2 * (latent + scales[1] * 0.07), rtol=1e-6)
-    np.testing.assert_array_equal(found.latent.centre, found.target.centre)
+    np.testing.assert_allclose(found.variance, unit**2 * (latent + scales[1] * 0.07), rtol=1e-6)
+    np.testing.assert_array_equal(found.latent.centre, found.centre)
     np.testing.assert_array_equal(found.support, ModelPredictor(Model(posterior=served)).predict(new).support)
     np.testing.assert_allclose(found.support, np.minimum(variance / far_away(oracle), 1.0), rtol=1e-6, atol=1e-12)
 
@@ -80,9 +80,9 @@ def test_far_from_all_data_no_calibration_takes_the_prior_away(
     far = dataset.inputs.mean(axis=0) + distance * dataset.inputs.std(axis=0) * np.array([[1.0] * 4, [-1.0] * 4])
     found = ModelPredictor(Model(posterior=served, calibration=calibration)).predict(far)
     unit = dataset.targets.std()
-    assert (np.sqrt(found.target.variance) >= unit * np.sqrt(1.4 + 0.5 * 0.07)).all()
+    assert (np.sqrt(found.variance) >= unit * np.sqrt(1.4 + 0.5 * 0.07)).all()
     np.testing.assert_allclose(found.latent.variance, unit**2 * far_away(oracle), rtol=1e-7)
-    np.testing.assert_allclose(found.target.variance, unit**2 * (far_away(oracle) + 0.5 * 0.07), rtol=1e-7)
+    np.testing.assert_allclose(found.variance, unit**2 * (far_away(oracle) + 0.5 * 0.07), rtol=1e-7)
     np.testing.assert_allclose(found.support, 1.0, rtol=1e-9)
 
 
@@ -95,7 +95,7 @@ def test_noise_that_varies_is_the_constant_one_times_its_exponential() -> None:
     factor = np.exp(log_noise_by_hand(noise, new))
     assert factor.max() > 3 * factor.min()
     unit = dataset.targets.std()
-    np.testing.assert_allclose(found.target.variance, unit**2 * (variance + 2.0 * 0.07 * factor), rtol=1e-7)
+    np.testing.assert_allclose(found.variance, unit**2 * (variance + 2.0 * 0.07 * factor), rtol=1e-7)
     np.testing.assert_allclose(found.latent.variance, unit**2 * variance, rtol=1e-7)
     np.testing.assert_allclose(log_noise(noise, new), np.log(factor), rtol=1e-9, atol=1e-9)
 
@@ -123,7 +123,7 @@ def test_noise_is_held_within_its_limits(shift: float) -> None:
     noise, new = noise_of(np.zeros(7), shift), table(5).inputs
     np.testing.assert_array_equal(log_noise(noise, new), np.copysign(9.0, shift))
     served, _ = fitted(table(0, n=40), HP, BASIS, Approximation.FITC)
-    found = ModelPredictor(Model(posterior=served, noise=noise)).predict(new).target.variance
+    found = ModelPredictor(Model(posterior=served, noise=noise)).predict(new).variance
     assert np.isfinite(found).all()
     assert (found > 0.0).all()
 
@@ -137,11 +137,11 @@ def test_calibration_is_of_new_targets_and_the_transform_of_both() -> None:
     new = table(5).inputs
     found = ModelPredictor(Model(posterior=served, calibration=calibration, transform=transform)).predict(new)
     plain = ModelPredictor(Model(posterior=served)).predict(new)
-    centre, sd = plain.target.centre, np.sqrt(plain.target.variance)
-    np.testing.assert_allclose(found.target.quantile(0.95), np.exp(centre + 9.0 * sd), rtol=1e-12)
+    centre, sd = plain.centre, np.sqrt(plain.variance)
+    np.testing.assert_allclose(found.quantile(0.95), np.exp(centre + 9.0 * sd), rtol=1e-12)
     latent = centre + 1.6448536269514722 * np.sqrt(plain.latent.variance)
     np.testing.assert_allclose(found.latent.quantile(0.95), np.exp(latent), rtol=1e-9)
-    np.testing.assert_allclose(found.target.quantile(0.5), np.exp(centre), rtol=1e-12)
+    np.testing.assert_allclose(found.quantile(0.5), np.exp(centre), rtol=1e-12)
 
 
 def test_a_rows_answer_does_not_depend_on_its_batch() -> None:
@@ -152,6 +152,6 @@ def test_a_rows_answer_does_not_depend_on_its_batch() -> None:
     whole = predictor.predict(new)
     for row in (0, 1, 7, 511, 512, 599):
         one = predictor.predict(new[row : row + 1])
-        assert one.target.variance[0] == whole.target.variance[row]
+        assert one.variance[0] == whole.variance[row]
         assert one.support[0] == whole.support[row]
     assert len(predictor.predict(new[:0]).support) == 0

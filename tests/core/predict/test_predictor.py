@@ -17,7 +17,7 @@ from core.errors import InvalidDataError
 from core.hyperparameters import Hyperparameters
 from core.predict.calibration import Calibration
 from core.predict.model import Model, ModelPredictor
-from core.predict.predictor import PREDICTED_ROWS, Predictor, predict
+from core.predict.predictor import PREDICTED_ROWS, Predictor, moments
 from core.process.rows import Rows
 from core.sparse.factors import factorise
 from core.sparse.posterior import SparsePosterior, posterior
@@ -65,7 +65,7 @@ def test_prediction_in_the_targets_unit(seed: int, approximation: Approximation)
     dataset = table(seed, 40)
     served, oracle = fitted(dataset, HP, BASIS, approximation)
     new = table(seed + 100, 40).inputs
-    ours = predict(served, new)
+    ours = moments(served, new)
     X = (new - dataset.inputs.mean(axis=0)) / dataset.inputs.std(axis=0)
     mean, variance = oracle_predict(oracle, X)
     unit = dataset.targets.std()
@@ -81,7 +81,7 @@ def test_all_rows_as_basis_is_the_full_process(approximation: Approximation) -> 
     served, oracle = fitted(dataset, HP, list(range(40)), approximation)
     X = np.random.default_rng(1).normal(size=(30, 4))
     new = X * dataset.inputs.std(axis=0) + dataset.inputs.mean(axis=0)
-    ours = predict(served, new)
+    ours = moments(served, new)
     mean, variance = exact_predict(oracle.params, oracle.X, oracle.y, X)
     unit = dataset.targets.std()
     np.testing.assert_allclose(ours.mean, dataset.targets.mean() + unit * mean, atol=1e-5 * unit)
@@ -100,7 +100,7 @@ def test_far_from_the_data_there_is_only_the_prior(distance: float, approximatio
     served, _ = fitted(dataset, hp, BASIS, approximation)
     far = dataset.inputs[:3] + distance * np.eye(4)[:3] * [[1.0], [-1.0], [1.0]]
     far[2] = [distance, -distance, distance, distance]
-    ours = predict(served, far[1:])
+    ours = moments(served, far[1:])
     unit = dataset.targets.std()
     np.testing.assert_allclose(ours.mean, dataset.targets.mean(), rtol=1e-12)
     prior = 0.0 if approximation is Approximation.SOR else 1.4
@@ -111,7 +111,7 @@ def test_far_from_the_data_there_is_only_the_prior(distance: float, approximatio
 @pytest.mark.parametrize("approximation", EVERY)
 def test_variance_is_never_negative_and_never_above_the_prior(approximation: Approximation) -> None:
     served = model(approximation)
-    ours = predict(served, np.vstack([table(0, 40).inputs, table(7, n=200).inputs]))
+    ours = moments(served, np.vstack([table(0, 40).inputs, table(7, n=200).inputs]))
     unit = served.target_scale**2
     assert (ours.latent_variance >= 0).all()
     assert (ours.latent_variance <= HP.prior_variance * unit * (1 + 1e-12)).all()
@@ -126,7 +126,7 @@ def test_small_noise_keeps_its_digits(noise: float, approximation: Approximation
     dataset = Dataset(inputs=case.X, targets=case.y, groups=case.groups)
     served, oracle = fitted(dataset, case.hyperparameters, case.indices.tolist(), approximation, standardize=False)
     new = np.vstack([case.Z[:3], np.random.default_rng(0).normal(size=(3, 4))])
-    ours = predict(served, new)
+    ours = moments(served, new)
     mean, variance = precise.predict(oracle, new - served.input_shift)
     np.testing.assert_allclose(ours.mean, mean, atol=1e-7)
     np.testing.assert_allclose(ours.latent_variance, variance, rtol=1e-5, atol=1e-14 / noise**0.5)
@@ -142,7 +142,7 @@ def test_support_is_the_share_of_what_is_left_far_away(approximation: Approximat
     served, oracle = fitted(dataset, HP, BASIS, approximation)
     shift, scale = dataset.inputs.mean(axis=0), dataset.inputs.std(axis=0)
     _, variance = oracle_predict(oracle, np.vstack([(new - shift) / scale, np.full((1, 4), 1e6)]))
-    found = Predictor(served).predict(new)
+    found = Predictor(served).moments(new)
     assert found.far_variance == Predictor(served).far_variance
     assert found.far_variance == pytest.approx(variance[-1] * dataset.targets.std() ** 2, rel=1e-9)
     support = ModelPredictor(Model(posterior=served)).predict(new).support
@@ -175,7 +175,7 @@ def test_sor_has_no_support() -> None:
 
 
 def bits(served: SparsePosterior, inputs: FloatArray) -> FloatArray:
-    ours = predict(served, inputs)
+    ours = moments(served, inputs)
     np.testing.assert_array_equal(Predictor(served).mean(inputs), ours.mean)
     return np.column_stack([ours.mean, ours.latent_variance, ours.target_variance])
 
@@ -203,7 +203,7 @@ import json
 from dataclasses import replace
 import numpy as np
 from core.sparse.posterior import SparsePosterior
-from core.predict.predictor import predict
+from core.predict.predictor import moments
 rng = np.random.default_rng(0)
 d, p = 700, 9
 new = rng.normal(size=(1000, p))
@@ -212,13 +212,13 @@ squares = SparsePosterior(
     alpha=rng.normal(size=d), R=np.triu(rng.normal(size=(d, d))), input_shift=np.zeros(p),
     input_scale=np.ones(p), target_shift=0.0, target_scale=1.0, signal_variance=1.0, bias_variance=0.1,
     noise_variance=0.1, variance_base=0.0, variance_sign=1.0, far_variance=0.0)
-share = 1.0 / predict(squares, new).latent_variance.max()  # from here on the variance is 1.1 - |R k|^2, down to 0.1
+share = 1.0 / moments(squares, new).latent_variance.max()  # from here on the variance is 1.1 - |R k|^2, down to 0.1
 served = replace(squares, R=squares.R * np.sqrt(share), variance_base=1.1, variance_sign=-1.0, far_variance=1.1)
-whole = predict(served, new)
+whole = moments(served, new)
 differences = {}
 for size in (1, 2, 8, 9, 31, 100, 257, 512):
     for start in (0, 3, 480):
-        part = predict(served, new[start:start + size])
+        part = moments(served, new[start:start + size])
         for name in ("mean", "latent_variance", "target_variance"):
             difference = np.abs(getattr(part, name) - getattr(whole, name)[start:start + size]).max()
             differences[name] = max(differences.get(name, 0.0), float(difference))
@@ -243,7 +243,7 @@ def test_batches_of_a_large_basis(threads: str, most: float) -> None:
 
 
 def test_no_rows() -> None:
-    ours = predict(model(Approximation.FITC), np.empty((0, 4)))
+    ours = moments(model(Approximation.FITC), np.empty((0, 4)))
     assert len(ours.mean) == len(ours.latent_variance) == 0
 
 
@@ -251,7 +251,7 @@ def test_prediction_leaves_its_argument_and_the_predictor_alone() -> None:
     predictor = Predictor(model(Approximation.FITC))
     new = table(5, 40).inputs
     given_ = new.copy()
-    first, second = predictor.predict(new), predictor.predict(new)
+    first, second = predictor.moments(new), predictor.moments(new)
     np.testing.assert_array_equal(new, given_)
     np.testing.assert_array_equal(first.mean, second.mean)
     np.testing.assert_array_equal(first.latent_variance, second.latent_variance)
@@ -260,7 +260,7 @@ def test_prediction_leaves_its_argument_and_the_predictor_alone() -> None:
 @pytest.mark.parametrize("inputs", [np.zeros((3, 5)), np.zeros(4), np.zeros((1, 3)), np.zeros((2, 2, 4))])
 def test_another_shape_is_refused(inputs: FloatArray) -> None:
     with pytest.raises(InvalidDataError, match=r"\(m, 4\)"):
-        predict(model(Approximation.FITC), inputs)
+        moments(model(Approximation.FITC), inputs)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -269,7 +269,7 @@ def test_not_finite_names_the_cell(value: float) -> None:
     new = new.copy()
     new[6, 2] = value
     with pytest.raises(InvalidDataError, match="row 6, input column 2"):
-        predict(model(Approximation.FITC), new)
+        moments(model(Approximation.FITC), new)
 
 
 @settings(max_examples=25, deadline=None)
@@ -280,8 +280,8 @@ def test_order_of_rows_and_basis_does_not_matter(seed: int, approximation: Appro
     moved = dataset.take(order)
     places = np.argsort(order)[BASIS][::-1].tolist()
     new = table(seed + 1, 40).inputs
-    before = predict(fitted(dataset, HP, BASIS, approximation)[0], new)
-    after = predict(fitted(moved, HP, places, approximation)[0], new)
+    before = moments(fitted(dataset, HP, BASIS, approximation)[0], new)
+    after = moments(fitted(moved, HP, places, approximation)[0], new)
     np.testing.assert_allclose(after.mean, before.mean, rtol=1e-9)
     np.testing.assert_allclose(after.latent_variance, before.latent_variance, rtol=1e-6)
 
@@ -290,8 +290,8 @@ def test_order_of_rows_and_basis_does_not_matter(seed: int, approximation: Appro
 def test_a_basis_vector_twice_is_that_vector_once(approximation: Approximation) -> None:
     """Only the jitter tells them apart."""
     dataset, new = table(0, 40), table(9, 40).inputs
-    once = predict(fitted(dataset, HP, BASIS, approximation)[0], new)
-    twice = predict(fitted(dataset, HP, [*BASIS, BASIS[0]], approximation)[0], new)
+    once = moments(fitted(dataset, HP, BASIS, approximation)[0], new)
+    twice = moments(fitted(dataset, HP, [*BASIS, BASIS[0]], approximation)[0], new)
     unit = dataset.targets.std()
     np.testing.assert_allclose(twice.mean, once.mean, atol=1e-5 * unit)
     np.testing.assert_allclose(twice.latent_variance, once.latent_variance, atol=1e-5 * unit**2)
@@ -302,7 +302,7 @@ def test_every_row_twice_halves_the_noise(approximation: Approximation) -> None:
     """Two observations of one function value count as one with half the noise (DTC; FITC shares more)."""
     dataset, new = table(0, 40), table(9, 40).inputs
     doubled = dataset.take(np.tile(np.arange(40), 2))
-    ours = predict(fitted(doubled, HP, BASIS, approximation)[0], new)
+    ours = moments(fitted(doubled, HP, BASIS, approximation)[0], new)
     if approximation in {Approximation.FITC, Approximation.PEP}:
         oracle = fitted(doubled, HP, BASIS, approximation)[1]
         units = standardization(doubled)
@@ -315,7 +315,7 @@ def test_every_row_twice_halves_the_noise(approximation: Approximation) -> None:
         bias_variance=HP.bias_variance,
         noise_variance=HP.noise_variance / 2,
     )
-    expected = predict(fitted(dataset, half, BASIS, approximation)[0], new)
+    expected = moments(fitted(dataset, half, BASIS, approximation)[0], new)
     np.testing.assert_allclose(ours.mean, expected.mean, rtol=1e-9)
     np.testing.assert_allclose(ours.latent_variance, expected.latent_variance, rtol=1e-7)
 
@@ -334,9 +334,9 @@ def test_a_constant_column_changes_nothing_at_all() -> None:
         noise_variance=HP.noise_variance,
     )
     new = table(9, 40).inputs
-    expected = predict(fitted(dataset, HP, BASIS, Approximation.FITC)[0], new)
+    expected = moments(fitted(dataset, HP, BASIS, Approximation.FITC)[0], new)
     for value in (1e6 + 0.1, -3.0):  # seen and never seen
-        ours = predict(fitted(wider, more, BASIS, Approximation.FITC)[0], np.column_stack([new, np.full(40, value)]))
+        ours = moments(fitted(wider, more, BASIS, Approximation.FITC)[0], np.column_stack([new, np.full(40, value)]))
         np.testing.assert_allclose(ours.mean, expected.mean, rtol=1e-12)
         np.testing.assert_allclose(ours.latent_variance, expected.latent_variance, rtol=1e-9)
 
@@ -349,7 +349,7 @@ def test_a_huge_offset_changes_only_the_offset(approximation: Approximation) -> 
     plain = Dataset(inputs=case.X, targets=case.y, groups=case.groups)
     moved = Dataset(inputs=1e6 + 1e-3 * case.X, targets=1e6 + 1e-3 * case.y, groups=case.groups)
     new = np.random.default_rng(0).normal(size=(20, 4))
-    expected = predict(fitted(plain, hp, BASIS, approximation)[0], new)
-    ours = predict(fitted(moved, hp, BASIS, approximation)[0], 1e6 + 1e-3 * new)
+    expected = moments(fitted(plain, hp, BASIS, approximation)[0], new)
+    ours = moments(fitted(moved, hp, BASIS, approximation)[0], 1e6 + 1e-3 * new)
     np.testing.assert_allclose((ours.mean - 1e6) / 1e-3, expected.mean, atol=3e-6)
     np.testing.assert_allclose(ours.latent_variance / 1e-6, expected.latent_variance, rtol=1e-5)

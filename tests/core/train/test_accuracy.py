@@ -39,7 +39,7 @@ def split(table: FloatArray, rows: int, seed: int | None) -> tuple[Dataset, Floa
 
 
 def scores_of(spec: TrainSpec, dataset: Dataset, inputs: FloatArray, targets: FloatArray) -> Scores:
-    return scores(targets, ModelPredictor(train(dataset, spec).model).predict(inputs).target)
+    return scores(targets, ModelPredictor(train(dataset, spec).model).predict(inputs))
 
 
 def full_theta() -> Hyperparameters:

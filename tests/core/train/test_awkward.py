@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.data import Dataset
 from core.predict.model import ModelPredictor
-from core.predict.predictor import predict
+from core.predict.predictor import moments
 from core.sparse.posterior import SparsePosterior
 from core.spec import Adaptation, Approximation, Calibrate, Method, TrainSpec
 from core.train.report import TrainResult
@@ -20,13 +20,13 @@ from tests.core.runs import QUICK, START, table
 
 def assert_quiet_and_finite(dataset: Dataset, result: TrainResult) -> None:
     """No number that is not one, nothing outside what the data can say."""
-    ours = predict(result.model.posterior, dataset.inputs)
+    ours = moments(result.model.posterior, dataset.inputs)
     spread = np.ptp(dataset.targets)
     assert np.isfinite(ours.mean).all()
     assert (ours.latent_variance >= 0).all()
     assert (ours.target_variance > 0).all()
     assert (np.abs(ours.mean - dataset.targets.mean()) <= 2 * spread).all()
-    target = ModelPredictor(result.model).predict(dataset.inputs).target
+    target = ModelPredictor(result.model).predict(dataset.inputs)
     assert np.isfinite(target.variance).all()
     assert (target.variance > 0.0).all()
     report = result.report.to_json()
@@ -153,7 +153,7 @@ def test_noise_free_function_is_learned_to_three_digits(approximation: Approxima
     y = np.sin(2 * X[:, 0]) * np.cos(X[:, 1])
     dataset = Dataset(inputs=X[:200], targets=y[:200])
     result = train(dataset, TrainSpec(approximation=approximation, basis_size=60, calibrate=None))
-    ours = predict(result.model.posterior, X[200:])
+    ours = moments(result.model.posterior, X[200:])
     assert np.mean((ours.mean - y[200:]) ** 2) / y.var() < 1e-3
 
 
@@ -165,7 +165,10 @@ def test_huge_offset_changes_only_the_offset(approximation: Approximation) -> No
     moved = train(Dataset(inputs=1e6 + 1e-3 * case.X, targets=1e6 + 1e-3 * case.y, groups=case.groups), spec)
     np.testing.assert_array_equal(moved.selection.indices, plain.selection.indices)
     new = np.random.default_rng(0).normal(size=(20, 4))
-    ours, expected = predict(moved.model.posterior, 1e6 + 1e-3 * new), predict(plain.model.posterior, new)
+    ours, expected = (
+        moments(moved.model.posterior, 1e6 + 1e-3 * new),
+        moments(plain.model.posterior, new),
+    )
     np.testing.assert_allclose((ours.mean - 1e6) / 1e-3, expected.mean, atol=1e-5)
     np.testing.assert_allclose(ours.latent_variance / 1e-6, expected.latent_variance, rtol=1e-4)
 
@@ -185,6 +188,6 @@ def test_trained_model_restored_from_bytes_predicts_bit_for_bit(approximation: A
     arrays = {name: np.frombuffer(a.tobytes()).reshape(a.shape) for name, a in result.model.posterior.arrays().items()}
     restored = SparsePosterior.restore(arrays, json.loads(json.dumps(result.model.posterior.scalars())))
     new = table(50).inputs
-    ours, expected = predict(restored, new), predict(result.model.posterior, new)
+    ours, expected = moments(restored, new), moments(result.model.posterior, new)
     np.testing.assert_array_equal(ours.mean, expected.mean)
     np.testing.assert_array_equal(ours.target_variance, expected.target_variance)

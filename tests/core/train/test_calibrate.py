@@ -11,7 +11,7 @@ from core.arrays import IntArray
 from core.data import Dataset
 from core.numeric.linalg import JITTERS
 from core.predict.calibration import Calibration, LeftOut
-from core.predict.distribution import Predictive
+from core.predict.distribution import PredictiveDistribution
 from core.predict.metrics import LEVELS, scores
 from core.predict.model import ModelPredictor
 from core.selection.pool import pursue
@@ -53,7 +53,7 @@ EVERYTHING: dict[str, Any] = {
 
 
 def coverage(result: TrainResult, inputs: Any, targets: Any, level: float) -> float:
-    lower, upper = ModelPredictor(result.model).predict(inputs).target.interval(level)
+    lower, upper = ModelPredictor(result.model).predict(inputs).interval(level)
     return float(np.mean((lower <= targets) & (targets <= upper)))
 
 
@@ -113,11 +113,11 @@ def test_calibration_changes_error_bars_and_nothing_else(asked: Calibrate) -> No
     dense = Sparse("pep", params, X, y, X[plain.selection.indices], 0.7, JITTERS[0])
     far = far_variance(dense) * dataset.targets.var()
     ours, theirs = (ModelPredictor(result.model).predict(new) for result in (calibrated, plain))
-    np.testing.assert_array_equal(ours.target.centre, theirs.target.centre)
+    np.testing.assert_array_equal(ours.centre, theirs.centre)
     expected = stretched(theirs.latent.variance, far, report.latent_scale)
     np.testing.assert_allclose(ours.latent.variance, expected, rtol=1e-7)
     np.testing.assert_array_equal(ours.support, theirs.support)
-    noise, scaled = (forecast.target.variance - forecast.latent.variance for forecast in (theirs, ours))
+    noise, scaled = (forecast.variance - forecast.latent.variance for forecast in (theirs, ours))
     np.testing.assert_allclose(scaled, report.noise_scale * noise, rtol=1e-9)
     assert calibrated.report.leave_one_out.rmse == plain.report.leave_one_out.rmse
 
@@ -137,7 +137,7 @@ def test_leave_one_out_scores_are_read_through_the_calibration(approximation: Ap
     mean, variance = leave_one_out(dense)
     scaled = stretched(variance - params.s2, far_variance(dense), report.calibration.latent_scale)
     scaled += report.calibration.noise_scale * params.s2
-    predicted = Predictive(centre=shift + unit * mean, variance=unit**2 * scaled, calibration=calibration)
+    predicted = PredictiveDistribution(centre=shift + unit * mean, variance=unit**2 * scaled, calibration=calibration)
     expected = scores(dataset.targets, predicted)
     assert report.leave_one_out.nlpd == pytest.approx(expected.nlpd, rel=1e-5)
     assert report.leave_one_out.crps == pytest.approx(expected.crps, rel=1e-5)
@@ -360,7 +360,7 @@ def test_skewed_targets_are_learnt_and_covered_in_their_own_unit(kind: TargetTra
     for level in (0.5, 0.8, 0.95):
         doubt = np.sqrt(level * (1.0 - level) / 450)
         assert coverage(result, inputs[500:], targets[500:], level) == pytest.approx(level, abs=3.5 * doubt)
-    target = ModelPredictor(result.model).predict(inputs[500:]).target
+    target = ModelPredictor(result.model).predict(inputs[500:])
     assert result.report.holdout is not None
     assert result.report.holdout.rmse == pytest.approx(
         np.sqrt(np.mean((targets[500:] - target.moments()[0]) ** 2)), rel=0.3

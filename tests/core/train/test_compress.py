@@ -11,7 +11,7 @@ from core.arrays import FloatArray
 from core.errors import InvalidDataError
 from core.predict.calibration import Calibration
 from core.predict.model import VaryingNoise, log_noise
-from core.predict.predictor import predict
+from core.predict.predictor import moments
 from core.sparse.posterior import SparsePosterior
 from core.spec import Approximation, Artefact
 from core.train.compress import compress, kept
@@ -94,7 +94,7 @@ def test_the_bound_holds_everywhere(depth: float, latent_scale: float, approxima
         served = deviations(compact.expand(), calibration, noise, new)
         assert np.abs(served / truth - 1.0).max() <= compact.std_bound
         assert compact.largest_error <= compact.std_bound
-        change = predict(compact.expand(), new).latent_variance - predict(full, new).latent_variance
+        change = moments(compact.expand(), new).latent_variance - moments(full, new).latent_variance
         assert np.abs(change).max() <= compact.variance_bound
 
 
@@ -182,7 +182,7 @@ def test_tolerance_and_bounds_hold(
     assert changed[:60].max() == pytest.approx(compact.largest_error, rel=1e-6, abs=rounding)
     assert compact.largest_error <= compact.std_bound
     assert changed.max() <= compact.std_bound
-    ours, theirs = predict(expanded, new), predict(full, new)
+    ours, theirs = moments(expanded, new), moments(full, new)
     assert (np.abs(ours.latent_variance - theirs.latent_variance) <= compact.variance_bound).all()
     assert (ours.latent_variance >= 0.0).all()
     assert (ours.latent_variance <= kss * (1 + 1e-9)).all()

@@ -155,7 +155,7 @@ def test_coverage_by_region_improves(seed: int, calibrate: Calibrate) -> None:
         result = train(dataset, spec)
         kept = result.report.calibration.noise_gain
         assert (kept is not None) == (result.model.noise is not None) == (noise is not Noise.CONSTANT)
-        target = ModelPredictor(result.model).predict(fresh).target
+        target = ModelPredictor(result.model).predict(fresh)
         lower, upper = target.interval(0.9)
         inside = (lower <= truths) & (truths <= upper)
         shares = [inside[(fresh[:, 0] >= low) & (fresh[:, 0] < high)].mean() for low, high in REGIONS]

@@ -9,7 +9,7 @@ from core.data import Dataset
 from core.hyperparameters import Hyperparameters
 from core.predict.metrics import LEVELS, scores
 from core.predict.model import ModelPredictor, log_noise
-from core.predict.predictor import predict
+from core.predict.predictor import moments
 from core.spec import Adaptation, Approximation, Calibrate, TrainSpec
 from core.train.run import train
 from tests.core.runs import START, table
@@ -32,7 +32,7 @@ def test_easy_data_are_learned_whatever_the_draw(seed: int) -> None:
     fresh = fast_sine(seed + 100, rows=20_000)
     result = train(dataset, TrainSpec())
     assert 0.93 < result.report.leave_one_out.coverage["0.95"] < 0.97
-    found = scores(fresh.targets, ModelPredictor(result.model).predict(fresh.inputs).target)
+    found = scores(fresh.targets, ModelPredictor(result.model).predict(fresh.inputs))
     for level in LEVELS:
         assert found.coverage[str(level)] == pytest.approx(
             level, abs=max(0.02, 3 * (level * (1 - level) / 1000) ** 0.5)
@@ -41,7 +41,7 @@ def test_easy_data_are_learned_whatever_the_draw(seed: int) -> None:
     assert uncalibrated.report.leave_one_out.nmse is not None
     assert uncalibrated.report.leave_one_out.nmse < 0.025
     assert 0.93 < uncalibrated.report.leave_one_out.coverage["0.95"] < 0.97
-    plain = ModelPredictor(uncalibrated.model).predict(fresh.inputs).target
+    plain = ModelPredictor(uncalibrated.model).predict(fresh.inputs)
     assert found.nlpd < scores(fresh.targets, plain).nlpd + 0.01
 
 
@@ -52,7 +52,7 @@ def test_noise_free_data_have_honest_error_bars(seed: int) -> None:
     inputs = random.normal(size=(500, 2))
     new = random.normal(size=(1000, 2))
     dataset = Dataset(inputs=inputs, targets=np.sin(2.0 * inputs[:, 0]) * inputs[:, 1])
-    found = predict(train(dataset, TrainSpec(seed=seed)).model.posterior, new)
+    found = moments(train(dataset, TrainSpec(seed=seed)).model.posterior, new)
     errors = found.mean - np.sin(2.0 * new[:, 0]) * new[:, 1]
     assert np.sqrt(np.mean(np.square(errors))) < 0.1
     assert np.mean(np.abs(errors) < 1.96 * np.sqrt(found.target_variance)) > 0.93
@@ -124,7 +124,7 @@ def test_far_from_all_data_error_bars_are_the_priors(approximation: Approximatio
     theta = report.hyperparameters
     g = np.zeros(3) if result.model.noise is None else log_noise(result.model.noise, far)
     noise = report.calibration.noise_scale * theta.noise_variance * np.exp(g)
-    assert (np.sqrt(found.target.variance) >= unit * np.sqrt(theta.signal_variance + noise) * (1 - 1e-9)).all()
+    assert (np.sqrt(found.variance) >= unit * np.sqrt(theta.signal_variance + noise) * (1 - 1e-9)).all()
     assert (found.latent.variance <= unit**2 * theta.prior_variance * (1 + 1e-9)).all()
     np.testing.assert_allclose(found.support, 1.0, rtol=1e-9)
     near = ModelPredictor(result.model).predict(inputs)
@@ -164,7 +164,7 @@ def test_columns_that_say_nothing_give_the_mean_with_error_bars_that_hold(seed: 
     assert any("no better than the target mean" in text for text in result.report.warnings)
     assert not any("basis vectors asked for" in text for text in result.report.warnings)
     assert len(result.selection.indices) == 1
-    found = ModelPredictor(result.model).predict(fresh.inputs).target
+    found = ModelPredictor(result.model).predict(fresh.inputs)
     np.testing.assert_allclose(found.moments()[0], dataset.targets.mean(), atol=0.01 * dataset.targets.std())
     covered = scores(fresh.targets, found).coverage
     assert covered["0.9"] == pytest.approx(0.9, abs=0.05)
@@ -175,7 +175,7 @@ def test_a_weak_signal_is_kept(seed: int) -> None:
     dataset, fresh = heavy_noise(seed, 1.0), heavy_noise(seed + 100, 1.0, rows=5000)
     result = train(dataset, TrainSpec())
     assert not any("no better than the target mean" in text for text in result.report.warnings)
-    mean = ModelPredictor(result.model).predict(fresh.inputs).target.moments()[0]
+    mean = ModelPredictor(result.model).predict(fresh.inputs).moments()[0]
     assert np.corrcoef(mean, fresh.inputs[:, 0])[0, 1] > 0.9
 
 

@@ -22,7 +22,7 @@ from core.numeric.linalg import JITTERS
 from core.predict.compact import CompactPosterior, served, stored_bytes
 from core.predict.metrics import LEVELS
 from core.predict.model import ModelPredictor
-from core.predict.predictor import Predictor, predict
+from core.predict.predictor import Predictor, moments
 from core.sparse.likelihood import nlml
 from core.sparse.posterior import SparsePosterior
 from core.spec import (
@@ -70,7 +70,7 @@ def test_published_model_is_the_one_the_report_describes(method: Method, approxi
     oracle = oracle_of(dataset, result, spec)
     unit, shift = dataset.targets.std(), dataset.targets.mean()
     new = table(50).inputs
-    ours = predict(result.model.posterior, new)
+    ours = moments(result.model.posterior, new)
     mean, variance = oracle_predict(oracle, (new - dataset.inputs.mean(axis=0)) / dataset.inputs.std(axis=0))
     np.testing.assert_allclose(ours.mean, shift + unit * mean, rtol=1e-7)
     np.testing.assert_allclose(ours.latent_variance, unit**2 * variance, rtol=1e-5)
@@ -102,7 +102,7 @@ def test_a_model_of_every_kernel_is_the_dense_one(family: KernelFamily, method: 
     assert oracle.params.family == result.report.to_json()["kernel"] == family.value
     unit, shift = dataset.targets.std(), dataset.targets.mean()
     new = table(50).inputs
-    ours = predict(result.model.posterior, new)
+    ours = moments(result.model.posterior, new)
     mean, variance = oracle_predict(oracle, (new - dataset.inputs.mean(axis=0)) / dataset.inputs.std(axis=0))
     np.testing.assert_allclose(ours.mean, shift + unit * mean, rtol=1e-7)
     np.testing.assert_allclose(ours.latent_variance, unit**2 * variance, rtol=1e-5)
@@ -129,8 +129,8 @@ def test_a_compact_model_keeps_the_error_bars(approximation: Approximation) -> N
     spec = TrainSpec(approximation=approximation, artefact=Artefact.COMPACT, tolerance=0.02, **QUICK)
     result = train(dataset, spec)
     assert isinstance(result.stored, CompactPosterior)
-    compact = ModelPredictor(replace(result.model, posterior=served(result.stored))).predict(dataset.inputs).target
-    full = ModelPredictor(result.model).predict(dataset.inputs).target
+    compact = ModelPredictor(replace(result.model, posterior=served(result.stored))).predict(dataset.inputs)
+    full = ModelPredictor(result.model).predict(dataset.inputs)
     np.testing.assert_array_equal(compact.centre, full.centre)
     largest = np.abs(np.sqrt(compact.variance / full.variance) - 1.0).max()
     told = result.report.artefact
@@ -162,7 +162,7 @@ def test_a_mean_alone_is_the_same_mean() -> None:
     assert result.report.artefact.kind == "mean"
     assert result.report.artefact.directions is None
     np.testing.assert_array_equal(
-        Predictor(mean).mean(dataset.inputs), predict(result.model.posterior, dataset.inputs).mean
+        Predictor(mean).mean(dataset.inputs), moments(result.model.posterior, dataset.inputs).mean
     )
 
 
@@ -204,7 +204,7 @@ def test_holdout_scores_are_honest() -> None:
     dataset = table(3, n=900)
     result = train(dataset.take(np.arange(600)), TrainSpec(basis_size=40, holdout=0.3, seed=1))
     new = dataset.take(np.arange(600, 900))
-    ours = predict(result.model.posterior, new.inputs)
+    ours = moments(result.model.posterior, new.inputs)
     nmse = np.mean((new.targets - ours.mean) ** 2) / new.targets.var()
     assert result.report.holdout is not None
     assert result.report.holdout.nmse == pytest.approx(nmse, rel=0.5)
@@ -271,7 +271,7 @@ def test_order_of_rows_does_not_matter_where_nothing_is_drawn() -> None:
     before, after = train(dataset, spec), train(dataset.take(order), spec)
     np.testing.assert_array_equal(order[after.selection.indices], before.selection.indices)
     new = table(50).inputs
-    ours, expected = predict(after.model.posterior, new), predict(before.model.posterior, new)
+    ours, expected = moments(after.model.posterior, new), moments(before.model.posterior, new)
     np.testing.assert_allclose(ours.mean, expected.mean, rtol=1e-10)
     np.testing.assert_allclose(ours.latent_variance, expected.latent_variance, rtol=1e-7)
 
@@ -280,12 +280,12 @@ def test_chunks_and_threads_change_only_rounding(monkeypatch: pytest.MonkeyPatch
     dataset = table(12, n=150)
     spec = TrainSpec(basis_size=15, pool_size=90, adaptation=None, start=START, calibrate=Calibrate.LOO)
     new = table(50).inputs
-    whole = predict(train(dataset, spec).model.posterior, new)
+    whole = moments(train(dataset, spec).model.posterior, new)
     monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1)
     monkeypatch.setattr(core.sparse.factors, "KEPT_BYTES", 0)
     for workers in (1, 3):
         ours = train(dataset, spec, workers=workers)
-        np.testing.assert_allclose(predict(ours.model.posterior, new).mean, whole.mean, rtol=1e-10)
+        np.testing.assert_allclose(moments(ours.model.posterior, new).mean, whole.mean, rtol=1e-10)
         assert_same_bits(train(dataset, spec, workers=workers), ours)
 
 

@@ -36,7 +36,7 @@ def curve(seed: int, rows: int = 30) -> Dataset:
 
 
 def mean_and_deviation(result: TrainResult, inputs: FloatArray) -> tuple[FloatArray, FloatArray]:
-    mean, variance = ModelPredictor(result.model).predict(inputs).target.moments()
+    mean, variance = ModelPredictor(result.model).predict(inputs).moments()
     return mean, np.sqrt(variance)
 
 
@@ -185,7 +185,7 @@ def test_intervals_hold_what_they_say_of_new_rows(table: str) -> None:
             data, fresh = kinds(random.normal(size=24)), kinds(random.normal(size=501))
         else:
             data, fresh = curve(seed), curve(seed + 1000, rows=500)
-        found = ModelPredictor(train(data, TrainSpec(seed=seed)).model).predict(fresh.inputs).target
+        found = ModelPredictor(train(data, TrainSpec(seed=seed)).model).predict(fresh.inputs)
         row = []
         for level in LEVELS:
             lower, upper = found.interval(min(level, found.calibration.most_level))

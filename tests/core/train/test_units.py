@@ -66,7 +66,7 @@ def predicted(data: Dataset, spec: TrainSpec, target: Unit) -> tuple[FloatArray,
     between = np.array(data.inputs)
     between[:, :2] = 0.5 * (between[:, :2] + np.roll(between[:, :2], 1, axis=0))
     rows = np.concatenate((data.inputs, between))
-    mean, variance = ModelPredictor(train(data, spec).model).predict(rows).target.moments()
+    mean, variance = ModelPredictor(train(data, spec).model).predict(rows).moments()
     return (mean - target.offset) / target.scale, np.sqrt(variance) / abs(target.scale)
 
 

@@ -11,16 +11,18 @@ from numpy.typing import NDArray
 
 from app.errors import InvalidRequestError
 from app.services.predict import batching
-from app.services.predict.batching import FEW_ROWS, TURN_ROWS, Batcher
-from app.services.predict.registry import Answers, LoadedModel, Wanted, load_model, predict
+from app.services.predict.batching import LOOP_ROWS, TURN_ROWS, Batcher
+from app.services.predict.loaded_model import LoadedModel, load_model
+from app.services.predict.options import PredictOptions
+from app.services.predict.run import answer_arrays
 from tests.app.services.predict.test_registry import stored
 from tests.processes import wait_until
 
 Inputs = NDArray[np.float64]
-WANTED = (
-    Wanted(),
-    Wanted(mean_alone=True),
-    Wanted(levels=(0.5, 0.9), quantiles=(0.1,), include=frozenset({"latent_std", "support", "median"})),
+OPTIONS = (
+    PredictOptions(),
+    PredictOptions(mean_only=True),
+    PredictOptions(levels=(0.5, 0.9), quantiles=(0.1,), include=frozenset({"latent_std", "support", "median"})),
 )
 
 
@@ -31,15 +33,20 @@ def batcher() -> Iterator[Batcher]:
     made.close()
 
 
-def numbers(answers: Answers) -> list[list[float]]:
-    ends = [end for interval in answers.intervals for end in interval]
-    std = [] if answers.std is None else [answers.std]
-    return [array.tolist() for array in (answers.mean, *std, *ends, *answers.quantiles, *answers.extra.values())]
+Answer = dict[str, NDArray[np.float64]]
 
 
-def ask_all(batcher: Batcher, asked: Sequence[tuple[LoadedModel, Inputs, Wanted]]) -> list[Answers | BaseException]:
-    async def ask() -> list[Answers | BaseException]:
-        return await asyncio.gather(*(batcher.predict(*one) for one in asked), return_exceptions=True)
+def same_bits(one: Answer, other: Answer) -> bool:
+    return {name: array.tobytes() for name, array in one.items()} == {
+        name: array.tobytes() for name, array in other.items()
+    }
+
+
+def ask_all(
+    batcher: Batcher, asked: Sequence[tuple[LoadedModel, Inputs, PredictOptions]]
+) -> list[Answer | BaseException]:
+    async def ask() -> list[Answer | BaseException]:
+        return await asyncio.gather(*(batcher.submit(*one) for one in asked), return_exceptions=True)
 
     return asyncio.run(ask())
 
@@ -47,52 +54,56 @@ def ask_all(batcher: Batcher, asked: Sequence[tuple[LoadedModel, Inputs, Wanted]
 def test_together_as_alone_to_the_last_bit(batcher: Batcher) -> None:
     models = [load_model(stored(seed)) for seed in (0, 1)]
     chance = np.random.default_rng(0)
-    sizes = [1, 1, 7, 1, 64, 1, FEW_ROWS, 3, 0, 100, 1, FEW_ROWS + 1, 2 * TURN_ROWS + 5]
-    asked = [(model, chance.normal(size=(size, 1)), wanted) for size in sizes for model in models for wanted in WANTED]
+    sizes = [1, 1, 7, 1, 64, 1, LOOP_ROWS, 3, 0, 100, 1, LOOP_ROWS + 1, 2 * TURN_ROWS + 5]
+    asked = [
+        (model, chance.normal(size=(size, 1)), options) for size in sizes for model in models for options in OPTIONS
+    ]
     for one, found in zip(asked, ask_all(batcher, asked), strict=True):
-        assert isinstance(found, Answers)
-        assert numbers(found) == numbers(predict(*one))
+        assert isinstance(found, dict)
+        assert same_bits(found, answer_arrays(*one))
 
 
 def test_requests_that_come_together_are_one_call(batcher: Batcher, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
-    def counted(model: LoadedModel, inputs: Inputs, wanted: Wanted) -> Answers:
+    def counted(model: LoadedModel, inputs: Inputs, options: PredictOptions) -> Answer:
         calls.append(len(inputs))
-        return predict(model, inputs, wanted)
+        return answer_arrays(model, inputs, options)
 
-    monkeypatch.setattr(batching, "predict", counted)
+    monkeypatch.setattr(batching, "answer_arrays", counted)
     model = load_model(stored(0))
-    ask_all(batcher, [(model, np.zeros((1, 1)), Wanted())] * 16)
+    ask_all(batcher, [(model, np.zeros((1, 1)), PredictOptions())] * 16)
     assert calls == [16]
 
 
 def test_a_call_takes_no_more_rows_than_its_share(batcher: Batcher, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batching, "MOST_WORK", 16 * 5**2)
+    monkeypatch.setattr(batching, "LOOP_WORK", 16 * 5**2)
     model = load_model(stored(0))
-    asked = [(model, np.full((7, 1), float(place)), Wanted()) for place in range(9)]
+    asked = [(model, np.full((7, 1), float(place)), PredictOptions()) for place in range(9)]
     for one, found in zip(asked, ask_all(batcher, asked), strict=True):
-        assert isinstance(found, Answers)
-        assert numbers(found) == numbers(predict(*one))
+        assert isinstance(found, dict)
+        assert same_bits(found, answer_arrays(*one))
 
 
 def test_each_hears_of_its_own_rows(batcher: Batcher) -> None:
     model = load_model(stored(0))
     good, bad = np.zeros((2, 1)), np.array([[0.0], [np.nan]])
-    found = ask_all(batcher, [(model, good, Wanted()), (model, bad, Wanted()), (model, good, Wanted())])
-    assert isinstance(found[0], Answers)
+    found = ask_all(
+        batcher, [(model, good, PredictOptions()), (model, bad, PredictOptions()), (model, good, PredictOptions())]
+    )
+    assert isinstance(found[0], dict)
     assert "row 1" in str(found[1])
-    assert isinstance(found[2], Answers)
+    assert isinstance(found[2], dict)
 
 
-@pytest.mark.parametrize("rows", [1, FEW_ROWS + 1, 3 * TURN_ROWS])
+@pytest.mark.parametrize("rows", [1, LOOP_ROWS + 1, 3 * TURN_ROWS])
 def test_nothing_is_held_of_what_was_answered(batcher: Batcher, rows: int) -> None:
     """Without a collection of garbage: rows in a cycle would lie there until the next."""
     inputs = np.zeros((rows, 1))
     left = weakref.ref(inputs)
     gc.disable()
     try:
-        ask_all(batcher, [(load_model(stored(0)), inputs, Wanted())])
+        ask_all(batcher, [(load_model(stored(0)), inputs, PredictOptions())])
         del inputs
         wait_until(lambda: left() is None)
         assert left() is None
@@ -100,7 +111,11 @@ def test_nothing_is_held_of_what_was_answered(batcher: Batcher, rows: int) -> No
         gc.enable()
 
 
-def test_the_mean_alone_wants_nothing_else() -> None:
-    for more in (Wanted(levels=(0.5,)), Wanted(quantiles=(0.5,)), Wanted(include=frozenset({"median"}))):
+def test_the_mean_only_wants_nothing_else() -> None:
+    for more in (
+        PredictOptions(levels=(0.5,)),
+        PredictOptions(quantiles=(0.5,)),
+        PredictOptions(include=frozenset({"median"})),
+    ):
         with pytest.raises(InvalidRequestError, match="the mean alone"):
-            Wanted(levels=more.levels, quantiles=more.quantiles, include=more.include, mean_alone=True)
+            PredictOptions(levels=more.levels, quantiles=more.quantiles, include=more.include, mean_only=True)

@@ -16,10 +16,9 @@ from app.errors import NotFoundError
 from app.services.models import Models
 from app.services.predict import registry
 from app.services.predict.generations import Generations, generations_of
-from app.services.predict.registry import Predictions
+from app.services.predict.registry import ModelRegistry
 from app.storage import catalog
 from app.storage.blobs import LocalBlobStore
-from app.tables import Limits
 from tests import postgres
 from tests.app.services.predict.test_registry import stored
 
@@ -52,9 +51,9 @@ def publish(database: Database, artefact: str, name: str = "m") -> int:
 
 
 @contextmanager
-def apis(blobs: LocalBlobStore, *databases: Database) -> Iterator[list[Predictions]]:
+def apis(blobs: LocalBlobStore, *databases: Database) -> Iterator[list[ModelRegistry]]:
     """Answers as of many processes; inside of the event loop that they share here."""
-    made = [Predictions(one, blobs, most_models=8, most_bytes=1 << 30, limits=Limits()) for one in databases]
+    made = [ModelRegistry(one, blobs, most_models=8, most_bytes=1 << 30) for one in databases]
     try:
         yield made
     finally:
@@ -70,7 +69,7 @@ def test_every_process_knows_what_was_published(
             for number in range(1, 11):
                 published = await to_thread.run_sync(publish, (database, other)[number % 2], artefact)
                 assert published == number
-                assert [(await one.find("m")).version for one in processes] == [number, number]
+                assert [(await one.resolve("m")).version for one in processes] == [number, number]
 
     asyncio.run(ask())
 
@@ -86,12 +85,12 @@ def test_every_process_knows_of_moved_aliases_and_of_deletions(
         with apis(blobs, database, other) as processes:
 
             async def versions(reference: str) -> set[int]:
-                return {(await one.find(reference)).version for one in processes}
+                return {(await one.resolve(reference)).version for one in processes}
 
             async def gone(reference: str) -> None:
                 for one in processes:
                     with pytest.raises(NotFoundError):
-                        await one.find(reference)
+                        await one.resolve(reference)
 
             assert await versions("m") == {4}
             for version in (2, 3, 1):
@@ -124,12 +123,12 @@ def test_no_answer_is_older_than_what_was_seen_before_the_question(
     async def ask() -> None:
         with apis(blobs, database, database) as processes:
 
-            async def client(process: Predictions) -> int:
+            async def client(process: ModelRegistry) -> int:
                 questions = 0
                 while worker.is_alive():
                     known = seen
                     await asyncio.sleep(0)  # what comes through a socket is heard when the loop goes round
-                    assert (await process.find("m")).version >= known
+                    assert (await process.resolve("m")).version >= known
                     questions += 1
                 return questions
 
@@ -162,7 +161,7 @@ def test_a_connection_that_broke_costs_no_answer(database: Database, blobs: Loca
         with apis(blobs, database) as [process]:
             for number in range(1, 5):
                 publish(database, artefact)
-                assert (await process.find("m")).version == number
+                assert (await process.resolve("m")).version == number
                 if not database.is_sqlite:
                     with database.read() as connection:
                         connection.execute(END_THE_OTHERS)
@@ -180,13 +179,13 @@ def test_a_worker_of_an_older_release_is_heard_of_in_half_a_second(
     async def ask() -> None:
         with apis(blobs, database) as [process]:
             publish(database, artefact)
-            assert (await process.find("m")).version == 1
+            assert (await process.resolve("m")).version == 1
             with database.write() as connection:
                 catalog.publish(connection, model="m", artefact=artefact, size=1, job_id=None, summary={})
                 connection.execute(catalogue.update().values(generation=1))
             await asyncio.sleep(0.15)
-            assert (await process.find("m")).version == 2
-            assert (await process.find("m@1")).version == 1
+            assert (await process.resolve("m")).version == 2
+            assert (await process.resolve("m@1")).version == 1
 
     asyncio.run(ask())
 

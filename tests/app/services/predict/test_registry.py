@@ -13,11 +13,13 @@ import pytest
 from app.database.engine import Database
 from app.errors import BrokenArtefactError, InvalidRequestError, NotFoundError, UnavailableError
 from app.services.predict import registry
-from app.services.predict.registry import Predictions, Wanted, load_model, predict
+from app.services.predict.loaded_model import load_model
+from app.services.predict.options import PredictOptions
+from app.services.predict.registry import ModelRegistry
+from app.services.predict.run import answer_arrays
 from app.storage import artefact, catalog
 from app.storage.artefact import ModelArtefact
 from app.storage.blobs import LocalBlobStore
-from app.tables import Limits
 from core.data import Dataset
 from core.errors import MeanOnlyError
 from core.predict.compact import CompactPosterior
@@ -82,18 +84,18 @@ def publish(base: Database, store: LocalBlobStore, name: str, seed: int) -> None
         catalog.publish(connection, model=name, artefact=key, size=len(data), job_id=None, summary={})
 
 
-def predictions(base: Database, store: LocalBlobStore, **bounds: int) -> Predictions:
+def registry_of(base: Database, store: LocalBlobStore, **bounds: int) -> ModelRegistry:
     limits = {"most_models": 8, "most_bytes": 1 << 30} | bounds
-    return Predictions(base, store, limits=Limits(), **limits)
+    return ModelRegistry(base, store, **limits)
 
 
 def test_many_askers_load_a_model_once(base: Database, store: CountingStore) -> None:
     publish(base, store, "m", 0)
     store.pause = 0.2
-    asked = predictions(base, store)
+    asked = registry_of(base, store)
 
     async def ask() -> None:
-        served = await asyncio.gather(*(asked.find("m") for _ in range(100)))
+        served = await asyncio.gather(*(asked.resolve("m") for _ in range(100)))
         assert len({id(one.model) for one in served}) == 1
 
     asyncio.run(ask())
@@ -103,11 +105,11 @@ def test_many_askers_load_a_model_once(base: Database, store: CountingStore) -> 
 def test_one_asker_that_goes_away_takes_nobody_along(base: Database, store: CountingStore) -> None:
     publish(base, store, "m", 0)
     store.pause = 0.2
-    asked = predictions(base, store)
+    asked = registry_of(base, store)
 
     async def ask() -> None:
-        impatient = asyncio.create_task(asked.find("m"))
-        patient = asyncio.create_task(asked.find("m"))
+        impatient = asyncio.create_task(asked.resolve("m"))
+        patient = asyncio.create_task(asked.resolve("m"))
         await asyncio.sleep(0.05)
         impatient.cancel()
         assert (await patient).version == 1
@@ -117,14 +119,14 @@ def test_one_asker_that_goes_away_takes_nobody_along(base: Database, store: Coun
 
 def test_a_new_version_is_seen_at_once(base: Database, store: CountingStore) -> None:
     publish(base, store, "m", 0)
-    asked = predictions(base, store)
+    asked = registry_of(base, store)
 
     async def ask() -> None:
-        assert (await asked.find("m")).version == 1
+        assert (await asked.resolve("m")).version == 1
         publish(base, store, "m", 1)
         await asyncio.sleep(0)  # the next time that the loop goes round
-        assert (await asked.find("m")).version == 2
-        assert (await asked.find("m@1")).version == 1
+        assert (await asked.resolve("m")).version == 2
+        assert (await asked.resolve("m@1")).version == 1
 
     asyncio.run(ask())
     assert store.reads == 2
@@ -133,11 +135,11 @@ def test_a_new_version_is_seen_at_once(base: Database, store: CountingStore) -> 
 def test_the_least_recently_used_go_first(base: Database, store: CountingStore) -> None:
     for seed, name in enumerate("abc"):
         publish(base, store, name, seed)
-    asked = predictions(base, store, most_models=2)
+    asked = registry_of(base, store, most_models=2)
 
     async def ask(*names: str) -> None:
         for name in names:
-            await asked.find(name)
+            await asked.resolve(name)
 
     asyncio.run(ask("a", "b", "a", "c"))
     assert store.reads == 3
@@ -150,11 +152,11 @@ def test_the_least_recently_used_go_first(base: Database, store: CountingStore) 
 def test_a_model_above_the_bound_of_bytes_is_still_served(base: Database, store: CountingStore) -> None:
     for seed, name in enumerate("ab"):
         publish(base, store, name, seed)
-    asked = predictions(base, store, most_bytes=1)
+    asked = registry_of(base, store, most_bytes=1)
 
     async def ask() -> None:
         for name in ("a", "a", "b", "b", "a"):
-            assert (await asked.find(name)).name == name
+            assert (await asked.resolve(name)).name == name
 
     asyncio.run(ask())
     assert store.reads == 3
@@ -165,29 +167,29 @@ def test_what_is_known_is_served_while_the_database_is_away(
 ) -> None:
     monkeypatch.setattr(registry, "FRESH_SECONDS", 0.0)
     publish(base, store, "m", 0)
-    asked = predictions(base, store)
+    asked = registry_of(base, store)
 
     def away() -> Any:
         raise UnavailableError("the database does not answer")
 
     async def ask() -> None:
-        await asked.find("m")
+        await asked.resolve("m")
         monkeypatch.setattr(base, "read", away)
-        assert (await asked.find("m")).version == 1
+        assert (await asked.resolve("m")).version == 1
         with pytest.raises(UnavailableError):
-            await asked.find("other")
+            await asked.resolve("other")
 
     asyncio.run(ask())
 
 
 def test_what_is_not_there_is_asked_again(base: Database, store: CountingStore) -> None:
-    asked = predictions(base, store)
+    asked = registry_of(base, store)
 
     async def ask() -> None:
         with pytest.raises(NotFoundError):
-            await asked.find("m")
+            await asked.resolve("m")
         publish(base, store, "m", 0)
-        assert (await asked.find("m")).version == 1
+        assert (await asked.resolve("m")).version == 1
 
     asyncio.run(ask())
 
@@ -211,43 +213,40 @@ def test_numbers_that_make_no_model_are_a_broken_artefact() -> None:
 def test_a_compact_model_predicts_as_the_full_one() -> None:
     inputs = np.linspace(-3, 3, 50)[:, np.newaxis]
     models = (load_model(stored(0, kind=kind)) for kind in (Artefact.FULL, Artefact.COMPACT))
-    full, compact = (predict(model, inputs, Wanted()) for model in models)
-    assert (full.mean == compact.mean).all()
-    assert full.std is not None
-    assert compact.std is not None
-    np.testing.assert_allclose(compact.std, full.std, rtol=0.02)
+    full, compact = (answer_arrays(model, inputs) for model in models)
+    assert (full["mean"] == compact["mean"]).all()
+    np.testing.assert_allclose(compact["std"], full["std"], rtol=0.02)
 
 
 def test_a_mean_alone_has_no_interval() -> None:
     model = load_model(stored(0, kind=Artefact.MEAN))
     inputs = np.zeros((2, 1))
-    found = predict(model, inputs, Wanted())
-    assert (found.mean == predict(load_model(stored(0)), inputs, Wanted()).mean).all()
-    assert found.std is None
-    assert (found.levels, found.intervals, found.quantiles, found.extra) == ((), (), (), {})
+    found = answer_arrays(model, inputs)
+    assert found.keys() == {"mean"}
+    assert (found["mean"] == answer_arrays(load_model(stored(0)), inputs)["mean"]).all()
     latent = frozenset({"latent_std"})
     for asked in (
-        Wanted(levels=(0.9,)),
-        Wanted(include=latent),
-        Wanted(levels=(0.95,), include=latent),
-        Wanted(quantiles=(0.5,)),
+        PredictOptions(levels=(0.9,)),
+        PredictOptions(include=latent),
+        PredictOptions(levels=(0.95,), include=latent),
+        PredictOptions(quantiles=(0.5,)),
     ):
         with pytest.raises(MeanOnlyError):
-            predict(model, inputs, asked)
+            answer_arrays(model, inputs, asked)
 
 
 @pytest.mark.parametrize("interval", [0.0, 1.0, -0.1, 1.1, float("nan")])
 def test_an_interval_must_be_a_probability(interval: float) -> None:
     with pytest.raises(InvalidRequestError, match="interval"):
-        Wanted(levels=(0.5, interval))
+        PredictOptions(levels=(0.5, interval))
     with pytest.raises(InvalidRequestError, match="quantiles"):
-        Wanted(quantiles=(0.5, interval))
+        PredictOptions(quantiles=(0.5, interval))
 
 
 @pytest.mark.parametrize("size", [1e10, 1e100, 1e300, -1.7e308])
 def test_far_away_the_prior_answers(size: float) -> None:
     model = load_model(stored(0))
-    found = predict(model, np.array([[size]]), Wanted(levels=(0.95,)))
-    prior = predict(model, np.array([[1e6]]), Wanted(levels=(0.95,)))
-    assert found.mean == pytest.approx(prior.mean)
-    assert found.std == pytest.approx(prior.std)
+    found = answer_arrays(model, np.array([[size]]), PredictOptions(levels=(0.95,)))
+    prior = answer_arrays(model, np.array([[1e6]]), PredictOptions(levels=(0.95,)))
+    assert found["mean"] == pytest.approx(prior["mean"])
+    assert found["std"] == pytest.approx(prior["std"])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InvalidRequestError, MalformedError
-from app.services.predict.row_decoder import RowReader
+from app.services.predict.row_decoder import RowDecoder
 from app.tables import Feature, Kind, Schema
 
 PLAIN = Schema(target="y", features=(Feature(name="a b", kind=Kind.NUMBER), Feature(name='quo"te', kind=Kind.NUMBER)))
@@ -28,24 +28,24 @@ finite = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(10**20
 
 @given(st.lists(st.tuples(finite, finite), max_size=20))
 def test_numbers_come_out_as_they_are(rows: list[tuple[float, float]]) -> None:
-    reader = RowReader(PLAIN)
+    decoder = RowDecoder(PLAIN)
     expected = np.array(rows, dtype=np.float64).reshape(-1, 2)
-    assert np.array_equal(reader.rows(json.dumps(rows).encode()), expected)
+    assert np.array_equal(decoder.decode_rows(json.dumps(rows).encode()), expected)
     objects = [dict(zip(PLAIN.names, row, strict=True)) for row in rows]
-    assert np.array_equal(reader.rows(json.dumps(objects).encode()), expected)
+    assert np.array_equal(decoder.decode_rows(json.dumps(objects).encode()), expected)
     columns = {name: [row[place] for row in rows] for place, name in enumerate(PLAIN.names)}
-    assert np.array_equal(reader.columns(json.dumps(columns).encode()), expected)
+    assert np.array_equal(decoder.decode_columns(json.dumps(columns).encode()), expected)
 
 
 def test_categories_missing_and_unused_columns() -> None:
-    reader = RowReader(MIXED)
+    decoder = RowDecoder(MIXED)
     expected = [[1.0, 0.0, 1.0, 3.0, 0.0], [2.0, 1.0, 0.0, 2.5, 1.0]]
     lists = [[1, {"any": 1}, "x", 3], [2, None, 1, None]]
-    assert reader.rows(json.dumps(lists).encode()).tolist() == expected
+    assert decoder.decode_rows(json.dumps(lists).encode()).tolist() == expected
     objects = [{"n": 1, "c": "x", "g": 3, "more": []}, {"g": None, "gone": "?", "c": 1, "n": 2}]
-    assert reader.rows(json.dumps(objects).encode()).tolist() == expected
+    assert decoder.decode_rows(json.dumps(objects).encode()).tolist() == expected
     columns = {"n": [1, 2], "c": ["x", 1], "g": [3, None], "more": 7}
-    assert reader.columns(json.dumps(columns).encode()).tolist() == expected
+    assert decoder.decode_columns(json.dumps(columns).encode()).tolist() == expected
 
 
 cells: st.SearchStrategy[Any] = st.none() | st.booleans() | finite | st.text(max_size=3) | st.just([1])
@@ -54,21 +54,23 @@ cells: st.SearchStrategy[Any] = st.none() | st.booleans() | finite | st.text(max
 @given(st.lists(st.lists(cells, max_size=5) | st.dictionaries(st.sampled_from(["n", "c", "g"]), cells), max_size=4))
 def test_what_is_taken_is_what_the_schema_takes(rows: list[Any]) -> None:
     try:
-        found = RowReader(MIXED).rows(json.dumps(rows).encode())
+        found = RowDecoder(MIXED).decode_rows(json.dumps(rows).encode())
     except InvalidRequestError:
         return
     assert np.array_equal(found, MIXED.encode_rows(rows))
 
 
 def test_a_number_in_quotation_marks_is_the_number() -> None:
-    expected = RowReader(PLAIN).rows(b"[[0.1, 1e3]]").tobytes()
-    assert RowReader(PLAIN).rows(b'[["0.1", " 1e3"]]').tobytes() == expected
-    assert RowReader(PLAIN).columns(json.dumps({"a b": ["0.1"], 'quo"te': [1000]}).encode()).tobytes() == expected
+    expected = RowDecoder(PLAIN).decode_rows(b"[[0.1, 1e3]]").tobytes()
+    assert RowDecoder(PLAIN).decode_rows(b'[["0.1", " 1e3"]]').tobytes() == expected
+    assert (
+        RowDecoder(PLAIN).decode_columns(json.dumps({"a b": ["0.1"], 'quo"te': [1000]}).encode()).tobytes() == expected
+    )
 
 
 @given(st.binary(max_size=40))
 def test_any_bytes_are_read_or_refused(body: bytes) -> None:
-    for read in (RowReader(MIXED).rows, RowReader(MIXED).columns):
+    for read in (RowDecoder(MIXED).decode_rows, RowDecoder(MIXED).decode_columns):
         try:
             assert read(body).shape[1] == MIXED.width
         except (InvalidRequestError, MalformedError):
@@ -91,5 +93,5 @@ def test_any_bytes_are_read_or_refused(body: bytes) -> None:
 )
 def test_refusals_say_where(body: str, words: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
-        RowReader(PLAIN).rows(body.encode())
+        RowDecoder(PLAIN).decode_rows(body.encode())
     assert words in caught.value.message

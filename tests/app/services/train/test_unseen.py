@@ -46,7 +46,7 @@ class Shops:
     def answer(self, model: Model, schema: Schema, rows: slice) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Mean and 95% interval of rows."""
         cells: list[list[Any]] = [list(row) for row in zip(self.x[rows].tolist(), self.names[rows], strict=True)]
-        found = ModelPredictor(model).predict(schema.encode_rows(cells)).target
+        found = ModelPredictor(model).predict(schema.encode_rows(cells))
         return (found.centre, *found.interval(0.95))
 
 

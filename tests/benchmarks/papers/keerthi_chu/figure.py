@@ -14,7 +14,7 @@ import numpy as np
 
 from core.data import Dataset, standardization
 from core.hyperparameters import Hyperparameters
-from core.predict.predictor import predict
+from core.predict.predictor import moments
 from core.process.rows import Rows
 from core.selection.candidates import KernelColumns
 from core.selection.greedy import select
@@ -65,7 +65,7 @@ def figure_1(
         factors = _fit(rows, theta, selection, size, approximation)
         basis = dataset.inputs[selection.indices[:size]]
         model = posterior(factors, basis, dataset.groups, unit)
-        return scored_plainly(test[:, -1], predict(model, test[:, :-1])) | {"basis_size": len(basis)}
+        return scored_plainly(test[:, -1], moments(model, test[:, :-1])) | {"basis_size": len(basis)}
 
     kinds = [Approximation.DTC, *([Approximation.PEP] if kind is Method.BATCH else [])]
     return {

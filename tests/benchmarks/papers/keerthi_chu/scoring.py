@@ -4,16 +4,16 @@ import numpy as np
 
 from core.arrays import FloatArray
 from core.hyperparameters import Hyperparameters
-from core.predict.distribution import Predictive
+from core.predict.distribution import PredictiveDistribution
 from core.predict.metrics import scores
-from core.predict.predictor import Prediction
+from core.predict.predictor import Moments
 from tests.benchmarks.papers.units import Found
 
 _LEAST = 1e-12
 """Least latent variance, as a share of the target's variance, for NLPD without noise."""
 
 
-def scored(targets: FloatArray, predicted: Predictive) -> Found:
+def scored(targets: FloatArray, predicted: PredictiveDistribution) -> Found:
     """Scores of test targets (m,) in raw units.
 
     nlpd: of raw targets; nlpd_unit: of targets over the test rows' deviation. squares: mean of the squared error over
@@ -35,12 +35,12 @@ def scored(targets: FloatArray, predicted: Predictive) -> Found:
     }
 
 
-def scored_plainly(targets: FloatArray, found: Prediction) -> Found:
+def scored_plainly(targets: FloatArray, found: Moments) -> Found:
     """The same of error bars as the Gaussian process gives them; `nlpd_latent`, `squares_latent` and
     `log_variance_latent`: with those of the latent function, as if there were no noise."""
-    plain = scored(targets, Predictive(centre=found.mean, variance=found.target_variance))
+    plain = scored(targets, PredictiveDistribution(centre=found.mean, variance=found.target_variance))
     latent = np.maximum(found.latent_variance, _LEAST * np.var(targets))
-    noiseless = Predictive(centre=found.mean, variance=latent)
+    noiseless = PredictiveDistribution(centre=found.mean, variance=latent)
     return plain | {
         "nlpd_latent": float(-noiseless.log_density(targets).mean()),
         "squares_latent": float(np.mean(np.square(targets - found.mean) / latent)),

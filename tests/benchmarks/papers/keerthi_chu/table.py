@@ -9,7 +9,7 @@ import numpy as np
 from core.data import Dataset, standardization
 from core.hyperparameters import Hyperparameters
 from core.predict.model import ModelPredictor
-from core.predict.predictor import predict
+from core.predict.predictor import moments
 from core.process.exact import exact_nlml_and_gradient
 from core.process.rows import Rows
 from core.spec import Adaptation, Approximation, Method, Noise, TrainSpec
@@ -67,8 +67,8 @@ def table_1(
     result = train(dataset, spec)
     seconds = time.process_time() - begin
     report, inputs, targets = result.report, test[:, :-1], test[:, -1]
-    predicted = predict(result.model.posterior, inputs)
-    calibrated = None if spec.calibrate is None else ModelPredictor(result.model).predict(inputs).target
+    predicted = moments(result.model.posterior, inputs)
+    calibrated = None if spec.calibrate is None else ModelPredictor(result.model).predict(inputs)
     return {
         "plain": scored_plainly(targets, predicted),
         "calibrated": None if calibrated is None else scored(targets, calibrated),

@@ -1,0 +1,64 @@
+"""A loaded model applied to inputs, and the arrays of an answer."""
+
+import numpy as np
+
+from app.errors import InvalidRequestError
+from app.services.predict.loaded_model import LoadedModel
+from app.services.predict.options import DEFAULT_OPTIONS, PredictOptions
+from core.arrays import FloatArray
+from core.errors import MeanOnlyError
+from core.predict.model import ModelPredictor
+
+
+def answer_arrays(
+    model: LoadedModel, inputs: FloatArray, options: PredictOptions = DEFAULT_OPTIONS, *, first_row: int = 0
+) -> dict[str, FloatArray]:
+    """Predict inputs (m, p), and compute the arrays (m,) of the answer in the target's unit.
+
+    Args:
+        first_row: number of the first of these rows in the request, for error messages.
+
+    Returns:
+        `mean`; unless that is all that is asked for or known, `std`, `lower` and `upper` (with their level where there
+        may be several, as in `lower_0.9`), `quantile_0.1` and so on, and the extra arrays by their names.
+
+    Raises:
+        InvalidRequestError: rows so extreme that a number is not finite; an array that the model does not have.
+        MeanOnlyError: error bars of a model without them.
+        UnsupportedLevelError: levels beyond the calibration of the model.
+    """
+    predictor = model.predictor
+    with np.errstate(over="ignore", invalid="ignore"):  # looked for below
+        if predictor.mean_only and options.needs_variance:
+            raise MeanOnlyError
+        if predictor.mean_only or options.mean_only:
+            arrays = {"mean": predictor.mean(inputs)}
+        else:
+            arrays = _distribution_arrays(predictor, inputs, options)
+    finite = np.logical_and.reduce([np.isfinite(array) for array in arrays.values()])
+    if not finite.all():
+        row = first_row + int(np.flatnonzero(~finite)[0])
+        raise InvalidRequestError(f"row {row}: its numbers are so large that the prediction is not a finite number")
+    return arrays
+
+
+def _distribution_arrays(
+    predictor: ModelPredictor, inputs: FloatArray, options: PredictOptions
+) -> dict[str, FloatArray]:
+    if "support" in options.include and predictor.predictor.reduced:
+        raise InvalidRequestError("include: a model of `sor` knows no support: its prior ends where its basis does")
+    distribution = predictor.predict(inputs)
+    mean, variance = distribution.moments()
+    arrays = {"mean": mean, "std": np.sqrt(variance)}
+    for level in options.interval_levels:
+        suffix = "" if options.one_interval else f"_{level!r}"
+        arrays["lower" + suffix], arrays["upper" + suffix] = distribution.interval(level)
+    for probability in options.quantiles:
+        arrays[f"quantile_{probability!r}"] = distribution.quantile(probability)
+    if "latent_std" in options.include:
+        arrays["latent_std"] = np.sqrt(distribution.latent.moments()[1])
+    if "median" in options.include:
+        arrays["median"] = distribution.quantile(0.5)
+    if "support" in options.include:
+        arrays["support"] = distribution.support
+    return arrays
