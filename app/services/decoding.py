@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from app.errors import Fault, InvalidRequestError, MalformedError
-from app.tables.read.json_locations import find_literal, row_and_column
+from app.tables.read.json_locations import find_invalid_literal, row_and_column
 from app.tables.read.strict_json import TOO_LARGE, check_duplicate_keys, count_keys, is_too_large
 
 T = TypeVar("T")
@@ -135,7 +135,7 @@ def explain(error: msgspec.DecodeError, body: bytes, *, where: str = "", names: 
     if at is None:
         raise MalformedError(f"the body is not JSON: {message}") from error
     position = int(at[1])
-    literal = find_literal(body, position)
+    literal = find_invalid_literal(body, position)
     if literal is not None:
         path = (where + literal.path).lstrip(".")
         row, column = row_and_column(path, names)

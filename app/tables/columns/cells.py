@@ -180,7 +180,7 @@ class Numbers:
     unusable: int
 
     @property
-    def finite(self) -> int:
+    def finite_count(self) -> int:
         """Return how many cells are usable numbers."""
         return len(self.values) - int(np.count_nonzero(self.missing)) - len(self.invalid)
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from app.tables.columns.cells import FloatArray, IntArray
-from app.tables.columns.dates import Cycle, cycles, sine_cosine
+from app.tables.columns.dates import Cycle, sine_cosine, varying_cycles
 
 _PERIOD: Final = {Cycle.DAY: 1.0, Cycle.WEEK: 7.0, Cycle.YEAR: 365.25}  # days
 _MIN_PERIODS: Final = {Cycle.DAY: 3.0, Cycle.WEEK: 3.0, Cycle.YEAR: 1.9}  # that the rows have to span
@@ -32,10 +32,10 @@ _PENALTIES = np.logspace(-4, 2, 13)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleChoice:
-    """Cycles that help; saved: share of the squared error of later rows that they save."""
+    """Cycles that help; error_reduction: share of the squared error of later rows that they save."""
 
     cycles: tuple[Cycle, ...] = ()
-    saved: float = 0.0
+    error_reduction: float = 0.0
 
 
 def choose_cycles(micros: IntArray, inputs: FloatArray, targets: FloatArray) -> CycleChoice:
@@ -50,7 +50,7 @@ def choose_cycles(micros: IntArray, inputs: FloatArray, targets: FloatArray) -> 
     if len(micros) < _MIN_ROWS or span == 0.0:
         return CycleChoice()
     step = float(np.median(np.diff(np.unique(days))))
-    periods = {cycle: span / _PERIOD[cycle] for cycle in cycles(micros) if step <= _COARSEST * _PERIOD[cycle]}
+    periods = {cycle: span / _PERIOD[cycle] for cycle in varying_cycles(micros) if step <= _COARSEST * _PERIOD[cycle]}
     possible = [cycle for cycle, count in periods.items() if count >= _MIN_PERIODS[cycle]]
     if not possible:
         return CycleChoice()
@@ -58,20 +58,22 @@ def choose_cycles(micros: IntArray, inputs: FloatArray, targets: FloatArray) -> 
     elapsed = days[:, np.newaxis]
     folds = _folds(len(micros))
     errors = _errors(np.hstack([base, elapsed]), targets, folds)
-    flat = _errors(base, targets, folds)
-    start = best = flat if flat.sum() < errors.sum() else errors
+    timeless = _errors(base, targets, folds)
+    start = best = timeless if timeless.sum() < errors.sum() else errors
     chosen: list[Cycle] = []
     blocks = {cycle: _harmonics(micros, cycle) for cycle in possible}
     while left := [cycle for cycle in possible if cycle not in chosen]:
-        found = {cycle: _with(base, elapsed, [blocks[c] for c in (*chosen, cycle)], targets, folds) for cycle in left}
+        found = {
+            cycle: _errors_with(base, elapsed, [blocks[c] for c in (*chosen, cycle)], targets, folds) for cycle in left
+        }
         cycle = min(left, key=lambda one: float(found[one].sum()))
-        if not _helps(found[cycle], best, periods[cycle]):
+        if not _improves(found[cycle], best, periods[cycle]):
             break
         chosen.append(cycle)
         best = found[cycle]
     return CycleChoice(
         cycles=tuple(cycle for cycle in Cycle if cycle in chosen),
-        saved=1.0 - float(best.sum() / start.sum()) if chosen else 0.0,
+        error_reduction=1.0 - float(best.sum() / start.sum()) if chosen else 0.0,
     )
 
 
@@ -108,7 +110,7 @@ def _harmonics(micros: IntArray, cycle: Cycle) -> FloatArray:
     return np.column_stack([part for power in powers for part in (power.real, power.imag)])
 
 
-def _with(
+def _errors_with(
     base: FloatArray,
     elapsed: FloatArray,
     blocks: Sequence[FloatArray],
@@ -121,7 +123,7 @@ def _with(
     return timeless if timeless.sum() < timed.sum() else timed
 
 
-def _helps(found: FloatArray, before: FloatArray, periods: float) -> bool:
+def _improves(found: FloatArray, before: FloatArray, periods: float) -> bool:
     """Return whether a cycle saves enough, which is the more the fewer periods there are to learn it from."""
     better = int(np.count_nonzero(found < before))
     return bool(found.sum() < (1.0 - _GAIN - _GAIN_ONCE / periods) * before.sum()) and better >= _BLOCKS - 1

@@ -125,20 +125,20 @@ def parse_date(text: str, order: DateOrder) -> int | None:
     if len(text) > _MAX_LENGTH or not any(map(str.isdecimal, text)):
         return None
     if order not in TEXT_ORDERS and (found := _NUMBER.fullmatch(text)):
-        return _of_number(found[1], found[2] or "", order)
+        return _parse_numeric(found[1], found[2] or "", order)
     found = _YEAR_FIRST.fullmatch(text)
     if found is not None:
         return _micros(found, "one", "two")
     found = _YEAR_LAST.fullmatch(text)
     if found is None:
-        return _sure(text)
+        return _parse_unambiguous(text)
     if order is DateOrder.DAY_FIRST:
         return _micros(found, "two", "one")
     return _micros(found, "one", "two") if order is DateOrder.MONTH_FIRST else None
 
 
 @lru_cache(maxsize=4096)
-def _sure(text: str) -> int | None:
+def _parse_unambiguous(text: str) -> int | None:
     """A date that says which part is which; asked for every order in turn."""
     found = next((match for pattern in _SURE if (match := pattern.fullmatch(text))), None)
     return None if found is None else _micros(found, "one", "two")
@@ -203,7 +203,7 @@ def _offset(zone: str | None) -> timedelta:
     return -offset if zone.startswith("-") else offset
 
 
-def _of_number(whole: str, fraction: str, order: DateOrder) -> int | None:
+def _parse_numeric(whole: str, fraction: str, order: DateOrder) -> int | None:
     """Read a number that is declared to be a date."""
     if order in _PER_SECOND:
         ticks = int(whole) * 10**6 + int((fraction or "0")[:6].ljust(6, "0"))
@@ -308,12 +308,12 @@ def has_short_year(text: str) -> bool:
     return found is not None and len(found["year"]) == 2
 
 
-def iso(micros: int) -> str:
+def format_timestamp(micros: int) -> str:
     """A time as messages show it."""
     return (_EPOCH + timedelta(microseconds=micros)).isoformat().removesuffix("+00:00").removesuffix("T00:00:00")
 
 
-def days(micros: IntArray) -> FloatArray:
+def to_days(micros: IntArray) -> FloatArray:
     """Days since 1970."""
     elapsed: FloatArray = micros / _DAY
     return elapsed
@@ -334,6 +334,6 @@ def sine_cosine(micros: IntArray, cycle: Cycle) -> FloatArray:
     return np.column_stack([np.sin(angle), np.cos(angle)])
 
 
-def cycles(micros: IntArray) -> tuple[Cycle, ...]:
+def varying_cycles(micros: IntArray) -> tuple[Cycle, ...]:
     """The cycles that tell these times apart."""
     return tuple(cycle for cycle in Cycle if len(micros) and np.ptp(sine_cosine(micros, cycle), axis=0).max() > 1e-9)

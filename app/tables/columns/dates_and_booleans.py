@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 
 from app.tables.columns.cells import MISSING_TOKENS, BoolArray, FloatArray, IntArray
-from app.tables.columns.dates import DateOrder, days, parse_date
+from app.tables.columns.dates import DateOrder, parse_date, to_days
 from app.tables.columns.table import Column, Kind
 
 MISSING_TEXTS: Final = frozenset((*MISSING_TOKENS, "NaT"))
@@ -41,7 +41,7 @@ def parse_by_level(column: Column, kind: Kind, order: DateOrder | None) -> tuple
             if when is not None:
                 micros[code], read[code] = when, 0.0
     if kind is Kind.DATE:
-        read += days(micros)
+        read += to_days(micros)
     codes = column.levels.codes
     missing = np.append(void, True)[codes]
     values = column.by_level(read)

@@ -20,7 +20,7 @@ from app.tables.columns.number_formats import PLAIN, NumberFormat
 
 LARGE: Final = 2.0**52
 """Size of a column's largest integer from which on differences are taken: beyond it no prediction may go far."""
-EXACT: Final = 2.0**53
+MAX_EXACT: Final = 2.0**53
 """Size up to which every integer is a 64-bit number."""
 _LARGEST = 2.0**128  # past identifiers of any kind: measurements
 _TYPES = (pa.int64(), pa.uint64())
@@ -121,7 +121,7 @@ def find_collision(
     seen: dict[float, tuple[str, int | float]] = {}
     for text in texts:
         kind, value = parse_number(text, number_format)
-        if kind is not CellKind.NUMBER or not EXACT <= abs(value) <= _LARGEST:
+        if kind is not CellKind.NUMBER or not MAX_EXACT <= abs(value) <= _LARGEST:
             continue
         exact = exact_value(text, number_format)
         other, known = seen.setdefault(difference(text, offset or 0, number_format), (text, exact))

@@ -78,7 +78,7 @@ def _grouped(number_format: NumberFormat) -> str:
     return f"{_FIRST}(?:{GROUP_PATTERNS[number_format.thousands or '']}[0-9]{{3}})+(?:{mark}[0-9]*)?{_EXPONENT}"
 
 
-def _sure_decimal(mark: str) -> str:
+def _certain_decimal(mark: str) -> str:
     """Pattern of sure decimal marks: `13,5`, `0,758`, `,5`, `1.234,5`; never `1,234`."""
     other = GROUP_PATTERNS[OTHER_MARK[mark]]
     here = re.escape(mark)
@@ -91,14 +91,14 @@ def _sure_decimal(mark: str) -> str:
     )
 
 
-def _sure_group(mark: str) -> str:
+def _certain_group(mark: str) -> str:
     """Pattern of sure groups: `1,234,567`, `1,234.5`."""
     group, other = GROUP_PATTERNS[mark], re.escape(OTHER_MARK[mark])
     several = f"{_FIRST}(?:{group}[0-9]{{3}}){{2,}}(?:{other}[0-9]*)?{_EXPONENT}"
     return f"{several}|{_FIRST}{group}[0-9]{{3}}{other}[0-9]*{_EXPONENT}"
 
 
-def _open(mark: str) -> str:
+def _ambiguous(mark: str) -> str:
     """Pattern of cells where either may be meant: `1,234`."""
     return f"{_FIRST}{GROUP_PATTERNS[mark]}[0-9]{{3}}"
 
@@ -108,12 +108,12 @@ def _split_by(sign: str) -> str:
 
 
 _PATTERNS: Final = {
-    "decimal_commas": _sure_decimal(","),
-    "decimal_points": _sure_decimal("."),
-    "grouped_by_commas": _sure_group(","),
-    "grouped_by_points": _sure_group("."),
-    "open_commas": _open(","),
-    "open_points": _open("."),
+    "decimal_commas": _certain_decimal(","),
+    "decimal_points": _certain_decimal("."),
+    "grouped_by_commas": _certain_group(","),
+    "grouped_by_points": _certain_group("."),
+    "open_commas": _ambiguous(","),
+    "open_points": _ambiguous("."),
     "grouped_by_blanks": _split_by(" "),
     "grouped_by_apostrophes": _split_by("'"),
     "short": "[+-]?[0-9]{1,3}",
@@ -166,11 +166,11 @@ class MarkCounts:
         wanted = {_OF_SPLIT[sign] for sign in signs if sign in data}
         if points and not (self.decimal_points and not (commas or self.has_commas)):
             wanted.update(_OF_POINTS)
-        if commas and not (self.decimal_commas and not points) and _any(texts, _COMMA_NUMBER):
+        if commas and not (self.decimal_commas and not points) and _matches_any(texts, _COMMA_NUMBER):
             wanted.update(_OF_COMMAS)
-            self.cells += _how_many(texts, r"[^ \t\n\r\v\f]")
+            self.cells += _count_matches(texts, r"[^ \t\n\r\v\f]")
         for name in wanted:
-            setattr(self, name, getattr(self, name) + _how_many(texts, _WHOLE[name]))
+            setattr(self, name, getattr(self, name) + _count_matches(texts, _WHOLE[name]))
 
     @property
     def has_commas(self) -> bool:
@@ -178,12 +178,12 @@ class MarkCounts:
         return self.decimal_commas + self.grouped_by_commas + self.open_commas > 0
 
     @property
-    def any(self) -> bool:
+    def has_marks(self) -> bool:
         """Return whether some cell is a number with marks."""
         return any(getattr(self, field.name) for field in fields(self) if field.name not in ("short", "long", "cells"))
 
     @property
-    def tells(self) -> bool:
+    def mostly_numbers(self) -> bool:
         """Return whether the column is of numbers rather than of texts among which there is one."""
         commas = self.decimal_commas + self.grouped_by_commas + self.open_commas
         points = self.decimal_points + self.open_points
@@ -211,11 +211,11 @@ _SIGNS = "".join(sign.decode() for sign in _OF_SPLIT) + "."
 _COMMA_NUMBER = f"^{_BLANKS}[+-]?(?:[0-9][0-9{_SIGNS}]*)?(?:,[0-9]+)+(?:[.][0-9]*)?{_EXPONENT}{_BLANKS}$"
 
 
-def _any(texts: Any, pattern: str) -> bool:
+def _matches_any(texts: Any, pattern: str) -> bool:
     return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
 
 
-def _how_many(texts: Any, pattern: str) -> int:
+def _count_matches(texts: Any, pattern: str) -> int:
     return int(pc.sum(pc.match_substring_regex(texts, pattern)).as_py() or 0)
 
 
@@ -249,12 +249,12 @@ class FileMarkCounts:
     @classmethod
     def of(cls, columns: Iterable[MarkCounts], separator: str | None) -> "FileMarkCounts":
         """Gather the columns that are of numbers."""
-        telling = [marks for marks in columns if marks.tells]
+        numeric = [marks for marks in columns if marks.mostly_numbers]
         return cls(
-            commas=any(marks.decimal_commas for marks in telling),
-            points=any(marks.decimal_points for marks in telling),
-            by_commas=any(marks.grouped_by_commas for marks in telling),
-            by_points=any(marks.grouped_by_points for marks in telling),
+            commas=any(marks.decimal_commas for marks in numeric),
+            points=any(marks.decimal_points for marks in numeric),
+            by_commas=any(marks.grouped_by_commas for marks in numeric),
+            by_points=any(marks.grouped_by_points for marks in numeric),
             separator=separator,
         )
 
@@ -280,9 +280,9 @@ def infer_format(
     if thousands is not None:
         comma = marks.decimal_commas > 0 or (marks.open_commas > 0 and not marks.decimal_points)
         return NumberFormat("," if comma and not marks.decimal_points else ".", thousands or None)
-    found = _sure_format(marks)
+    found = _certain_format(marks)
     if known is None or known == PLAIN:
-        return found or _open_format(marks, file)
+        return found or _ambiguous_format(marks, file)
     return _known_format(marks, found, known, file)
 
 
@@ -305,7 +305,7 @@ def _blank_groups(marks: MarkCounts) -> str | None:
     return " " if marks.grouped_by_blanks else "'" if marks.grouped_by_apostrophes else None
 
 
-def _sure_format(marks: MarkCounts) -> NumberFormat | None:
+def _certain_format(marks: MarkCounts) -> NumberFormat | None:
     """The format that the sure cells agree on; None if there are none, or they do not agree."""
     comma, point = marks.decimal_commas > 0, marks.decimal_points > 0
     by_comma, by_point = marks.grouped_by_commas > 0, marks.grouped_by_points > 0
@@ -316,7 +316,7 @@ def _sure_format(marks: MarkCounts) -> NumberFormat | None:
     return None
 
 
-def _open_format(marks: MarkCounts, file: FileMarkCounts) -> NumberFormat:
+def _ambiguous_format(marks: MarkCounts, file: FileMarkCounts) -> NumberFormat:
     """The format of a column without sure cells, by those beside it."""
     blank = _blank_groups(marks)
     if marks.decimal_commas or marks.decimal_points or (marks.open_commas and marks.open_points):

@@ -6,7 +6,7 @@ import numpy as np
 
 from app.tables.columns.cell_errors import CellErrors
 from app.tables.columns.cells import IntArray, quote
-from app.tables.columns.integers import EXACT, find_collision
+from app.tables.columns.integers import MAX_EXACT, find_collision
 from app.tables.columns.table import Column, Table
 
 _MAX_COMPARED = 200_000  # different cells
@@ -27,7 +27,7 @@ def choose_offset(table: Table, name: str, column: Column) -> int | None:
     if not exceeds_exact(column):
         return offset
     numbers = column.minus(offset)
-    if float(np.nanmax(numbers)) - float(np.nanmin(numbers)) >= EXACT:
+    if float(np.nanmax(numbers)) - float(np.nanmin(numbers)) >= MAX_EXACT:
         texts: Any = column.levels.names.slice(0, _MAX_COMPARED)
         pair = find_collision(texts.to_pylist(), offset, column.number_format)
         if pair is not None:
@@ -41,13 +41,13 @@ def choose_offset(table: Table, name: str, column: Column) -> int | None:
 
 def exceeds_exact(column: Column) -> bool:
     """Return whether a number of the column is past the integers that 64-bit numbers hold."""
-    return bool(np.nanmax(np.abs(column.numbers.values)) >= EXACT)
+    return bool(np.nanmax(np.abs(column.numbers.values)) >= MAX_EXACT)
 
 
 def check_target(table: Table, name: str) -> None:
     """InvalidRequestError naming the cell of a target that would be rounded by more than its spread allows."""
     column = table.columns[name]
-    if not column.numbers.finite or not exceeds_exact(column) or column.offset is None:
+    if not column.numbers.finite_count or not exceeds_exact(column) or column.offset is None:
         return
     exact = column.minus(column.offset)
     rounded = column.numbers.values - float(column.offset)

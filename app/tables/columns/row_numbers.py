@@ -49,4 +49,4 @@ def is_index(column: Column) -> bool:
 
 def _all_whole(numbers: Numbers) -> bool:
     values = numbers.values
-    return numbers.finite == len(values) and bool((values == np.floor(values)).all())
+    return numbers.finite_count == len(values) and bool((values == np.floor(values)).all())

@@ -103,7 +103,7 @@ def sentinel_warnings(found: Mapping[str, list[Sentinel]]) -> list[str]:
         more = f" and {plural(len(listed) - _NAMED, 'more column')}" if len(listed) > _NAMED else ""
         warnings.append(
             f"{_shown(value)} repeats far from the other values of its column (cells by column: "
-            f"{', '.join(listed[:_NAMED])}{more}) and was read as a number; {advice(value)}"
+            f"{', '.join(listed[:_NAMED])}{more}) and was read as a number; {missing_value_advice(value)}"
         )
     return warnings
 
@@ -112,11 +112,11 @@ def describe(sentinel: Sentinel) -> str:
     """The same for one column, in words that follow its name."""
     return (
         f"{_shown(sentinel.value)} stands in {plural(sentinel.count, 'cell')}, the other values are "
-        f"{_shown(sentinel.low)} to {_shown(sentinel.high)}; {advice(sentinel.value)}"
+        f"{_shown(sentinel.low)} to {_shown(sentinel.high)}; {missing_value_advice(sentinel.value)}"
     )
 
 
-def advice(value: float) -> str:
+def missing_value_advice(value: float) -> str:
     """Advise how to say that a value means a missing cell."""
     return f'if it stands for a missing cell, say "missing_values": [{_shown(value)}]'
 

@@ -38,6 +38,7 @@ from app.tables.columns.read_options import AUTODETECT, ReadOptions
 
 MISSING_LEVEL = -1
 UNSEEN_LEVEL = -2
+_FEW = 2_000  # cells up to which Python is quicker than Arrow
 
 
 class Kind(StrEnum):
@@ -129,7 +130,8 @@ class Column:
     def levels(self) -> Levels:
         """The column read as text levels."""
         if self._levels is None:
-            levels = parse_levels(self.texts) if self._cells is None else levels_of(self._cells)
+            few = self._cells is not None and len(self._cells) <= _FEW
+            levels = levels_of(self._cells or ()) if few else parse_levels(self.texts)
             self._levels = levels if self.missing is None else self.missing.mask_levels(levels, self.number_format)
         return self._levels
 

@@ -67,7 +67,7 @@ def infer_type(column: Column) -> InferredType:
     present = len(column) - int(np.count_nonzero(numbers.missing))
     if present == 0:
         return InferredType(kind=Kind.UNUSED, unused_reason="is empty in every row")
-    numeric = numbers.finite + numbers.unusable
+    numeric = numbers.finite_count + numbers.unusable
     if numeric >= NUMERIC_SHARE * present:
         return InferredType(kind=Kind.CATEGORY if _is_padded(column) else Kind.NUMBER)
     names = _names(column)

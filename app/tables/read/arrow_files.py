@@ -139,7 +139,7 @@ def _blocks(
     for batch in batches():
         columns = []
         for name, stored in zip(names, batch.columns, strict=True):
-            column = _bare(stored, name, row)
+            column = _unwrap(stored, name, row)
             total += _text_bytes(column, name, row, limits)
             limits.check_bytes(total)
             columns.append(column)
@@ -149,22 +149,22 @@ def _blocks(
         yield block
 
 
-def _bare(column: Any, name: str, row: int) -> Any:
+def _unwrap(column: Any, name: str, row: int) -> Any:
     """The column without what its cells are wrapped in, dictionaries aside; row: its first, for the refusal of lists
     that are not of one cell.
     """
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
-        return _bare(column.storage, name, row)
+        return _unwrap(column.storage, name, row)
     if pa.types.is_run_end_encoded(kind):
-        return _bare(pc.call_function("run_end_decode", [column]), name, row)
+        return _unwrap(pc.call_function("run_end_decode", [column]), name, row)
     if not _is_list(kind):
         return column
     lengths = to_numpy(pc.fill_null(pc.list_value_length(column), 1))
     wrong = np.flatnonzero(lengths != 1)
     if len(wrong):
         _refuse_type(name, kind, f", with {lengths[wrong[0]]} cells in row {row + int(wrong[0]):,}")
-    return _bare(pc.list_element(column, 0), name, row)
+    return _unwrap(pc.list_element(column, 0), name, row)
 
 
 def _text_bytes(column: Any, name: str, row: int, limits: Limits) -> int:

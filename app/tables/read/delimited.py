@@ -16,7 +16,7 @@ from app.tables.columns.number_formats import MarkCounts
 from app.tables.read.csv_records import find_lines, records_of
 from app.tables.read.dialect import Dialect, find_dialect
 from app.tables.read.edited_text import EditedText
-from app.tables.read.names import Names, clean_name, numeric_names_note, read_names
+from app.tables.read.names import ColumnNames, clean_name, numeric_names_note, read_names
 from app.tables.read.source import UTF8, WESTERN, NotUtf8Error, Source
 from app.tables.read.text_blocks import Block, TextBlocks
 
@@ -87,7 +87,7 @@ def _has_hashes(source: Source) -> bool:
     return found
 
 
-def _names(dialect: Dialect, source: Source, notes: list[str]) -> tuple[Names, int]:
+def _names(dialect: Dialect, source: Source, notes: list[str]) -> tuple[ColumnNames, int]:
     """The names, without those of empty columns at the end; and how many of the file's columns they are."""
     cells = dialect.first.cells
     if not dialect.header:

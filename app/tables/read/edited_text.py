@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from app.tables.read.streams import Stream
+from app.tables.read.streams import FilterStream
 
 _MAX_LENGTH = 1 << 20  # a longer line is given out in pieces, and is no comment
 _HASH = re.compile(rb"(?:(?<=[\r\n])|\A)#")
@@ -31,7 +31,7 @@ class Comments:
         return len(next(csv.reader([line], delimiter=self.delimiter))) != self.width
 
 
-class EditedText(Stream):
+class EditedText(FilterStream):
     """UTF-8 with some lines changed. skipped: the numbers of the comments so far."""
 
     def __init__(self, inner: BinaryIO, edits: Mapping[int, str], comments: Comments | None) -> None:

@@ -15,14 +15,14 @@ _WORST = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class InvalidLiteral:
     """Word that is no JSON number; path: of the value in the document, such as `rows[3].x`, empty if unknown."""
 
     text: str
     path: str
 
 
-def find_literal(body: bytes, position: int) -> Literal | None:
+def find_invalid_literal(body: bytes, position: int) -> InvalidLiteral | None:
     """The word that is no JSON number near a byte where reading failed. O(body), twice the time of reading it."""
     found = _LITERAL.search(body, max(0, position - 2), position + 12)
     if found is None:
@@ -31,8 +31,8 @@ def find_literal(body: bytes, position: int) -> Literal | None:
     try:
         document = msgspec.json.decode(body[: found.start()] + _STAND_IN + rest)
     except _WORST:
-        return Literal(found[0].decode(), "")
-    return Literal(found[0].decode(), _path_of(document, float(_STAND_IN)) or "")
+        return InvalidLiteral(found[0].decode(), "")
+    return InvalidLiteral(found[0].decode(), _path_of(document, float(_STAND_IN)) or "")
 
 
 def _path_of(value: Any, wanted: float) -> str | None:

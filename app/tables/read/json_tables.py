@@ -11,9 +11,9 @@ from app.tables.columns.cell_errors import json_type, plural
 from app.tables.columns.cells import Cell
 from app.tables.columns.number_formats import PLAIN, MarkCounts, infer_formats
 from app.tables.columns.table import Column, Table
-from app.tables.read.json_locations import find_literal
+from app.tables.read.json_locations import find_invalid_literal
 from app.tables.read.limits import Limits
-from app.tables.read.names import encodes, read_names
+from app.tables.read.names import is_encodable, read_names
 from app.tables.read.source import Source
 from app.tables.read.strict_json import TOO_LARGE, find_duplicate_key, first_too_large, is_too_large
 from app.tables.read.text_blocks import TextBlocks, to_text_blocks
@@ -92,7 +92,7 @@ def check_cells(name: str, cells: Any, limits: Limits | None = None) -> Sequence
         return cells
     longest = Limits().cell if limits is None else limits.cell
     for row, cell in enumerate(cells):
-        if isinstance(cell, str) and not cell.isascii() and not encodes(cell):
+        if isinstance(cell, str) and not cell.isascii() and not is_encodable(cell):
             _refuse_cell(name, row, "the text is not valid Unicode")
         if isinstance(cell, str) and len(cell) > longest:
             raise (limits or Limits()).cell_is_too_long(f"row {row:,}, column {name!r}", len(cell))
@@ -179,7 +179,7 @@ def _objects(source: Source) -> Iterator[tuple[int, dict[str, Cell]]]:
             row += 1
 
 
-def _huge(text: bytes) -> str | None:
+def _too_large_column(text: bytes) -> str | None:
     """The column of a line whose number is past float64."""
     try:
         cells = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
@@ -218,12 +218,12 @@ def _refuse_line(number: int, row: int, text: bytes, error: Exception) -> NoRetu
         found = msgspec.json.decode(text)
     except msgspec.ValidationError:
         message = "a number is too large: expected at most 1.8e308"
-        fault = Fault(row=row, line=number, column=_huge(text), message=message)
+        fault = Fault(row=row, line=number, column=_too_large_column(text), message=message)
         place = f"line {number:,}" + ("" if fault.column is None else f", column {fault.column!r}")
         raise InvalidRequestError(f"{place}: {message}", [fault]) from error
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as worse:
         at = _BYTE.search(str(worse))
-        literal = None if at is None else find_literal(text, int(at[1]))
+        literal = None if at is None else find_invalid_literal(text, int(at[1]))
         if literal is not None:
             message = f"{literal.text} is not a JSON number; write a finite number, or null for a missing cell"
             column = literal.path.removeprefix(".") or None

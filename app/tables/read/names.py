@@ -27,7 +27,7 @@ _CLOSE = 0.8  # likeness from which a name may be a misspelling
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Names:
+class ColumnNames:
     """The names of a table's columns, and which of them are of a data frame's index."""
 
     names: tuple[str, ...]
@@ -44,7 +44,7 @@ def clean_name(name: str) -> str:
     return compose(name.strip(BLANKS))
 
 
-def read_names(given: Sequence[str], limits: Limits, line: int | None = None) -> Names:
+def read_names(given: Sequence[str], limits: Limits, line: int | None = None) -> ColumnNames:
     """The names that a table gives its columns. InvalidRequestError by position for overlong and repeated ones, and for
     an empty one other than the first, which is the index of a data frame.
     """
@@ -58,7 +58,7 @@ def read_names(given: Sequence[str], limits: Limits, line: int | None = None) ->
     if not trimmed[0] and times[""] == 1 and len(names) > 1:
         names[0] = _nameless(names)
         index.insert(0, names[0])
-    return Names(names=_checked(names, line), index=tuple(index))
+    return ColumnNames(names=_checked(names, line), index=tuple(index))
 
 
 def _nameless(others: Collection[str]) -> str:
@@ -76,7 +76,7 @@ def _checked(names: Sequence[str], line: int | None) -> tuple[str, ...]:
     for place, name in enumerate(names, start=1):
         if not name.strip(BLANKS):
             faults.append(Fault(line=line, message=f"column {place} has an empty name"))
-        elif len(name) > _MAX_LENGTH or not encodes(name):
+        elif len(name) > _MAX_LENGTH or not is_encodable(name):
             message = f"the name of column {place} is longer than {_MAX_LENGTH} characters or not valid text"
             faults.append(Fault(line=line, message=message))
         elif name in places:
@@ -161,7 +161,7 @@ def numeric_names_note(names: Sequence[str]) -> str:
     )
 
 
-def encodes(text: str) -> bool:
+def is_encodable(text: str) -> bool:
     """Return whether UTF-8 can hold the text: JSON can escape half a surrogate pair."""
     try:
         text.encode()

@@ -18,7 +18,7 @@ import pyarrow as pa
 from app.errors import Fault, InvalidRequestError, MalformedError
 from app.tables.read.edited_text import Comments, EditedText
 from app.tables.read.limits import Limits
-from app.tables.read.streams import Stream
+from app.tables.read.streams import FilterStream
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -54,7 +54,7 @@ class Source:
         stored: BinaryIO = io.BytesIO(self.origin) if isinstance(self.origin, bytes) else self.origin.open("rb")
         start = stored.read(4)
         stored.seek(0)
-        return cast(BinaryIO, io.BufferedReader(_Plain(stored, start, self.limits), 1 << 18))
+        return cast(BinaryIO, io.BufferedReader(_Decompressed(stored, start, self.limits), 1 << 18))
 
     def compression(self) -> str | None:
         """Return the compression of the stored bytes."""
@@ -74,8 +74,8 @@ class Source:
             return head
 
     def text(self) -> BinaryIO:
-        """A stream of checked UTF-8 without byte order mark; reading it raises the refusals of `_Text`."""
-        checked = cast(BinaryIO, io.BufferedReader(_Text(self.decompressed(), self.encoding), 1 << 18))
+        """A stream of checked UTF-8 without byte order mark; reading it raises the refusals of `_CheckedText`."""
+        checked = cast(BinaryIO, io.BufferedReader(_CheckedText(self.decompressed(), self.encoding), 1 << 18))
         return cast(BinaryIO, io.BufferedReader(self.edited(checked), 1 << 18)) if self.is_edited else checked
 
     @property
@@ -92,7 +92,7 @@ def _compression(start: bytes) -> str | None:
     return "gzip" if start.startswith(GZIP) else "zstd" if start.startswith(ZSTD) else None
 
 
-class _Plain(Stream):
+class _Decompressed(FilterStream):
     """Decompressed bytes, counted."""
 
     def __init__(self, stored: BinaryIO, start: bytes, limits: Limits) -> None:
@@ -121,7 +121,7 @@ class _Plain(Stream):
         return data
 
 
-class _Text(Stream):
+class _CheckedText(FilterStream):
     """UTF-8 without NUL or byte order mark, other encodings written anew; refuses at the first wrong byte."""
 
     def __init__(self, plain: BinaryIO, encoding: str) -> None:

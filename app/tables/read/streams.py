@@ -6,7 +6,7 @@ from typing import Any, BinaryIO
 from app.errors import PursuitError
 
 
-class Stream(io.RawIOBase):
+class FilterStream(io.RawIOBase):
     """Stream of what `_next` makes; once it has failed it fails again."""
 
     def __init__(self, inner: BinaryIO) -> None:

@@ -73,9 +73,9 @@ def check_duplicate_keys(
 def find_duplicate_key(data: bytes | memoryview | msgspec.Raw) -> DuplicateKey | None:
     """The first object in `data`, which is valid JSON, that has a key twice."""
     text = bytes(data)
-    if _ESCAPED_COLON not in text and _explained(text) == text.count(b":"):
+    if _ESCAPED_COLON not in text and _accounted_colons(text) == text.count(b":"):
         return None
-    return _search(text)
+    return _find_by_parsing(text)
 
 
 def count_keys(tree: Any) -> int:
@@ -100,24 +100,24 @@ def _colons_after_quotes(data: bytes | memoryview | msgspec.Raw) -> int:
     return int(np.count_nonzero((before == _QUOTE) | (before <= _BLANK)))
 
 
-def _explained(text: bytes) -> int:
+def _accounted_colons(text: bytes) -> int:
     """Return how many colons stand in strings or behind a key that is not there twice; none is written as an escape."""
     colons = text.count(b":")
     start = text.lstrip()[:1]
     if not colons or start not in (b"{", b"["):
         return colons
     if start == b"[":
-        return sum(_explained(bytes(part)) for part in msgspec.json.decode(text, type=list[msgspec.Raw]))
+        return sum(_accounted_colons(bytes(part)) for part in msgspec.json.decode(text, type=list[msgspec.Raw]))
     found = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-    return len(found) + sum(key.count(":") + _explained(bytes(part)) for key, part in found.items())
+    return len(found) + sum(key.count(":") + _accounted_colons(bytes(part)) for key, part in found.items())
 
 
-def _search(text: bytes) -> DuplicateKey | None:
+def _find_by_parsing(text: bytes) -> DuplicateKey | None:
     """Search slowly and surely."""
     repeated: list[dict[str, Any]] = []
     keys: list[str] = []
 
-    def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         twice = None
         for key, value in pairs:
@@ -130,7 +130,7 @@ def _search(text: bytes) -> DuplicateKey | None:
             keys.append(str(twice))
         return found
 
-    tree = json.loads(text.decode(), object_pairs_hook=made, parse_int=len, parse_float=len)
+    tree = json.loads(text.decode(), object_pairs_hook=collect, parse_int=len, parse_float=len)
     return _first(tree, {id(one): key for one, key in zip(repeated, keys, strict=True)}, ()) if repeated else None
 
 

@@ -1,4 +1,4 @@
-"""A Table to what training needs: decides what each column is, drops or imputes rows, and encodes the rest."""
+"""A Table to what training needs: decides what each column is, drops or imputes rows, and is_encodable the rest."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ from app.errors import InvalidRequestError
 from app.tables.columns.cell_errors import CellErrors, plural
 from app.tables.columns.cells import BLANKS, BoolArray, FloatArray, IntArray, quote
 from app.tables.columns.date_cycles import choose_cycles, subsample_rows
-from app.tables.columns.dates import Cycle, DateOrder, cycles
+from app.tables.columns.dates import Cycle, DateOrder, varying_cycles
 from app.tables.columns.integers import add_offset
 from app.tables.columns.levels import choose_levels, level_limits
 from app.tables.columns.lookalikes import LOOKALIKE_ADVICE, match_lookalike
@@ -168,8 +168,8 @@ def _check_target(state: _FitState, target: str) -> None:
         first = column.cell(int(numbers.invalid[0]))
         meant = match_lookalike(str(first).strip(BLANKS))
         raise InvalidRequestError(
-            f"the target {target!r} is text, such as {quote(first)}: {numbers.finite:,} of its {present:,} cells are "
-            f"numbers; name a numeric column as target{'' if meant is None else f', or {LOOKALIKE_ADVICE[meant]}'}"
+            f"the target {target!r} is text, such as {quote(first)}: {numbers.finite_count:,} of its {present:,} cells "
+            f"are numbers; name a numeric column as target{'' if meant is None else f', or {LOOKALIKE_ADVICE[meant]}'}"
         )
     check_target(state.table, target)
     inferred = InferredType(kind=Kind.NUMBER)
@@ -293,7 +293,7 @@ def _fit_feature(state: _FitState, column: Column, name: str, inferred: Inferred
         )
     turns: tuple[Cycle, ...] = ()
     if inferred.kind is Kind.DATE and state.dates is Dates.CYCLIC:
-        turns = cycles(np.round(present * 86_400e6).astype(np.int64))
+        turns = varying_cycles(np.round(present * 86_400e6).astype(np.int64))
     fill = None if state.missing is not Missing.IMPUTE else _median(present)
     if marked:
         what = f"median {add_offset(fill or 0.0, offset)!r}" if inferred.kind is Kind.NUMBER else "median"

@@ -58,7 +58,7 @@ def find_leaks(table: Table, schema: Schema) -> Iterator[str]:
                 continue
             if relation is not None:
                 yield f"column {feature.name!r} {relation}: if it is {_ADVICE.format('it')}"
-        summed, rounded = _sum(numbers, y)
+        summed, rounded = _weighted_sum(numbers, y)
         if len(summed) == 1:
             yield f"column {summed[0]!r} {_PERFECT}: if it is {_ADVICE.format('it')}"
         elif summed:
@@ -74,7 +74,7 @@ def _number(x: FloatArray, y: FloatArray, rng: np.random.Generator) -> str | Non
 
 def _relation(x: FloatArray, y: FloatArray, rng: np.random.Generator) -> str | None:
     values, codes = np.unique(x, return_inverse=True)
-    z, ranks = _standard(y), _ranks(np.unique(y, return_inverse=True)[1])
+    z, ranks = _standardized(y), _ranks(np.unique(y, return_inverse=True)[1])
     if len(values) < 2 or z is None or ranks is None:
         return None
     if float(np.mean((x - y) ** 2)) < _ALONE * float(np.var(y)):
@@ -86,7 +86,7 @@ def _relation(x: FloatArray, y: FloatArray, rng: np.random.Generator) -> str | N
     if abs(agreement) >= _RANKS:
         direction = "rising" if agreement > 0.0 else "falling"
         return f"{_PERFECT}, {direction} with it as a copy on another scale does"
-    if min(_left_by_order(codes, z, rng), _left_by_order(codes, ranks, rng)) < _ALONE:
+    if min(_unexplained_by_order(codes, z, rng), _unexplained_by_order(codes, ranks, rng)) < _ALONE:
         return _PERFECT
     return None
 
@@ -98,15 +98,15 @@ def _category(codes: IntArray, y: FloatArray) -> str | None:
         return None
     _, levels = np.unique(codes[known], return_inverse=True)
     y = y[known]
-    z = _standard(y)
+    z = _standardized(y)
     if z is None:
         return None
     if _in_classes(levels, y):
         return "is the target put into classes"
-    return _PERFECT if _left_by_level(levels, z) < _ALONE else None
+    return _PERFECT if _unexplained_by_level(levels, z) < _ALONE else None
 
 
-def _standard(y: FloatArray) -> FloatArray | None:
+def _standardized(y: FloatArray) -> FloatArray | None:
     """Zero mean and unit variance; None for a constant."""
     spread = float(np.std(y))
     return (y - y.mean()) / spread if spread > 0.0 else None
@@ -115,7 +115,7 @@ def _standard(y: FloatArray) -> FloatArray | None:
 def _ranks(codes: IntArray) -> FloatArray | None:
     """Ranks of the values that codes number in order, those of ties their mean; standardized."""
     counts = np.bincount(codes)
-    return _standard((np.cumsum(counts) - 0.5 * (counts - 1))[codes])
+    return _standardized((np.cumsum(counts) - 0.5 * (counts - 1))[codes])
 
 
 def _is_rounded(x: FloatArray, y: FloatArray) -> bool:
@@ -149,14 +149,14 @@ def _in_classes(codes: IntArray, y: FloatArray) -> bool:
     return bool((between >= 0.0).all() and close > 0.0 and close >= 0.5 * np.sum(rows_beside))
 
 
-def _left_by_order(codes: IntArray, y: FloatArray, rng: np.random.Generator) -> float:
+def _unexplained_by_order(codes: IntArray, y: FloatArray, rng: np.random.Generator) -> float:
     """Mean squared difference to the mean of the two neighbours in the order of a column."""
     shuffled = rng.permutation(len(codes))
     ordered = y[shuffled[np.argsort(codes[shuffled], kind="stable")]]
     return float(np.mean((ordered[1:-1] - 0.5 * (ordered[:-2] + ordered[2:])) ** 2))
 
 
-def _left_by_level(codes: IntArray, y: FloatArray) -> float:
+def _unexplained_by_level(codes: IntArray, y: FloatArray) -> float:
     """Mean squared difference to the mean of the other rows of the level."""
     counts = np.bincount(codes)
     sums = np.bincount(codes, weights=y)
@@ -168,7 +168,7 @@ def _left_by_level(codes: IntArray, y: FloatArray) -> float:
     return float(np.mean((y[has_others] - means) ** 2))
 
 
-def _sum(numbers: dict[str, FloatArray], y: FloatArray) -> tuple[list[str], bool]:
+def _weighted_sum(numbers: dict[str, FloatArray], y: FloatArray) -> tuple[list[str], bool]:
     """The columns of which the target is a weighted sum, none if it is not; and whether only up to rounding."""
     if not 2 <= len(numbers) <= _MAX_SUMMED:
         return [], False

@@ -70,7 +70,7 @@ def describe_column(name: str, column: Column, *, index: bool = False) -> dict[s
         warnings.append(
             f"looks like a row number ({start}, {start + 1}, {start + 2}, ..): training reads it as a number"
         )
-    found = _of_texts(column) if inferred.kind is Kind.CATEGORY else _of_numbers(column, inferred)
+    found = _text_facts(column) if inferred.kind is Kind.CATEGORY else _number_facts(column, inferred)
     if inferred.lookalike is not None:
         warnings.append(lookalike_warning(inferred.lookalike))
     if inferred.kind is Kind.NUMBER:
@@ -78,7 +78,7 @@ def describe_column(name: str, column: Column, *, index: bool = False) -> dict[s
     return {"name": name, "missing": len(absent), **found, "warnings": warnings}
 
 
-def _of_texts(column: Column) -> dict[str, Any]:
+def _text_facts(column: Column) -> dict[str, Any]:
     counts = column.levels.counts()
     common = sorted(counts, key=lambda level: (-counts[level], level))[:TOP]
     return {
@@ -88,7 +88,7 @@ def _of_texts(column: Column) -> dict[str, Any]:
     }
 
 
-def _of_numbers(column: Column, inferred: InferredType) -> dict[str, Any]:
+def _number_facts(column: Column, inferred: InferredType) -> dict[str, Any]:
     present = present_values(column, inferred)
     distinct = len(np.unique(present))
     if inferred.kind is Kind.NUMBER:
@@ -99,15 +99,15 @@ def _of_numbers(column: Column, inferred: InferredType) -> dict[str, Any]:
         return {"type": "boolean", "distinct": distinct, "mean": _mean(present), "top": top}
     facts: dict[str, Any] = {"distinct": distinct, "histogram": histogram(present)}
     if inferred.kind is Kind.DATE:
-        return {"type": "date", **_span(column, inferred.order or DateOrder.YEAR_FIRST), **facts}
+        return {"type": "date", **_date_range(column, inferred.order or DateOrder.YEAR_FIRST), **facts}
     if not len(present):
         return {"type": "number", **facts}
     kind = "integer" if all_integers(present) else "number"
-    low, high = _ends(column, present)
+    low, high = _min_max(column, present)
     return {"type": kind, "min": low, "mean": _mean(present), "max": high, **facts}
 
 
-def _ends(column: Column, present: FloatArray) -> tuple[float | int, float | int]:
+def _min_max(column: Column, present: FloatArray) -> tuple[float | int, float | int]:
     """The least and the largest number, all digits of integers that JSON's readers take."""
     exact = column.minus(column.offset)
     low, high = (add_offset(float(end), column.offset) for end in (np.nanmin(exact), np.nanmax(exact)))
@@ -115,7 +115,7 @@ def _ends(column: Column, present: FloatArray) -> tuple[float | int, float | int
     return (low, high) if fit else (float(present.min()), float(present.max()))
 
 
-def _span(column: Column, order: DateOrder) -> dict[str, str]:
+def _date_range(column: Column, order: DateOrder) -> dict[str, str]:
     """The first and the last date as they were written."""
     dated = [(when, text) for text in column.levels.counts() if (when := parse_date(text, order)) is not None]
     return {"min": min(dated)[1], "max": max(dated)[1]} if dated else {}

@@ -8,9 +8,9 @@ from app.tables.columns.date_cycles import CycleChoice
 from app.tables.columns.dates import (
     TEXT_ORDERS,
     DateOrder,
+    format_timestamp,
     has_short_year,
     infer_number_dates,
-    iso,
     looks_like_dates,
     parse_date,
     shows_order,
@@ -26,7 +26,7 @@ def format_warnings(table: Table, number_formats: Mapping[str, NumberFormat], nu
     """
     columns: dict[NumberFormat, list[str]] = {}
     for name in numbers:
-        if name in number_formats and table.marks[name].any:
+        if name in number_formats and table.marks[name].has_marks:
             columns.setdefault(number_formats[name], []).append(name)
     usual = table.separator not in (None, ",") and len({number_format.decimal for number_format in columns}) == 1
     return [
@@ -57,8 +57,9 @@ def cycle_warnings(name: str, choice: CycleChoice) -> list[str]:
         return []
     named = " and ".join(f"the {cycle}" for cycle in choice.cycles)
     return [
-        f"column {name!r}: where in {named} a row is was taken in, which saves {choice.saved:.0%} of the squared error "
-        'of predicting later rows from earlier ones; to learn from elapsed time alone, say "dates": "elapsed"'
+        f"column {name!r}: where in {named} a row is was taken in, which saves {choice.error_reduction:.0%} of the "
+        "squared error of predicting later rows from earlier ones; to learn from elapsed time alone, say "
+        '"dates": "elapsed"'
     ]
 
 
@@ -102,7 +103,7 @@ def _date_sentences(name: str, column: Column, inferred: InferredType, *, chosen
         say = f'; if not, say "columns": {{"{name}": "{_OTHER[order]}"}}'
         if inferred.from_row_order:
             example = next(text for text in texts if parse_date(text, order) is not None)
-            when = iso(parse_date(example, order) or 0)
+            when = format_timestamp(parse_date(example, order) or 0)
             sentences.append(
                 f"dates {_BEGIN[order]}, for only so are the rows in order ({quote(example)} is {when}){say}"
             )
@@ -111,6 +112,7 @@ def _date_sentences(name: str, column: Column, inferred: InferredType, *, chosen
     short = next((text for text in texts if has_short_year(text) and parse_date(text, order) is not None), None)
     if short is not None:
         sentences.append(
-            f"years of two digits are 1969 to 2068 ({quote(short)} is {iso(parse_date(short, order) or 0)})"
+            f"years of two digits are 1969 to 2068 ({quote(short)} is "
+            f"{format_timestamp(parse_date(short, order) or 0)})"
         )
     return sentences

@@ -136,7 +136,7 @@ class Schema:
 
     def encode_table(self, table: Table) -> FloatArray:
         """A table; errors name its rows and, of a file, the lines."""
-        meant = self._meant(table.columns.keys())
+        meant = self._match(table.columns.keys())
         known = {meant[feature.name]: feature.number_format for feature in self.used if feature.name in meant}
         table = table.read_as(self.missing, table.number_formats(self.read_options, known))
         return self._encode(self._required(table.columns), table.rows, CellErrors(lines=table.lines))
@@ -206,22 +206,22 @@ class Schema:
 
     def _required(self, columns: Mapping[str, T]) -> Mapping[str, T]:
         """The columns of the used features among others, by the features' names."""
-        found = self._meant(columns.keys())
+        found = self._match(columns.keys())
         absent = [feature.name for feature in self.used if feature.name not in found]
         if absent:
             needed = list_names([feature.name for feature in self.used])
             raise InvalidRequestError(
                 f"{plural(len(absent), 'column')} missing: {list_names(absent)}; the model needs {needed}"
-                f"{self._hint(absent, columns.keys())}",
+                f"{self._suggestion(absent, columns.keys())}",
                 [Fault(column=name, message="the column is missing") for name in absent],
             )
         return {name: columns[given] for name, given in found.items()}
 
-    def _meant(self, given: Collection[str]) -> dict[str, str]:
+    def _match(self, given: Collection[str]) -> dict[str, str]:
         """Return which of the names given each used feature is: the same, else without the blanks around it."""
         return match_names([feature.name for feature in self.used], given, (*self.names, self.target))
 
-    def _hint(self, absent: Sequence[str], given: Collection[str]) -> str:
+    def _suggestion(self, absent: Sequence[str], given: Collection[str]) -> str:
         """Return what a name that is missing may be called there."""
         others = [name for name in given if name not in self.names]
         close = [(near, name) for name in absent if (near := closest_name(name, others)) is not None]
@@ -247,13 +247,12 @@ class Schema:
             if objects and isinstance(cells, Mapping):
                 given = tuple(cells)
                 if given not in meant:
-                    meant[given] = self._meant(cells.keys())
+                    meant[given] = self._match(cells.keys())
                 found.append(meant[given])
                 absent = [feature.name for feature in self.used if feature.name not in found[-1]]
                 if absent:
-                    message = (
-                        f"{plural(len(absent), 'column')} missing: {list_names(absent)}{self._hint(absent, given)}"
-                    )
+                    message = f"{plural(len(absent), 'column')} missing: {list_names(absent)}"
+                    message += self._suggestion(absent, given)
                     raise InvalidRequestError(
                         f"row {row}: {message}",
                         [Fault(row=row, column=name, message="the column is missing") for name in absent],

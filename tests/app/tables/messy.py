@@ -17,4 +17,4 @@ def numeric_columns(path: Path) -> dict[str, FloatArray]:
     """The columns of a file that are numbers, NaN where a cell is none."""
     table = read_table(path)
     found = {name: table.columns[name].numbers for name in table.names}
-    return {name: numbers.values for name, numbers in found.items() if numbers.finite > len(numbers.invalid)}
+    return {name: numbers.values for name, numbers in found.items() if numbers.finite_count > len(numbers.invalid)}
