@@ -54,13 +54,13 @@ def check_fields(body: bytes | msgspec.Raw, found: object, *, where: str = "") -
     if isinstance(found, msgspec.Struct):
         values, defaults = msgspec.structs.astuple(found), found.__struct_defaults__
         keys = len(values) - sum(map(operator.is_, values[len(values) - len(defaults) :], defaults))
-        parts = [value for value in values if isinstance(value, msgspec.Raw)]
+        parts = [value for value in values if type(value) is msgspec.Raw]
         check_duplicate_keys(memoryview(body) if isinstance(body, msgspec.Raw) else body, keys, parts, where)
 
 
 def given(part: msgspec.Raw | msgspec.UnsetType) -> msgspec.Raw | None:
     """A part that was kept as it is; None where it was left out, or is null."""
-    return None if isinstance(part, msgspec.UnsetType) or bytes(memoryview(part)[:5]) == b"null" else part
+    return None if isinstance(part, msgspec.UnsetType) or (len(part) == 4 and bytes(part) == b"null") else part
 
 
 def decode_any(body: bytes | msgspec.Raw, *, where: str = "", names: Sequence[str] = ()) -> Any:

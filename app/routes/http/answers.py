@@ -61,8 +61,9 @@ class Bytes(Response):
         self.raw_headers = [
             (b"content-length", str(len(body)).encode("latin-1")),
             (b"content-type", media_type.encode("latin-1")),
-            *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in (headers or {}).items()),
         ]
+        if headers:
+            self.raw_headers += [(k.lower().encode("latin-1"), v.encode("latin-1")) for k, v in headers.items()]
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from functools import lru_cache
 
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Scope
 
 from app.errors import TooLargeError, UnsupportedMediaError
 
@@ -28,11 +29,17 @@ TABLES = (
 
 
 def header(request: Request, name: bytes, default: str = "") -> str:
-    """The first header of this name (in small letters); Starlette's `headers` decodes all of them for one."""
-    for key, value in request.scope["headers"]:
-        if key == name:
-            return str(value, "latin-1")
-    return default
+    """Return the first header of this name (in small letters); Starlette's `headers` decodes all of them for one."""
+    value = first_headers(request.scope).get(name)
+    return default if value is None else str(value, "latin-1")
+
+
+def first_headers(scope: Scope) -> dict[bytes, bytes]:
+    """Return headers by name in small letters, the first of each name; looked up once for a request."""
+    found: dict[bytes, bytes] | None = scope.get("first_headers")
+    if found is None:
+        found = scope["first_headers"] = dict(reversed(list(scope["headers"])))
+    return found
 
 
 def content_type(request: Request) -> str:

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.errors import PursuitError
 from app.log import request_id
+from app.routes.http.bodies import first_headers
 from app.routes.http.errors import apologise, broken_off, refuse
 from core.errors import CoreError
 
@@ -37,7 +38,7 @@ class RequestContext:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        given = next((value for header, value in scope["headers"] if header == b"x-request-id"), b"")
+        given = first_headers(scope).get(b"x-request-id", b"")
         chosen = given if _ACCEPTABLE.fullmatch(given) else b"%032x" % self._chance.getrandbits(128)
         name = chosen.decode()
         scope.setdefault("state", {})["request_id"] = name

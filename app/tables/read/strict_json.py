@@ -88,7 +88,7 @@ def count_keys(tree: Any) -> int:
 
 
 def _colons(data: bytes | memoryview | msgspec.Raw) -> int:
-    if memoryview(data).nbytes <= _SMALL:
+    if len(data) <= _SMALL:
         return bytes(data).count(b":")
     return int(np.count_nonzero(np.frombuffer(data, np.uint8) == _COLON))
 
