@@ -107,7 +107,7 @@ class BlockChecker:
 def to_text_blocks(
     blocks: Iterable[Sequence[Sequence[Cell]]], names: Sequence[str], marks: dict[str, MarkCounts]
 ) -> Iterator[Block]:
-    """Blocks of columns of typed cells as text; the columns that hold text are to_text_blocks in `marks`."""
+    """Blocks of columns of typed cells as text; the columns that hold text are tallied in `marks`."""
     tallies = [MarkCounts() for _ in names]
     for block in blocks:
         columns = zip(names, tallies, block, strict=True)

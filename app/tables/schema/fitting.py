@@ -1,4 +1,4 @@
-"""A Table to what training needs: decides what each column is, drops or imputes rows, and is_encodable the rest."""
+"""A Table to what training needs: decides what each column is, drops or imputes rows, and encodes the rest."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

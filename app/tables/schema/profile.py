@@ -40,7 +40,10 @@ def describe_column(name: str, column: Column, *, index: bool = False) -> dict[s
     index: whether it may be the index of a data frame, which has no name. distinct counts the values that are there.
     Dates are told as text, their histogram is over days.
     """
-    inferred = infer_type(column)
+    return _describe(name, column, infer_type(column), index=index)
+
+
+def _describe(name: str, column: Column, inferred: InferredType, *, index: bool) -> dict[str, Any]:
     unclear = inferred.kind is Kind.UNUSED and not column.numbers.missing.all()
     if unclear:
         inferred = InferredType(kind=Kind.CATEGORY, unused_reason=inferred.unused_reason)
@@ -149,21 +152,24 @@ def describe_table(table: Table, target: str | None) -> dict[str, Any]:
     "levels" of a category: how many of its values training tells apart. target: by default the last column; if it
     cannot be learned, the warnings say why. InvalidRequestError for a name that is not there.
     """
-    target = resolve_target(table, target)
-    columns = [describe_column(name, table.columns[name], index=name in table.index) for name in table.names]
-    ignored = {
-        c["name"]: "ignore" for c in columns if c["name"] != target and _has_invalid_cells(table.columns[c["name"]])
-    }
+    goal = resolve_target(table, target)
+    columns, ignored = [], {}
+    for name in table.names:
+        column = table.columns[name]
+        inferred = infer_type(column)
+        columns.append(_describe(name, column, inferred, index=name in table.index))
+        if name != goal and _has_invalid_cells(column, inferred):
+            ignored[name] = "ignore"
     warnings = list(table.notes)
     try:
-        options = TableOptions(target=target, missing=Missing.IMPUTE, dates=Dates.ELAPSED, columns=ignored)
+        options = TableOptions(target=goal, missing=Missing.IMPUTE, dates=Dates.ELAPSED, columns=ignored)
         schema, training_rows = fit_table(table, options)
         _add_level_counts(columns, schema)
         warnings += find_leaks(table.take(training_rows.rows, table.names), schema)
     except InvalidRequestError as error:
         if target is not None or len(table.names) > 1:
-            warnings.append(f"{target!r} cannot be the target as it is: {error.message}")
-    return {"columns": columns, "target": target, "warnings": warnings}
+            warnings.append(f"{goal!r} cannot be the target as it is: {error.message}")
+    return {"columns": columns, "target": goal, "warnings": warnings}
 
 
 def _add_level_counts(columns: list[dict[str, Any]], schema: Schema) -> None:
@@ -181,7 +187,6 @@ def _add_level_counts(columns: list[dict[str, Any]], schema: Schema) -> None:
             )
 
 
-def _has_invalid_cells(column: Column) -> bool:
+def _has_invalid_cells(column: Column, inferred: InferredType) -> bool:
     """Return whether some cells are not of the column's kind, so that training would refuse them."""
-    inferred = infer_type(column)
     return inferred.kind is not Kind.UNUSED and len(invalid_rows(column, inferred)) > 0

@@ -73,7 +73,7 @@ def date_warnings(name: str, column: Column, inferred: InferredType, *, chosen: 
     chosen: the specification says what the column is.
     """
     if inferred.kind is Kind.DATE:
-        return [f"column {name!r}: {sentences}" for sentences in _date_sentences(name, column, inferred, chosen=chosen)]
+        return [f"column {name!r}: {sentence}" for sentence in _date_sentences(name, column, inferred, chosen=chosen)]
     if chosen:
         return []
     say = f'to read it as dates, say "columns": {{"{name}": "date"}}'
