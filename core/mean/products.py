@@ -18,6 +18,7 @@ smallest noise variance.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -128,15 +129,15 @@ class SquareProduct:
             storage: from `storage_for`.
             workers: threads.
         """
-        self._kernel, self._rows, self._basis = kernel, kernel.rows(X), kernel.basis(X)
-        self._workers = workers
+        self._size, self._workers = len(X), workers
         strips = [slice(begin, end) for begin, end in pairwise(square_cuts(len(X)))]
-        self._strips = _Strips(strips, self._made, storage, workers)
+        make = partial(_square_strip, kernel, kernel.basis(X), kernel.rows(X))
+        self._strips = _Strips(strips, make, storage, workers)
 
     @property
     def size(self) -> int:
         """n, the number of rows."""
-        return len(self._rows)
+        return self._size
 
     @property
     def nbytes(self) -> int:
@@ -159,17 +160,6 @@ class SquareProduct:
                 total[:, : place.start] += vectors[:, place] @ strip[:, : place.start]
         return VectorSum(total)
 
-    def _made(self, place: slice, room: FloatArray) -> tuple[FloatArray, FloatArray]:
-        shape = (place.stop - place.start, place.stop)
-        if room.size < shape[0] * shape[1]:
-            room = np.empty(shape[0] * shape[1])
-        strip = room[: shape[0] * shape[1]].reshape(shape)
-        self._kernel.block(self._basis[place], self._rows[: place.stop], out=strip)
-        corner = strip[:, place]
-        corner[:] = np.tril(corner) + np.tril(corner, -1).T  # rounding depends on which of two inputs is the row
-        np.fill_diagonal(corner, self._kernel.diagonal)
-        return strip, room
-
 
 class FeatureProduct:
     """Features V = T^-T K(S, X) (M, n) of M centres, T'T = K(S, S), without their being held: strips of K(X, S)."""
@@ -184,16 +174,17 @@ class FeatureProduct:
             storage: from `storage_for`.
             workers: threads.
         """
-        self._kernel, self._rows, self._centres = kernel, kernel.basis(X), kernel.rows(S)
-        self._workers = workers
+        self._size, self._workers = len(X), workers
         step = max(ROW_UNIT, STRIP_NUMBERS // len(S) // ROW_UNIT * ROW_UNIT)
         strips = [slice(begin, min(begin + step, len(X))) for begin in range(0, len(X), step)]
-        self._strips = _Strips(strips, self._made, storage, workers)
+        self._strips = _Strips(
+            strips, partial(_feature_strip, kernel, kernel.basis(X), kernel.rows(S)), storage, workers
+        )
 
     @property
     def rows(self) -> int:
         """n, the number of rows."""
-        return len(self._rows)
+        return self._size
 
     def through(
         self, vectors: FloatArray, weigh: Callable[[slice, FloatArray], FloatArray]
@@ -220,8 +211,28 @@ class FeatureProduct:
 
         return values, np.ascontiguousarray(tree_total(of_run, self._strips.runs, self._workers).values.T)
 
-    def _made(self, place: slice, room: FloatArray) -> tuple[FloatArray, FloatArray]:
-        return self._kernel.block(self._rows[place], self._centres), room
+
+def _square_strip(
+    kernel: Kernel, basis: FloatArray, rows: FloatArray, place: slice, room: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Make a strip of K(X, X) up to its diagonal. No method of the product: the strips would hold it, and it them, and
+    both stay in memory until garbage is collected."""
+    shape = (place.stop - place.start, place.stop)
+    if room.size < shape[0] * shape[1]:
+        room = np.empty(shape[0] * shape[1])
+    strip = room[: shape[0] * shape[1]].reshape(shape)
+    kernel.block(basis[place], rows[: place.stop], out=strip)
+    corner = strip[:, place]
+    corner[:] = np.tril(corner) + np.tril(corner, -1).T  # rounding depends on which of two inputs is the row
+    np.fill_diagonal(corner, kernel.diagonal)
+    return strip, room
+
+
+def _feature_strip(
+    kernel: Kernel, rows: FloatArray, centres: FloatArray, place: slice, room: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Make a strip of K(X, S)."""
+    return kernel.block(rows[place], centres), room
 
 
 def _as_float64(strip: Numbers, room: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -44,6 +44,9 @@ FOLDS = 10
 TOLERANCE = 2e-2
 LEAST_GAIN = 0.01
 """Nats a row that `auto` asks of a mean on more rows at least, which makes every prediction slower."""
+LEAST_NOISE = 1e-12
+"""Noise of a row, as a share of n times the prior variance, which is the trace of K: about a thousand times what
+rounding makes of K's eigenvalues."""
 ALL_ROWS, CHOSEN_ROWS, MOST_ROWS = 20_000, 4_000, 100_000
 """For `auto`: all rows up to the first number; above it so many, and above the last one none but the basis: there the
 iterations take longer than all the rest of a training."""
@@ -181,9 +184,10 @@ class _Task:
         self._product: SquareProduct | None = None
 
     def noise(self, read: CalibrationResult, scale: float) -> FloatArray:
-        """Return the noise variance of each row, (n,), as a calibration has learnt it."""
+        """Return the noise variance of each row, (n,), as a calibration has learnt it, above what K rounds to."""
         logarithm = 0.0 if read.noise is None else log_noise(read.noise.noise, self.fit.subset.dataset.inputs)
-        return np.asarray(scale * self.s2 * np.exp(np.zeros(len(self.rows)) + logarithm))
+        noise = scale * self.s2 * np.exp(np.zeros(len(self.rows)) + logarithm)
+        return np.asarray(np.maximum(noise, LEAST_NOISE * len(self.rows) * self.kernel.diagonal))
 
     def mean(self, D: FloatArray, begin: float, share: float, resume: FloatArray | None) -> Mean:
         """Return the mean with this noise; `begin` and `share` are told."""

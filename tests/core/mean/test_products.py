@@ -1,5 +1,7 @@
 """core/mean/products.py: products with stored strips and with strips that are made again."""
 
+import gc
+import weakref
 from itertools import pairwise
 
 import numpy as np
@@ -68,3 +70,19 @@ def test_float32_storage_changes_a_mean_by_far_less_than_the_noise() -> None:
     D = noise * np.eye(len(y))
     moved = rounded @ np.linalg.solve(rounded + D, y) - K @ np.linalg.solve(K + D, y)
     assert np.sqrt(np.mean(moved**2)) < 1e-2
+
+
+@pytest.mark.parametrize("square", [True, False])
+def test_strips_are_given_back_with_their_product(square: bool) -> None:
+    """At once, not when garbage is next collected: they may be a gigabyte, and the next product as large."""
+    at = case(0)
+    gone: weakref.ref[SquareProduct] | weakref.ref[FeatureProduct]
+    gc.disable()
+    try:
+        if square:
+            gone = weakref.ref(SquareProduct(at.kernel, at.rows.X, Storage.FLOAT64))
+        else:
+            gone = weakref.ref(FeatureProduct(at.kernel, at.rows.X, at.Z, Storage.FLOAT64))
+        assert gone() is None
+    finally:
+        gc.enable()

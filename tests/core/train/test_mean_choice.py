@@ -111,6 +111,19 @@ def test_rows_held_out_are_predicted_by_fits_without_them(way: str) -> None:
         assert scores.nmse > 0.7
 
 
+@pytest.mark.parametrize("rows", [MeanRows.ALL, 60])
+def test_noise_far_below_rounding_is_no_obstacle(rows: MeanRows | int, way: str) -> None:
+    """K of a smooth kernel has eigenvalues that rounding makes negative: the noise is lifted above them."""
+    dataset = waves(120, noise=0.0)
+    start = hyperparameters([2.0, 2.0], signal_variance=1.0, bias_variance=1.0, noise_variance=1e-14)
+    basis, result = (
+        train(dataset, TrainSpec(**{**WAVES, "start": start, "mean_rows": each})) for each in (MeanRows.BASIS, rows)
+    )
+    assert result.report.leave_one_out.nmse is not None
+    assert basis.report.leave_one_out.nmse is not None
+    assert result.report.leave_one_out.nmse < 0.5 * basis.report.leave_one_out.nmse, way
+
+
 def test_auto_takes_all_rows_where_they_predict_better() -> None:
     dataset, fresh = waves(260), waves(400, noise=0.0, seed=1)
     basis, auto = (train(dataset, TrainSpec(mean_rows=rows, **WAVES)) for rows in (MeanRows.BASIS, MeanRows.AUTO))

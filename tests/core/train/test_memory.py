@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from core.spec import TrainSpec
+from core.spec import MeanRows, TrainSpec
 from core.train.memory import training_bytes
 
 FACTOR = 3.0
@@ -20,7 +20,7 @@ import json, sys
 from pathlib import Path
 import numpy as np
 from core.data import Dataset
-from core.spec import TrainSpec
+from core.spec import MeanRows, TrainSpec
 from core.train.run import train
 rows, columns = int(sys.argv[1]), int(sys.argv[2])
 X = np.random.default_rng(0).normal(size=(rows, columns))
@@ -48,6 +48,9 @@ def taken(rows: int, columns: int, spec: dict[str, Any]) -> int:
     [
         (500, 4, {"basis_size": 20}),
         (20_000, 20, {"basis_size": 20, "method": "rand", "calibrate": None, "noise": "constant"}),
+        (6_000, 4, {"basis_size": 20, "method": "rand", "mean_rows": "all", "noise": "constant"}),
+        (20_000, 4, {"basis_size": 20, "method": "rand", "mean_rows": 1_500, "noise": "constant"}),
+        (2_000, 4, {"basis_size": 20, "method": "rand", "mean_rows": "all", "noise": "constant"}),
     ],
 )
 def test_a_training_takes_about_what_was_estimated(rows: int, columns: int, spec: dict[str, Any]) -> None:
@@ -65,3 +68,8 @@ def test_more_of_anything_takes_more() -> None:
     assert training_bytes(10_000, 10, TrainSpec(basis_size=300)) > least
     assert training_bytes(10_000, 10, TrainSpec(basis_size=100, pool_size=5_000)) > least
     assert training_bytes(10_000, 10, spec, workers=4) > least
+    assert training_bytes(10_000, 10, TrainSpec(basis_size=100, mean_rows=2_000)) > least
+    everything = training_bytes(10_000, 10, TrainSpec(basis_size=100, mean_rows=MeanRows.ALL))
+    assert everything > least + 10_000**2 * 4  # a triangle of kernel values
+    assert training_bytes(10_000, 10, TrainSpec(basis_size=100, mean_rows=MeanRows.AUTO)) == everything
+    assert training_bytes(500, 10, TrainSpec(mean_rows=MeanRows.ALL)) > training_bytes(500, 10, TrainSpec())
