@@ -42,6 +42,7 @@ def test_shops_are_told_apart_by_default(empty: Service) -> None:
     assert not any("shop" in warning for warning in report["warnings"])
 
 
+@pytest.mark.slow
 def test_shops_that_do_not_differ_do_no_harm(empty: Service) -> None:
     """Nothing of a row's own target is in its level: noise stays noise, and the error bars as wide."""
     nmse, coverage, report = scores(empty, 1, spread=0.0, count=60)

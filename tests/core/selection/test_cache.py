@@ -208,7 +208,9 @@ def test_almost_copies_end_the_loop(method: Method) -> None:
     assert np.isfinite(ours.gains).all()
 
 
-@pytest.mark.parametrize(("n", "size", "cache_size"), [(800, 60, 500), (800, 510, 510)])
+@pytest.mark.parametrize(
+    ("n", "size", "cache_size"), [(800, 60, 500), pytest.param(800, 510, 510, marks=pytest.mark.slow)]
+)
 def test_default_cache_of_dmax_is_d_but_at_least_500(n: int, size: int, cache_size: int) -> None:
     case = problem(7, n=n)
 

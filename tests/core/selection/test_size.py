@@ -134,7 +134,15 @@ def numbers_in(reason: str) -> list[int]:
     return [int(number) for number in re.findall(r"\b\d+\b(?!\.)", reason)]
 
 
-@pytest.mark.parametrize(("method", "seed"), [(method, (1, 4)[place % 2]) for place, method in enumerate(RISING)])
+@pytest.mark.parametrize(
+    ("method", "seed"),
+    [
+        (Method.NLML, 1),
+        (Method.LOO_CVE, 4),
+        pytest.param(Method.NLGPP, 1, marks=pytest.mark.slow),
+        pytest.param(Method.GPE, 4, marks=pytest.mark.slow),
+    ],
+)
 def test_auto_is_the_minimum_of_an_exhaustive_scan(method: Method, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same run to the end, its measure by dense computation: auto stops at the least, and has waited in vain.
 

@@ -347,7 +347,9 @@ def test_heavy_tails_are_covered_at_every_level(intervals: Intervals, calibrate:
     assert coverage(plain, fresh, truths, 0.99) < 0.985
 
 
-@pytest.mark.parametrize("kind", [TargetTransform.LOG, TargetTransform.YEO_JOHNSON])
+@pytest.mark.parametrize(
+    "kind", [pytest.param(TargetTransform.LOG, marks=pytest.mark.slow), TargetTransform.YEO_JOHNSON]
+)
 def test_skewed_targets_are_learnt_and_covered_in_their_own_unit(kind: TargetTransform) -> None:
     """A square, so that Yeo and Johnson's power is between its ends, and a log-normal for the logarithm."""
     rng = np.random.default_rng(1)
