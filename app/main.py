@@ -142,13 +142,13 @@ def _services(settings: Settings, database: Database) -> Services:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    serving: Services = app.state.services
+    services: Services = app.state.services
     database: Database = app.state.database
-    await to_thread.run_sync(serving.scratch.open)
+    await to_thread.run_sync(services.scratch.open)
     waiting = None
     if not await to_thread.run_sync(_migrate, database):
         waiting = asyncio.create_task(_migrate_when_possible(database))
-    watching = asyncio.create_task(serving.readiness.watch())
+    watching = asyncio.create_task(services.readiness.watch())
     try:
         yield
     finally:
@@ -156,10 +156,10 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         for task in running:
             task.cancel()
         await asyncio.wait(running)
-        await to_thread.run_sync(serving.batcher.close)
-        serving.registry.close()
+        await to_thread.run_sync(services.batcher.close)
+        services.registry.close()
         await to_thread.run_sync(database.close)
-        await to_thread.run_sync(serving.scratch.close)
+        await to_thread.run_sync(services.scratch.close)
 
 
 def _migrate(database: Database) -> bool:

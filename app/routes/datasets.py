@@ -67,7 +67,7 @@ _REQUEST: dict[str, Any] = {
 }
 
 
-class Said(TypedDict):
+class AddOptions(TypedDict):
     """Fields of a request beside its table."""
 
     target: str | None
@@ -118,12 +118,12 @@ async def add(
     thousands: Thousands = None,
     sheet: Sheet = None,
 ) -> Response:
-    """Reads the table, keeps it, and describes its columns. To train on it: `{"dataset": "ds_..", "spec": {..}}`."""
+    """Read the table, keep it, and describe its columns. To train on it: `{"dataset": "ds_..", "spec": {..}}`."""
     key = idempotency_key(request)
     if decimal is not None and decimal == thousands:
         raise InvalidRequestError(f"thousands: expected another sign than decimal; got {decimal!r} for both")
-    serving = services(request)
-    said: Said = {
+    app = services(request)
+    add_options: AddOptions = {
         "target": target,
         "key": key,
         "options": ReadOptions(decimal=decimal, thousands=thousands, sheet=sheet),
@@ -131,19 +131,19 @@ async def add(
     if expect_media_type(request, MULTIPART, JSON) == MULTIPART:
         async with uploaded(request) as upload:
             found = await in_heavy_thread(
-                request, serving.datasets.add_file, upload.path, filename=upload.filename, **said
+                request, app.datasets.add_file, upload.path, filename=upload.filename, **add_options
             )
     else:
-        body = await read_json(request, serving.settings.max_body_bytes)
-        found = await in_heavy_thread(request, _add_json, serving, body, said)
+        body = await read_json(request, app.settings.max_body_bytes)
+        found = await in_heavy_thread(request, _add_json, app, body, add_options)
     return json_answer(_detail(found), 201, {"Location": f"/datasets/{found.id}"})
 
 
-def _add_json(serving: Services, body: bytes, said: Said) -> Dataset:
-    asked = read_request(body, serving.settings.max_json_depth, "columns", "rows")
+def _add_json(app: Services, body: bytes, add_options: AddOptions) -> Dataset:
+    asked = read_request(body, app.settings.max_json_depth, "columns", "rows")
     if isinstance(asked.columns, msgspec.Raw):
-        return serving.datasets.add_columns(columns_of(asked.columns), **said)
-    return serving.datasets.add_rows(rows_of(asked.rows), **said)
+        return app.datasets.add_columns(columns_of(asked.columns), **add_options)
+    return app.datasets.add_rows(rows_of(asked.rows), **add_options)
 
 
 @router.get(
@@ -165,7 +165,7 @@ async def list_datasets(request: Request, limit: Limit = 50, cursor: Cursor = No
     responses={200: {"model": DatasetDetailBody}, **problems(404)},
 )
 async def get(request: Request, dataset: Id) -> Response:
-    """What was found when it was uploaded."""
+    """The dataset as it was read when it was uploaded."""
     return json_answer(_detail(await in_thread(services(request).datasets.get, dataset)))
 
 

@@ -13,13 +13,13 @@ router = APIRouter(tags=["health"])
 
 
 class LiveBody(BaseModel):
-    """It answers."""
+    """Answer of a running process."""
 
     status: Literal["live"]
 
 
 class ReadyBody(BaseModel):
-    """It can work."""
+    """Answer of a process that can work."""
 
     status: Literal["ready"]
 

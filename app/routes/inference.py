@@ -105,7 +105,7 @@ async def infer(request: Request) -> Response:
 
 
 def _length(announced: str, size: int) -> int:
-    """How long the JSON is."""
+    """Length of the JSON in bytes."""
     if not announced:
         return size
     if not (announced.isascii() and announced.isdigit()) or int(announced) > size:
@@ -196,7 +196,7 @@ def _encode(
 
 
 async def server(request: Request) -> Response:
-    """Which server this is, and what of the protocol's extensions it knows."""
+    """Answer with the server's name and the extensions of the protocol that it knows."""
     return json_answer({"name": "pursuit", "version": request.app.version, "extensions": ["binary_tensor_data"]})
 
 
@@ -206,7 +206,7 @@ async def live(_: Request) -> Response:
 
 
 async def ready(request: Request) -> Response:
-    """As `/health/ready`."""
+    """Answer as `/health/ready` does."""
     await services(request).readiness.check()
     return json_answer({"ready": True})
 
@@ -256,7 +256,7 @@ def _datatype(feature: Feature) -> str:
 
 
 def is_infer(path: str) -> bool:
-    """Whether a POST to this path is for `infer`."""
+    """Return whether a POST to this path is for `infer`."""
     if not (path.startswith("/v2/models/") and path.endswith("/infer")):
         return False
     parts = path.split("/")

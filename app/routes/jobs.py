@@ -22,7 +22,7 @@ _COMMIT_SECONDS = 1.0
 
 
 class ProgressBody(BaseModel):
-    """How far a job is. It never goes back, not even where another worker takes over."""
+    """Progress of a job. It never goes back, not even where another worker takes over."""
 
     fraction: float = Field(ge=0, le=1)
     phase: Literal["reading", "starting", "selecting", "adapting", "fitting", "evaluating", "publishing"] | None = None
@@ -160,18 +160,18 @@ def job_json(view: JobView) -> dict[str, object]:
 
 
 def _progress(view: JobView) -> dict[str, object]:
-    job, said = view.job, view.job.progress or {}
+    job, reported = view.job, view.job.progress or {}
     succeeded = job.state is JobState.SUCCEEDED
-    left = said.get("eta_s") if job.state is JobState.RUNNING else None
+    left = reported.get("eta_s") if job.state is JobState.RUNNING else None
     if left is not None:  # it was said when the row was written
         left = round(max(0.0, left - max(0.0, view.now - job.updated_at)), 1)
     return {
-        "fraction": 1.0 if succeeded else said.get("fraction", 0.0),
-        "phase": said.get("phase"),
-        "round": said.get("round"),
-        "rounds": said.get("rounds"),
-        "basis_size": said.get("basis_size"),
-        "objective": said.get("objective"),
+        "fraction": 1.0 if succeeded else reported.get("fraction", 0.0),
+        "phase": reported.get("phase"),
+        "round": reported.get("round"),
+        "rounds": reported.get("rounds"),
+        "basis_size": reported.get("basis_size"),
+        "objective": reported.get("objective"),
         "elapsed_s": round(_elapsed(view), 3),
         "eta_s": 0.0 if succeeded else left,
     }

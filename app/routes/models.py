@@ -66,7 +66,7 @@ class ModelVersionsBody(BaseModel):
 
 
 class VersionDetailBody(VersionBody):
-    """All that a version knows of itself."""
+    """Details of a version."""
 
     model: str
     target: str
@@ -92,7 +92,7 @@ class VersionDetailBody(VersionBody):
 
 
 class AliasBody(BaseModel):
-    """Where an alias points."""
+    """An alias and its version."""
 
     model: str
     alias: str
@@ -127,7 +127,7 @@ _ALIAS_REQUEST = {
     "/models", response_class=Response, summary="List models", responses={200: {"model": ModelsBody}, **problems(422)}
 )
 async def list_models(request: Request, limit: Limit = 50, cursor: Cursor = None) -> Response:
-    """By name; `next_cursor` is null on the last page."""
+    """List models by name; `next_cursor` is null on the last page."""
     found, following = await in_thread(services(request).models.page, limit=limit, cursor=cursor)
     models = [_model_json(model) | {"versions": model.versions} for model in found]
     return json_answer({"models": models, "next_cursor": following})
@@ -140,7 +140,7 @@ async def list_models(request: Request, limit: Limit = 50, cursor: Cursor = None
     responses={200: {"model": ModelVersionsBody}, **problems(404, 422)},
 )
 async def get_model(request: Request, name: Name, limit: Limit = 50, cursor: Cursor = None) -> Response:
-    """Its aliases, and its versions with the newest first."""
+    """Get its aliases, and its versions with the newest first."""
     model, versions, following = await in_thread(services(request).models.get, name, limit=limit, cursor=cursor)
     body = _model_json(model) | {"versions": [_version_json(version) for version in versions]}
     return json_answer(body | {"next_cursor": following})
@@ -150,7 +150,7 @@ async def get_model(request: Request, name: Name, limit: Limit = 50, cursor: Cur
     "/models/{name}", status_code=204, response_class=Response, summary="Delete a model", responses=problems(404, 409)
 )
 async def delete_model(request: Request, name: Name, force: Force = False) -> Response:
-    """All its versions; 409 where an alias other than `latest` points at one, unless forced. A training that is under
+    """Delete it; 409 where an alias other than `latest` points at one, unless forced. A training that is under
     way publishes its version nevertheless: cancel it first."""
     await in_thread(services(request).models.delete_model, name, force=force)
     return Response(status_code=204)
@@ -175,7 +175,7 @@ async def get_version(request: Request, name: Name, version: Number) -> Response
     responses=problems(404, 409, 422),
 )
 async def delete_version(request: Request, name: Name, version: Number, force: Force = False) -> Response:
-    """Its number is never used again; 409 where an alias other than `latest` points at it, unless forced."""
+    """Delete it. Its number is never used again; 409 where an alias other than `latest` points at it, unless forced."""
     await in_thread(services(request).models.delete_version, name, version, force=force)
     return Response(status_code=204)
 

@@ -6,7 +6,7 @@ from starlette.routing import Route
 
 
 async def root(_: Request) -> Response:
-    """To the documentation of every address."""
+    """Redirect to the documentation of every address."""
     return RedirectResponse("docs")  # relative: it may lie under a prefix
 
 

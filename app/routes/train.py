@@ -72,25 +72,25 @@ _REQUEST: dict[str, Any] = {
 async def train(request: Request) -> Response:
     """Checks table and specification, queues the training and answers with the job; `Location` is its address."""
     key = idempotency_key(request)
-    serving = services(request)
+    app = services(request)
     refuse_fields(content_type(request))
     if expect_media_type(request, MULTIPART, JSON) == MULTIPART:
         async with uploaded(request) as upload:
             spec = spec_of(upload.spec)
             view = await in_heavy_thread(
-                request, serving.training.submit_file, upload.path, filename=upload.filename, spec=spec, key=key
+                request, app.training.submit_file, upload.path, filename=upload.filename, spec=spec, key=key
             )
     else:
-        body = await read_json(request, serving.settings.max_body_bytes)
-        view = await in_heavy_thread(request, _train_on_json, serving, body, key)
+        body = await read_json(request, app.settings.max_body_bytes)
+        view = await in_heavy_thread(request, _train_on_json, app, body, key)
     return json_answer(job_json(view), 202, {"Location": f"/jobs/{view.job.id}"})
 
 
-def _train_on_json(serving: Services, body: bytes, key: str | None) -> JobView:
-    asked = read_request(body, serving.settings.max_json_depth, "columns", "rows", "dataset")
+def _train_on_json(app: Services, body: bytes, key: str | None) -> JobView:
+    asked = read_request(body, app.settings.max_json_depth, "columns", "rows", "dataset")
     spec = spec_of(asked.spec)
     if isinstance(asked.dataset, str):
-        return serving.training.submit_dataset(asked.dataset, spec=spec, key=key)
+        return app.training.submit_dataset(asked.dataset, spec=spec, key=key)
     if isinstance(asked.columns, msgspec.Raw):
-        return serving.training.submit_columns(columns_of(asked.columns), spec=spec, key=key)
-    return serving.training.submit_rows(rows_of(asked.rows), spec=spec, key=key)
+        return app.training.submit_columns(columns_of(asked.columns), spec=spec, key=key)
+    return app.training.submit_rows(rows_of(asked.rows), spec=spec, key=key)

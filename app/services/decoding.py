@@ -157,7 +157,7 @@ def _in(where: str) -> str:
 
 
 def friendly(what: str) -> str:
-    """What msgspec says, in the words of people who do not write Python."""
+    """Message of msgspec, in the words of people who do not write Python."""
     if what == "Number out of range":
         return TOO_LARGE
     if what.startswith("Object contains unknown field"):

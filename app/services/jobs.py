@@ -1,4 +1,4 @@
-"""What one may ask about jobs, and the one thing one may do to them: cancel."""
+"""Jobs: looked at, listed, cancelled."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -45,16 +45,22 @@ class Models:
             return catalog.put_alias(connection, model=name, alias=alias, version=version)
 
     def delete_alias(self, name: str, alias: str) -> None:
-        """Raises NotFoundError; ConflictError for `latest`."""
+        """Remove an alias. Raises NotFoundError; ConflictError for `latest`."""
         with self._database.write() as connection:
             catalog.delete_alias(connection, model=name, alias=alias)
 
     def delete_version(self, name: str, version: int, *, force: bool) -> None:
-        """Raises NotFoundError; ConflictError where an alias other than `latest` points at it, unless forced."""
+        """Delete a version.
+
+        Raises NotFoundError; ConflictError where an alias other than `latest` points at it, unless forced.
+        """
         with self._database.write() as connection:
             catalog.delete_version(connection, model=name, version=version, force=force)
 
     def delete_model(self, name: str, *, force: bool) -> None:
-        """Raises NotFoundError; ConflictError where it has aliases other than `latest`, unless forced."""
+        """Delete a model.
+
+        Raises NotFoundError; ConflictError where it has aliases other than `latest`, unless forced.
+        """
         with self._database.write() as connection:
             catalog.delete_model(connection, model=name, force=force)

@@ -27,59 +27,59 @@ OLD_SECONDS = 10.0
 
 
 class Readiness:
-    """Looks at what the service cannot do without; used from one event loop."""
+    """Probe of what the service cannot do without; used from one event loop."""
 
     def __init__(self, database: Database, blobs: BlobStore) -> None:
         self._database = database
         self._blobs = blobs
-        self._looking: asyncio.Task[None] | None = None
-        self._fault: UnavailableError | None = None
-        self._looked_at = -OLD_SECONDS
+        self._probe_task: asyncio.Task[None] | None = None
+        self._error: UnavailableError | None = None
+        self._probed_at = -OLD_SECONDS
 
     async def check(self) -> None:
-        """Raises UnavailableError: no database, a schema that is not the newest, a store that takes no bytes or is
+        """Raise UnavailableError: no database, a schema that is not the newest, a store that takes no bytes or is
         not the database's."""
-        age = time.monotonic() - self._looked_at
-        if self._fault is not None or age >= GOOD_SECONDS:
+        age = time.monotonic() - self._probed_at
+        if self._error is not None or age >= GOOD_SECONDS:
             patience = PATIENCE_SECONDS if age < OLD_SECONDS else None
-            waited, _ = await asyncio.wait({self._look_now()}, timeout=patience)
+            waited, _ = await asyncio.wait({self._current_probe()}, timeout=patience)
             for look in waited:
                 look.result()  # an error that has no name here is the prober's to see
-        if self._fault is not None:
-            raise self._fault.with_traceback(None)
+        if self._error is not None:
+            raise self._error.with_traceback(None)
 
     async def watch(self) -> NoReturn:
-        """Looks from time to time until it is cancelled; then the look that is under way has a moment to end."""
+        """Probe from time to time until it is cancelled; then the look that is under way has a moment to end."""
         try:
             while True:
                 await asyncio.sleep(WATCH_SECONDS)
-                ended, _ = await asyncio.wait({self._look_now()})
+                ended, _ = await asyncio.wait({self._current_probe()})
                 for look in ended:
                     if look.exception() is not None:
                         log.error("the look at database and store failed", exc_info=look.exception())
         finally:
-            if self._looking is not None:
-                await asyncio.wait({self._looking}, timeout=1.0)
+            if self._probe_task is not None:
+                await asyncio.wait({self._probe_task}, timeout=1.0)
 
-    def _look_now(self) -> asyncio.Task[None]:
+    def _current_probe(self) -> asyncio.Task[None]:
         """The look that is under way, or a new one."""
-        if self._looking is None:
-            self._looking = asyncio.create_task(self._look())
-        return self._looking
+        if self._probe_task is None:
+            self._probe_task = asyncio.create_task(self._probe())
+        return self._probe_task
 
-    async def _look(self) -> None:
+    async def _probe(self) -> None:
         began = time.monotonic()
         try:
-            before, self._fault = self._fault, await asyncio.to_thread(self._found)
-            if self._fault is None and before is not None:
+            before, self._error = self._error, await asyncio.to_thread(self._find_error)
+            if self._error is None and before is not None:
                 log.info("ready again")
-            elif str(before) != str(self._fault):
-                log.warning("not ready: %s", self._fault)
-            self._looked_at = began
+            elif str(before) != str(self._error):
+                log.warning("not ready: %s", self._error)
+            self._probed_at = began
         finally:
-            self._looking = None
+            self._probe_task = None
 
-    def _found(self) -> UnavailableError | None:
+    def _find_error(self) -> UnavailableError | None:
         try:
             if not self._database.is_usable():
                 return UnavailableError("the database's schema is older than this version needs: run `pursuit migrate`")

@@ -24,7 +24,7 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError
 
 from app.errors import Fault, InvalidRequestError
 from app.identifiers import NAME_PATTERN
-from app.services.validation_messages import plain_words, shortened
+from app.services.validation_messages import plain_message, shortened
 from app.tables.columns.cell_errors import json_type
 from app.tables.read.names import match_names
 from core.hyperparameters import Hyperparameters, KernelFamily
@@ -71,7 +71,7 @@ class _Body(BaseModel):
 
 
 class _Switch:
-    """Says in the schema that true and false are taken too."""
+    """Mark in the schema that true and false are taken too."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         found = handler(schema)
@@ -98,7 +98,7 @@ class BoundsBody(_Body):
 
 
 class HyperparametersBody(_Body):
-    """Where the adaptation starts; with `adapt: false` where it stays. In standardized units."""
+    """Start of the adaptation; with `adapt: false` it stays there. In standardized units."""
 
     signal_variance: Annotated[Number, Field(gt=0)]
     bias_variance: Annotated[Number, Field(ge=0)]
@@ -306,7 +306,7 @@ def read_spec(given: object, *, max_basis_size: int) -> SpecBody:
 
 
 def core_spec(body: SpecBody, groups: Sequence[str], rows: NDArray[np.int64]) -> TrainSpec:
-    """What the numerics are told; groups[g] is the column that lengthscale g belongs to, rows[i] the upload's row.
+    """Specification of the numerics; groups[g] is the column that lengthscale g belongs to, rows[i] the upload's row.
 
     Raises InvalidRequestError for lengthscales that do not cover the columns, InvalidSpecError for the rest.
     """
@@ -353,7 +353,7 @@ def default_name(filename: str) -> str:
 
 
 def _places(asked: Sequence[int], rows: NDArray[np.int64]) -> tuple[int, ...]:
-    """Where the upload's rows are among those that are used."""
+    """Places of the upload's rows among those that are used."""
     places = np.searchsorted(rows, asked)
     for row, place in zip(asked, places.tolist(), strict=True):
         if place == len(rows) or rows[place] != row:
@@ -405,7 +405,7 @@ def _fault(detail: ErrorDetails) -> Fault:
         return Fault(message=f"spec.{path}: expected {NAME_RULE}; got {shortened(value)}", column=path)
     if detail["type"] == "missing":
         return Fault(message=f"spec.{path}: missing", column=path)
-    what = plain_words(detail["msg"])
+    what = plain_message(detail["msg"])
     if path in ("basis_size", "max_levels") and detail["type"].startswith("int"):
         what += ' or "auto"'
     return Fault(message=f"spec.{path}: expected {what}; got {shortened(value)}", column=path)

@@ -20,7 +20,7 @@ _WORDS = (
 _SPELT = {None: "null", True: "true", False: "false"}
 
 
-def plain_words(message: str) -> str:
+def plain_message(message: str) -> str:
     """Return what pydantic expected: "at least 1", "a whole number"."""
     what = message.removeprefix("Input should be ").removeprefix("a valid ")
     for theirs, ours in _WORDS:

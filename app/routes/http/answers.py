@@ -1,4 +1,4 @@
-"""What routes answer with: JSON by orjson, times as RFC 3339, problems in the OpenAPI document."""
+"""Answers of routes: JSON by orjson, times as RFC 3339, problems in the OpenAPI document."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -18,19 +18,19 @@ async def read_json(request: Request, limit: int, setting: str = "PURSUIT_MAX_BO
     is said to be in, TooLargeError.
     """
     body = await read_body(request, limit, setting)
-    said = header(request, b"content-encoding", "identity")
-    if said == "identity" and not body.startswith(_MAGIC):
+    encoding = header(request, b"content-encoding", "identity")
+    if encoding == "identity" and not body.startswith(_MAGIC):
         return body
-    return await in_heavy_thread(request, _unpacked, body, said.strip().lower(), limit, setting)
+    return await in_heavy_thread(request, _decompressed, body, encoding.strip().lower(), limit, setting)
 
 
-def _unpacked(body: bytes, said: str, limit: int, setting: str) -> bytes:
+def _decompressed(body: bytes, encoding: str, limit: int, setting: str) -> bytes:
     source = Source(origin=body, limits=Limits(bytes=limit))
-    if said not in ("identity", *_KINDS):
-        raise UnsupportedMediaError(f"content encoding {said!r} is not read; send gzip, zstd, or no encoding")
+    if encoding not in ("identity", *_KINDS):
+        raise UnsupportedMediaError(f"content encoding {encoding!r} is not read; send gzip, zstd, or no encoding")
     found = source.compression()
-    if said != "identity" and found != _KINDS[said]:
-        raise MalformedError(f"the body is said to be in {said} (Content-Encoding), and is not")
+    if encoding != "identity" and found != _KINDS[encoding]:
+        raise MalformedError(f"the body is not in {encoding}, as its Content-Encoding says")
     try:
         with source.decompressed() as stream:
             return stream.read()

@@ -32,7 +32,7 @@ from app.errors import (
     UnavailableError,
     UnsupportedMediaError,
 )
-from app.services.validation_messages import plain_words
+from app.services.validation_messages import plain_message
 from core.errors import (
     CoreError,
     InvalidDataError,
@@ -65,7 +65,7 @@ STATUS: Mapping[type[Exception], tuple[int, str]] = {
 }
 """Status and title of each error class; a subclass has its nearest base's."""
 
-_ALREADY_SAID = {404: "there is nothing at this address", 405: "this address does not answer to that method"}
+_DETAILS = {404: "there is nothing at this address", 405: "method not allowed at this address"}
 
 
 def status_of(error: Exception) -> tuple[int, str]:
@@ -120,7 +120,7 @@ async def refuse_http(request: Request, error: Exception) -> Response:
     """Starlette's own refusals: no such route, wrong method."""
     assert isinstance(error, HTTPException)  # registered for this class only
     title = HTTPStatus(error.status_code).phrase
-    detail = _ALREADY_SAID.get(error.status_code, str(error.detail))
+    detail = _DETAILS.get(error.status_code, str(error.detail))
     return problem(request, error.status_code, title.capitalize(), detail, headers=error.headers)
 
 
@@ -131,13 +131,13 @@ async def refuse_parameters(request: Request, error: Exception) -> Response:
     for fault in error.errors():
         message = fault["msg"]
         if message.startswith("Input should be"):
-            message = f"expected {plain_words(message)}; got {fault['input']!r}"
+            message = f"expected {plain_message(message)}; got {fault['input']!r}"
         errors.append({"column": ".".join(str(part) for part in fault["loc"][1:]), "message": message})
     detail = "; ".join(f"{fault['column']}: {fault['message']}" for fault in errors)
     return problem(request, 422, "Invalid request", detail, errors=errors[:20], total=len(errors))
 
 
-async def apologise(request: Request, error: Exception) -> Response:
+async def internal_error(request: Request, error: Exception) -> Response:
     """A bug: nothing of it leaves the server but the request's id, by which the log finds it."""
     name = request.scope.get("state", {}).get("request_id", "")
     detail = f"the server failed at this; its log has the reason under request id {name}"
@@ -145,7 +145,7 @@ async def apologise(request: Request, error: Exception) -> Response:
     return problem(request, 500, "Internal error", detail)
 
 
-def broken_off(request: Request) -> Response:
+def stopping_response(request: Request) -> Response:
     """The server stops and cannot wait for this one any longer."""
     detail = "the server is stopping; send the request again"
     return problem(request, 503, "Unavailable", detail, headers={"Retry-After": "1"})
@@ -157,4 +157,4 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(CoreError, refuse)
     app.add_exception_handler(HTTPException, refuse_http)
     app.add_exception_handler(RequestValidationError, refuse_parameters)
-    app.add_exception_handler(Exception, apologise)
+    app.add_exception_handler(Exception, internal_error)

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.errors import PursuitError
 from app.log import request_id
 from app.routes.http.bodies import first_headers
-from app.routes.http.errors import apologise, broken_off, refuse
+from app.routes.http.errors import internal_error, refuse, stopping_response
 from core.errors import CoreError
 
 log = logging.getLogger("app.access")
@@ -28,7 +28,7 @@ _HOT = ("/predict", "/health/", "/jobs/", "/v2/")
 
 
 class RequestContext:
-    """Gives every answer an `X-Request-ID` (the client's own, if it is a harmless word) and logs one line."""
+    """Adds to every answer an `X-Request-ID` (the client's own, if it is a harmless word) and logs one line."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -57,7 +57,7 @@ class RequestContext:
             await self.app(scope, receive, send_with_id)
         except asyncio.CancelledError:
             if not status:  # what it has begun to say cannot be taken back
-                await broken_off(Request(scope))(scope, receive, send_with_id)
+                await stopping_response(Request(scope))(scope, receive, send_with_id)
             raise
         finally:
             status = status or 500
@@ -70,7 +70,7 @@ class RequestContext:
 
 
 class Shortcut:
-    """Leads straight to the routes that `hot` knows by method and path, past Starlette's and FastAPI's layers.
+    """Short way to the routes that `hot` knows by method and path, past Starlette's and FastAPI's layers.
 
     Refusals and bugs are answered as everywhere, and the latter left to the server to log.
     """
@@ -94,6 +94,6 @@ class Shortcut:
         except ClientDisconnect:
             return  # nobody is left to answer
         except Exception as error:
-            await (await apologise(request, error))(scope, receive, send)
+            await (await internal_error(request, error))(scope, receive, send)
             raise
         await response(scope, receive, send)

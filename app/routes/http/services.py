@@ -1,4 +1,4 @@
-"""How a route reaches the services, and the threads they run in."""
+"""Access of routes to the services, and to the threads they run in."""
 
 import threading
 from collections.abc import Callable

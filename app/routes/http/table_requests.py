@@ -11,7 +11,7 @@ from app.errors import InvalidRequestError
 from app.identifiers import KEY_LENGTH, check_idempotency_key
 from app.routes.http.bodies import stream_body
 from app.routes.http.services import services
-from app.routes.http.uploads import Upload, landing_place, receive_upload
+from app.routes.http.uploads import Upload, receive_upload, temporary_upload
 from app.services.decoding import check_depth, decode, decode_any, given
 
 CELL = {"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}, {"type": "null"}]}
@@ -44,12 +44,12 @@ class TableRequest(msgspec.Struct, forbid_unknown_fields=True):
 @asynccontextmanager
 async def uploaded(request: Request) -> AsyncIterator[Upload]:
     """The form of the request, its file on disk until the end of the block."""
-    serving = services(request)
-    settings = serving.settings
+    app = services(request)
+    settings = app.settings
     pieces = stream_body(
         request, settings.max_upload_bytes, "PURSUIT_MAX_UPLOAD_BYTES", seconds=settings.max_upload_seconds
     )
-    with landing_place(serving.scratch.path) as file:
+    with temporary_upload(app.scratch.path) as file:
         yield await receive_upload(request.headers["content-type"], pieces, file)
 
 

@@ -24,7 +24,7 @@ _WRITE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """What came: the file on disk, the name its sender gave it, and the bytes of the part `spec` (None if absent)."""
+    """Received form: the file on disk, its name as sent, and the bytes of the part `spec` (None if absent)."""
 
     path: Path
     filename: str
@@ -41,7 +41,7 @@ def refuse_fields(content_type: str) -> None:
 
 
 @contextmanager
-def landing_place(directory: Path) -> Iterator[IO[bytes]]:
+def temporary_upload(directory: Path) -> Iterator[IO[bytes]]:
     """A new file in `directory`, deleted afterwards whatever happens. UnavailableError if it cannot be made."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ def _store(file: IO[bytes], data: bytes) -> None:
 
 
 class _Form:
-    """Takes the parser's callbacks apart into the two parts we know."""
+    """Receiver of the parser's callbacks, for the two parts of a form."""
 
     def __init__(self) -> None:
         self.waiting = bytearray()
@@ -107,7 +107,7 @@ class _Form:
         self._part = ""
 
     def callbacks(self) -> "MultipartCallbacks":
-        """What `MultipartParser` calls."""
+        """Callbacks of `MultipartParser`."""
         return {
             "on_part_begin": self._begin,
             "on_header_field": lambda data, start, end: self._header.extend(data[start:end]),

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.database.engine import Database
 from app.errors import ConflictError
-from app.services.intake.ingest import Order, Receipt, take_in, take_in_held
+from app.services.intake.ingest import IngestRequest, IngestResult, ingest, ingest_table
 from app.services.intake.table_store import stored_table
 from app.storage import datasets
 from app.storage.blobs import BlobStore
@@ -36,8 +36,8 @@ class Datasets:
     ) -> Dataset:
         """Keep a file of any format. target: what its warnings are about. Raises what is wrong with it; O(file)."""
 
-        def read(order: Order) -> Receipt:
-            return take_in(replace(order, upload=path), seconds=self.read_seconds)
+        def read(request: IngestRequest) -> IngestResult:
+            return ingest(replace(request, upload=path), seconds=self.read_seconds)
 
         return self._add(filename, target, key, options, read)
 
@@ -51,7 +51,7 @@ class Datasets:
     ) -> Dataset:
         """Keep columns of JSON values."""
         table = from_columns(columns, limits=self.limits)
-        return self._add("", target, key, options, lambda order: take_in_held(table, order))
+        return self._add("", target, key, options, lambda request: ingest_table(table, request))
 
     def add_rows(
         self,
@@ -63,7 +63,7 @@ class Datasets:
     ) -> Dataset:
         """Keep rows of JSON values by column."""
         table = from_rows(rows, limits=self.limits)
-        return self._add("", target, key, options, lambda order: take_in_held(table, order))
+        return self._add("", target, key, options, lambda request: ingest_table(table, request))
 
     def get(self, dataset: str) -> Dataset:
         """NotFoundError if there is none of that id."""
@@ -86,15 +86,17 @@ class Datasets:
         target: str | None,
         key: str | None,
         options: ReadOptions,
-        read: Callable[[Order], Receipt],
+        read: Callable[[IngestRequest], IngestResult],
     ) -> Dataset:
         name = "".join(letter for letter in filename if letter.isprintable()) or "table"
         with stored_table(self.database, self.blobs, self.scratch) as table:
-            receipt = read(Order(stored=table.path, limits=self.limits, profile=True, target=target, options=options))
-        profile = receipt.profile or {}
+            result = read(
+                IngestRequest(stored=table.path, limits=self.limits, profile=True, target=target, options=options)
+            )
+        profile = result.profile or {}
         with self.database.write() as connection:
             found, created = datasets.add(
-                connection, name=name, table=table.key, size=table.size, rows=receipt.rows, profile=profile, key=key
+                connection, name=name, table=table.key, size=table.size, rows=result.rows, profile=profile, key=key
             )
         if not created and (found.table, found.name, found.profile["target"]) != (table.key, name, profile["target"]):
             raise ConflictError(

@@ -70,8 +70,8 @@ READ_BYTES = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What is to be done. upload: the file to read; None where the canonical file `stored` is there already.
+class IngestRequest:
+    """A table to ingest. upload: the file to read; None where the canonical file `stored` is there already.
 
     spec: check that this could be trained; fit: the file of the fitted schema, there or to be written. profile:
     describe the columns, with this target (None: the last). options: how the upload is to be read.
@@ -88,8 +88,8 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
-    """What was found. profile: what `describe_table` says; memory: bytes that training on it is thought to take."""
+class IngestResult:
+    """An ingested table. profile: what `describe_table` says; memory: bytes that training on it is thought to take."""
 
     rows: int
     columns: int
@@ -98,7 +98,7 @@ class Receipt:
 
 
 def table_options(body: SpecBody) -> TableOptions:
-    """What the specification says about the table."""
+    """Options of the table in the specification."""
     return TableOptions(
         target=body.target,
         features=body.features,
@@ -114,60 +114,61 @@ def table_options(body: SpecBody) -> TableOptions:
     )
 
 
-def take_in(order: Order, *, seconds: float) -> Receipt:
+def ingest(request: IngestRequest, *, seconds: float) -> IngestResult:
     """Do it here if it is small, else elsewhere. Raises what is wrong with the table or the specification."""
-    if order.upload is None:
-        small = order.stored.stat().st_size <= SMALL_BYTES
-        return _carry_out(order) if small else _apart(order, seconds)
-    if order.upload.stat().st_size <= SMALL_BYTES and not is_binary(Source(origin=order.upload, limits=order.limits)):
-        limits = order.limits
+    if request.upload is None:
+        small = request.stored.stat().st_size <= SMALL_BYTES
+        return _ingest_here(request) if small else _ingest_in_process(request, seconds)
+    source = Source(origin=request.upload, limits=request.limits)
+    if request.upload.stat().st_size <= SMALL_BYTES and not is_binary(source):
+        limits = request.limits
         within = replace(limits, bytes=min(limits.bytes, SMALL.bytes), rows=min(limits.rows, SMALL.rows))
         try:
-            return _carry_out(replace(order, limits=within))
+            return _ingest_here(replace(request, limits=within))
         except TooLargeError as error:
             wider = {"max_table_bytes": limits.bytes > within.bytes, "max_rows": limits.rows > within.rows}
             if not any(more and name in error.message for name, more in wider.items()):
                 raise
-    return _apart(order, seconds)
+    return _ingest_in_process(request, seconds)
 
 
-def take_in_held(table: Table, order: Order) -> Receipt:
+def ingest_table(table: Table, request: IngestRequest) -> IngestResult:
     """The same for a table in memory. InvalidRequestError for a sheet, of which it has none."""
-    if order.options.sheet is not None:
+    if request.options.sheet is not None:
         message = "a table of JSON has no sheets: leave the field out"
         raise InvalidRequestError(f"sheet: {message}", [Fault(message=message, column="sheet")])
-    table = replace(table, read_options=order.options)
+    table = replace(table, read_options=request.options)
     table = table.read_as(None, table.number_formats())
     began = time.perf_counter()
-    write_table(order.stored, table)
-    return _check(table, order, parsing=time.perf_counter() - began)
+    write_table(request.stored, table)
+    return _check(table, request, parsing=time.perf_counter() - began)
 
 
-def _carry_out(order: Order) -> Receipt:
-    if order.upload is None:
-        return _check(open_canonical(order.stored), order)
-    target = None if order.spec is None else order.spec.target
-    known = {name for name in (target, order.target) if name is not None}
-    asked = order.options
+def _ingest_here(request: IngestRequest) -> IngestResult:
+    if request.upload is None:
+        return _check(open_canonical(request.stored), request)
+    target = None if request.spec is None else request.spec.target
+    known = {name for name in (target, request.target) if name is not None}
+    asked = request.options
     began = time.perf_counter()
-    text_blocks = open_file(Source(origin=order.upload, limits=order.limits), known=known, sheet=asked.sheet)
-    write_text_blocks(order.stored, text_blocks, asked)
+    text_blocks = open_file(Source(origin=request.upload, limits=request.limits), known=known, sheet=asked.sheet)
+    write_text_blocks(request.stored, text_blocks, asked)
     parsing = time.perf_counter() - began
-    return _check(replace(open_canonical(order.stored), find_lines=text_blocks.lines), order, parsing=parsing)
+    return _check(replace(open_canonical(request.stored), find_lines=text_blocks.lines), request, parsing=parsing)
 
 
-def _check(table: Table, order: Order, *, parsing: float = 0.0) -> Receipt:
+def _check(table: Table, request: IngestRequest, *, parsing: float = 0.0) -> IngestResult:
     memory = None
-    if order.spec is not None:
-        fit = _fit(table, order.spec, order.fit, parsing)
+    if request.spec is not None:
+        fit = _fit(table, request.spec, request.fit, parsing)
         schema, training_rows = fit.schema, fit.training_rows
-        spec = core_spec(order.spec, schema.group_names, training_rows.rows)
+        spec = core_spec(request.spec, schema.group_names, training_rows.rows)
         memory = PROCESS_BYTES + READ_BYTES * table.rows * len(table.names)
         memory += training_bytes(len(training_rows.rows), schema.width, spec)
-        check_spread(table, schema, training_rows, standardize=order.spec.standardize)
-        _check_transform(table, schema, training_rows, order.spec.target_transform)
-    profile = describe_table(table, order.target) if order.profile else None
-    return Receipt(rows=table.rows, columns=len(table.names), memory=memory, profile=profile)
+        check_spread(table, schema, training_rows, standardize=request.spec.standardize)
+        _check_transform(table, schema, training_rows, request.spec.target_transform)
+    profile = describe_table(table, request.target) if request.profile else None
+    return IngestResult(rows=table.rows, columns=len(table.names), memory=memory, profile=profile)
 
 
 def _fit(table: Table, spec: SpecBody, kept: Path | None, parsing: float) -> TableFit:
@@ -245,17 +246,17 @@ def _has_spread(inputs: FloatArray, targets: FloatArray, indicator: BoolArray, s
     return bool(finite) and not np.isnan(unit.input_scale).any()  # the scale of a constant column is infinite
 
 
-def _apart(order: Order, seconds: float) -> Receipt:
-    """In a process of its own."""
+def _ingest_in_process(request: IngestRequest, seconds: float) -> IngestResult:
+    """Ingest in a process of its own."""
     asked = {
-        "stored": str(order.stored),
-        "upload": None if order.upload is None else str(order.upload),
-        "limits": asdict(order.limits),
-        "spec": None if order.spec is None else order.spec.model_dump(mode="json"),
-        "fit": None if order.fit is None else str(order.fit),
-        "profile": order.profile,
-        "target": order.target,
-        "options": asdict(order.options),
+        "stored": str(request.stored),
+        "upload": None if request.upload is None else str(request.upload),
+        "limits": asdict(request.limits),
+        "spec": None if request.spec is None else request.spec.model_dump(mode="json"),
+        "fit": None if request.fit is None else str(request.fit),
+        "profile": request.profile,
+        "target": request.target,
+        "options": asdict(request.options),
     }
     try:
         done = subprocess.run(
@@ -273,31 +274,31 @@ def _apart(order: Order, seconds: float) -> Receipt:
         log.error("the process that read a table ended with code %d and said nothing", done.returncode)
         raise UnavailableError("reading the table was broken off; the server may be short of memory") from error
     if "refused" in answer:
-        raise _error(answer["refused"])
-    return Receipt(**answer["receipt"])
+        raise _error_from_json(answer["refused"])
+    return IngestResult(**answer["receipt"])
 
 
-def _error(told: Mapping[str, Any]) -> Exception:
+def _error_from_json(document: Mapping[str, Any]) -> Exception:
     """The error that the other process met."""
-    kind: type[Exception] = getattr(errors, told["type"], None) or getattr(core.errors, told["type"])
+    kind: type[Exception] = getattr(errors, document["type"], None) or getattr(core.errors, document["type"])
     if not issubclass(kind, PursuitError):
-        return kind(told["message"])
-    return kind(told["message"], [Fault(**fault) for fault in told["faults"]], told["total"])
+        return kind(document["message"])
+    return kind(document["message"], [Fault(**fault) for fault in document["faults"]], document["total"])
 
 
-def _told(error: Exception) -> dict[str, Any]:
+def _error_to_json(error: Exception) -> dict[str, Any]:
     known = next(
         kind for kind in type(error).__mro__ if hasattr(errors, kind.__name__) or hasattr(core.errors, kind.__name__)
     )
-    told: dict[str, Any] = {"type": known.__name__, "message": str(error)}
+    document: dict[str, Any] = {"type": known.__name__, "message": str(error)}
     if isinstance(error, PursuitError):
-        told |= {"faults": [asdict(fault) for fault in error.faults], "total": error.total}
-    return told
+        document |= {"faults": [asdict(fault) for fault in error.faults], "total": error.total}
+    return document
 
 
 def _main() -> None:
     asked = json.loads(sys.stdin.buffer.read())
-    order = Order(
+    request = IngestRequest(
         stored=Path(asked["stored"]),
         upload=None if asked["upload"] is None else Path(asked["upload"]),
         limits=Limits(**asked["limits"]),
@@ -308,11 +309,11 @@ def _main() -> None:
         options=ReadOptions(**asked["options"]),
     )
     try:
-        answer = {"receipt": asdict(_carry_out(order))}
+        answer = {"receipt": asdict(_ingest_here(request))}
     except (PursuitError, core.errors.CoreError) as error:
-        answer = {"refused": _told(error)}
+        answer = {"refused": _error_to_json(error)}
     except OSError as error:
-        answer = {"refused": _told(errors.unwritable(error))}
+        answer = {"refused": _error_to_json(errors.unwritable(error))}
     sys.stdout.write(json.dumps(answer))
 
 

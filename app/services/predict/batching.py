@@ -1,5 +1,5 @@
-"""Where a request is computed: light work in the event loop, few rows of several requests together; the rest in one
-thread. The one place that decides.
+"""Choice of event loop or thread, which no other module makes: light work in the loop, few rows of several requests
+together; the rest in one thread.
 
 Requests of few rows that have come for the same model and options are predicted by one call: a call for one row costs
 as much as one for eight. None waits for others: all that is queued when the event loop comes round is predicted. A

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Coalescer(Generic[K, T]):
-    """Shares the calls of `work` by their argument; for one event loop. Who is cancelled takes nobody along."""
+    """Sharing of calls of `work` by their argument, in one event loop. A cancelled caller cancels no other."""
 
     def __init__(self, work: Callable[[K], Awaitable[T]]) -> None:
         self._work = work

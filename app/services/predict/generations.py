@@ -68,7 +68,7 @@ def generations_of(database: Database) -> Generations[T]:
 
 
 class _SQLite(Generations[T]):
-    """Asks once for each time that the event loop goes round.
+    """Reader of SQLite: asks once for each time that the event loop goes round.
 
     What runs before `_expire` was ready to run before it was scheduled, so its request was here before the reading.
     """
@@ -106,7 +106,9 @@ class _SQLite(Generations[T]):
 
 
 class _PostgreSQL(Generations[T]):
-    """Asks by a connection of its own and libpq's functions, for a third of what the driver's cursors take.
+    """Reader of PostgreSQL.
+
+    It asks by a connection of its own and libpq's functions, for a third of what the driver's cursors take.
 
     One question at a time. Who comes while it is under way waits for the next: the answer might be older than they.
     """

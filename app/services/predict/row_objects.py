@@ -30,7 +30,7 @@ Decoder = msgspec.json.Decoder[list[msgspec.Struct]]
 
 
 class RowObjects:
-    """Decodes `[{"a": 1, ..}, ..]` to tuples in the order of the features; msgspec.DecodeError for what it does not
+    """Decoder of `[{"a": 1, ..}, ..]` to tuples in the order of the features; msgspec.DecodeError for what it does not
     take. Thread-safe.
 
     needed: which features must be there; for the others a cell that is left out is None.

@@ -38,7 +38,7 @@ _whole_numbers = msgspec.json.Decoder(list[int])
 
 
 class TensorParameters(msgspec.Struct):
-    """Those of an input; others are for other servers."""
+    """Parameters of an input; others are for other servers."""
 
     binary_data_size: int | None = None
 
@@ -60,7 +60,7 @@ class FlatTensor(InputTensor):
 
     @property
     def fit(self) -> bool:
-        """Whether doubles are all it takes: whole numbers keep their type, for they may name categories."""
+        """True where doubles are all it takes: whole numbers keep their type, for they may name categories."""
         return self.datatype in NUMBERS and NUMBERS[self.datatype].kind == "f" and self.parameters is None
 
 
@@ -81,7 +81,7 @@ class Tensor:
 
 
 def read_tensors(tensors: Sequence[InputTensor], binary: bytes) -> list[Tensor]:
-    """All inputs of a request, and all of the bytes behind its JSON. InvalidRequestError naming the tensor."""
+    """Read all inputs of a request, and all of the bytes behind its JSON. InvalidRequestError naming the tensor."""
     found = []
     start = 0
     for tensor in tensors:
@@ -151,7 +151,7 @@ def bytes_tensor(values: NDArray[np.float64]) -> bytes:
 
 
 def _check(tensor: InputTensor) -> int:
-    """How many elements there are to be."""
+    """Return the number of elements that the shape announces."""
     if tensor.datatype not in NUMBERS and tensor.datatype != BYTES:
         known = ", ".join((*NUMBERS, BYTES))
         raise InvalidRequestError(f"input {tensor.name!r}: expected a datatype of {known}, got {tensor.datatype!r}")
@@ -216,7 +216,7 @@ def _flatten(tensor: InputTensor, found: Any, depth: int, cells: list[Any]) -> N
 
 
 def _check_cells(tensor: InputTensor, cells: list[Any]) -> None:
-    """None is a missing cell, which the model may know or not."""
+    """Check the types of cells. None is a missing cell, which the model may know or not."""
     kind = NUMBERS.get(tensor.datatype)
     expected, fits = "a text", frozenset[type]({str})
     if kind is not None:
@@ -246,7 +246,7 @@ def _from_bytes(tensor: InputTensor, data: bytes, size: int) -> NDArray[Any] | l
 
 
 def _texts(tensor: InputTensor, data: bytes, size: int) -> list[str]:
-    """Each with its length before it, in four bytes."""
+    """Read texts, each with its length before it, in four bytes."""
     found: list[str] = []
     start = 0
     while start < len(data):

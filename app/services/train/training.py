@@ -26,7 +26,7 @@ from app.jobs import queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.job import Job
 from app.jobs.workers import Resources
-from app.services.intake.ingest import Order, Receipt, table_options, take_in, take_in_held
+from app.services.intake.ingest import IngestRequest, IngestResult, ingest, ingest_table, table_options
 from app.services.intake.table_store import StoredTable, stored_table
 from app.services.jobs import JobView, view
 from app.services.specification import SpecBody, core_spec, default_name, read_spec
@@ -58,18 +58,18 @@ KIND = "train"
 MODELS = "models"
 """Their prefix in the store."""
 
-PATIENCE_SECONDS = 300.0
+RETRY_SECONDS = 300.0
 """So long a training waits for a store that is away; then its job goes back to the queue."""
 LONGEST_PAUSE = 5.0
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
 
 _READ = 0.02  # share of the whole that reading takes, and publishing
 _PUBLISH = 0.98
-_SAID = {Phase.REFINING: Phase.ADAPTING, Phase.CALIBRATING: Phase.EVALUATING}
-"""What clients are told of phases that their contract has no name for; the report keeps the seconds of each."""
+_PUBLIC_PHASES = {Phase.REFINING: Phase.ADAPTING, Phase.CALIBRATING: Phase.EVALUATING}
+"""Names that clients get for phases that their contract does not know; the report keeps the seconds of each."""
 _PACE_SHARE, _PACE_SECONDS = 0.01, 0.2  # before so much is done the pace is a guess
 
 
@@ -89,19 +89,21 @@ class Training:
     def submit_file(self, path: Path, *, filename: str, spec: object, key: str | None = None) -> JobView:
         """Queue a training on a file of any format. Raises what is wrong with it or the specification; O(file)."""
         body = read_spec(spec, max_basis_size=self.most_basis)
-        return self._submit(body, default_name(filename), key, lambda order: self._read(replace(order, upload=path)))
+        return self._submit(
+            body, default_name(filename), key, lambda request: self._read(replace(request, upload=path))
+        )
 
     def submit_columns(self, columns: Mapping[str, list[Any]], *, spec: object, key: str | None = None) -> JobView:
         """Queue a training on columns of JSON values."""
         body = read_spec(spec, max_basis_size=self.most_basis)
         table = from_columns(columns, limits=self.limits)
-        return self._submit(body, "model", key, lambda order: take_in_held(table, order))
+        return self._submit(body, "model", key, lambda request: ingest_table(table, request))
 
     def submit_rows(self, rows: list[dict[str, Any]], *, spec: object, key: str | None = None) -> JobView:
         """Queue a training on rows of JSON values by column."""
         body = read_spec(spec, max_basis_size=self.most_basis)
         table = from_rows(rows, limits=self.limits)
-        return self._submit(body, "model", key, lambda order: take_in_held(table, order))
+        return self._submit(body, "model", key, lambda request: ingest_table(table, request))
 
     def submit_dataset(self, dataset: str, *, spec: object, key: str | None = None) -> JobView:
         """Queue a training on an uploaded dataset. NotFoundError if there is none of that id."""
@@ -117,21 +119,25 @@ class Training:
             if digest in found.fits:
                 with suppress(NotFoundError, UnavailableError):  # damaged or swept away: it is made again
                     table.fit_path.write_bytes(self.blobs.read(found.fits[digest]))
-            receipt = self._read(Order(stored=stored, limits=self.limits, spec=body, fit=table.fit_path))
+            result = self._read(IngestRequest(stored=stored, limits=self.limits, spec=body, fit=table.fit_path))
         table.key = found.table
         if found.fits.get(digest) != table.fit_key:
             with self.database.write() as connection:
                 datasets.keep_fit(connection, found.id, digest, table.fit_key)
-        return self._queue(body, default_name(found.name), key, table, receipt, dataset=dataset)
+        return self._queue(body, default_name(found.name), key, table, result, dataset=dataset)
 
-    def _read(self, order: Order) -> Receipt:
-        return take_in(order, seconds=self.read_seconds)
+    def _read(self, request: IngestRequest) -> IngestResult:
+        return ingest(request, seconds=self.read_seconds)
 
-    def _submit(self, body: SpecBody, name: str, key: str | None, read: Callable[[Order], Receipt]) -> JobView:
+    def _submit(
+        self, body: SpecBody, name: str, key: str | None, read: Callable[[IngestRequest], IngestResult]
+    ) -> JobView:
         options = ReadOptions(decimal=body.decimal, thousands=body.thousands, sheet=body.sheet)
         with stored_table(self.database, self.blobs, self.scratch) as table:
-            receipt = read(Order(stored=table.path, limits=self.limits, spec=body, fit=table.fit_path, options=options))
-        return self._queue(body, name, key, table, receipt)
+            result = read(
+                IngestRequest(stored=table.path, limits=self.limits, spec=body, fit=table.fit_path, options=options)
+            )
+        return self._queue(body, name, key, table, result)
 
     def _queue(
         self,
@@ -139,13 +145,13 @@ class Training:
         name: str,
         key: str | None,
         table: StoredTable,
-        receipt: Receipt,
+        result: IngestResult,
         *,
         dataset: str | None = None,
     ) -> JobView:
         model = body.model or name
-        request = {"spec": body.model_dump(mode="json"), "table": table.key, "rows": receipt.rows}
-        needs = Resources(memory=receipt.memory, rows=receipt.rows)
+        request = {"spec": body.model_dump(mode="json"), "table": table.key, "rows": result.rows}
+        needs = Resources(memory=result.memory, rows=result.rows)
         with self.database.write() as connection:
             if dataset is not None:
                 datasets.get(
@@ -177,10 +183,10 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
 
     def run(task: Task, reporter: Reporter) -> dict[str, Any]:
         began = time.perf_counter()
-        listener = _Listener(reporter, float((task.progress or {}).get("fraction") or 0.0))
-        listener.say("reading", 0.0)
+        listener = _ProgressReporter(reporter, float((task.progress or {}).get("fraction") or 0.0))
+        listener.report_phase("reading", 0.0)
         body = SpecBody.model_validate(task.payload["spec"])
-        table = open_canonical(patiently(lambda: blobs.path(task.payload["table"])))
+        table = open_canonical(retry_while_unavailable(lambda: blobs.path(task.payload["table"])))
         fit = _fit(blobs, task, table, body)
         schema = fit.schema
         design_matrix = build_design_matrix(table, schema, fit.training_rows)
@@ -194,7 +200,7 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         )
         resume = None if task.checkpoint is None else Checkpoint.from_json(dict(task.checkpoint))
         result = train(dataset, spec, listen=listener, resume=resume, workers=threads, compute=compute)
-        listener.say("publishing", _PUBLISH)
+        listener.report_phase("publishing", _PUBLISH)
         schema = place_unseen(schema, result.model, design_matrix.inputs)
         report = _report(task, schema, design_matrix, result, reading)
         basis_rows = tuple(int(design_matrix.rows[index]) for index in result.selection.indices)
@@ -214,7 +220,7 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
             report=report,
         )
         data = artefact.save(model)
-        key = patiently(lambda: blobs.put(MODELS, ".safetensors", data))
+        key = retry_while_unavailable(lambda: blobs.put(MODELS, ".safetensors", data))
         return {"artefact": key, "size": len(data), "report": report}
 
     return run
@@ -227,7 +233,7 @@ def _fit(blobs: BlobStore, task: Task, table: Table, body: SpecBody) -> TableFit
     options = table_options(body)
     if key := str(task.payload.get("fit") or ""):
         try:
-            data = patiently(lambda: blobs.path(key)).read_bytes()
+            data = retry_while_unavailable(lambda: blobs.path(key)).read_bytes()
             fit = TableFit.from_bytes(data)
             if fit.is_of(table, options):
                 return fit
@@ -237,12 +243,12 @@ def _fit(blobs: BlobStore, task: Task, table: Table, body: SpecBody) -> TableFit
     return TableFit.of(table, options)
 
 
-def patiently(ask: Callable[[], Answer], *, seconds: float = PATIENCE_SECONDS) -> Answer:
-    """What `ask` returns, tried again while the store is unavailable; after so many seconds its UnavailableError."""
+def retry_while_unavailable(call: Callable[[], Result], *, seconds: float = RETRY_SECONDS) -> Result:
+    """Return the result of `call`, tried again while the store is unavailable; UnavailableError after so long."""
     until, pause = time.monotonic() + seconds, 0.5
     while True:
         try:
-            return ask()
+            return call()
         except UnavailableError as error:
             if time.monotonic() + pause > until:
                 raise
@@ -265,8 +271,8 @@ def publish(connection: Connection, job: Job, outcome: Mapping[str, Any]) -> dic
     return {"model": version.model, "version": version.version, "report": report}
 
 
-class _Listener:
-    """From what `core` says to the job's progress: a share of the whole that never goes back, and the seconds left.
+class _ProgressReporter:
+    """Events of `core` as the job's progress: a share of the whole that never goes back, and the seconds left.
 
     floor: how far an earlier try had come; the share waits there until this one is as far.
     """
@@ -291,9 +297,9 @@ class _Listener:
             "basis_size": event.basis_size,
             "objective": event.objective,
         }
-        self.say(_SAID.get(event.phase, event.phase), share)
+        self.report_phase(_PUBLIC_PHASES.get(event.phase, event.phase), share)
 
-    def say(self, phase: str, share: float) -> None:
+    def report_phase(self, phase: str, share: float) -> None:
         """Report a phase and a share of the whole."""
         self._shown = max(self._shown, share)
         left = self._left(share)
@@ -314,7 +320,7 @@ class _Listener:
 def _report(
     task: Task, schema: Schema, design_matrix: DesignMatrix, result: TrainResult, reading: float
 ) -> dict[str, Any]:
-    """What the job shows for its result and the model keeps: see API.md."""
+    """Report that the job shows for its result and the model keeps: see API.md."""
     found: dict[str, Any] = result.report.to_json()
     hyperparameters = result.report.hyperparameters
     columns = [

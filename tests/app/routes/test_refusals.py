@@ -77,8 +77,8 @@ def test_a_table_that_is_larger_than_it_looks(tmp_path: Path) -> None:
 
 NOWHERE = [
     ("GET", "/nothing", 404, "nothing at this address"),
-    ("GET", "/predict", 405, "does not answer to that method"),
-    ("PUT", "/train", 405, "does not answer to that method"),
+    ("GET", "/predict", 405, "method not allowed"),
+    ("PUT", "/train", 405, "method not allowed"),
     ("GET", "/jobs/job_0", 404, "job_0"),
     ("DELETE", "/jobs/job_0", 404, "job_0"),
     ("GET", "/jobs/job_0/events", 404, "job_0"),

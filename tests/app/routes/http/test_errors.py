@@ -16,7 +16,7 @@ import core.errors
 from app.errors import Fault, InvalidRequestError
 from app.main import create_app
 from app.routes.http.bodies import read_body
-from app.routes.http.errors import STATUS, apologise, install, refuse, status_of
+from app.routes.http.errors import STATUS, install, internal_error, refuse, status_of
 from app.routes.http.middleware import RequestContext, Shortcut
 from app.settings import Settings
 from tests.app.routes.problems import assert_problem
@@ -46,7 +46,7 @@ def request() -> Request:
 
 
 def test_a_bug_is_told_by_its_request_id_only() -> None:
-    answer = asyncio.run(apologise(request(), ValueError("the secret")))
+    answer = asyncio.run(internal_error(request(), ValueError("the secret")))
     assert answer.status_code == 500
     assert b"secret" not in answer.body
     assert b"abc" in answer.body

@@ -15,7 +15,7 @@ from app.jobs.child import Task
 from app.jobs.job import Job
 from app.services.intake.ingest import PROCESS_BYTES
 from app.services.jobs import JobView
-from app.services.train.training import Training, _Listener, patiently, publish, training_handler
+from app.services.train.training import Training, _ProgressReporter, publish, retry_while_unavailable, training_handler
 from app.storage import artefact, catalog
 from app.storage.blobs import LocalBlobStore
 from app.tables import Limits
@@ -155,8 +155,8 @@ def told(fraction: float) -> Progress:
 def test_time_left_follows_the_pace_of_this_try() -> None:
     time = [0.0]
     heard = Recorder()
-    listener = _Listener(heard, 0.5, clock=lambda: time[0])
-    listener.say("reading", 0.0)
+    listener = _ProgressReporter(heard, 0.5, clock=lambda: time[0])
+    listener.report_phase("reading", 0.0)
     for second in range(1, 101):
         time[0] = float(second)
         listener(told(second / 100))
@@ -171,8 +171,8 @@ def test_time_left_of_a_run_that_goes_on() -> None:
     """It starts at 60%, so what is done already says nothing of the pace."""
     time = [0.0]
     heard = Recorder()
-    listener = _Listener(heard, 0.6, clock=lambda: time[0])
-    listener.say("reading", 0.0)
+    listener = _ProgressReporter(heard, 0.6, clock=lambda: time[0])
+    listener.report_phase("reading", 0.0)
     time[0] = 0.1
     listener(told(0.6))
     for second in range(1, 11):
@@ -184,7 +184,7 @@ def test_time_left_of_a_run_that_goes_on() -> None:
 def test_checkpoints_are_passed_on_as_json() -> None:
     heard = Recorder()
     checkpoint = Checkpoint(round=2, theta=(0.1,), indices=(3, 4), objectives=(1.5,), seconds={"adapting": 1.0})
-    _Listener(heard, 0.0)(checkpoint)
+    _ProgressReporter(heard, 0.0)(checkpoint)
     assert Checkpoint.from_json(heard.checkpoints[0]) == checkpoint
 
 
@@ -225,10 +225,10 @@ def test_a_store_that_is_away_is_waited_for() -> None:
             raise UnavailableError("away")
         return "here"
 
-    assert patiently(ask) == "here"
+    assert retry_while_unavailable(ask) == "here"
     asked.clear()
     with pytest.raises(UnavailableError, match="away"):
-        patiently(ask, seconds=0.1)
+        retry_while_unavailable(ask, seconds=0.1)
     assert len(asked) == 1
 
 
