@@ -29,6 +29,16 @@ class Method(StrEnum):
     BATCH = "batch"
 
 
+class KernelChoice(StrEnum):
+    """A kernel (`core.hyperparameters.KernelFamily`), or the one of them that predicts left-out rows best."""
+
+    AUTO = "auto"
+    GAUSSIAN = "gaussian"
+    MATERN52 = "matern52"
+    MATERN32 = "matern32"
+    MATERN12 = "matern12"
+
+
 class Gain(StrEnum):
     """Gain that `batch` chooses by."""
 
@@ -147,7 +157,7 @@ _CHOICES: dict[str, type[StrEnum]] = {
     "method": Method,
     "gain": Gain,
     "approximation": Approximation,
-    "kernel": KernelFamily,
+    "kernel": KernelChoice,
     "intervals": Intervals,
     "target_transform": TargetTransform,
     "noise": Noise,
@@ -165,6 +175,7 @@ class TrainSpec:
     basis_size: d, or None for "auto", at most `max_basis_size`: all distinct rows where these are no more than that and
     `core.selection.size.SMALL_TABLE`, else until the criterion no longer improves.
     power: only read by `pep`, 0 < power <= 1. adaptation: None keeps `start` (or the heuristic) fixed.
+    kernel: AUTO is the kernel of `start` where that is given.
     candidates: kappa, fresh candidates a step. cache_size: c of `dmax`, default max(d, 500). pool_size: P of
     `batch`, default max(4 d, 1000). holdout: share of rows that the report's scores are measured on.
     calibrate: None leaves the error bars as the Gaussian process gives them.
@@ -181,7 +192,7 @@ class TrainSpec:
     power: float = 0.7
     adaptation: Adaptation | None = field(default_factory=Adaptation)
     refinement: Refinement | None = None
-    kernel: KernelFamily = KernelFamily.GAUSSIAN
+    kernel: KernelChoice = KernelChoice.GAUSSIAN
     start: Hyperparameters | None = None
     candidates: int = 59
     cache_size: int | None = None
@@ -239,8 +250,8 @@ class TrainSpec:
             value = getattr(self, name)
             if value is not None or name != "calibrate":
                 object.__setattr__(self, name, _member(kind, name, value))
-        if self.start is not None and self.start.kernel is not self.kernel:
-            object.__setattr__(self, "start", replace(self.start, kernel=self.kernel))
+        if self.start is not None and self.kernel is not KernelChoice.AUTO:
+            object.__setattr__(self, "start", replace(self.start, kernel=KernelFamily(self.kernel)))
 
     def _check_mean_rows(self) -> None:
         """Turn a name into a member of its enum, and refuse what a mean on its own rows cannot go with."""

@@ -111,7 +111,8 @@ def train(
         str | None, typer.Option(help="How many basis vectors: a number, or auto.", show_default="auto")
     ] = None,
     kernel: Annotated[
-        str | None, typer.Option(help="Kernel: gaussian, matern52, matern32 or matern12.", show_default="gaussian")
+        str | None,
+        typer.Option(help="Kernel: auto, gaussian, matern52, matern32 or matern12.", show_default="gaussian"),
     ] = None,
     mean_rows: Annotated[
         str | None,

@@ -27,7 +27,7 @@ from app.identifiers import NAME_PATTERN
 from app.services.validation_messages import plain_message, shortened
 from app.tables.columns.cell_errors import json_type
 from app.tables.read.names import match_names
-from core.hyperparameters import Hyperparameters, KernelFamily
+from core.hyperparameters import Hyperparameters
 from core.spec import (
     Adaptation,
     Approximation,
@@ -36,6 +36,7 @@ from core.spec import (
     Calibrate,
     Gain,
     Intervals,
+    KernelChoice,
     MeanRows,
     Method,
     Noise,
@@ -186,9 +187,10 @@ class SpecBody(_Body):
     power: Annotated[Number, Field(gt=0, le=1)] = Field(
         0.7, description="Of `pep`: towards 0 it is `vfe`, at 1 `fitc`."
     )
-    kernel: KernelFamily = Field(
-        KernelFamily.GAUSSIAN,
-        description="How alike two rows are by their distance, from the smoothest function to the roughest.",
+    kernel: KernelChoice = Field(
+        KernelChoice.GAUSSIAN,
+        description="How alike two rows are by their distance, from the smoothest function to the roughest; `auto`: "
+        "the one that predicts left-out rows best, or `gaussian` where `hyperparameters` are given.",
     )
     adapt: Annotated[AdaptationBody | None, BeforeValidator(_off), PlainSerializer(_spell), _Switch()] = Field(
         AdaptationBody(), description="Budget of the model adaptation, or false."

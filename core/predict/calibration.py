@@ -18,8 +18,8 @@ Both are a handful of numbers: two scales, and a table of at most `_GRID` points
 Beyond the median H is convex in c for every common distribution, so that the chord lies on the safe side.
 """
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -51,6 +51,12 @@ class LeftOut:
     latent_variance: FloatArray
     noise_variance: FloatArray
     far_variance: FloatArray
+
+    @classmethod
+    def joined(cls, parts: "Sequence[LeftOut]") -> "LeftOut":
+        """Return the rows of all parts, one after the other."""
+        names = (name.name for name in fields(cls))
+        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
     def take(self, which: IntArray) -> Self:
         """Some of the rows, in this order."""

@@ -7,6 +7,7 @@ calibration).
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -72,13 +73,7 @@ def left_out_by_folds(
     for found in map_in_order(part, range(len(cuts)), rows.workers):
         parts.append(found)
         tell(len(parts) / len(cuts))
-    return LeftOut(
-        places=order[: sum(len(part.places) for part in parts)],
-        error=np.concatenate([part.error for part in parts]),
-        latent_variance=np.concatenate([part.latent_variance for part in parts]),
-        noise_variance=np.concatenate([part.noise_variance for part in parts]),
-        far_variance=np.concatenate([part.far_variance for part in parts]),
-    )
+    return replace(LeftOut.joined(parts), places=order[: sum(len(part.places) for part in parts)])
 
 
 def predicted(factors: Factors, X: FloatArray, y: FloatArray) -> LeftOut:

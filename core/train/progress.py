@@ -39,7 +39,7 @@ class Checkpoint:
 
     theta: log ARD weights, signal, bias, noise. indices: basis rows of the last round, rows of the dataset.
     gains: of those rows, None for a method that has none. basis: where the basis vectors moved to, raw units, once
-    they have (the round after the last).
+    they have (the round after the last). kernel: its family.
     """
 
     round: int
@@ -50,6 +50,7 @@ class Checkpoint:
     seconds: dict[str, float] = field(default_factory=dict)
     basis: tuple[tuple[float, ...], ...] = ()
     gains: tuple[float | None, ...] = ()
+    kernel: str = "gaussian"
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
@@ -63,6 +64,7 @@ class Checkpoint:
             seconds={str(name): float(value) for name, value in document["seconds"].items()},
             basis=tuple(tuple(float(value) for value in vector) for vector in document["basis"]),
             gains=tuple(None if value is None else float(value) for value in document["gains"]),
+            kernel=str(document.get("kernel", "gaussian")),  # of an older release
         )
 
 
@@ -133,6 +135,7 @@ class Journal:
         indices: tuple[int, ...],
         gains: tuple[float | None, ...],
         basis: tuple[tuple[float, ...], ...],
+        kernel: str,
     ) -> None:
         """A checkpoint after the current round."""
         if self._listener is not None:
@@ -143,6 +146,7 @@ class Journal:
                     indices=indices,
                     gains=gains,
                     basis=basis,
+                    kernel=kernel,
                     objectives=tuple(self.objectives),
                     warnings=tuple(self.warnings),
                     seconds=dict(self.seconds),

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from core.arrays import FloatArray, IntArray
-from core.hyperparameters import Hyperparameters
+from core.hyperparameters import Hyperparameters, KernelFamily
 from core.numeric.threads import map_threads
 from core.process.exact import exact_nlml_and_gradient
 from core.process.rows import Rows
@@ -23,8 +23,9 @@ from core.selection.state import Selection
 from core.sparse.factors import factorise
 from core.sparse.likelihood import nlml
 from core.sparse.scheme import Scheme
-from core.spec import TrainSpec
+from core.spec import KernelChoice, TrainSpec
 from core.train.fit import Fit, Solution, Subset
+from core.train.kernel_choice import choose_kernel
 from core.train.objective import exact_objective_and_gradient, objective_and_gradient
 from core.train.optimise import FIRST_STEP, box, descend, heuristic
 from core.train.progress import Checkpoint, Journal, Phase
@@ -65,6 +66,7 @@ class Stage(IntEnum):
     SEARCH = 7
     ROUND = 8
     SHORTER_ON = 1 << 20
+    KERNEL = 1 << 21
 
 
 class Search:
@@ -94,7 +96,7 @@ class Search:
         bounds = box(self._subset.rows)
         longest = Theta(values=bounds.lower)  # lengthscales; and the smallest signal
         theta = longest.with_noise(float(np.mean(np.square(self._subset.rows.y))))
-        start = Theta(values=bounds.clip(theta.values)).hyperparameters(self._spec.kernel)
+        start = Theta(values=bounds.clip(theta.values)).hyperparameters(_family(self._spec))
         spec = replace(self._spec, start=start, adaptation=None, refinement=None, basis_size=1)
         search = Search(spec, self._scheme, self._subset, self._journal, None)
         return search, Solution(theta=start, selection=_NOTHING)
@@ -219,13 +221,18 @@ class Search:
         screen, polish = _some(rows, order[:SCREEN_ROWS]), _some(rows, order[:POLISH_ROWS])
 
         def screened(reach: float) -> tuple[Hyperparameters, float]:
-            start = heuristic(rows, reach=reach, kernel=self._spec.kernel)
+            start = heuristic(rows, reach=reach, kernel=_family(self._spec))
             return _exact(objective, screen, start, bounds, SCREEN_STEPS)
 
         tried = map_threads(screened, SCREEN_REACHES)
         self._journal.tell(0.05)
         best = min(tried, key=lambda outcome: outcome[1])[0]
-        return _exact(objective, polish, best, bounds, POLISH_STEPS)[0]
+        polished = _exact(objective, polish, best, bounds, POLISH_STEPS)[0]
+        if self._spec.kernel is not KernelChoice.AUTO:
+            return polished
+        self._journal.tell(0.07)
+        random = random_of(self._spec, Stage.KERNEL)
+        return choose_kernel(rows, screen, polished, objective, bounds, self._spec, self._scheme, random)
 
     def _select(self, subset: Subset, found: Solution, stage: int) -> Selection:
         """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset."""
@@ -262,22 +269,28 @@ class Search:
             indices=tuple(found.selection.indices.tolist()),
             gains=tuple(None if np.isnan(gain) else float(gain) for gain in found.selection.gains),
             basis=() if found.moved is None else tuple(map(tuple, found.moved.tolist())),
+            kernel=found.theta.kernel.value,
         )
-        return replace(found, theta=self._exactly(self._journal.round, theta))
+        return replace(found, theta=self._exactly(self._journal.round, theta, found.theta.kernel))
 
     def _resumed(self, saved: Checkpoint) -> Solution:
         indices, gains = np.array(saved.indices, np.int64), np.array(saved.gains, np.float64)
         return Solution(
-            theta=self._exactly(saved.round, np.array(saved.theta)),
+            theta=self._exactly(saved.round, np.array(saved.theta), KernelFamily(saved.kernel)),
             selection=Selection(indices=indices, gains=gains, reason="as before the run was cut off"),
             moved=np.array(saved.basis) if saved.basis else None,
         )
 
-    def _exactly(self, rounds: int, theta: FloatArray) -> Hyperparameters:
+    def _exactly(self, rounds: int, theta: FloatArray, kernel: KernelFamily) -> Hyperparameters:
         """Restore hyperparameters from a checkpoint's theta; given ones are not moved by the detour over logarithms."""
         if self._spec.start is not None and rounds == 0:
             return self._spec.start
-        return Theta(values=theta).hyperparameters(self._spec.kernel)
+        return Theta(values=theta).hyperparameters(kernel)
+
+
+def _family(spec: TrainSpec) -> KernelFamily:
+    """Return the kernel that a search begins with."""
+    return KernelFamily.GAUSSIAN if spec.kernel is KernelChoice.AUTO else KernelFamily(spec.kernel)
 
 
 def random_of(spec: TrainSpec, stage: int) -> np.random.Generator:

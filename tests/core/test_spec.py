@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from core.errors import InvalidSpecError
+from core.hyperparameters import Hyperparameters, KernelFamily
 from core.spec import (
     Adaptation,
     Approximation,
     Artefact,
     Calibrate,
     Intervals,
+    KernelChoice,
     Method,
     Noise,
     TargetTransform,
@@ -49,6 +51,27 @@ def test_impossible_values_are_refused_by_name(field: str, values: list[float]) 
         with pytest.raises(InvalidSpecError, match=f"^{field}: ") as caught:
             TrainSpec(**{field: value})  # type: ignore[arg-type]  # wrong values are what is tested
         assert caught.value.field == field
+
+
+def test_every_kernel_may_be_chosen_and_another_is_refused() -> None:
+    assert [choice.value for choice in KernelChoice] == ["auto", *KernelFamily]
+    with pytest.raises(InvalidSpecError, match="kernel: expected one of auto, gaussian, matern52") as caught:
+        TrainSpec(kernel="cosine")  # type: ignore[arg-type]  # a wrong value is what is tested
+    assert caught.value.field == "kernel"
+
+
+@pytest.mark.parametrize("choice", list(KernelChoice))
+def test_given_hyperparameters_have_the_kernel_that_is_asked_for(choice: KernelChoice) -> None:
+    start = Hyperparameters(
+        lengthscales=np.ones(1),
+        signal_variance=1.0,
+        bias_variance=0.0,
+        noise_variance=0.1,
+        kernel=KernelFamily.MATERN32,
+    )
+    given = TrainSpec(start=start, kernel=choice).start
+    assert given is not None
+    assert given.kernel == (KernelFamily.MATERN32 if choice is KernelChoice.AUTO else choice)
 
 
 @pytest.mark.parametrize("field", ["rounds", "steps"])

@@ -23,4 +23,11 @@ def test_a_kernel_is_told_of_and_predicts(service: Service, kernel: str) -> None
 
 def test_the_schema_names_every_kernel(service: Service) -> None:
     document = service.client.get("/openapi.json").json()
-    assert document["components"]["schemas"]["KernelFamily"]["enum"] == ["gaussian", "matern52", "matern32", "matern12"]
+    found = document["components"]["schemas"]["KernelChoice"]["enum"]
+    assert found == ["auto", "gaussian", "matern52", "matern32", "matern12"]
+
+
+def test_auto_says_which_kernel_it_took(service: Service) -> None:
+    job = service.train(KINKED, model="auto", kernel="auto", adapt={"rounds": 1, "steps": 8})
+    assert job["result"]["report"]["kernel"] in ("matern52", "matern32", "matern12")
+    assert service.client.get("/models/auto/versions/1").json()["spec"]["kernel"] == "auto"

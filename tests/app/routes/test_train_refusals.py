@@ -50,7 +50,7 @@ TABLES: dict[str, tuple[str | bytes, dict[str, Any], int, tuple[str, ...]]] = {
         GOOD,
         {"kernel": "cosine"},
         422,
-        ("spec.kernel", "gaussian, matern52, matern32, matern12", "'cosine'"),
+        ("spec.kernel", "auto, gaussian, matern52, matern32, matern12", "'cosine'"),
     ),
     "mean on no rows": (GOOD, {"mean_rows": 0}, 422, ("spec.mean_rows", "at least 1", "0")),
     "mean on other words": (GOOD, {"mean_rows": "most"}, 422, ("spec.mean_rows", '"auto", "all", "basis"', "'most'")),

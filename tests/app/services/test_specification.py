@@ -11,7 +11,18 @@ from app.errors import InvalidRequestError
 from app.services.intake.ingest import table_options
 from app.services.specification import SpecBody, core_spec, default_name, read_spec
 from core.hyperparameters import KernelFamily
-from core.spec import Adaptation, Approximation, Artefact, BoundsRequest, Gain, MeanRows, Method, Refinement, TrainSpec
+from core.spec import (
+    Adaptation,
+    Approximation,
+    Artefact,
+    BoundsRequest,
+    Gain,
+    KernelChoice,
+    MeanRows,
+    Method,
+    Refinement,
+    TrainSpec,
+)
 
 ROWS = np.array([0, 2, 3, 7])
 """Rows of an upload, some of which were dropped."""
@@ -62,7 +73,7 @@ def test_every_field_reaches_core() -> None:
     assert (spec.start.signal_variance, spec.start.bias_variance, spec.start.noise_variance) == (2.0, 0.0, 0.5)
     assert spec.adaptation == Adaptation(rounds=2, steps=3)
     assert (spec.method, spec.approximation, spec.power) == (Method.DMAX, Approximation.PEP, 0.25)
-    assert (spec.kernel, spec.start.kernel) == (KernelFamily.MATERN32, KernelFamily.MATERN32)
+    assert (spec.kernel, spec.start.kernel) == (KernelChoice.MATERN32, KernelFamily.MATERN32)
     assert (spec.basis_size, spec.max_basis_size, spec.candidates) == (7, 9, 11)
     assert (spec.cache_size, spec.pool_size, spec.holdout, spec.seed) == (12, 13, 0.2, 5)
     assert spec.standardize is False

@@ -21,7 +21,7 @@ from core.predict.compact import CompactPosterior, served
 from core.predict.model import ModelPredictor
 from core.predict.predictor import Predictor, moments
 from core.sparse.posterior import SparsePosterior
-from core.spec import Artefact, Method, TrainSpec
+from core.spec import Artefact, KernelChoice, Method, TrainSpec
 from core.train.run import train
 
 
@@ -36,7 +36,9 @@ def artefact(
     if constant:
         inputs[:, 1] = 4.0
     targets = np.sin(inputs[:, 0] * 1e3) + chance.normal(size=60) * 0.1
-    spec = TrainSpec(adaptation=None, basis_size=12, method=Method.BATCH, seed=seed, artefact=kind, kernel=family)
+    spec = TrainSpec(
+        adaptation=None, basis_size=12, method=Method.BATCH, seed=seed, artefact=kind, kernel=KernelChoice(family)
+    )
     result = train(Dataset(inputs=inputs, targets=targets), spec)
     return ModelArtefact(
         posterior=result.stored,

@@ -11,7 +11,7 @@ from core.hyperparameters import KernelFamily
 from core.predict.float32 import kept_precision
 from core.predict.mean import MeanPredictor
 from core.predict.model import Model, ModelPredictor
-from core.spec import Precision, TrainSpec
+from core.spec import KernelChoice, Precision, TrainSpec
 from core.train.run import train
 from tests.core.runs import table
 from tests.dense.kernel import Params, kernel
@@ -19,7 +19,8 @@ from tests.dense.kernel import Params, kernel
 
 def model(family: KernelFamily = KernelFamily.GAUSSIAN, centres: int = 301) -> Model:
     """A trained basis beside random weights of centres of their own: an odd number, as rows of memory begin anywhere"""
-    trained = train(table(), TrainSpec(basis_size=10, adaptation=None, kernel=family, calibrate=None)).model
+    spec = TrainSpec(basis_size=10, adaptation=None, kernel=KernelChoice(family), calibrate=None)
+    trained = train(table(), spec).model
     random = np.random.default_rng(1)
     basis = trained.posterior.basis.mean(axis=0) + trained.posterior.input_scale * random.normal(size=(centres, 4))
     own = replace(trained.posterior.without_variance(), basis=basis, alpha=random.normal(size=centres))

@@ -30,6 +30,7 @@ from core.spec import (
     Approximation,
     Artefact,
     Calibrate,
+    KernelChoice,
     Method,
     Noise,
     Precision,
@@ -96,7 +97,9 @@ def test_published_model_is_the_one_the_report_describes(method: Method, approxi
 @pytest.mark.parametrize("family", [family for family in KernelFamily if family is not KernelFamily.GAUSSIAN])
 def test_a_model_of_every_kernel_is_the_dense_one(family: KernelFamily, method: Method, noise: Noise) -> None:
     dataset = table(3)
-    spec = TrainSpec(kernel=family, method=method, noise=noise, power=0.3, precision=Precision.FLOAT32, **QUICK)
+    spec = TrainSpec(
+        kernel=KernelChoice(family), method=method, noise=noise, power=0.3, precision=Precision.FLOAT32, **QUICK
+    )
     result = train(dataset, spec)
     oracle = oracle_of(dataset, result, spec)
     assert oracle.params.family == result.report.to_json()["kernel"] == family.value
@@ -111,7 +114,7 @@ def test_a_model_of_every_kernel_is_the_dense_one(family: KernelFamily, method: 
 def test_moved_basis_vectors_of_the_roughest_kernel() -> None:
     """Each begins on a row, at the kink; they leave it, and everything stays finite."""
     spec = TrainSpec(
-        kernel=KernelFamily.MATERN12, approximation=Approximation.VFE, refinement=Refinement(steps=8), **QUICK
+        kernel=KernelChoice.MATERN12, approximation=Approximation.VFE, refinement=Refinement(steps=8), **QUICK
     )
     result = train(table(), spec)
     assert result.moved
