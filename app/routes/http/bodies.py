@@ -30,7 +30,8 @@ TABLES = (
 
 def header(request: Request, name: bytes, default: str = "") -> str:
     """Return the first header of this name (in small letters); Starlette's `headers` decodes all of them for one."""
-    value = first_headers(request.scope).get(name)
+    known = request.scope.get("first_headers") or first_headers(request.scope)
+    value = known.get(name)
     return default if value is None else str(value, "latin-1")
 
 

@@ -35,7 +35,7 @@ def nullable(document: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
 
 
 def bodies(document: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """All defaults at once, each default alone, and null for each field that may be null."""
+    """Bodies of all defaults at once, each default alone, and null for each field that may be null."""
     fields = schema["properties"]
     defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
     yield defaults

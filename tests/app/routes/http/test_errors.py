@@ -54,7 +54,7 @@ def test_a_bug_is_told_by_its_request_id_only() -> None:
 
 @pytest.mark.parametrize("path", ["/predict", "/slow"])
 def test_a_bug_is_answered_where_it_is_and_raised_for_the_log(path: str) -> None:
-    """On the short way to the busiest routes as on the long one."""
+    """The short way to the busiest routes answers as the long one does."""
 
     async def broken(_: Request) -> Response:
         raise ValueError("the secret")

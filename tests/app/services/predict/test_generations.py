@@ -194,7 +194,7 @@ def test_a_worker_of_an_older_release_is_heard_of_in_half_a_second(
 @pytest.mark.skipif(postgres.programs() is None, reason=postgres.MISSING)
 @pytest.mark.parametrize("waiting", [False, True])
 def test_a_killed_server_keeps_nobody_waiting(waiting: bool) -> None:
-    """Its processes end without a word, so the connection is lost before any message tells so."""
+    """Processes end without a word, so the connection is lost before any message tells so."""
 
     async def ask(server: postgres.Server, database: Database) -> None:
         generations: Generations[object] = generations_of(database)

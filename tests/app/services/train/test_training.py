@@ -168,7 +168,7 @@ def test_time_left_follows_the_pace_of_this_try() -> None:
 
 
 def test_time_left_of_a_run_that_goes_on() -> None:
-    """It starts at 60%, so what is done already says nothing of the pace."""
+    """The job starts at 60%, so what is done already says nothing of the pace."""
     time = [0.0]
     heard = Recorder()
     listener = _ProgressReporter(heard, 0.6, clock=lambda: time[0])
