@@ -30,7 +30,8 @@ from app.errors import (
     UnavailableError,
 )
 from app.launch import python_command
-from app.services.specification import SpecBody, core_spec
+from app.services.core_spec import core_spec
+from app.services.specification import SpecBody
 from app.tables import (
     AUTODETECT,
     Kind,

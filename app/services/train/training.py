@@ -26,10 +26,11 @@ from app.jobs import queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.job import Job
 from app.jobs.workers import Resources
+from app.services.core_spec import core_spec
 from app.services.intake.ingest import IngestRequest, IngestResult, ingest, ingest_table, table_options
 from app.services.intake.table_store import StoredTable, stored_table
 from app.services.jobs import JobView, view
-from app.services.specification import SpecBody, core_spec, default_name, read_spec
+from app.services.specification import SpecBody, default_name, read_spec
 from app.services.train.unseen import place_unseen
 from app.storage import artefact, catalog, datasets
 from app.storage.blobs import BlobStore

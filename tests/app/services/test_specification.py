@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import InvalidRequestError
+from app.services.core_spec import core_spec
 from app.services.intake.ingest import table_options
-from app.services.specification import SpecBody, core_spec, default_name, read_spec
+from app.services.specification import SpecBody, default_name, read_spec
 from core.hyperparameters import KernelFamily
 from core.spec import (
     Adaptation,
