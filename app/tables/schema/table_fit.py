@@ -50,13 +50,13 @@ class TableFit:
 
     def to_bytes(self) -> bytes:
         """Return a JSON document that `from_bytes` reads back."""
-        kept = np.ones(self.table_rows, dtype=np.bool_)
-        kept[self.training_rows.rows] = False
+        left_out = np.ones(self.table_rows, dtype=np.bool_)
+        left_out[self.training_rows.rows] = False
         document = {
             "format": _FORMAT,
             "options": _document_of(self.options),
             "table_rows": self.table_rows,
-            "rows_left_out": np.flatnonzero(kept).tolist(),
+            "rows_left_out": np.flatnonzero(left_out).tolist(),
             "schema": self.schema.to_json(),
             "warnings": list(self.training_rows.warnings),
             "seconds": dict(self.seconds),
