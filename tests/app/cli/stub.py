@@ -1,4 +1,4 @@
-"""A server that says what it was server_stub to say, and remembers what it was requests."""
+"""A server with fixed answers, which remembers the requests that it had."""
 
 import json
 import threading

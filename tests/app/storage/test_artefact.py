@@ -95,9 +95,7 @@ def test_every_kernel_comes_back_and_an_older_reader_refuses_it(kind: Artefact, 
 
 @pytest.mark.parametrize("kind", [Artefact.FULL, Artefact.MEAN])
 @pytest.mark.parametrize("family", [KernelFamily.GAUSSIAN, KernelFamily.MATERN32])
-def test_a_mean_on_rows_of_its_own_comes_back_older_readers_refuse_it(
-    kind: Artefact, family: KernelFamily
-) -> None:
+def test_a_mean_on_rows_of_its_own_comes_back_older_readers_refuse_it(kind: Artefact, family: KernelFamily) -> None:
     """A reader of format 3 would leave its tensors out, and predict the mean of the basis."""
     before = with_mean(artefact(kind=kind, family=family))
     data = save(before)
