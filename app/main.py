@@ -120,7 +120,7 @@ def _services(settings: Settings, database: Database) -> Services:
             database=database,
             blobs=blobs,
             limits=limits,
-            most_basis=settings.max_basis_size,
+            max_basis_size=settings.max_basis_size,
             scratch=process_folder.path,
             read_seconds=settings.max_read_seconds,
         ),

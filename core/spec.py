@@ -11,7 +11,7 @@ Name = TypeVar("Name", bound=StrEnum)
 
 
 class Method(StrEnum):
-    """Method of choosing basis vectors (MATH: selection criteria)."""
+    """Method of choosing basis vectors (`core.selection.gains` has the criteria)."""
 
     RAND = "rand"
     INFO = "info"

@@ -280,7 +280,11 @@ class SpecBody(_Body):
 
 
 def read_spec(given: object, *, max_basis_size: int) -> SpecBody:
-    """The specification in a decoded JSON value. Raises InvalidRequestError naming every wrong field."""
+    """Read the specification in a decoded JSON value.
+
+    max_basis_size: the server's; a specification without one of its own gets it where it is below the default.
+    Raises InvalidRequestError naming every wrong field.
+    """
     if not isinstance(given, Mapping):
         raise InvalidRequestError(f"spec: expected an object, got {json_type(given)}")
     try:
@@ -293,9 +297,11 @@ def read_spec(given: object, *, max_basis_size: int) -> SpecBody:
         raise InvalidRequestError(message, faults=[Fault(message=message, column="thousands")])
     for field in ("basis_size", "max_basis_size"):
         asked = getattr(body, field)
-        if asked is not None and asked > max_basis_size:
+        if field in body.model_fields_set and asked is not None and asked > max_basis_size:
             message = f"spec.{field}: this server takes at most {max_basis_size}, got {asked}"
             raise InvalidRequestError(message, faults=[Fault(message=message, column=field)])
+    if body.max_basis_size > max_basis_size:  # our own default
+        body = body.model_copy(update={"max_basis_size": max_basis_size})
     return body
 
 

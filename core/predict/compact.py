@@ -5,7 +5,7 @@ the last term alone). Z and theta give L again, so B^-1 is all there is to store
 
     B^-1 ~ c I + S S',    S (d, r) in 16, 32 or 64 bits, c >= 0
 
-a multiple of the identity and a few directions (MATH: "Models of size O(d)", which is c = 0). The scale c is what the
+a multiple of the identity and a few directions (c = 0 is the plain model of size O(d)). The scale c is what the
 directions left out have on average; with it fewer are needed. `core.train.compress` chooses S and c and measures what
 they change.
 

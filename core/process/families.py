@@ -9,8 +9,10 @@ Rasmussen & Williams 2006, eq. 4.9 and 4.14 to 4.17, with w_l = 1 / (2 ell_l^2),
 kink at R = 0: its value would feel the square root of R's rounding between equal inputs, and its slope has no limit,
 where it always stands before (x_l - x'_l)^2 = 0. So R below SMALLEST_R is taken for zero there, and so is the slope.
 
-A family is one entry of FAMILIES, and a name in `core.hyperparameters.KernelFamily`. Each works in place on a block;
-the Matern kernels on a run of it at a time, so that their several passes stay in the cache.
+A family is one entry of FAMILIES, a name in `core.hyperparameters.KernelFamily`, which also makes it one that `auto`
+may choose, and the same name in `core.spec.KernelChoice`. It falls so fast that far rows are nothing (1e-290): batches
+and float32 rest on that. Each works in place on a block; the Matern kernels on a run of it at a time, so that their
+several passes stay in the cache. Tests want its value twice more: `tests/dense/kernel` and `precise`.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
 """Batch pursuit: the greedy choice from a whole pool at the speed of matrix products.
 
 For a pool J of P rows let G = K_J. K_.J, g = K_J. y and T = s2 K_JJ + G. Then the diagonal of T and g start as S and
-h of every candidate, and choosing j updates them all (MATH, batch pursuit; it is Batch-OMP, Rubinstein et al. 2008,
+h of every candidate, and choosing j updates them all (it is Batch-OMP, Rubinstein et al. 2008,
 on the negative log posterior pi of Keerthi & Chu 2005, eq. 4):
 
     row = (T[j] - R[:, j]'R) / sqrt(S_j),   h -= h_j / sqrt(S_j) row,   S -= row^2

@@ -1,7 +1,7 @@
 """State of a DTC fit that grows by one basis vector at a time, at fixed theta.
 
 With Kuu = L L', A = s2 Kuu + Kuf Kuf' = (L LM)(L LM)', W = (L LM)^-1 Kuf and V = L^-1 Kuf, adding row i with kernel
-column k = K(X, x_i) gives each of them one more row (MATH, selection criteria; Keerthi & Chu 2005, sec. 3; Seeger et
+column k = K(X, x_i) gives each of them one more row (Keerthi & Chu 2005, sec. 3; Seeger et
 al. 2003, appendix A.1):
 
     z = s2 W[:, i] + W k,  S = s2 K_ii + k'k - z'z,  w = (k - W'z) / sqrt(S),  beta = (y'k - (W y)'z) / sqrt(S)

@@ -5,7 +5,8 @@
 
 One number tells the approximations apart here, the power a of the diagonal correction: 0 for SoR, DTC (Keerthi &
 Chu 2005, eq. 6; Seeger et al. 2003) and VFE (Titsias 2009), 1 for FITC (Snelson & Ghahramani 2006), between them for
-power EP (Bui et al. 2017). A second one, the penalty, enters the objective only. With a = 0, M of MATH is s2 B.
+power EP (Bui et al. 2017). A second one, the penalty, enters the objective only. With a = 0, L s2 B L' is
+s2 Kuu + Kuf Kfu.
 
 Cost O(n d^2); memory O(d^2 + n) and, where it fits KEPT_BYTES, the kernel blocks for the gradient's second pass.
 

@@ -3,7 +3,7 @@
     y_i - f_-i = beta_i / S_i,  var_-i = 1 / S_i + (1 - a) e_i,   S_i = (Sigma^-1)_ii = (1 - q_i / D_i) / D_i
 
 with q_i = V_i' B^-1 V_i and beta = (y - mu) / D. For FITC (a = 1) this is leave-one-out of a GP with covariance
-V'V + D; for DTC (a = 0, D = s2) it is r_i / (1 - q) and s2 / (1 - q) + K_ii - p_i (MATH). Noise is included.
+V'V + D; for DTC (a = 0, D = s2) it is r_i / (1 - q) and s2 / (1 - q) + K_ii - p_i. Noise is included.
 """
 
 from collections.abc import Iterable

@@ -3,7 +3,7 @@
     phi = -log N(y; 0, V'V + D) + penalty,   D = s2 + a e,   e = diag(Kff - V'V)
 
 With Sigma = V'V + D, beta = Sigma^-1 y = (y - mu) / D, g = diag(Sigma^-1 - beta beta') / 2 and
-t = dphi/de = a g + dpenalty/de, everything that theta moves is reached through two matrices (MATH; the pattern of
+t = dphi/de = a g + dpenalty/de, everything that theta moves is reached through two matrices (the pattern of
 Seeger et al. 2003, appendix A.2):
 
     dphi/dKuf = L^-T B^-1 V D^-1 - alpha beta' - 2 L^-T V diag(t)

@@ -1,4 +1,4 @@
-"""Choice between the mean of the basis vectors and one that rests on many more rows (MATH: "Two sizes").
+"""Choice between the mean of the basis vectors and one that rests on many more rows.
 
     (Kff + D) alpha = y,    D_i = s2 b exp g(x_i)                       all rows, or M of them: `core.mean`
 

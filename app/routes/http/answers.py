@@ -67,7 +67,7 @@ class Bytes(Response):
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route for these refusals, and for 503: no route but one does without the database."""
+    """The `responses` of a route for these refusals, and for 503: nearly every route needs the database."""
     content = {PROBLEM: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}}
     return {status: {"description": _MEANING[status], "content": content} for status in sorted({*statuses, 503})}
 

@@ -76,39 +76,39 @@ _PACE_SHARE, _PACE_SECONDS = 0.01, 0.2  # before so much is done the pace is a g
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """The API's side. most_basis: the largest basis one may ask for; scratch: a directory for files in the making;
+    """The API's side. max_basis_size: the largest basis one may ask for; scratch: a directory for files in the making;
     read_seconds: how long reading a table may take.
     """
 
     database: Database
     blobs: BlobStore
     limits: Limits
-    most_basis: int
+    max_basis_size: int
     scratch: Path
     read_seconds: float = 1_800.0
 
     def submit_file(self, path: Path, *, filename: str, spec: object, key: str | None = None) -> JobView:
         """Queue a training on a file of any format. Raises what is wrong with it or the specification; O(file)."""
-        body = read_spec(spec, max_basis_size=self.most_basis)
+        body = read_spec(spec, max_basis_size=self.max_basis_size)
         return self._submit(
             body, default_name(filename), key, lambda request: self._read(replace(request, upload=path))
         )
 
     def submit_columns(self, columns: Mapping[str, list[Any]], *, spec: object, key: str | None = None) -> JobView:
         """Queue a training on columns of JSON values."""
-        body = read_spec(spec, max_basis_size=self.most_basis)
+        body = read_spec(spec, max_basis_size=self.max_basis_size)
         table = from_columns(columns, limits=self.limits)
         return self._submit(body, "model", key, lambda request: ingest_table(table, request))
 
     def submit_rows(self, rows: list[dict[str, Any]], *, spec: object, key: str | None = None) -> JobView:
         """Queue a training on rows of JSON values by column."""
-        body = read_spec(spec, max_basis_size=self.most_basis)
+        body = read_spec(spec, max_basis_size=self.max_basis_size)
         table = from_rows(rows, limits=self.limits)
         return self._submit(body, "model", key, lambda request: ingest_table(table, request))
 
     def submit_dataset(self, dataset: str, *, spec: object, key: str | None = None) -> JobView:
         """Queue a training on an uploaded dataset. NotFoundError if there is none of that id."""
-        body = read_spec(spec, max_basis_size=self.most_basis)
+        body = read_spec(spec, max_basis_size=self.max_basis_size)
         if body.sheet is not None:
             message = "the dataset was read when it was uploaded: say it there, POST /datasets?sheet=.."
             raise InvalidRequestError(f"spec.sheet: {message}", [Fault(message=message, column="sheet")])

@@ -33,6 +33,16 @@ def read(**given: Any) -> SpecBody:
     return read_spec(given, max_basis_size=4000)
 
 
+def test_a_server_of_small_bases_takes_specifications_that_name_none() -> None:
+    body = read_spec({"basis_size": 20}, max_basis_size=30)
+    assert (body.basis_size, body.max_basis_size) == (20, 30)
+    assert read_spec({}, max_basis_size=30).max_basis_size == 30
+    assert read_spec({"max_basis_size": 30}, max_basis_size=30).max_basis_size == 30
+    for field in ("basis_size", "max_basis_size"):
+        with pytest.raises(InvalidRequestError, match=rf"spec\.{field}: this server takes at most 30, got 31"):
+            read_spec({field: 31}, max_basis_size=30)
+
+
 def test_the_defaults_are_those_of_core() -> None:
     assert core_spec(read(), ["x"], ROWS) != TrainSpec()  # specs hold arrays and are compared by identity
     ours, theirs = core_spec(read(), ["x"], ROWS), TrainSpec()

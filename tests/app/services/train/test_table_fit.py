@@ -52,7 +52,7 @@ def training(database: Database, tmp_path: Path) -> Training:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     blobs = LocalBlobStore(tmp_path / "blobs")
-    return Training(database=database, blobs=blobs, limits=Limits(), most_basis=1000, scratch=scratch)
+    return Training(database=database, blobs=blobs, limits=Limits(), max_basis_size=1000, scratch=scratch)
 
 
 def upload(tmp_path: Path) -> Path:

@@ -31,7 +31,7 @@ def training(database: Database, tmp_path: Path) -> Training:
     blobs = LocalBlobStore(tmp_path / "blobs")
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    return Training(database=database, blobs=blobs, limits=Limits(), most_basis=1000, scratch=scratch)
+    return Training(database=database, blobs=blobs, limits=Limits(), max_basis_size=1000, scratch=scratch)
 
 
 def submit(training: Training, tmp_path: Path, spec: dict[str, Any], key: str | None = None) -> JobView:
