@@ -165,9 +165,12 @@ def _facts(console: Console, facts: Json) -> None:
 
 
 def kernel(facts: Json) -> str | None:
-    """The kernel of a report and the size of its basis, in one line; None for a report that does not tell."""
+    """The kernel of a report, the size of its basis and the rows of a mean that does not rest on it, in one line; None
+    for a report that does not tell."""
     family, size = facts.get("kernel"), facts.get("basis_size")
-    return None if family is None or size is None else f"kernel {family}, {size:,} basis vectors"
+    rows = (facts.get("artefact") or {}).get("mean_rows")
+    mean = "" if rows is None or rows == size else f", mean of {rows:,} rows"
+    return None if family is None or size is None else f"kernel {family}, {size:,} basis vectors{mean}"
 
 
 def columns(facts: Json) -> list[str]:

@@ -289,12 +289,13 @@ def _gain(sparse: CalibrationResult, mean: CalibrationResult) -> tuple[float, fl
 
 
 def _told(gain: float, doubt: float) -> str:
-    return f"left-out rows lose {gain:.4f} nats a row less by the mean of more rows, standard error {doubt:.4f}"
+    way = "denser" if gain > 0 else "less dense"
+    return f"left-out rows are {abs(gain):.4f} nats {way} under the mean of more rows, standard error {doubt:.4f}"
 
 
 def _reason(gain: float, doubt: float, pays: bool) -> str:
     least = f"one standard error and {LEAST_GAIN:g}"
-    return f"{_told(gain, doubt)}: {f'more than {least}' if pays else f'not more than {least}'}"
+    return f"{_told(gain, doubt)}: {'more' if pays else 'no gain of more'} than {least}"
 
 
 def _scores(fit: Fit, read: CalibrationResult, transform: Transform, targets: FloatArray) -> Scores:

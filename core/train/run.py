@@ -37,7 +37,7 @@ from core.predict.transforms import transform_of
 from core.selection.state import Selection
 from core.sparse.posterior import SparsePosterior, posterior
 from core.sparse.scheme import Scheme, scheme
-from core.spec import Artefact, TrainSpec
+from core.spec import Artefact, MeanRows, TrainSpec
 from core.train.calibrate import CalibrationResult, bounds_report, calibrate, calibrate_on, leave_one_out_predictive
 from core.train.compress import kept
 from core.train.fit import Fit, Solution, Subset
@@ -59,6 +59,11 @@ EXPLAINS_NOTHING = 0.95
 CONSTANT_MODEL = (
     "predictions are no better than the target mean on left-out rows, so the model is constant, with error bars: "
     "either the columns are unrelated to the target, or there are too few rows to tell"
+)
+CONSTANT_MEAN = "the mean rests on the basis vectors whatever `mean_rows` asks, for the model is constant"
+FIXED_MEAN = (
+    "the mean rests on the basis vectors: `mean_rows: auto` compares no others with `refine`, with a compact artefact "
+    "or without calibration"
 )
 
 
@@ -155,6 +160,8 @@ class _Run:
                 outcome = self._outcome(*search.constant(), learning, whole)
             if not (self.spec.fixed_mean or self.constant):
                 outcome = self._with_mean(outcome)
+            elif self.spec.mean_rows is not MeanRows.BASIS:
+                self.journal.warn(CONSTANT_MEAN if self.constant else FIXED_MEAN)
             self.journal.share = 1.0
             fit, fitted, read, predicted = outcome.fit, outcome.fitted, outcome.read, outcome.predicted
             with self.journal.phase(Phase.EVALUATING, 0.98):

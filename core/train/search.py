@@ -214,6 +214,10 @@ class Search:
     def _start(self, rows: Rows, bounds: Box) -> Hyperparameters:
         """The hyperparameters given, or those of a full GP on random rows: two starts, the better one polished."""
         if self._spec.start is not None:
+            if self._spec.kernel is KernelChoice.AUTO:
+                self._journal.warn(
+                    f"the kernel is {self._spec.start.kernel}: with hyperparameters given none is chosen"
+                )
             return self._spec.start
         small = every_row(rows, self._spec) is not None
         objective = exact_objective_and_gradient if small else exact_nlml_and_gradient
@@ -232,7 +236,9 @@ class Search:
             return polished
         self._journal.tell(0.07)
         random = random_of(self._spec, Stage.KERNEL)
-        return choose_kernel(rows, screen, polished, objective, bounds, self._spec, self._scheme, random)
+        chosen, reason = choose_kernel(rows, screen, polished, objective, bounds, self._spec, self._scheme, random)
+        self._journal.warn(reason)
+        return chosen
 
     def _select(self, subset: Subset, found: Solution, stage: int) -> Selection:
         """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset."""

@@ -136,7 +136,7 @@ def test_one_api_is_enough_and_a_reload_breaks_nothing(running: tuple[Fleet, Fro
             while not over.is_set():
                 try:
                     answers.append(own.post("/predict", json={"model": "surface", "rows": ROWS}).status_code)
-                except httpx.RemoteProtocolError:
+                except (httpx.RemoteProtocolError, httpx.ReadError):
                     closed.append(own)  # at a reload nginx closes connections on which nothing is asked just then
 
     threads = [threading.Thread(target=ask) for _ in range(3)]

@@ -81,6 +81,14 @@ def test_calibration_in_one_line(given: object, text: str | None) -> None:
     ("facts", "text"),
     [
         ({"kernel": "matern32", "basis_size": 1500}, "kernel matern32, 1,500 basis vectors"),
+        (
+            {"kernel": "gaussian", "basis_size": 60, "artefact": {"mean_rows": 60}},
+            "kernel gaussian, 60 basis vectors",
+        ),
+        (
+            {"kernel": "gaussian", "basis_size": 60, "artefact": {"mean_rows": 4000}},
+            "kernel gaussian, 60 basis vectors, mean of 4,000 rows",
+        ),
         ({"basis_size": 500}, None),
         ({}, None),
     ],

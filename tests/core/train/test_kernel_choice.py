@@ -10,7 +10,7 @@ from core.predict.predictor import Predictor
 from core.spec import Adaptation, KernelChoice, TrainSpec
 from core.train.run import train
 from tests.core.problems import hyperparameters
-from tests.core.runs import QUICK, assert_same_bits, checkpoints_of, table
+from tests.core.runs import QUICK, assert_same_bits, assert_same_model, checkpoints_of, table
 
 
 def drawn(rows: int, *, rough: bool, noise: float = 0.1) -> Dataset:
@@ -24,8 +24,11 @@ def drawn(rows: int, *, rough: bool, noise: float = 0.1) -> Dataset:
 def test_on_a_small_table_it_is_chosen_by_leave_one_out() -> None:
     spec = TrainSpec(kernel=KernelChoice.AUTO, adaptation=Adaptation(rounds=1, steps=6), calibrate=None)
     for rough in (True, False):
-        found = train(drawn(250, rough=rough, noise=0.03), spec).report.hyperparameters.kernel
+        report = train(drawn(250, rough=rough, noise=0.03), spec).report
+        found = report.hyperparameters.kernel
         assert (found is KernelFamily.GAUSSIAN) is not rough
+        (reason,) = (text for text in report.warnings if text.startswith(f"the kernel is {found}: "))
+        assert not rough or f"{found} 0." in reason
 
 
 def test_a_rough_target_is_predicted_better_by_the_kernel_that_folds_chose() -> None:
@@ -43,7 +46,11 @@ def test_a_rough_target_is_predicted_better_by_the_kernel_that_folds_chose() -> 
 def test_where_it_stays_with_the_gaussian_nothing_else_changes() -> None:
     dataset = drawn(120, rough=False)
     auto, gaussian = (train(dataset, TrainSpec(kernel=kernel)) for kernel in ("auto", "gaussian"))  # type: ignore[arg-type]  # names of choices
-    assert_same_bits(auto, gaussian)
+    assert_same_model(auto.model, gaussian.model)
+    assert auto.report.warnings == (
+        "the kernel is gaussian: no other makes 108 rows likelier",
+        *gaussian.report.warnings,
+    )
 
 
 def test_a_run_that_was_cut_off_keeps_the_kernel_it_had_chosen() -> None:
@@ -52,7 +59,7 @@ def test_a_run_that_was_cut_off_keeps_the_kernel_it_had_chosen() -> None:
     whole, saved = checkpoints_of(dataset, spec)
     assert {checkpoint.kernel for checkpoint in saved} == {whole.report.hyperparameters.kernel.value} != {"gaussian"}
     for checkpoint in saved:
-        assert_same_bits(train(dataset, spec, resume=checkpoint), whole)
+        assert_same_bits(train(dataset, spec, resume=checkpoint), whole)  # the reason too
 
 
 @pytest.mark.parametrize("family", [KernelFamily.GAUSSIAN, KernelFamily.MATERN32])
@@ -60,6 +67,7 @@ def test_given_hyperparameters_keep_their_kernel(family: KernelFamily) -> None:
     start = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.3, noise_variance=0.07, kernel=family)
     result = train(table(), TrainSpec(kernel=KernelChoice.AUTO, start=start, **QUICK))
     assert result.report.hyperparameters.kernel is family
+    assert f"the kernel is {family}: with hyperparameters given none is chosen" in result.report.warnings
 
 
 def test_a_constant_model_is_one_with_every_kernel() -> None:

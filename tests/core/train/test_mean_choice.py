@@ -14,7 +14,7 @@ from core.spec import Artefact, MeanRows, Noise, Refinement, TrainSpec
 from core.train import mean_choice as mean
 from core.train.progress import Phase, Progress
 from core.train.report import TrainResult
-from core.train.run import train
+from core.train.run import CONSTANT_MEAN, FIXED_MEAN, train
 from tests.core.problems import hyperparameters, oracle_params
 from tests.core.runs import QUICK, START, assert_same_bits, assert_same_model, checkpoints_of, table
 from tests.dense.kernel import kernel
@@ -152,7 +152,7 @@ def test_auto_keeps_the_basis_bit_for_bit_where_more_rows_say_no_more() -> None:
     assert_same_model(auto.model, basis.model)
     assert [candidate.taken for candidate in auto.report.candidates] == [True, False]
     assert auto.report.candidates[0].reason is not None
-    assert "not more than" in auto.report.candidates[0].reason
+    assert "no gain of more than" in auto.report.candidates[0].reason
     assert auto.report.holdout == basis.report.holdout
     assert basis.report.candidates == ()
     assert TrainSpec().mean_rows is MeanRows.BASIS
@@ -171,6 +171,15 @@ def test_auto_does_not_compare_where_it_cannot(spec: dict[str, Any]) -> None:
     result = train(waves(90), TrainSpec(**{**WAVES, "mean_rows": "auto", **spec}))
     assert result.model.mean is None
     assert result.report.candidates == ()
+    assert ("basis_size" in spec) or FIXED_MEAN in result.report.warnings
+
+
+def test_a_constant_model_says_that_its_mean_is_one_too() -> None:
+    random = np.random.default_rng(2)
+    noise = Dataset(inputs=random.normal(size=(60, 3)), targets=random.normal(size=60))
+    result = train(noise, TrainSpec(mean_rows=MeanRows.ALL))
+    assert result.model.mean is None
+    assert CONSTANT_MEAN in result.report.warnings
 
 
 def test_tables_beyond_what_auto_compares_keep_the_basis(monkeypatch: pytest.MonkeyPatch) -> None:
