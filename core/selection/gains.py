@@ -177,7 +177,7 @@ def information(fit: GrowingFit, chosen: IntArray) -> FloatArray:
     least = LEAST_UNEXPLAINED * fit.hyperparameters.prior_variance
     e = fit.hyperparameters.prior_variance - fit.p[chosen]
     ratio = s2 / np.maximum(e, least)
-    xi = 1.0 / (ratio + 1.0 - fit.q[chosen])
+    xi = 1.0 / (ratio + np.maximum(1.0 - fit.q[chosen], 0.0))  # q may round past 1 where there is hardly any noise
     kappa = xi * (1.0 + 2.0 * ratio)
     surprise = np.square(fit.residuals[chosen]) / s2
     gain = -0.5 * np.log(ratio) - 0.5 * (np.log(xi) + xi * (1.0 - kappa) * surprise - kappa + 2.0)

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import core.selection.gains
@@ -279,6 +279,9 @@ def bounded(gains: FloatArray, y: FloatArray, method: Method, gain: Gain) -> Non
     log_noise=st.floats(-25, 0),
     log_length=st.floats(-3, 6),
     size=st.sampled_from([None, 20]),
+)
+@example(  # q rounds past 1 with one of OpenBLAS's kernels
+    kind="constant", run=(Method.INFO, Gain.SB), seed=480, log_noise=-16.75, log_length=0.0, size=None
 )
 def test_awkward_data_end_with_distinct_rows_and_finite_gains(
     kind: str, run: tuple[Method, Gain], seed: int, log_noise: float, log_length: float, size: int | None
