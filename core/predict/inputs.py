@@ -26,5 +26,6 @@ def padded_inputs(inputs: FloatArray, standardization: Standardization, unit: in
     rows = len(inputs)
     padded = np.zeros((-(-rows // unit) * unit, inputs.shape[1]))
     with np.errstate(over="ignore"):
-        np.clip(standardization.inputs(inputs), -LARGEST_INPUT, LARGEST_INPUT, out=padded[:rows])
+        standardized = standardization.inputs(inputs)
+    np.minimum(np.maximum(standardized, -LARGEST_INPUT), LARGEST_INPUT, out=padded[:rows])  # np.clip is slow to call
     return padded

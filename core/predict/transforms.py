@@ -72,10 +72,10 @@ class Transform:
 
     def inverse(self, t: FloatArray) -> FloatArray:
         """The target with this g, (m,) or any shape; never past LARGEST_TARGET spreads."""
+        if self.kind is TargetTransform.NONE:
+            return t
         with np.errstate(over="ignore"):
             match self.kind:
-                case TargetTransform.NONE:
-                    return t
                 case TargetTransform.LOG:
                     return np.minimum(np.exp(t), LARGEST_TARGET)
                 case TargetTransform.LOG1P:
@@ -98,10 +98,10 @@ class Transform:
 
     def moments(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean (m,) and variance (m,) of the target where g of it is normal with these."""
+        if self.kind is TargetTransform.NONE:
+            return mean, variance
         with np.errstate(over="ignore"):
             match self.kind:
-                case TargetTransform.NONE:
-                    return mean, variance
                 case TargetTransform.LOG | TargetTransform.LOG1P:
                     level = np.minimum(np.exp(mean + 0.5 * variance), LARGEST_TARGET)
                     growth = variance + np.log(-np.expm1(-variance))  # log expm1(variance)

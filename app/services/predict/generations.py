@@ -7,7 +7,8 @@ others must wait for.
 
 The reading has to be cheap, for every prediction needs one:
 
-    SQLite      3 us, in the event loop, and once for all requests that the loop goes round with: they came before
+    SQLite      3 us, or 14 where a model has just emptied the processor's caches; in the event loop, and once for all
+                requests that the loop goes round with: they came before
     PostgreSQL  20 us of this process and a round trip, shared by all requests that came before it was sent
 """
 

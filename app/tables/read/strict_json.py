@@ -2,8 +2,8 @@
 
 Which of the values of a key that is there twice is meant nobody knows; the decoder keeps the last and says nothing. But
 every key has a colon behind it: where a text has as many colons as its objects have keys after decoding, none was there
-twice. Colons inside of strings do not count, and strings
-are looked at only where the numbers differ. Cost: 3% of decoding rows of numbers.
+twice. Colons inside of strings do not count, and strings are looked at only where the numbers differ. Cost: 3% of
+decoding rows of numbers; of a request of one row, 5 us of 230.
 """
 
 import json
