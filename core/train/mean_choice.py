@@ -289,13 +289,13 @@ def _gain(sparse: CalibrationResult, mean: CalibrationResult) -> tuple[float, fl
 
 
 def _told(gain: float, doubt: float) -> str:
-    way = "denser" if gain > 0 else "less dense"
-    return f"left-out rows are {abs(gain):.4f} nats {way} under the mean of more rows, standard error {doubt:.4f}"
+    verb = "gains" if gain > 0.0 else "loses"
+    return f"the mean of more rows {verb} {abs(gain):.4f} nats a left-out row, standard error {doubt:.4f}"
 
 
 def _reason(gain: float, doubt: float, pays: bool) -> str:
     least = f"one standard error and {LEAST_GAIN:g}"
-    return f"{_told(gain, doubt)}: {'more' if pays else 'no gain of more'} than {least}"
+    return f"{_told(gain, doubt)}: {'more' if pays else 'not a gain of more'} than {least}"
 
 
 def _scores(fit: Fit, read: CalibrationResult, transform: Transform, targets: FloatArray) -> Scores:

@@ -8,9 +8,8 @@
     5. choose a basis at the last theta unless it has moved, fit, predict the held-out rows
     6. choose and fit with all rows: the model that is published
     7. calibrate its error bars (`core.train.calibrate`); where the rows left out for that are predicted no better than
-    by
-       the target's mean, 5 and 6 again with a model that says no more; score the held-out rows with a calibration that
-       has not seen them
+       by the target's mean, 5 and 6 again with a model that says no more; score the held-out rows with a calibration
+       that has not seen them
     8. if asked: a mean that rests on more rows than the basis, with error bars of its own (`core.train.mean_choice`)
     9. if asked: a smaller form of it, to store, and a look whether float32 is enough to predict with it
 

@@ -154,10 +154,8 @@ class Training:
         request = {"spec": body.model_dump(mode="json"), "table": table.key, "rows": result.rows}
         needs = Resources(memory=result.memory, rows=result.rows)
         with self.database.write() as connection:
-            if dataset is not None:
-                datasets.get(
-                    connection, dataset, hold=True
-                )  # it may have been deleted, and swept away, while it was read
+            if dataset is not None:  # it may have been deleted, and swept away, while it was read
+                datasets.get(connection, dataset, hold=True)
             job, created = queue.submit(
                 connection,
                 kind=KIND,

@@ -152,7 +152,7 @@ def test_auto_keeps_the_basis_bit_for_bit_where_more_rows_say_no_more() -> None:
     assert_same_model(auto.model, basis.model)
     assert [candidate.taken for candidate in auto.report.candidates] == [True, False]
     assert auto.report.candidates[0].reason is not None
-    assert "no gain of more than" in auto.report.candidates[0].reason
+    assert "not a gain of more than" in auto.report.candidates[0].reason
     assert auto.report.holdout == basis.report.holdout
     assert basis.report.candidates == ()
     assert TrainSpec().mean_rows is MeanRows.BASIS
