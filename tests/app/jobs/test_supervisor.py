@@ -188,7 +188,7 @@ def test_cancel_kills_a_loop_in_c_at_once(database: Database, tmp_path: Path) ->
         pid = int(lines(log)[0])
         with database.write() as connection:
             assert queue.request_cancel(connection, job.id).state == JobState.RUNNING
-        assert wait_for_end(database, job) < 10.0  # its lease is 60
+        assert wait_for_end(database, job) < 2.0
         assert not alive(pid)
     assert read(database, job).state == JobState.CANCELLED
 
@@ -201,7 +201,7 @@ def test_stopping_gives_the_job_back(database: Database, tmp_path: Path) -> None
         began = time.monotonic()
         stop.set()
         wait_until(lambda: read(database, job).state == JobState.QUEUED)
-        assert time.monotonic() - began < 10.0
+        assert time.monotonic() - began < 2.0
     after = read(database, job)
     assert (after.attempts, after.claims, after.worker) == (0, 0, None)
     assert not alive(int(lines(log)[0]))
@@ -216,7 +216,7 @@ def test_a_lost_lease_kills_the_child_and_publishes_nothing(database: Database, 
         with database.write() as connection:
             other = queue.claim(connection, worker="other", lease_seconds=60.0)
         assert other is not None
-        wait_until(lambda: not alive(int(lines(log)[0])), 10.0)
+        wait_until(lambda: not alive(int(lines(log)[0])), 2.0)
         stop.set()
     assert read(database, job) == other
 
@@ -231,9 +231,9 @@ def test_a_silent_database_kills_the_child_when_the_lease_expires(
         wait_until(lambda: bool(lines(log)))
         with database.write() as connection:
             connection.execute(jobs.select().with_for_update())
-            waited = wait_until(lambda: not alive(int(lines(log)[0])), 10.0)
-        assert waited < 10.0  # the writer holds the row until then
-        wait_until(lambda: "its lease expired" in str(read(database, job).requeue_reason), 10.0)
+            waited = wait_until(lambda: not alive(int(lines(log)[0])), 5.0)
+        assert waited < 2.5
+        wait_until(lambda: "its lease expired" in str(read(database, job).requeue_reason), 5.0)
         with database.write() as connection:
             queue.request_cancel(connection, job.id)
         wait_for_end(database, job)

@@ -58,11 +58,11 @@ def test_a_killed_supervisor_takes_its_child_along_and_another_goes_on(
         child = int(lines(log)[-1].split()[1])
         with Worker(database_url, "b", LEASE):
             first.signal(signal.SIGKILL)
-            wait_until(lambda: not alive(child), 5.0)
+            wait_until(lambda: not alive(child), 1.0)
             waited = wait_for_end(database, job)
     after = read(database, job)
     assert (after.state, after.claims, after.fence) == (JobState.SUCCEEDED, 2, 2)
-    assert waited < LEASE + 10.0
+    assert waited < LEASE + 3.0
     assert Counter(line.split()[0] for line in lines(log))["0"] == 1
     assert published(database) == [job.id]
 
@@ -93,7 +93,7 @@ def test_a_frozen_supervisor_that_wakes_up_is_refused(database: Database, databa
             wait_for_end(database, job)
             after = read(database, job)
             zombie.signal(signal.SIGCONT)
-            wait_until(lambda: not alive(child), 10.0)
+            wait_until(lambda: not alive(child), 3.0)
             second = submit_echo(database)
             wait_for_end(database, second)
         assert zombie.stop() == 0
@@ -147,7 +147,7 @@ def test_sigterm_gives_the_job_back_and_another_goes_on(database: Database, data
     assert Counter(line.split()[0] for line in lines(log))["0"] == 1
 
 
-def test_cancel_does_not_wait_for_the_lease(database: Database, database_url: str, tmp_path: Path) -> None:
+def test_cancel_within_two_seconds(database: Database, database_url: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     job = submit_echo(database, "spin", payload={"log": str(log)})
     with Worker(database_url, "a", lease_seconds=60.0):
@@ -155,5 +155,5 @@ def test_cancel_does_not_wait_for_the_lease(database: Database, database_url: st
         with database.write() as connection:
             queue.request_cancel(connection, job.id)
         waited = wait_until(lambda: read(database, job).state == JobState.CANCELLED)
-        assert waited < 10.0  # its lease is 60
+        assert waited < 2.0
         assert not alive(int(lines(log)[0]))

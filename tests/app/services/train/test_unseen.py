@@ -97,7 +97,7 @@ def test_coverage_of_unseen_levels_over_draws() -> None:
             _, lower, upper = shops.answer(model, placed, shops.new)
             y = shops.y[shops.new]
             shares.append(np.mean((lower <= y) & (y <= upper)))
-        assert 0.88 <= np.mean(shares) <= 0.99  # four draws of 20 shops: .03 by chance
+        assert 0.90 <= np.mean(shares) <= 0.99  # four draws of 20 shops: .03 by chance
 
 
 def test_every_other_feature_keeps_its_place() -> None:
