@@ -104,12 +104,13 @@ def _scan(rows: Rows, theta: Hyperparameters, spec: TrainSpec, whole: Selection)
 
 def _auto_sets() -> Iterable[tuple[str, FloatArray]]:
     random = np.random.default_rng(0)
-    unit = random.random((200, 4)) * [100.0, 520.0 * np.pi, 1.0, 10.0] + [0.0, 40.0 * np.pi, 0.0, 1.0]
+    n = 600  # a table of up to 500 rows is a basis of its own
+    unit = random.random((n, 4)) * [100.0, 520.0 * np.pi, 1.0, 10.0] + [0.0, 40.0 * np.pi, 0.0, 1.0]
     inner = unit[:, 1] * unit[:, 2] - 1.0 / (unit[:, 1] * unit[:, 3])
-    friedman2 = np.sqrt(unit[:, 0] ** 2 + inner**2) + 125.0 * random.normal(size=200)
-    friedman3 = np.arctan(inner / np.maximum(unit[:, 0], 1e-9)) + 0.1 * random.normal(size=200)
-    yield "Friedman 2, n = 200", np.column_stack((unit, friedman2))
-    yield "Friedman 3, n = 200", np.column_stack((unit, friedman3))
+    friedman2 = np.sqrt(unit[:, 0] ** 2 + inner**2) + 125.0 * random.normal(size=n)
+    friedman3 = np.arctan(inner / np.maximum(unit[:, 0], 1e-9)) + 0.1 * random.normal(size=n)
+    yield f"Friedman 2, n = {n}", np.column_stack((unit, friedman2))
+    yield f"Friedman 3, n = {n}", np.column_stack((unit, friedman3))
     yield "abalone, n = 3,000", _abalone()
     yield "bank8FM, n = 4,500", load("bank8FM").train
 
