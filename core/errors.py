@@ -2,7 +2,6 @@
 
 CoreError
 ├── InvalidSpecError            a field of the specification has an impossible value
-├── UnsupportedLevelError       a level of an interval that the calibration's scores say nothing about
 ├── InvalidDataError            the table cannot be learned from
 │   ├── TooFewRowsError
 │   ├── ConstantTargetError
@@ -11,8 +10,6 @@ CoreError
 └── NumericalError              the arithmetic broke down
     └── NotPositiveDefiniteError
 """
-
-import math
 
 
 class CoreError(Exception):
@@ -25,22 +22,6 @@ class InvalidSpecError(CoreError):
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"{field}: {message}")
         self.field = field
-
-
-class UnsupportedLevelError(CoreError):
-    """An interval, or a quantile, further out than the scores of the calibration reach."""
-
-    def __init__(self, level: float, most: float, rows: int, *, quantile: float | None = None) -> None:
-        """quantile: the one that was asked for, where it was not an interval of this level."""
-        most_said = math.floor(most * 1e6 + 1e-6) / 1e6
-        if quantile is None:
-            asked, limit = f"an interval of level {level!r}", f"the largest level they support is {most_said:.6f}"
-        else:
-            asked = f"the quantile {quantile!r}"
-            limit = f"they support quantiles from {0.5 - 0.5 * most_said:.7f} to {0.5 + 0.5 * most_said:.7f}"
-        super().__init__(f"the error bars were calibrated on {rows} rows, which say nothing of {asked}; {limit}")
-        self.level = level
-        self.most = most
 
 
 class InvalidDataError(CoreError):

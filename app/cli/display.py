@@ -204,8 +204,10 @@ def calibration(facts: Json) -> str | None:
     if not used["rows"]:
         return "error bars are not calibrated: intervals are those of a normal distribution"
     factors = f"latent variance x {used['latent_scale']:.3g}, noise x {used['noise_scale']:.3g}"
-    most = used["most_level"]
-    reach = f"intervals up to {math.floor(1000 * most) / 10:g}%" if most < 1 else "too few for intervals of their own"
+    most, freedom = used["most_level"], used.get("tail_freedom")
+    tail = "" if freedom is None else f"by a t distribution of {freedom:.3g} degrees of freedom"
+    ranks = f"intervals up to {math.floor(1000 * most) / 10:g}%{' by rank, beyond ' if tail else ''}"
+    reach = (ranks if 0 < most < 1 else "all intervals " if tail else "too few for intervals of their own") + tail
     varies = "" if used["noise_gain"] is None else "; the noise varies with the inputs"
     return f"error bars calibrated by {used['by']} on {used['rows']:,} rows: {factors}; {reach}{varies}"
 

@@ -62,10 +62,18 @@ def encode(
     if media_type == JSON:
         return Bytes(_json(resolved, arrays, options), JSON)
     headers = {"X-Model": f"{resolved.name}@{resolved.version}"}
+    if "std" in arrays:
+        headers["X-Interval-Basis"] = ",".join(interval_bases(resolved, options))
     if media_type == CSV:
         return Response(_csv(arrays), media_type=CSV, headers=headers)
     headers["X-Columns"] = ",".join(arrays)
     return Bytes(write_npy(np.stack(list(arrays.values()), axis=1)), NPY, headers)
+
+
+def interval_bases(resolved: ResolvedModel, options: PredictOptions) -> tuple[str, ...]:
+    """Basis of each interval of an answer: see `core.predict.calibration.IntervalBasis`."""
+    calibration = resolved.model.predictor.calibration
+    return tuple(calibration.basis(level).value for level in options.interval_levels)
 
 
 def _json(resolved: ResolvedModel, arrays: dict[str, FloatArray], options: PredictOptions) -> bytes:
@@ -79,7 +87,9 @@ def _json(resolved: ResolvedModel, arrays: dict[str, FloatArray], options: Predi
             content |= {end: [arrays[f"{end}_{level!r}"] for level in levels] for end in ("lower", "upper")}
         if options.include:
             content |= {name: arrays[name] for name in EXTRAS if name in options.include}
+        bases = interval_bases(resolved, options)
         content["interval"] = levels[0] if options.one_interval else levels
+        content["interval_basis"] = bases[0] if options.one_interval else bases
     if options.quantiles:
         values = [arrays[f"quantile_{probability!r}"] for probability in options.quantiles]
         content |= {"quantiles": options.quantiles, "quantile_values": values}

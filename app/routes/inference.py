@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.errors import InvalidRequestError, UnsupportedMediaError
+from app.routes.encode import interval_bases
 from app.routes.http.answers import Bytes, json_answer
 from app.routes.http.bodies import JSON, content_type, header
 from app.routes.http.content_encoding import read_json
@@ -187,7 +188,8 @@ def _encode(
     if asked.id is not None:
         content["id"] = asked.id
     if "lower" in arrays:
-        content["parameters"] = {"interval": options.interval_levels[0]}
+        basis = interval_bases(resolved, options)[0]
+        content["parameters"] = {"interval": options.interval_levels[0], "interval_basis": basis}
     content["outputs"] = outputs
     head = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
     if not behind:

@@ -7,6 +7,7 @@ from app.routes.http.bodies import JSON
 from app.routes.inference import BINARY, HEADER_LENGTH, OUTPUTS
 from app.services.predict.options import EXTRAS, INTERVAL
 from app.services.predict.tensors import BYTES, NUMBERS
+from core.predict.calibration import IntervalBasis
 
 _MEANING = {
     "400": "The bytes are not what they claim to be",
@@ -91,7 +92,17 @@ SCHEMAS: dict[str, Any] = {
             "model_name": {"type": "string"},
             "model_version": {"type": "string"},
             "id": {"type": "string"},
-            "parameters": {"type": "object", "properties": {"interval": {"type": "number"}}},
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "interval": {"type": "number"},
+                    "interval_basis": {
+                        "enum": list(IntervalBasis),
+                        "description": "From the ranks of left-out rows, the tail of a distribution fitted to them "
+                        "where they are too few for the level, or the model's own normal distribution.",
+                    },
+                },
+            },
             "outputs": {
                 "type": "array",
                 "items": {

@@ -5,6 +5,7 @@ from typing import Any
 from app.routes.http.answers import STRICT_JSON, problems
 from app.routes.http.bodies import CSV, JSON, NPY, TABLES
 from app.services.predict.options import EXTRAS, INTERVAL
+from core.predict.calibration import IntervalBasis
 
 _NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}}
 _LISTS: dict[str, Any] = {"type": "array", "items": _NUMBERS}
@@ -32,6 +33,11 @@ _INCLUDE = {
     "description": "More to add: `latent_std`, the error bar of the mean itself; `median`; `support`, the share of the "
     "prior's variance that is left: 0 at the data, 1 far from all of them.",
 }
+_BASIS = {"enum": list(IntervalBasis)}
+_BASES = (
+    "For each level: `conformal`, from the ranks of rows that were left out; `tail`, from a distribution fitted to "
+    "them, for they are too few for this level; `normal`, the model's own, which was not calibrated."
+)
 _MODEL = {
     "type": "string",
     "description": "`name`, `name@3` or `name@alias`; a plain name is `champion`, else `latest`.",
@@ -82,6 +88,7 @@ SCHEMAS: dict[str, Any] = {
             "median": _NUMBERS | {"description": "Only if it was asked for."},
             "support": _NUMBERS | {"description": "0 at the data, 1 far from all; only if it was asked for."},
             "interval": {"anyOf": [{"type": "number"}, _NUMBERS]},
+            "interval_basis": {"anyOf": [_BASIS, {"type": "array", "items": _BASIS}], "description": _BASES},
             "quantiles": _NUMBERS | {"description": "The probabilities asked for."},
             "quantile_values": _LISTS | {"description": "A list for each of them."},
         },
@@ -120,6 +127,10 @@ PATHS: dict[str, Any] = {
                     "description": "One number for each row in each list",
                     "headers": {
                         "X-Model": {"schema": {"type": "string"}, "description": "CSV and npy: `name@version`."},
+                        "X-Interval-Basis": {
+                            "schema": {"type": "string"},
+                            "description": "CSV and npy: `interval_basis`, with commas between several.",
+                        },
                         "X-Columns": {
                             "schema": {"type": "string"},
                             "description": "npy: the names of the array's columns, with commas between, since an array "

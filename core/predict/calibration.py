@@ -11,15 +11,21 @@ where far is the latent variance far from all data. Near the data, which is all 
 variance is multiplied by a; far away it stays what the prior says: a multiplies the odds of l / far.
 
 The order statistic is that of split conformal prediction (Vovk et al. 2005; Lei et al. 2018): for exchangeable scores
-a new one is below it with probability at least c, whatever their distribution. n scores say nothing of levels
-above n / (n + 1), which are refused. Asymmetric intervals take each tail from the signed r / sd, for skewed residuals.
+a new one is below it with probability at least c, whatever their distribution. The ranks of n scores end at the level
+n / (n + 1); beyond it, and where scores are fewer than LEAST_SCORES, the tail is that of a t distribution fitted to
+them (`core.predict.tails`), and never narrower than the last rank. Asymmetric intervals take each tail from the signed
+r / sd, for skewed residuals.
 
-Both are a handful of numbers: two scales, and a table of at most `_GRID` points, between which quantiles are linear.
-Beyond the median H is convex in c for every common distribution, so that the chord lies on the safe side.
+All are a handful of numbers: two scales, a table of at most `_GRID` points, between which quantiles are linear, and the
+tails. Beyond the median H is convex in c for every common distribution, so that the chord lies on the safe side.
+
+A variance follows the largest errors, an interval of 95% does not know of them: sd is scaled by `std_factor` to the std
+that is told, so that 1.96 std is within STD_RANGE of the interval's half-width.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from enum import StrEnum
 from typing import Any, Self
 
 import numpy as np
@@ -27,15 +33,36 @@ from scipy.optimize import minimize
 from scipy.special import ndtri
 
 from core.arrays import FloatArray, IntArray, frozen
-from core.errors import InvalidDataError, UnsupportedLevelError
+from core.errors import InvalidDataError
+from core.predict.tails import Tail, fit_tail
 from core.spec import Intervals
 
-LEAST_SCORES = {Intervals.SYMMETRIC: 20, Intervals.ASYMMETRIC: 40}
-"""Scores below which quantiles of a normal distribution stand for their own: these support a level of 95%."""
+LEAST_SCORES = {Intervals.SYMMETRIC: 10, Intervals.ASYMMETRIC: 20}
+"""Scores below which all quantiles are those of the fitted tail."""
+STD_LEVEL, STD_RANGE = 0.95, (0.75, 1.35)
+"""Range of the std over the half-width of an interval of this level, in units of the normal distribution's."""
+_NORMAL_HALF = float(ndtri(0.5 + 0.5 * STD_LEVEL))
 MOST_SCALE = 20.0
 """Scales stay between this and one over it."""
+_UP = 1.0 + 1e-12
+"""Levels that rounding takes past the last rank are of the ranks."""
+MOST_TAIL_SCORES = 5_000
+"""Scores that tails are fitted to, evenly spaced by rank where there are more."""
+_PSEUDO = 200
+"""Scores that stand for a table of quantiles of which nothing else was kept."""
 _GRID: FloatArray = np.append(np.linspace(0.01, 0.99, 99), (0.995, 0.998, 0.999, 0.9999))
 """Levels whose quantiles are kept."""
+
+
+class IntervalBasis(StrEnum):
+    """Basis of an interval."""
+
+    CONFORMAL = "conformal"
+    """Ranks of left-out rows' scores."""
+    TAIL = "tail"
+    """A distribution fitted to the scores, since they are too few for the level."""
+    NORMAL = "normal"
+    """The model's own normal distribution, for it was not calibrated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -75,7 +102,9 @@ class Calibration:
     """Scales a of the latent variance and b of the noise, and quantiles of (y - m) / sd.
 
     probabilities, quantiles (k,), both increasing: of |y - m| / sd from (0, 0) on where intervals are symmetric, of
-    (y - m) / sd where they are not; empty for a normal distribution. rows: how many scores they come from.
+    (y - m) / sd where they are not; empty where the tail stands for all. tails: beyond the table, one for both sides,
+    or below and above the median; none for a normal distribution, or where an earlier release kept only the table.
+    rows: how many scores they come from. std_factor: of sd, which gives the std that is told.
     """
 
     latent_scale: float = 1.0
@@ -84,6 +113,9 @@ class Calibration:
     probabilities: FloatArray = field(default_factory=lambda: np.empty(0))
     quantiles: FloatArray = field(default_factory=lambda: np.empty(0))
     rows: int = 0
+    tails: tuple[Tail, ...] = ()
+    std_factor: float = field(init=False, default=1.0)
+    _tails: tuple[Tail, ...] = field(init=False, default=(), repr=False)
 
     def __post_init__(self) -> None:
         for name in ("probabilities", "quantiles"):
@@ -95,14 +127,22 @@ class Calibration:
             raise InvalidDataError("calibration: expected two lists of one length, increasing")
         if not (0.0 < self.latent_scale < np.inf and 0.0 < self.noise_scale < np.inf):
             raise InvalidDataError("calibration: scales must be above zero")
+        if len(self.tails) > 2:
+            raise InvalidDataError(f"calibration: expected at most two tails, got {len(self.tails)}")
+        object.__setattr__(self, "_tails", self.tails or self._tails_of_table())
+        below, above = self.interval(STD_LEVEL)
+        half = 0.5 * (above - below) / _NORMAL_HALF
+        object.__setattr__(self, "std_factor", float(np.clip(1.0, STD_RANGE[0] * half, STD_RANGE[1] * half)))
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers, text and lists."""
-        return asdict(self) | {
+        found = asdict(self) | {
             "probabilities": self.probabilities.tolist(),
             "quantiles": self.quantiles.tolist(),
             "intervals": self.intervals.value,
         }
+        del found["std_factor"], found["tails"], found["_tails"]
+        return found | ({"tails": [asdict(tail) for tail in self.tails]} if self.tails else {})
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
@@ -114,6 +154,7 @@ class Calibration:
             probabilities=np.array(document["probabilities"], np.float64),
             quantiles=np.array(document["quantiles"], np.float64),
             rows=int(document["rows"]),
+            tails=tuple(map(Tail.from_json, document.get("tails", ()))),
         )
 
     def variance(self, latent: FloatArray, noise: FloatArray | float, far_variance: FloatArray | float) -> FloatArray:
@@ -127,33 +168,72 @@ class Calibration:
 
     @property
     def most_level(self) -> float:
-        """The largest level of an interval that the scores support."""
+        """The largest level of an interval that the ranks of the scores support: 0 where these are too few for any, 1
+        where there is nothing but a normal distribution."""
         if not len(self.probabilities):
-            return 1.0
+            return 0.0 if self.rows else 1.0
         last = float(self.probabilities[-1])
         return last if self.intervals is Intervals.SYMMETRIC else 2.0 * last - 1.0
 
+    def basis(self, level: float) -> IntervalBasis:
+        """Return the basis of an interval of this level."""
+        if not self.rows and not len(self.probabilities):
+            return IntervalBasis.NORMAL
+        return IntervalBasis.CONFORMAL if level <= self.most_level * _UP else IntervalBasis.TAIL
+
     def quantile(self, probability: float) -> float:
-        """Return a quantile of (y - m) / sd, 0 < probability < 1. UnsupportedLevelError beyond what the scores say."""
+        """Return a quantile of (y - m) / sd, 0 < probability < 1."""
+        if self.intervals is Intervals.ASYMMETRIC and len(self.probabilities):
+            return self._quantile_by_tail(probability)
         if not len(self.probabilities):
-            return float(ndtri(probability))
-        level = abs(2.0 * probability - 1.0)
-        self._check(level, quantile=probability)
-        if self.intervals is Intervals.ASYMMETRIC:
-            return float(np.interp(probability, self.probabilities, self.quantiles))
-        return float(np.copysign(np.interp(level, self.probabilities, self.quantiles), probability - 0.5))
+            return self._beyond(-1, probability)
+        return float(np.copysign(self._size(abs(2.0 * probability - 1.0)), probability - 0.5))
 
     def interval(self, level: float) -> tuple[float, float]:
         """Return both ends of an interval of this level, in standard deviations from the mean."""
-        self._check(level)
-        if self.intervals is Intervals.ASYMMETRIC:
-            return self.quantile(0.5 - 0.5 * level), self.quantile(0.5 + 0.5 * level)
+        if self.intervals is Intervals.ASYMMETRIC and len(self.probabilities):
+            return self._quantile_by_tail(0.5 - 0.5 * level), self._quantile_by_tail(0.5 + 0.5 * level)
         half = self.quantile(0.5 + 0.5 * level)
         return -half, half
 
-    def _check(self, level: float, quantile: float | None = None) -> None:
-        if level > self.most_level * (1.0 + 1e-12):
-            raise UnsupportedLevelError(level, self.most_level, self.rows, quantile=quantile)
+    def log_density(self, error: FloatArray, variance: FloatArray) -> FloatArray:
+        """Return the log density of errors y - m (m,) of these variances, nats: of the scores' tails, or normal."""
+        if not self.tails:
+            return np.asarray(-0.5 * (np.square(error) / variance + np.log(2.0 * np.pi * variance)))
+        sd = np.sqrt(variance)
+        scores = error / sd - self._centre
+        below, above = self.tails[0].log_density(scores), self.tails[-1].log_density(scores)
+        return np.where(scores < 0.0, below, above) - np.log(sd)
+
+    @property
+    def _centre(self) -> float:
+        """Where the tails begin."""
+        return self._quantile_by_tail(0.5) if len(self._tails) == 2 else 0.0
+
+    def _tails_of_table(self) -> tuple[Tail, ...]:
+        """Tails of scores that are as the table says, up to its last level."""
+        if not len(self.probabilities):
+            return ()
+        middles = (np.arange(_PSEUDO) + 0.5) / _PSEUDO * (self.probabilities[-1] - self.probabilities[0])
+        return _tails(np.interp(self.probabilities[0] + middles, self.probabilities, self.quantiles), self.intervals)
+
+    def _size(self, level: float) -> float:
+        """Half-width of a symmetric interval, where there is a table."""
+        if level <= self.probabilities[-1] * _UP:
+            return float(np.interp(level, self.probabilities, self.quantiles))
+        return max(self._beyond(-1, 0.5 + 0.5 * level), float(self.quantiles[-1]))
+
+    def _quantile_by_tail(self, probability: float) -> float:
+        """Quantile of each tail by itself."""
+        p, q = self.probabilities, self.quantiles
+        if p[0] <= probability * _UP and probability <= p[-1] * _UP:
+            return float(np.interp(probability, p, q))
+        below = probability < 0.5
+        found = self._centre + self._beyond(0 if below else -1, probability)
+        return min(found, float(q[0])) if below else max(found, float(q[-1]))
+
+    def _beyond(self, side: int, probability: float) -> float:
+        return self._tails[side].quantile(probability) if self._tails else float(ndtri(probability))
 
 
 def fit_calibration(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRIC) -> Calibration:
@@ -162,10 +242,9 @@ def fit_calibration(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRI
     scaled = Calibration(latent_scale=latent_scale, noise_scale=noise_scale)
     variance = scaled.variance(left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
     scores = np.sort(left_out.error / np.sqrt(variance))
-    if len(scores) < LEAST_SCORES[intervals]:
-        return Calibration(latent_scale=latent_scale, noise_scale=noise_scale, rows=len(scores))
-    table = _signed if intervals is Intervals.ASYMMETRIC else _absolute
-    probabilities, quantiles = table(scores)
+    probabilities, quantiles = np.empty(0), np.empty(0)
+    if len(scores) >= LEAST_SCORES[intervals]:
+        probabilities, quantiles = (_signed if intervals is Intervals.ASYMMETRIC else _absolute)(scores)
     return Calibration(
         latent_scale=latent_scale,
         noise_scale=noise_scale,
@@ -173,7 +252,20 @@ def fit_calibration(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRI
         probabilities=probabilities,
         quantiles=quantiles,
         rows=len(scores),
+        tails=_tails(scores, intervals if len(probabilities) else Intervals.SYMMETRIC),
     )
+
+
+def _tails(scores: FloatArray, intervals: Intervals) -> tuple[Tail, ...]:
+    """One tail for both sides, or one below and one above the median, of sorted scores."""
+    if not len(scores):
+        return ()
+    if len(scores) > MOST_TAIL_SCORES:
+        scores = scores[((np.arange(MOST_TAIL_SCORES) + 0.5) * len(scores) / MOST_TAIL_SCORES).astype(np.int64)]
+    if intervals is Intervals.SYMMETRIC:
+        return (fit_tail(np.abs(scores)),)
+    from_centre = scores - np.median(scores)
+    return fit_tail(-from_centre[from_centre <= 0.0]), fit_tail(from_centre[from_centre >= 0.0])
 
 
 def scales(left_out: LeftOut) -> tuple[float, float]:

@@ -2,7 +2,9 @@
 target itself, calibrated.
 
     quantile p = g^-1(m + Q(p) sd)      Q of `core.predict.calibration`, g of `core.predict.transforms`, sd with noise
-    mean, std  = moments of g^-1(t), t ~ N(m, sd^2);  the density too is the normal one, with the slope of g
+    mean       = that of g^-1(t), t ~ N(m, sd^2)
+    std        = that of the same, held to STD_RANGE of that of a normal distribution with the same 95% interval
+    density    = that of the scores' fitted distribution, with the slope of g
 
 One type for rows that a model predicts, for scores and for left-out rows.
 """
@@ -10,10 +12,12 @@ One type for rows that a model predicts, for scores and for left-out rows.
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.special import ndtri
 
 from core.arrays import FloatArray
-from core.predict.calibration import Calibration
+from core.predict.calibration import STD_LEVEL, STD_RANGE, Calibration
 from core.predict.transforms import Transform
+from core.spec import TargetTransform
 
 CRPS_QUANTILES = 100
 
@@ -49,27 +53,40 @@ class PredictiveDistribution:
         """Mean (m,) and variance (m,) of a new target."""
         return self.transform.moments(self.centre, self.variance)
 
+    def std(self) -> FloatArray:
+        """Standard deviation (m,) of a new target, agreeing with the interval."""
+        if self.transform.kind is TargetTransform.NONE:
+            return np.asarray(self.calibration.std_factor * np.sqrt(self.variance))
+        lower, upper = self.interval(STD_LEVEL)
+        normal = 0.5 * (upper - lower) / float(ndtri(0.5 + 0.5 * STD_LEVEL))
+        return np.clip(np.sqrt(self.moments()[1]), STD_RANGE[0] * normal, STD_RANGE[1] * normal)
+
+    def latent_std(self) -> FloatArray:
+        """Standard deviation (m,) of the function without noise, never above `std`."""
+        if self.transform.kind is TargetTransform.NONE:
+            return np.asarray(self.calibration.std_factor * np.sqrt(self.latent_variance))
+        return np.minimum(np.sqrt(self.latent.moments()[1]), self.std())
+
     def quantile(self, probability: float) -> FloatArray:
-        """Return a quantile of each row, (m,). UnsupportedLevelError beyond what the calibration says."""
+        """Return a quantile of each row, (m,), 0 < probability < 1."""
         return self._at(self.calibration.quantile(probability))
 
     def interval(self, level: float) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper end (m,) of what holds a new target with this probability. UnsupportedLevelError."""
+        """Lower and upper end (m,) of what holds a new target with this probability."""
         below, above = self.calibration.interval(level)
         return self._at(below), self._at(above)
 
     def log_density(self, targets: FloatArray) -> FloatArray:
         """Return the log density at these targets, (m,), in nats."""
-        squares = np.square(self.transform.forward(targets) - self.centre) / self.variance
-        return np.asarray(self.transform.log_slope(targets) - 0.5 * (squares + np.log(2.0 * np.pi * self.variance)))
+        error = self.transform.forward(targets) - self.centre
+        return np.asarray(self.transform.log_slope(targets) + self.calibration.log_density(error, self.variance))
 
     def crps(self, targets: FloatArray) -> FloatArray:
         """Continuous ranked probability score (m,), in the target's unit: twice the pinball loss, the mean over
-        CRPS_QUANTILES quantiles (Gneiting & Raftery 2007), those beyond the calibration's last held there."""
-        most = 0.5 + 0.5 * self.calibration.most_level
+        CRPS_QUANTILES quantiles (Gneiting & Raftery 2007)."""
         total = np.zeros_like(targets)
         for probability in (np.arange(CRPS_QUANTILES) + 0.5) / CRPS_QUANTILES:
-            miss = targets - self.quantile(float(np.clip(probability, 1.0 - most, most)))
+            miss = targets - self.quantile(float(probability))
             total += np.where(miss >= 0.0, probability * miss, (probability - 1.0) * miss)
         return total * (2.0 / CRPS_QUANTILES)
 

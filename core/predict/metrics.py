@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.arrays import FloatArray
-from core.errors import UnsupportedLevelError
 from core.predict.distribution import PredictiveDistribution
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
@@ -21,9 +20,9 @@ RELIABILITY = (0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975)
 class Scores:
     """Scores on `rows` rows. nmse is None where the truths do not vary.
 
-    coverage, mean_width: level as text -> share inside, width of the interval; a level that the calibration does not
-    support is missing. reliability: probability as text -> share below that quantile. Standard errors of nlpd and crps
-    are those of a mean of independent rows; of coverage those at the level itself.
+    coverage, mean_width: level as text -> share inside, width of the interval. reliability: probability as text ->
+    share below that quantile. Standard errors of nlpd and crps are those of a mean of independent
+    rows; of coverage those at the level itself.
     """
 
     rows: int
@@ -47,17 +46,11 @@ def scores(targets: FloatArray, predicted: PredictiveDistribution) -> Scores:
     loss, crps = -predicted.log_density(targets), predicted.crps(targets)
     coverage, width, reliability = {}, {}, {}
     for level in LEVELS:
-        try:
-            lower, upper = predicted.interval(level)
-        except UnsupportedLevelError:
-            continue
+        lower, upper = predicted.interval(level)
         coverage[str(level)] = float(np.mean((lower <= targets) & (targets <= upper)))
         width[str(level)] = float(np.mean(upper - lower))
     for probability in RELIABILITY:
-        try:
-            reliability[str(probability)] = float(np.mean(targets <= predicted.quantile(probability)))
-        except UnsupportedLevelError:
-            continue
+        reliability[str(probability)] = float(np.mean(targets <= predicted.quantile(probability)))
     return Scores(
         rows=count,
         nmse=float(squares.mean()) / spread if spread > 0 else None,

@@ -148,7 +148,7 @@ def _falls_short(fit: Fit, read: CalibrationResult) -> bool:
     found = leave_one_out_predictive(fit, read, Transform())
     targets = fit.subset.dataset.targets
     for level in CHECKED_LEVELS:
-        lower, upper = found.interval(min(level, read.calibration.most_level))
+        lower, upper = found.interval(level)
         error = np.sqrt(level * (1.0 - level) / len(targets))
         if np.mean((lower <= targets) & (targets <= upper)) < level - max(LEAST_SHORT, SHORT_ERRORS * error):
             return True

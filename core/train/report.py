@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from core.hyperparameters import Hyperparameters
+from core.predict.calibration import Calibration
 from core.predict.compact import CompactPosterior, Stored, stored_bytes
 from core.predict.metrics import Scores
 from core.predict.model import Model
@@ -29,15 +30,33 @@ class BoundsReport:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalibrationReport:
     """Calibration of the error bars: by which left-out rows, how many, and the factors of the latent
-    variance and of the noise; the largest level of an interval that the rows support; noise_gain: by how much noise
-    that varies lowered the predictive loss of left-out rows, nats a row, None where it does not vary."""
+    variance and of the noise; the largest level of an interval that the ranks of their errors support; tail_freedom:
+    degrees of freedom of the t distribution beyond that, the heavier tail's of two, None without one; std_factor: of
+    the standard deviations, so that they agree with the intervals; noise_gain: by how much noise that varies lowered
+    the predictive loss of left-out rows, nats a row, None where it does not vary."""
 
     by: str
     rows: int
     latent_scale: float
     noise_scale: float
     most_level: float
+    tail_freedom: float | None
+    std_factor: float
     noise_gain: float | None
+
+    @classmethod
+    def of(cls, by: str, calibration: Calibration, noise_gain: float | None) -> "CalibrationReport":
+        """Return the report on a calibration."""
+        return cls(
+            by=by,
+            rows=calibration.rows,
+            latent_scale=calibration.latent_scale,
+            noise_scale=calibration.noise_scale,
+            most_level=calibration.most_level,
+            tail_freedom=min((tail.freedom for tail in calibration.tails), default=None),
+            std_factor=calibration.std_factor,
+            noise_gain=noise_gain,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

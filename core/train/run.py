@@ -182,13 +182,8 @@ class _Run:
             objectives=tuple(self.journal.objectives),
             holdout=holdout,
             leave_one_out=left_out,
-            calibration=CalibrationReport(
-                by=read.by,
-                rows=read.calibration.rows,
-                latent_scale=read.calibration.latent_scale,
-                noise_scale=read.calibration.noise_scale,
-                most_level=read.calibration.most_level,
-                noise_gain=None if read.noise is None else read.noise.gain,
+            calibration=CalibrationReport.of(
+                read.by, read.calibration, None if read.noise is None else read.noise.gain
             ),
             stop_reason=fit.selection.reason,
             measures=tuple(fit.selection.measures.tolist()),

@@ -39,7 +39,6 @@ from core.errors import (
     InvalidSpecError,
     MeanOnlyError,
     NumericalError,
-    UnsupportedLevelError,
 )
 
 log = logging.getLogger(__name__)
@@ -55,7 +54,6 @@ STATUS: Mapping[type[Exception], tuple[int, str]] = {
     UnsupportedMediaError: (415, "Unsupported media type"),
     InvalidRequestError: (422, "Invalid request"),
     InvalidSpecError: (422, "Invalid request"),
-    UnsupportedLevelError: (422, "Invalid request"),
     InvalidDataError: (422, "Invalid data"),
     MeanOnlyError: (422, "Invalid request"),
     NumericalError: (500, "Numerical failure"),

@@ -25,7 +25,6 @@ def answer_arrays(
     Raises:
         InvalidRequestError: rows so extreme that a number is not finite; an array that the model does not have.
         MeanOnlyError: error bars of a model without them.
-        UnsupportedLevelError: levels beyond the calibration of the model.
     """
     predictor = model.predictor
     with np.errstate(over="ignore", invalid="ignore"):  # looked for below
@@ -48,15 +47,14 @@ def _distribution_arrays(
     if "support" in options.include and predictor.predictor.reduced:
         raise InvalidRequestError("include: a model of `sor` knows no support: its prior ends where its basis does")
     distribution = predictor.predict(inputs)
-    mean, variance = distribution.moments()
-    arrays = {"mean": mean, "std": np.sqrt(variance)}
+    arrays = {"mean": distribution.moments()[0], "std": distribution.std()}
     for level in options.interval_levels:
         suffix = "" if options.one_interval else f"_{level!r}"
         arrays["lower" + suffix], arrays["upper" + suffix] = distribution.interval(level)
     for probability in options.quantiles:
         arrays[f"quantile_{probability!r}"] = distribution.quantile(probability)
     if "latent_std" in options.include:
-        arrays["latent_std"] = np.sqrt(distribution.latent.moments()[1])
+        arrays["latent_std"] = distribution.latent_std()
     if "median" in options.include:
         arrays["median"] = distribution.quantile(0.5)
     if "support" in options.include:

@@ -62,6 +62,16 @@ TOLD = {
             "intervals up to 99.9%; the noise varies with the inputs",
         ),
         (
+            TOLD | {"rows": 900, "most_level": 0.99889, "tail_freedom": 6.123},
+            "error bars calibrated by leave-one-out on 900 rows: latent variance x 1.5, noise x 0.25; intervals up to "
+            "99.8% by rank, beyond by a t distribution of 6.12 degrees of freedom; the noise varies with the inputs",
+        ),
+        (
+            TOLD | {"rows": 9, "most_level": 0.0, "noise_gain": None, "tail_freedom": 8.5},
+            "error bars calibrated by leave-one-out on 9 rows: latent variance x 1.5, noise x 0.25; "
+            "all intervals by a t distribution of 8.5 degrees of freedom",
+        ),
+        (
             TOLD | {"rows": 9, "most_level": 1.0, "noise_gain": None},
             "error bars calibrated by leave-one-out on 9 rows: latent variance x 1.5, noise x 0.25; "
             "too few for intervals of their own",

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.app.routes.problems import assert_problem
@@ -83,10 +84,19 @@ def test_no_interval_of_a_csv_body(service: Service) -> None:
     assert_problem(answer, 422, "interval: expected a number, got nothing")
 
 
-def test_the_largest_level_that_a_refusal_names_is_one(service: Service) -> None:
-    answer = service.client.post("/predict", json={"model": "numbers", "rows": ROWS, "interval": 0.9999})
-    named = float(answer.json()["detail"].rpartition(" ")[2])
-    assert service.ask("numbers", ROWS, interval=named)["interval"] == named
+def test_no_level_is_refused_and_the_answer_says_its_basis(service: Service) -> None:
+    """120 rows: 99.1% by rank."""
+    levels = [0.5, 0.99, 0.995, 0.9999999]
+    found = service.ask("numbers", ROWS, interval=levels)
+    assert found["interval_basis"] == ["conformal", "conformal", "tail", "tail"]
+    assert (np.diff(found["upper"], axis=0) >= 0).all()
+    assert service.ask("numbers", ROWS, interval=0.995)["interval_basis"] == "tail"
+    assert "interval_basis" not in service.ask("numbers", ROWS, interval=False)
+    quantiles = service.ask("numbers", ROWS, quantiles=[1e-5, 0.5])["quantile_values"]
+    assert quantiles[0] < quantiles[1]
+    query = f"/predict?model=numbers&interval={','.join(map(str, levels))}"
+    answer = service.client.post(query, content=TABLE, headers={"content-type": "text/csv", "accept": "text/csv"})
+    assert answer.headers["x-interval-basis"] == "conformal,conformal,tail,tail"
 
 
 WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
@@ -110,11 +120,6 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "include of a text": ({"include": "median"}, ("include: expected a list or null, got a text",)),
     "include of a number": ({"include": [3]}, ("include[0]: expected a text",)),
-    "levels beyond the rows": ({"interval": [0.5, 0.9999]}, ("calibrated on 120 rows", "0.9999", "0.9917")),
-    "quantiles beyond the rows": (
-        {"quantiles": [0.5, 1e-5]},
-        ("calibrated on 120 rows", "quantiles from 0.0041", "to 0.9958"),
-    ),
     "another name": ({"intervals": 0.5}, ("unknown field `intervals`",)),
 }
 
@@ -142,7 +147,6 @@ WRONG_QUERIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "quantile of NaN": ("quantiles=nan", ("quantiles: expected a probability", "got nan")),
     "quantile": ("quantile=0.5", ("unknown query parameter 'quantile'", "interval, quantiles, include")),
     "include": ("include=median,variance", ("include: expected latent_std or median or support, got 'variance'",)),
-    "beyond the rows": ("interval=0.9,0.9999", ("calibrated on 120 rows", "0.9999", "0.9917")),
     "too many": ("quantiles=" + ",".join(["0.5"] * 101), ("quantiles: at most 100 at once, got 101",)),
 }
 

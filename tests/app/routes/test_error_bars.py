@@ -120,6 +120,8 @@ def test_without_calibration_quantiles_are_those_of_a_normal(trained: Service) -
         "latent_scale": 1.0,
         "noise_scale": 1.0,
         "most_level": 1.0,
+        "tail_freedom": None,
+        "std_factor": 1.0,
         "noise_gain": None,
     }
 
@@ -205,29 +207,29 @@ def test_sor_knows_no_support(trained: Service) -> None:
     assert trained.ask("sor", [[1.0]], include=["median"])["median"]
 
 
-@pytest.mark.parametrize(
-    ("model", "more", "asked"),
-    [
-        ("even", {"interval": 0.9999}, "an interval of level 0.9999"),
-        ("even", {"interval": [0.5, 0.997]}, "an interval of level 0.997"),
-        ("even", {"quantiles": [0.5, 0.9999]}, "the quantile 0.9999"),
-        ("even", {"quantiles": [0.0001]}, "the quantile 0.0001"),
-        ("skewed", {"interval": 0.999}, "an interval of level 0.999"),
-    ],
-)
-def test_a_level_beyond_the_rows_is_refused(trained: Service, model: str, more: dict[str, Any], asked: str) -> None:
+@pytest.mark.parametrize("model", ["even", "skewed"])
+def test_a_level_beyond_the_rows_is_answered_by_the_tail(trained: Service, model: str) -> None:
     told = report_of(trained, model)["calibration"]
     most, rows = told["most_level"], told["rows"]
     assert most == pytest.approx(rows / (rows + 1) if model == "even" else 1 - 2 / (rows + 1))
-    answer = trained.client.post("/predict", json={"model": model, "rows": [[1]], **more})
-    assert_problem(
-        answer,
-        422,
-        f"calibrated on {rows} rows",
-        f"nothing of {asked};",
-        f"quantiles from {0.5 - most / 2:.5f}"[:-1] if "quantile" in asked else f"support is {most:.4f}"[:-1],
-    )
-    assert trained.ask(model, [[1.0]], interval=most, quantiles=[0.5 - most / 2, 0.5 + most / 2])
+    assert told["tail_freedom"] > 2
+    levels = [most, 0.999, 0.9999]
+    found = trained.ask(model, PLACES, interval=levels, quantiles=[0.00005, 0.99995])
+    assert found["interval_basis"] == ["conformal", "tail", "tail"]
+    lower, upper = np.array(found["lower"]), np.array(found["upper"])
+    assert (np.diff(lower, axis=0) <= 0).all()
+    assert (np.diff(upper, axis=0) >= 0).all()
+    np.testing.assert_allclose(found["quantile_values"], [lower[2], upper[2]], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_std_agrees_with_the_interval(trained: Service, model: str) -> None:
+    found = trained.ask(model, PLACES, include=["latent_std"])
+    std, latent, lower, upper = (np.array(found[name]) for name in ("std", "latent_std", "lower", "upper"))
+    ratio = 2 * 1.96 * std / (upper - lower)
+    assert (ratio >= 0.7).all()
+    assert (ratio <= 1.4).all()
+    assert (latent <= std).all()
 
 
 def test_the_page_of_a_version_tells_how_it_is_calibrated(trained: Service) -> None:

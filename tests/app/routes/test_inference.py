@@ -82,7 +82,7 @@ def test_every_form_gives_the_bits_of_predict(service: Service, expected: dict[s
     for form in forms:
         found = infer(service, form)
         assert outputs(found) == {name: expected[name] for name in ("mean", "std", "lower", "upper")}
-        assert found["parameters"] == {"interval": 0.95}
+        assert found["parameters"] == {"interval": 0.95, "interval_basis": "conformal"}
 
 
 def test_interval_and_extras(service: Service) -> None:

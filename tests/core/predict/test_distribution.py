@@ -1,6 +1,7 @@
 """core/predict/distribution.py against scipy's distributions: quantiles, densities and scores of the target itself."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,11 +12,11 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from core.arrays import FloatArray
-from core.errors import UnsupportedLevelError
-from core.predict.calibration import Calibration
+from core.predict.calibration import Calibration, fit_calibration
 from core.predict.distribution import CRPS_QUANTILES, PredictiveDistribution
 from core.predict.transforms import Transform
 from core.spec import Intervals, TargetTransform
+from tests.core.leftout import random_rows, rows
 
 CENTRE, SD = np.array([-1.2, 0.0, 0.4, 2.0]), np.array([0.05, 0.7, 1.3, 0.4])
 LOG, LOG1P = Transform(kind=TargetTransform.LOG), Transform(kind=TargetTransform.LOG1P)
@@ -125,17 +126,39 @@ def test_the_calibrations_quantiles_take_the_place_of_the_normals() -> None:
         np.testing.assert_allclose(skewed.quantile(0.5), back(CENTRE + 0.5 * SD), rtol=1e-12)
 
 
-def test_levels_beyond_the_table_are_refused() -> None:
-    for calibration in (TABLE, SKEWED):
-        found = predictive(calibration=calibration)
-        found.interval(0.9)
-        with pytest.raises(
-            UnsupportedLevelError, match=f"{calibration.rows} rows.*level 0.91;.*support is 0.(9|899999)"
-        ):
-            found.interval(0.91)
-        for probability in (0.04, 0.96):
-            with pytest.raises(UnsupportedLevelError):
-                found.quantile(probability)
+@pytest.mark.parametrize("transform", EVERY)
+@pytest.mark.parametrize("shape", list(Intervals))
+def test_stds_agree_with_intervals_whatever_is_learnt(transform: Transform, shape: Intervals) -> None:
+    """Moments of a transformed target may be many times the half-width: sd 1.3 under a logarithm is one such."""
+    calibration = fit_calibration(random_rows(1, 400), shape)
+    found = replace(predictive(transform, calibration), latent_variance=0.5 * SD**2)
+    lower, upper = found.interval(0.95)
+    ratio = 2 * stats.norm.ppf(0.975) * found.std() / (upper - lower)
+    assert (ratio >= 0.75 - 1e-9).all()
+    assert (ratio <= 1.35 + 1e-9).all()
+    if transform.kind is TargetTransform.NONE:
+        np.testing.assert_allclose(found.std(), SD, rtol=1e-9)
+    assert (found.latent_std() > 0.0).all()
+    assert (found.latent_std() <= found.std()).all()
+
+
+@pytest.mark.parametrize("shape", list(Intervals))
+def test_the_density_is_that_of_the_scores(shape: Intervals) -> None:
+    """It integrates to one, and tells heavy-tailed errors better than the normal distribution of their variance."""
+    rng = np.random.default_rng(2)
+    error, new = rng.standard_t(2, size=(2, 2000))
+    found = fit_calibration(rows(error), shape)
+    edges = [np.sinh(step) for step in np.linspace(-9.0, 9.0, 19)]
+    sd = np.sqrt(found.noise_scale)
+
+    def density(value: float) -> float:
+        return float(np.exp(found.log_density(np.array([value]), np.array([sd**2])))[0])
+
+    total = sum(integrate.quad(density, low, high)[0] for low, high in pairwise(edges))
+    assert total == pytest.approx(1.0, abs=1e-3)
+    ours = found.log_density(new, np.full(2000, sd**2)).mean()
+    assert ours > stats.norm.logpdf(new, scale=sd).mean() + 0.1
+    assert ours == pytest.approx(stats.t.logpdf(new, 2).mean(), abs=0.02)
 
 
 # Continuous ranked probability score
@@ -170,16 +193,20 @@ def test_crps_is_the_integral_of_squared_differences(transform: Transform) -> No
 
 @pytest.mark.parametrize("calibration", [TABLE, SKEWED])
 def test_crps_by_pinball_losses_written_out(calibration: Calibration) -> None:
-    """Quantiles beyond the table are held at its last level, their weights kept."""
+    """Quantiles beyond the table are those of its tails, or of its last level where those are narrower."""
     targets = np.array([-1.0, 2.0, 0.4, 1.0])
     expected = np.zeros(4)
     for k in range(CRPS_QUANTILES):
         probability = (k + 0.5) / CRPS_QUANTILES
+        within = abs(2 * probability - 1) <= 0.9
         if calibration is SKEWED:
-            deviation = np.interp(min(max(probability, 0.05), 0.95), SKEWED.probabilities, SKEWED.quantiles)
+            deviation = float(np.interp(probability, SKEWED.probabilities, SKEWED.quantiles))
         else:
-            level = min(abs(2 * probability - 1), 0.9)
-            deviation = np.sign(probability - 0.5) * np.interp(level, TABLE.probabilities, TABLE.quantiles)
+            size = np.interp(abs(2 * probability - 1), TABLE.probabilities, TABLE.quantiles)
+            deviation = float(np.sign(probability - 0.5) * size)
+        if not within:
+            assert abs(calibration.quantile(probability)) >= abs(deviation)
+            deviation = calibration.quantile(probability)
         for row in range(4):
             miss = targets[row] - CENTRE[row] - deviation * SD[row]
             expected[row] += 2 * (probability * miss if miss >= 0 else (probability - 1) * miss) / CRPS_QUANTILES

@@ -89,7 +89,7 @@ def test_coverage_of_true_normal_errors_is_the_level() -> None:
     assert ours.crps == pytest.approx(expected, abs=4 * ours.crps_standard_error)
 
 
-def test_levels_that_the_calibration_does_not_support_are_missing() -> None:
+def test_levels_beyond_the_ranks_are_scored_by_the_tail() -> None:
     symmetric = Calibration(probabilities=np.array([0.0, 0.94]), quantiles=np.array([0.0, 2.0]), rows=20)
     asymmetric = Calibration(
         intervals=Intervals.ASYMMETRIC,
@@ -99,9 +99,10 @@ def test_levels_that_the_calibration_does_not_support_are_missing() -> None:
     )
     for calibration in (symmetric, asymmetric):
         ours = scores(np.array([1.0, -3.0]), normal(np.zeros(2), np.ones(2), calibration))
-        assert set(ours.coverage) == {"0.5", "0.8", "0.9"}
+        assert set(ours.coverage) == {"0.5", "0.8", "0.9", "0.95", "0.99"}
         assert set(ours.mean_width) == set(ours.coverage_standard_error) == set(ours.coverage)
-        assert set(ours.reliability) == {"0.05", "0.1", "0.25", "0.5", "0.75", "0.9", "0.95"}
+        assert ours.mean_width["0.99"] > ours.mean_width["0.95"] > ours.mean_width["0.9"]
+        assert len(ours.reliability) == 9
         assert ours.crps > 0.0
     ours = scores(np.array([1.0, -3.0]), normal(np.zeros(2), np.ones(2), asymmetric))
     assert ours.coverage["0.9"] == 0.5  # from -1 to 3
