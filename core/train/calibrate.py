@@ -264,9 +264,7 @@ def leave_one_out_predictive(fit: Fit, read: CalibrationResult, transform: Trans
     mean, variance = fit.leave_one_out()
     unit, calibration = fit.subset.standardization, read.calibration
     s2 = fit.factors.hyperparameters.noise_variance
-    noise = np.full(len(mean), s2)
-    if read.noise is not None:
-        noise = s2 * np.exp(log_noise(read.noise.noise, fit.subset.dataset.inputs))
+    noise = s2 * np.exp(read.log_noise(fit.subset.dataset, np.arange(len(mean))))
     far = far_variance(fit.factors)
     return PredictiveDistribution(
         centre=mean * unit.target_scale + unit.target_shift,

@@ -7,7 +7,7 @@ import pytest
 
 from core.arrays import FloatArray
 from core.data import Dataset
-from core.predict.calibration import LeftOut
+from core.predict.calibration import LeftOut, fit_calibration
 from core.predict.metrics import LEVELS
 from core.predict.model import ModelPredictor, log_noise
 from core.spec import Calibrate, Noise, TrainSpec
@@ -183,3 +183,30 @@ def test_a_run_on_constant_noise_keeps_one_number() -> None:
         kept.append(result.model.noise is not None)
         assert (result.report.calibration.noise_gain is not None) == kept[-1]
     assert sum(kept) <= 1
+
+
+def halves(draw: int) -> FloatArray:
+    """Coverage at 95% on either side of where the noise jumps from .1 to 1, with 300 left-out rows to learn from."""
+    rng = np.random.default_rng(draw)
+    x, fresh = rng.uniform(0.0, 10.0, size=(300, 1)), rng.uniform(0.0, 10.0, size=(2000, 1))
+    error, new = (np.where(at[:, 0] < 5.0, 0.1, 1.0) * rng.normal(size=len(at)) for at in (x, fresh))
+    seen = LeftOut(
+        places=np.arange(300),
+        error=error,
+        latent_variance=np.full(300, 1e-3),
+        noise_variance=np.full(300, 0.5),
+        far_variance=np.full(300, 1.0),
+    )
+    noise = varying_noise(Dataset(inputs=x, targets=error), seen, rng)
+    assert noise is not None
+    calibration = fit_calibration(noise.left_out)
+    variance = calibration.variance(np.full(2000, 1e-3), 0.5 * np.exp(log_noise(noise.noise, fresh)), 1.0)
+    inside = np.abs(new) <= calibration.interval(0.95)[1] * np.sqrt(variance)
+    return np.array([np.mean(inside[fresh[:, 0] < 5.0]), np.mean(inside[fresh[:, 0] >= 5.0])])
+
+
+def test_noise_that_jumps_is_covered_on_both_sides() -> None:
+    """Four draws; a draw's coverage has a standard deviation of about .025, their mean of half that."""
+    below, above = np.mean([halves(draw) for draw in range(4)], axis=0)
+    assert 0.92 <= below <= 0.985
+    assert 0.915 <= above <= 0.98
