@@ -119,7 +119,11 @@ def train(
         typer.Option(help="Rows that the mean rests on: basis, all, auto or a number.", show_default="basis"),
     ] = None,
     missing: Annotated[
-        str | None, typer.Option(help="Missing cells: error, drop or impute.", show_default="error")
+        str | None,
+        typer.Option(
+            help="Missing cells: error, drop (the rows), or impute (integrate over what they may be).",
+            show_default="error",
+        ),
     ] = None,
     decimal: Annotated[
         str | None, typer.Option(help="Decimal mark of numbers in text: , or .", show_default="as the columns show")
@@ -181,7 +185,9 @@ def predict(
     ] = None,
     include: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME[,NAME..]", help="More columns: latent_std, median, support; may be repeated."),
+        typer.Option(
+            metavar="NAME[,NAME..]", help="More columns: latent_std, median, support, imputed; may be repeated."
+        ),
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Write here.", show_default="standard output")] = None,
     local: Local = False,

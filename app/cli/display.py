@@ -182,6 +182,8 @@ def columns(facts: Json) -> list[str]:
         details = [f"{len(levels)} levels{others}"] if levels else []
         if column.get("missing_replaced_by") is not None and column["kind"] == "number":
             details.append(f"{number(column['missing_replaced_by'])} where missing")
+        if column.get("missing") == "marked":
+            details.append("missing cells marked")
         kinds.setdefault(column["kind"], []).append(column["name"] + (f" ({', '.join(details)})" if details else ""))
     lines = [f"read as {kind}: {', '.join(names)}" for kind, names in kinds.items() if kind != "unused"]
     return lines + ([f"left out: {', '.join(kinds['unused'])}"] if "unused" in kinds else [])

@@ -2,18 +2,20 @@
 
 import re
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+from numpy.typing import NDArray
 from starlette.responses import Response
 
 from app.errors import NotAcceptableError
 from app.routes.http.answers import Bytes
 from app.routes.http.bodies import CSV, JSON, NPY
 from app.services.predict.npy import write_npy
-from app.services.predict.options import EXTRAS, PredictOptions
+from app.services.predict.options import EXTRAS, IMPUTED, PredictOptions
 from app.services.predict.registry import ResolvedModel
 from core.arrays import FloatArray
 
@@ -58,7 +60,10 @@ def _quality(parameters: str) -> float:
 def encode(
     resolved: ResolvedModel, arrays: dict[str, FloatArray], options: PredictOptions, media_type: str
 ) -> Response:
-    """Encode the arrays of a prediction in a media type of `negotiate`."""
+    """Encode the arrays of a prediction in a media type of `negotiate`. CSV says of rows with missing cells that they
+    are such, asked or not."""
+    if IMPUTED in arrays and IMPUTED not in options.include and not (media_type == CSV and arrays[IMPUTED].any()):
+        arrays = {name: array for name, array in arrays.items() if name != IMPUTED}
     if media_type == JSON:
         return Bytes(_json(resolved, arrays, options), JSON)
     headers = {"X-Model": f"{resolved.name}@{resolved.version}"}
@@ -90,6 +95,8 @@ def _json(resolved: ResolvedModel, arrays: dict[str, FloatArray], options: Predi
         bases = interval_bases(resolved, options)
         content["interval"] = levels[0] if options.one_interval else levels
         content["interval_basis"] = bases[0] if options.one_interval else bases
+    if IMPUTED in arrays:
+        content[IMPUTED] = arrays[IMPUTED].astype(np.int64)
     if options.quantiles:
         values = [arrays[f"quantile_{probability!r}"] for probability in options.quantiles]
         content |= {"quantiles": options.quantiles, "quantile_values": values}
@@ -112,7 +119,10 @@ def _in_pieces(value: object) -> object:
 
 
 def _csv(arrays: dict[str, FloatArray]) -> bytes:
+    columns: dict[str, NDArray[Any]] = dict(arrays)
+    if IMPUTED in columns:
+        columns[IMPUTED] = columns[IMPUTED].astype(np.int64)
     sink = pa.BufferOutputStream()
     sink.write(",".join(arrays).encode() + b"\n")  # Arrow would put the names in quotation marks
-    pa_csv.write_csv(pa.table(arrays), sink, pa_csv.WriteOptions(include_header=False))
+    pa_csv.write_csv(pa.table(columns), sink, pa_csv.WriteOptions(include_header=False))
     return sink.getvalue().to_pybytes()

@@ -1,8 +1,8 @@
 """`/v2`: the Open Inference Protocol, version 2 (KServe, MLServer, Triton), with the binary tensor data extension.
 
-A model's outputs are tensors of doubles of shape [rows]: mean, std, lower, upper, and by request latent_std, median and
-support. Who asks for the mean alone is spared the variance. Refusals are `{"error": ".."}`, in the words and with the
-status of `/predict`. `infer` is as hot as that, and built as it is.
+A model's outputs are tensors of doubles of shape [rows]: mean, std, lower, upper, and by request latent_std, median,
+support and imputed. Who asks for the mean alone is spared the variance. Refusals are `{"error": ".."}`, in the words
+and with the status of `/predict`. `infer` is as hot as that, and built as it is.
 """
 
 from contextlib import suppress
@@ -23,7 +23,7 @@ from app.routes.http.content_encoding import read_json
 from app.routes.http.services import in_thread, services
 from app.services.decoding import decode
 from app.services.predict.batching import ROW_BYTES
-from app.services.predict.options import EXTRAS, INTERVAL, PredictOptions, predict_options
+from app.services.predict.options import EXTRAS, IMPUTED, INTERVAL, PredictOptions, predict_options
 from app.services.predict.registry import ResolvedModel
 from app.services.predict.tensors import BYTES, ROWS, FlatTensor, InputTensor, bytes_tensor, read_tensors, to_inputs
 from app.tables import Feature, Kind
@@ -158,7 +158,7 @@ def _levels(asked: InferRequest, names: tuple[str, ...]) -> tuple[float, ...] | 
     if "lower" in names or "upper" in names:
         given = None if asked.parameters is None else asked.parameters.interval
         return (INTERVAL if given is None else given,)
-    return None if names == ("mean",) else ()
+    return None if set(names) <= {"mean", IMPUTED} else ()
 
 
 def _encode(

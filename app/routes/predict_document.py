@@ -31,7 +31,8 @@ _INCLUDE = {
     "items": {"enum": list(EXTRAS)},
     "default": [],
     "description": "More to add: `latent_std`, the error bar of the mean itself; `median`; `support`, the share of the "
-    "prior's variance that is left: 0 at the data, 1 far from all of them.",
+    "prior's variance that is left: 0 at the data, 1 far from all of them; `imputed`, how many cells of the row were "
+    "missing, over whose plausible values the prediction is integrated (CSV has it unasked where there are any).",
 }
 _BASIS = {"enum": list(IntervalBasis)}
 _BASES = (
@@ -87,6 +88,11 @@ SCHEMAS: dict[str, Any] = {
             "latent_std": _NUMBERS | {"description": "Of the mean itself; only if it was asked for."},
             "median": _NUMBERS | {"description": "Only if it was asked for."},
             "support": _NUMBERS | {"description": "0 at the data, 1 far from all; only if it was asked for."},
+            "imputed": {
+                "type": "array",
+                "items": {"type": "integer", "minimum": 0},
+                "description": "Missing cells of each row; only if it was asked for.",
+            },
             "interval": {"anyOf": [{"type": "number"}, _NUMBERS]},
             "interval_basis": {"anyOf": [_BASIS, {"type": "array", "items": _BASIS}], "description": _BASES},
             "quantiles": _NUMBERS | {"description": "The probabilities asked for."},

@@ -218,7 +218,11 @@ class SpecBody(_Body):
         Noise.AUTO, description="`input-dependent`: learnt too, kept where it predicts better; `auto`: if calibrated."
     )
     holdout: Annotated[Number, Field(ge=0, le=0.9)] = Field(0.1, description="Share of rows the report is measured on.")
-    missing: Literal["error", "drop", "impute"] = Field("error", description="What to do with missing cells.")
+    missing: Literal["error", "drop", "impute"] = Field(
+        "error",
+        description="What to do with missing cells: refuse the table, drop the rows, or impute: rows with missing "
+        "cells are predicted by integrating over what the cells may be, given the row's other columns.",
+    )
     missing_values: list[Annotated[float, Strict(), Field(allow_inf_nan=False)] | Text] = Field(
         [], max_length=100, description='What else stands for a missing cell, such as -200 or "unknown".'
     )

@@ -12,8 +12,9 @@ Format 1 had no kind, all were full, and R as a square; since format 2 the tenso
 there are calibration, transform and noise that varies. Format 3 is for what a reader of format 2 would leave out
 unsaid, and so predict other numbers: a kernel that is not gaussian, inputs that are differences from an offset.
 Format 4 has a mean on rows of its own: tensors `mean.basis` (M, p) and `mean.alpha` (M,); it shares the posterior's
-theta and units. All else is written as format 2, which API processes of the release before read too, while they are
-replaced one by one.
+theta and units. Format 5 has the rows that values of missing cells are taken from, tensor `missing.rows` (D, p), and
+columns that are integrated over. All else is written as format 2, which API processes of the release before read too,
+while they are replaced one by one.
 
 Reading is strict: a wrong version, a missing or unknown tensor, a wrong type, a number that is not finite or a
 truncated file is a BrokenArtefactError that says which.
@@ -32,6 +33,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from app.errors import BrokenArtefactError
+from core.arrays import FloatArray
 from core.errors import CoreError
 from core.hyperparameters import KernelFamily
 from core.predict.calibration import Calibration
@@ -41,9 +43,9 @@ from core.predict.transforms import Transform
 from core.sparse.posterior import SparsePosterior
 from core.spec import Artefact, Precision
 
-FORMAT_VERSION = 4
-MEAN_VERSION = 4
-READ_VERSIONS = (1, 2, 3, FORMAT_VERSION)
+FORMAT_VERSION = 5
+MEAN_VERSION, DONORS_VERSION = 4, 5
+READ_VERSIONS = (1, 2, 3, MEAN_VERSION, FORMAT_VERSION)
 METADATA_KEY = "pursuit"
 
 _MAY_BE_INFINITE = frozenset({"input_scale"})  # of a column that was constant in training
@@ -51,6 +53,7 @@ _MAY_BE_INFINITE = frozenset({"input_scale"})  # of a column that was constant i
 _KINDS = ", ".join(Artefact)
 _NOISE = "noise."
 _MEAN = "mean."
+_DONORS = "missing.rows"
 _OF_MEAN = ("basis", "alpha")
 """Arrays of a mean on rows of its own; it shares the others with the posterior."""
 _RANGE = ("lowest", "highest")
@@ -64,7 +67,8 @@ class ModelArtefact:
     posterior: what predicts, or what expands to it. schema: how columns become inputs, as JSON. spec: what was asked,
     as JSON. hyperparameters: by column, as JSON. basis_columns: (p,) names of the inputs. basis_rows: (d,) 0-based row
     numbers of the upload, in the order chosen. gains: (d,) the criterion's value of each, None for a method without.
-    report: as the job showed it. noise, calibration, transform, precision, mean: see core.predict.model.
+    report: as the job showed it. noise, calibration, transform, precision, mean: see core.predict.model. donors: (D, p)
+    rows that the values of missing cells are taken from (core.predict.missing), None where no row may miss any.
     """
 
     posterior: Stored
@@ -80,6 +84,7 @@ class ModelArtefact:
     transform: Transform = field(default_factory=Transform)
     precision: Precision = Precision.FLOAT64
     mean: SparsePosterior | None = None
+    donors: FloatArray | None = None
 
     def model(self) -> Model:
         """Return the model. O(1), or O(d^3) for a compact one; CoreError where the numbers are not those of a model."""
@@ -112,6 +117,8 @@ def save(artefact: ModelArtefact) -> bytes:
         named |= {_NOISE + name: array for name, array in artefact.noise.posterior.arrays().items()}
     if artefact.mean is not None:
         named |= {_MEAN + name: getattr(artefact.mean, name) for name in _OF_MEAN}
+    if artefact.donors is not None:
+        named[_DONORS] = artefact.donors
     arrays = {name: np.ascontiguousarray(array) for name, array in named.items()}
     document = {
         "format_version": _format_version(artefact),
@@ -133,8 +140,10 @@ def _format_version(artefact: ModelArtefact) -> int:
     """Return the first format whose readers predict what this artefact does."""
     offsets = (feature.get("offset") for feature in artefact.schema.get("features", ()))
     other_kernel = artefact.posterior.kernel is not KernelFamily.GAUSSIAN
+    if artefact.donors is not None:
+        return DONORS_VERSION
     if artefact.mean is not None:
-        return FORMAT_VERSION
+        return MEAN_VERSION
     return 3 if other_kernel or any(offset is not None for offset in offsets) else 2
 
 
@@ -149,7 +158,7 @@ def load(data: bytes) -> ModelArtefact:
     kind = document["kind"]
     try:
         restore = CompactPosterior.restore if kind == Artefact.COMPACT else SparsePosterior.restore
-        own = {name: array for name, array in arrays.items() if not name.startswith((_NOISE, _MEAN))}
+        own = {name: array for name, array in arrays.items() if not name.startswith((_NOISE, _MEAN, _DONORS))}
         kernel = KernelFamily(document.get("kernel", KernelFamily.GAUSSIAN))
         posterior: Stored = restore(own, _scalars(document["scalars"]), kernel)
         noise = _noise(arrays, document["noise_scalars"])
@@ -166,6 +175,7 @@ def load(data: bytes) -> ModelArtefact:
         transform=transform,
         precision=precision,
         mean=mean,
+        donors=_donors(arrays, posterior, document["format_version"]),
         schema=document["schema"],
         spec=document["spec"],
         hyperparameters=document["hyperparameters"],
@@ -198,7 +208,7 @@ def _noise(arrays: dict[str, NDArray[Any]], given: dict[str, Any] | None) -> Var
 
 def _mean(arrays: dict[str, NDArray[Any]], posterior: Stored, version: int) -> SparsePosterior | None:
     named = {name.removeprefix(_MEAN): array for name, array in arrays.items() if name.startswith(_MEAN)}
-    if bool(named) is not (version >= MEAN_VERSION):
+    if version < DONORS_VERSION and bool(named) is not (version == MEAN_VERSION):
         raise BrokenArtefactError(
             f"the artefact has format version {version} {'and' if named else 'without'} tensors under {_MEAN}"
         )
@@ -208,6 +218,17 @@ def _mean(arrays: dict[str, NDArray[Any]], posterior: Stored, version: int) -> S
         raise BrokenArtefactError(f"tensors under {_MEAN}: expected {' and '.join(_OF_MEAN)}, got {', '.join(named)}")
     whole = posterior.mean if isinstance(posterior, CompactPosterior) else posterior
     return replace(whole.without_variance(), basis=named["basis"], alpha=named["alpha"])
+
+
+def _donors(arrays: dict[str, NDArray[Any]], posterior: Stored, version: int) -> FloatArray | None:
+    rows = arrays.get(_DONORS)
+    if (rows is not None) is not (version == DONORS_VERSION):
+        raise BrokenArtefactError(
+            f"the artefact has format version {version} {'without' if rows is None else 'and'} tensor {_DONORS}"
+        )
+    if rows is not None and (rows.ndim != 2 or not len(rows) or rows.shape[1] != posterior.basis.shape[1]):
+        raise BrokenArtefactError(f"tensor {_DONORS}: expected rows as those of the basis, got shape {rows.shape}")
+    return rows
 
 
 def _scalars(given: dict[str, Any]) -> dict[str, float]:

@@ -30,7 +30,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from core.arrays import FloatArray, IntArray, frozen
 from core.errors import InvalidDataError
@@ -195,6 +195,22 @@ class Calibration:
             return self._quantile_by_tail(0.5 - 0.5 * level), self._quantile_by_tail(0.5 + 0.5 * level)
         half = self.quantile(0.5 + 0.5 * level)
         return -half, half
+
+    def cdf(self, scores: FloatArray) -> FloatArray:
+        """Return the probability of (y - m) / sd below each score, any shape: the inverse of `quantile`."""
+        p, q = self.probabilities, self.quantiles
+        if not len(p):
+            return self._tails[-1].cdf(scores) if self._tails else np.asarray(ndtr(scores))
+        if self.intervals is Intervals.ASYMMETRIC:
+            found, centre = np.interp(scores, q, p), self._centre
+            below, above = scores < q[0], scores > q[-1]
+            found[below] = np.minimum(found[below], self._tails[0].cdf(scores[below] - centre))
+            found[above] = np.maximum(found[above], self._tails[-1].cdf(scores[above] - centre))
+            return np.asarray(found)
+        sizes = np.abs(scores)
+        found, beyond = 0.5 + 0.5 * np.interp(sizes, q, p), sizes > q[-1]
+        found[beyond] = np.maximum(found[beyond], self._tails[-1].cdf(sizes[beyond]))
+        return np.where(scores < 0.0, 1.0 - found, found)
 
     def log_density(self, error: FloatArray, variance: FloatArray) -> FloatArray:
         """Return the log density of errors y - m (m,) of these variances, nats: of the scores' tails, or normal."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.arrays import FloatArray
-from core.predict.distribution import PredictiveDistribution
+from core.predict.mixture import Distribution
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 RELIABILITY = (0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.975)
@@ -38,7 +38,7 @@ class Scores:
     reliability: dict[str, float]
 
 
-def scores(targets: FloatArray, predicted: PredictiveDistribution) -> Scores:
+def scores(targets: FloatArray, predicted: Distribution) -> Scores:
     """Scores of predictive distributions of `targets` (m,), m >= 1."""
     count = len(targets)
     squares = np.square(targets - predicted.moments()[0])

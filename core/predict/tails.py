@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import digamma, gammaln, stdtrit
+from scipy.special import digamma, gammaln, stdtr, stdtrit
 
 from core.arrays import FloatArray
 from core.errors import InvalidDataError
@@ -46,6 +46,10 @@ class Tail:
     def quantile(self, probability: float) -> float:
         """Return the quantile of this probability, between 0 and 1."""
         return self.scale * float(stdtrit(self.freedom, probability))
+
+    def cdf(self, scores: FloatArray) -> FloatArray:
+        """Return the probability below scores, (m,): the inverse of `quantile`."""
+        return np.asarray(stdtr(self.freedom, scores / self.scale))
 
     def log_density(self, scores: FloatArray) -> FloatArray:
         """Return the log density of scores, (m,), nats."""

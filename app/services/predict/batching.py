@@ -5,7 +5,8 @@ Requests of few rows that have come for the same model and options are predicted
 as much as one for eight. None waits for others: all that is queued when the event loop comes round is predicted. A
 row's numbers do not depend on the rows beside it (`core.predict.predictor`), so batches change no answer.
 
-Requests of many rows take turns in one thread, TURN_ROWS at a time, and the predictor cuts these into blocks: between
+A row with missing cells counts for the rows it is integrated over. Requests of many rows take turns in one thread,
+TURN_ROWS at a time, and the predictor cuts these into blocks: between
 blocks the event loop has the interpreter, between turns the other large requests have the thread.
 """
 
@@ -57,6 +58,7 @@ class _LargeRequest:
     model: LoadedModel
     inputs: FloatArray
     options: PredictOptions
+    turn: int = TURN_ROWS
     result: "Future[Arrays]" = field(default_factory=Future)
     parts: list[Arrays] = field(default_factory=list)
 
@@ -65,10 +67,10 @@ class _LargeRequest:
         if self.result.cancelled():
             return
         try:
-            start = TURN_ROWS * len(self.parts)
-            rows = self.inputs[start : start + TURN_ROWS]
+            start = self.turn * len(self.parts)
+            rows = self.inputs[start : start + self.turn]
             self.parts.append(answer_arrays(self.model, rows, self.options, first_row=start))
-            if start + TURN_ROWS < len(self.inputs):
+            if start + self.turn < len(self.inputs):
                 self.thread.submit(self.take_turn)
             elif self.result.set_running_or_notify_cancel():
                 self.result.set_result(_concatenate(self.parts))
@@ -92,9 +94,11 @@ class Batcher:
 
     def submit(self, model: LoadedModel, inputs: FloatArray, options: PredictOptions) -> "asyncio.Future[Arrays]":
         """Predict inputs (m, p), to the bits and with the errors of `answer_arrays`."""
-        if len(inputs) <= LOOP_ROWS and len(inputs) <= _capacity(model):
+        rows = model.counted_rows(inputs)
+        if len(inputs) <= LOOP_ROWS and rows <= _capacity(model):
             return self._enqueue(model, inputs, options)
-        request = _LargeRequest(self._thread, model, inputs, options)
+        turn = TURN_ROWS if rows == len(inputs) else max(_ROW_UNIT, TURN_ROWS * len(inputs) // rows)
+        request = _LargeRequest(self._thread, model, inputs, options, turn)
         self._thread.submit(request.take_turn)
         return asyncio.wrap_future(request.result)
 
@@ -117,7 +121,7 @@ class Batcher:
         model, options = key
         requests = self._queues.pop(key)
         if len(requests) > 1:
-            fitting = _fitting(requests, _capacity(model))
+            fitting = _fitting(model, requests, _capacity(model))
             if fitting < len(requests):
                 self._queues[key] = requests[fitting:]
                 requests = requests[:fitting]
@@ -167,11 +171,11 @@ def _capacity(model: LoadedModel) -> int:
     return LOOP_WORK // model.predictor.row_work // _ROW_UNIT * _ROW_UNIT
 
 
-def _fitting(requests: list[_QueuedRequest], capacity: int) -> int:
+def _fitting(model: LoadedModel, requests: list[_QueuedRequest], capacity: int) -> int:
     """Number of requests that make up to so many rows; the first always."""
     rows = 0
     for place, one in enumerate(requests):
-        rows += len(one.inputs)
+        rows += model.counted_rows(one.inputs)
         if rows > capacity and place:
             return place
     return len(requests)

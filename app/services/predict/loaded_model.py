@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from app.errors import BrokenArtefactError, MalformedError
 from app.services.predict.row_decoder import RowDecoder
 from app.storage import artefact
 from app.tables import Schema
+from core.arrays import FloatArray
 from core.errors import CoreError
 from core.numeric.workspace import Workspace
+from core.predict.missing import Completion, Donors, IntegratedPredictor
 from core.predict.model import ModelPredictor
 
 OWN_BYTES = 100_000
@@ -16,12 +20,20 @@ OWN_BYTES = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadedModel:
-    """A model ready to predict. size: bytes it holds in memory, about."""
+    """A model ready to predict. integrated: the same for rows with missing cells, None where it takes none; size: bytes
+    it holds in memory, about."""
 
     schema: Schema
     predictor: ModelPredictor
     rows: RowDecoder
     size: int
+    integrated: IntegratedPredictor | None = None
+
+    def counted_rows(self, inputs: FloatArray) -> int:
+        """Return the rows that are predicted for these (m, p): each of some missing cell for many."""
+        if self.integrated is None:
+            return len(inputs)
+        return len(inputs) + self.integrated.components * int(np.isnan(inputs).any(axis=1).sum())
 
 
 def load_model(data: bytes, workspace: Workspace | None = None) -> LoadedModel:
@@ -38,5 +50,14 @@ def load_model(data: bytes, workspace: Workspace | None = None) -> LoadedModel:
         predictor = ModelPredictor(stored.model(), workspace)
     except CoreError as error:
         raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error}") from error
-    size = predictor.nbytes + OWN_BYTES
-    return LoadedModel(schema=schema, predictor=predictor, rows=RowDecoder(schema), size=size)
+    size, integrated = predictor.nbytes + OWN_BYTES, None
+    if stored.donors is not None:
+        try:
+            donors = Donors(rows=stored.donors, starts=schema.starts, fixed=schema.indicator)
+        except CoreError as error:
+            raise BrokenArtefactError(f"the artefact's donors are not rows of its columns: {error}") from error
+        integrated = IntegratedPredictor(predictor, Completion(donors))
+        size += 4 * donors.rows.nbytes
+    elif schema.integrates:
+        raise BrokenArtefactError("the artefact's columns take missing cells, and it has no rows to take values from")
+    return LoadedModel(schema=schema, predictor=predictor, rows=RowDecoder(schema), size=size, integrated=integrated)

@@ -8,7 +8,10 @@ from app.errors import InvalidRequestError
 INTERVAL = 0.95
 """Level of the interval where a request gives none."""
 
-EXTRAS = ("latent_std", "median", "support")
+IMPUTED = "imputed"
+"""Name of the array that counts the missing cells of each row."""
+
+EXTRAS = ("latent_std", "median", "support", IMPUTED)
 """Arrays that a request may ask for by name."""
 
 MOST_LEVELS = 100
@@ -48,7 +51,7 @@ class PredictOptions:
     @property
     def needs_variance(self) -> bool:
         """True where the request names something that a mean alone does not say."""
-        return self.levels is not None or bool(self.quantiles or self.include)
+        return self.levels is not None or bool(self.quantiles or self.include - {IMPUTED})
 
     @property
     def interval_levels(self) -> tuple[float, ...]:

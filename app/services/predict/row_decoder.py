@@ -162,7 +162,7 @@ def _cell_type(feature: Feature) -> Any:
     if feature.kind is Kind.UNUSED:
         return IGNORED
     number = float if feature.offset is None else int | float  # msgspec rounds an integer that is to be a float
-    return number if feature.fill is None else number | None
+    return number | None if feature.takes_missing else number
 
 
 def _list_of(kind: Any) -> Any:

@@ -4,10 +4,9 @@ import numpy as np
 
 from app.errors import InvalidRequestError
 from app.services.predict.loaded_model import LoadedModel
-from app.services.predict.options import DEFAULT_OPTIONS, PredictOptions
+from app.services.predict.options import DEFAULT_OPTIONS, IMPUTED, PredictOptions
 from core.arrays import FloatArray
 from core.errors import MeanOnlyError
-from core.predict.model import ModelPredictor
 
 
 def answer_arrays(
@@ -20,7 +19,8 @@ def answer_arrays(
 
     Returns:
         `mean`; unless that is all that is asked for or known, `std`, `lower` and `upper` (with their level where there
-        may be several, as in `lower_0.9`), `quantile_0.1` and so on, and the extra arrays by their names.
+        may be several, as in `lower_0.9`), `quantile_0.1` and so on, and the extra arrays by their names. `imputed` is
+        there, asked for or not, where the model integrates over missing cells: requests share the arrays' names.
 
     Raises:
         InvalidRequestError: rows so extreme that a number is not finite; an array that the model does not have.
@@ -31,9 +31,11 @@ def answer_arrays(
         if predictor.mean_only and options.needs_variance:
             raise MeanOnlyError
         if predictor.mean_only or options.mean_only:
-            arrays = {"mean": predictor.mean(inputs)}
+            arrays = {"mean": (model.integrated or predictor).mean(inputs)}
         else:
-            arrays = _distribution_arrays(predictor, inputs, options)
+            arrays = _distribution_arrays(model, inputs, options)
+    if model.integrated is not None or IMPUTED in options.include:
+        arrays[IMPUTED] = model.schema.missing_cells(inputs)
     finite = np.logical_and.reduce([np.isfinite(array) for array in arrays.values()])
     if not finite.all():
         row = first_row + int(np.flatnonzero(~finite)[0])
@@ -41,12 +43,10 @@ def answer_arrays(
     return arrays
 
 
-def _distribution_arrays(
-    predictor: ModelPredictor, inputs: FloatArray, options: PredictOptions
-) -> dict[str, FloatArray]:
-    if "support" in options.include and predictor.predictor.reduced:
+def _distribution_arrays(model: LoadedModel, inputs: FloatArray, options: PredictOptions) -> dict[str, FloatArray]:
+    if "support" in options.include and model.predictor.predictor.reduced:
         raise InvalidRequestError("include: a model of `sor` knows no support: its prior ends where its basis does")
-    distribution = predictor.predict(inputs)
+    distribution = (model.integrated or model.predictor).predict(inputs)
     arrays = {"mean": distribution.moments()[0], "std": distribution.std()}
     for level in options.interval_levels:
         suffix = "" if options.one_interval else f"_{level!r}"

@@ -31,6 +31,7 @@ from app.services.intake.ingest import IngestRequest, IngestResult, ingest, inge
 from app.services.intake.table_store import StoredTable, stored_table
 from app.services.jobs import JobView, view
 from app.services.specification import SpecBody, default_name, read_spec
+from app.services.train.missing import complete_table
 from app.services.train.unseen import place_unseen
 from app.storage import artefact, catalog, datasets
 from app.storage.blobs import BlobStore
@@ -41,7 +42,6 @@ from app.tables import (
     Schema,
     Table,
     TableFit,
-    build_design_matrix,
     from_columns,
     from_rows,
     open_canonical,
@@ -187,10 +187,17 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         body = SpecBody.model_validate(task.payload["spec"])
         table = open_canonical(retry_while_unavailable(lambda: blobs.path(task.payload["table"])))
         fit = _fit(blobs, task, table, body)
-        schema = fit.schema
-        design_matrix = build_design_matrix(table, schema, fit.training_rows)
         reading = time.perf_counter() - began + sum(fit.seconds.values())
-        spec = core_spec(body, schema.group_names, design_matrix.rows)
+        completed = complete_table(
+            table,
+            fit.schema,
+            fit.training_rows,
+            lambda schema, design_matrix: core_spec(body, schema.group_names, design_matrix.rows),
+            workers=threads,
+        )
+        schema, design_matrix = completed.schema, completed.design_matrix
+        reading += completed.seconds["reading"]
+        spec = core_spec(completed.affordable(body), schema.group_names, design_matrix.rows)
         dataset = Dataset(
             inputs=design_matrix.inputs,
             targets=design_matrix.targets,
@@ -201,7 +208,10 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         result = train(dataset, spec, listen=listener, resume=resume, workers=threads, compute=compute)
         listener.report_phase("publishing", _PUBLISH)
         schema = place_unseen(schema, result.model, design_matrix.inputs)
-        report = _report(task, schema, design_matrix, result, reading)
+        donors = completed.donors(result.model)
+        report = _report(task, schema, design_matrix, result, reading, completed.seconds)
+        if (missing := completed.report(result.model, donors, spec.seed)) is not None:
+            report["missing"] = missing
         basis_rows = tuple(int(design_matrix.rows[index]) for index in result.selection.indices)
         model = artefact.ModelArtefact(
             posterior=result.stored,
@@ -210,6 +220,7 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
             transform=result.model.transform,
             precision=result.model.precision,
             mean=result.model.mean,
+            donors=None if donors is None else donors.rows,
             schema=schema.to_json(),
             spec=body.model_dump(mode="json"),
             hyperparameters=report["hyperparameters"],
@@ -317,7 +328,12 @@ class _ProgressReporter:
 
 
 def _report(
-    task: Task, schema: Schema, design_matrix: DesignMatrix, result: TrainResult, reading: float
+    task: Task,
+    schema: Schema,
+    design_matrix: DesignMatrix,
+    result: TrainResult,
+    reading: float,
+    completing: Mapping[str, float],
 ) -> dict[str, Any]:
     """Report that the job shows for its result and the model keeps: see API.md."""
     found: dict[str, Any] = result.report.to_json()
@@ -331,7 +347,8 @@ def _report(
             **({"order": feature.order.value, "cycles": list(feature.cycles)} if feature.order is not None else {}),
             **feature.number_format.to_json(),
             **({"difference_from": str(feature.offset)} if feature.offset is not None else {}),
-            **({"missing_replaced_by": feature.replacement} if feature.fill is not None else {}),
+            **({"missing_replaced_by": feature.replacement} if feature.replacement is not None else {}),
+            **({"missing": "integrated" if feature.integrate else "marked"} if feature.takes_missing else {}),
         }
         for feature in schema.features
     ]
@@ -350,7 +367,7 @@ def _report(
             "noise_variance": hyperparameters.noise_variance,
             "lengthscales": dict(zip(schema.group_names, hyperparameters.lengthscales.tolist(), strict=True)),
         },
-        "seconds": {"reading": reading} | {f"{phase}": seconds for phase, seconds in found["seconds"].items()},
+        "seconds": {**completing, "reading": reading} | {f"{phase}": took for phase, took in found["seconds"].items()},
         "peak_memory_bytes": _peak_memory(),
         "warnings": [*design_matrix.warnings, *result.report.warnings],
     }

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -28,8 +28,9 @@ class Feature:
     levels: of a category, sorted; other: one more column of its block stands for all other texts. order, cycles: of a
     date. number_format: how the numbers of the column were written. offset: what is taken from a number first, exactly,
     since 64-bit numbers would round it. fill: what stands for a missing number (less the offset), boolean or date (in
-    days); None refuses them. indicator: a 0/1 column marks the missing cells. unseen_value: what stands in each column
-    of a category for an unseen level that is to be answered; None for UNSEEN_DISTANCE in the first of them. index: the
+    days); None refuses them. integrate: missing cells are NaN in every column instead, for predictions that integrate
+    over what they may be. indicator: a 0/1 column marks the missing cells. unseen_value: what stands in each column of
+    a category for an unseen level that is to be answered; None for UNSEEN_DISTANCE in the first of them. index: the
     place of each level.
     """
 
@@ -42,6 +43,7 @@ class Feature:
     number_format: NumberFormat = PLAIN
     offset: int | None = None
     fill: float | None = None
+    integrate: bool = False
     indicator: bool = False
     unseen_value: float | None = None
     index: Mapping[str, int] = field(init=False, repr=False, compare=False)
@@ -55,9 +57,19 @@ class Feature:
         return sum(self.group_sizes)
 
     @property
+    def takes_missing(self) -> bool:
+        """Return whether a missing cell is answered rather than refused."""
+        return self.integrate or (self.indicator if self.kind is Kind.CATEGORY else self.fill is not None)
+
+    @property
+    def marked(self) -> "Feature":
+        """Return the feature whose missing cells are filled in and marked in a column of their own."""
+        return replace(self, integrate=False, indicator=True)
+
+    @property
     def replacement(self) -> float | int | None:
         """Return what stands for a missing cell, as the column has it."""
-        return None if self.fill is None else add_offset(self.fill, self.offset)
+        return None if self.fill is None or self.integrate else add_offset(self.fill, self.offset)
 
     @property
     def group_sizes(self) -> tuple[int, ...]:
@@ -108,6 +120,8 @@ class Feature:
             "fill": self.fill,
             "indicator": self.indicator,
         }
+        if self.integrate:
+            document["integrate"] = True
         if self.other:
             document["other"] = True
         document |= self.number_format.to_json()
@@ -144,6 +158,7 @@ class Feature:
             number_format=NumberFormat.from_json(document),
             offset=None if offset is None else int(expect_text(offset)),
             fill=None if fill is None else float(fill),
+            integrate=bool(document.get("integrate", False)),
             indicator=indicator,
             unseen_value=None if unseen_value is None else float(unseen_value),
         )
@@ -165,7 +180,7 @@ class Feature:
         else:
             values, missing, bad = parse_by_level(column, self.kind, self.order)
         out[:, 0] = values
-        if self.fill is not None:
+        if self.fill is not None and not self.integrate:
             out[missing, 0] = self.fill
         start = 1
         for cycle in self.cycles:
@@ -174,7 +189,9 @@ class Feature:
             start += 2
         if self.indicator:
             out[:, -1] = missing
-        wrong = bad if self.fill is not None else np.flatnonzero(np.isnan(values))
+        if self.integrate:
+            out[missing] = np.nan
+        wrong = bad if self.takes_missing else np.flatnonzero(np.isnan(values))
         cell_errors.add(self.name, wrong, column.cell, lambda cell: self.describe(cell, column))
         return len(bad) > 0
 
@@ -192,8 +209,11 @@ class Feature:
             unseen = np.zeros_like(unseen)
         known = np.flatnonzero(places >= 0)
         out[known, places[known]] = 1.0
-        if self.indicator:
+        if self.integrate:
+            out[missing] = np.nan
+        elif self.indicator:
             out[missing, -1] = 1.0
+        if self.takes_missing:
             missing = np.zeros_like(missing)
         wrong = np.flatnonzero(missing | unseen)
         cell_errors.add(self.name, wrong, column.cell, lambda cell: self.describe(cell, column))

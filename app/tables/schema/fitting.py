@@ -1,4 +1,4 @@
-"""A Table to what training needs: decides what each column is, drops or imputes rows, and encodes the rest."""
+"""A Table to what training needs: decides what each column is, drops rows, and encodes the rest."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,6 @@ from app.tables.columns.cell_errors import CellErrors, plural
 from app.tables.columns.cells import BLANKS, BoolArray, FloatArray, IntArray, quote
 from app.tables.columns.date_cycles import choose_cycles, subsample_rows
 from app.tables.columns.dates import Cycle, DateOrder, varying_cycles
-from app.tables.columns.integers import add_offset
 from app.tables.columns.levels import choose_levels, level_limits
 from app.tables.columns.lookalikes import LOOKALIKE_ADVICE, match_lookalike
 from app.tables.columns.missing import missing_values
@@ -253,7 +252,9 @@ def _kept_rows(state: _FitState, target: str, used: Sequence[str]) -> IntArray:
     if state.missing is Missing.ERROR and absent:
         for name, rows in absent.items():
             state.cell_errors.add(name, rows, table.columns[name].cell, lambda cell: f"missing ({quote(cell)})")
-        state.cell_errors.refuse('set "missing" to "drop" to leave such rows out, or to "impute" to fill them in')
+        state.cell_errors.refuse(
+            'set "missing" to "drop" to leave such rows out, or to "impute" to integrate over what they may be'
+        )
     causes = absent if state.missing is Missing.DROP else {name: absent[name] for name in (target,) if name in absent}
     keep: BoolArray = np.ones(table.rows, dtype=np.bool_)
     for rows in causes.values():
@@ -276,14 +277,15 @@ def _fit_feature(state: _FitState, column: Column, name: str, inferred: Inferred
         # Only after rows were dropped: `_inspect_column` has seen to the others.
         state.warnings.append(f"column {name!r} has one value in the rows that are left and was left out")
         return Feature(name=name, kind=Kind.UNUSED)
-    marked = len(absent) > 0
+    integrate = state.missing is Missing.IMPUTE
+    if len(absent):
+        state.warnings.append(
+            f"{plural(len(absent), 'missing cell')} of column {name!r}: such rows are predicted by integrating over "
+            "what the cell may be, given the row's other columns"
+        )
     if inferred.kind is Kind.CATEGORY:
-        if marked:
-            state.warnings.append(
-                f"{plural(len(absent), 'missing cell')} of column {name!r} read as a level of its own"
-            )
         levels, other = _levels(state, column, name, limit)
-        return Feature(name=name, kind=inferred.kind, levels=levels, other=other, indicator=marked)
+        return Feature(name=name, kind=inferred.kind, levels=levels, other=other, integrate=integrate)
     present = present_values(column, inferred)
     offset = choose_offset(state.table, name, column) if inferred.kind is Kind.NUMBER else None
     if offset is not None and exceeds_exact(column):
@@ -294,13 +296,7 @@ def _fit_feature(state: _FitState, column: Column, name: str, inferred: Inferred
     turns: tuple[Cycle, ...] = ()
     if inferred.kind is Kind.DATE and state.dates is Dates.CYCLIC:
         turns = varying_cycles(np.round(present * 86_400e6).astype(np.int64))
-    fill = None if state.missing is not Missing.IMPUTE else _median(present)
-    if marked:
-        what = f"median {add_offset(fill or 0.0, offset)!r}" if inferred.kind is Kind.NUMBER else "median"
-        state.warnings.append(
-            f"{plural(len(absent), 'missing cell')} of column {name!r} filled with the {what} "
-            "and marked in an indicator column"
-        )
+    fill = _median(present) if integrate else None
     order: DateOrder | None = inferred.order
     number_format = column.number_format if inferred.kind is Kind.NUMBER else PLAIN
     return Feature(
@@ -311,7 +307,7 @@ def _fit_feature(state: _FitState, column: Column, name: str, inferred: Inferred
         number_format=number_format,
         offset=offset,
         fill=fill,
-        indicator=marked,
+        integrate=integrate,
     )
 
 
@@ -319,19 +315,24 @@ def _with_cycles(state: _FitState, kept: Table, target: str, features: tuple[Fea
     """The features, dates with the cycles that help to predict later rows, if that is to be found out."""
     if state.dates is not Dates.AUTO or not any(feature.kind is Kind.DATE for feature in features):
         return features
-    schema = Schema(target=target, features=features, missing=missing_values(state.missing_values))
+    filled = tuple(
+        replace(feature, integrate=False, indicator=feature.integrate and len(state.missing_rows[feature.name]) > 0)
+        for feature in features
+    )
+    schema = Schema(target=target, features=filled, missing=missing_values(state.missing_values))
     some = kept.take(subsample_rows(kept.rows), [target, *(feature.name for feature in schema.used)])
     inputs, targets = schema.encode_table(some), some.columns[target].numbers.values
     owners = [feature for feature in schema.used for _ in range(feature.width)]
     beside = inputs[:, [feature.kind is not Kind.DATE for feature in owners]]
     made = []
-    for feature in features:
+    for feature, as_encoded in zip(features, filled, strict=True):
         if feature.kind is Kind.DATE:
-            micros = np.round(inputs[:, owners.index(feature)] * 86_400e6).astype(np.int64)
+            micros = np.round(inputs[:, owners.index(as_encoded)] * 86_400e6).astype(np.int64)
             choice = choose_cycles(micros, beside, targets)
-            feature = replace(feature, cycles=choice.cycles)  # noqa: PLW2901  the same one
+            made.append(replace(feature, cycles=choice.cycles))
             state.warnings += cycle_warnings(feature.name, choice)
-        made.append(feature)
+        else:
+            made.append(feature)
     return tuple(made)
 
 

@@ -1,8 +1,9 @@
 """Schema: how named columns become the design matrix, at training and at prediction time alike.
 
 A number, a boolean and a date are one column of the matrix; the cycles of a date are two more each. A category of L
-levels is a block of L columns of 0 and 1 that share one lengthscale. Where cells were missing in training and imputed,
-a further 0/1 column marks them: with a lengthscale of its own after a number, inside the block of a category.
+levels is a block of L columns of 0 and 1 that share one lengthscale. A missing cell is NaN in all columns of its
+feature, to be integrated over. Where being missing says something of the target, a further 0/1 column marks such cells
+instead: with a lengthscale of its own after a number, inside the block of a category.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -40,7 +41,7 @@ class Schema:
     """The features of a model in the order of a positional row, and its target.
 
     The `encode_*` methods give (m, p) float64, C order, and raise InvalidRequestError naming row and column: a
-    missing column, a missing cell that training did not impute, a cell that is no number, an unseen level. Other
+    missing column, a missing cell of a model that does not take them, a cell that is no number, an unseen level. Other
     columns are ignored. The same cell gives the same bits whichever method reads it.
     read_options: how tables are to be read.
     """
@@ -60,7 +61,8 @@ class Schema:
         used = tuple(feature for feature in self.features if feature.kind is not Kind.UNUSED)
         ends = tuple(accumulate((feature.width for feature in used), initial=0))
         numbers = all(
-            feature.kind is Kind.NUMBER and feature.fill is None and feature.offset is None for feature in self.features
+            feature.kind is Kind.NUMBER and not feature.takes_missing and feature.offset is None
+            for feature in self.features
         )
         for name, value in (
             ("names", tuple(feature.name for feature in self.features)),
@@ -91,6 +93,32 @@ class Schema:
     def indicator(self) -> BoolArray:
         """Return which columns are 0/1 and keep their unit (p,)."""
         return np.array([flag for feature in self.features for flag in feature.indicators], dtype=np.bool_)
+
+    @property
+    def starts(self) -> IntArray:
+        """Return where the columns of each used feature begin in the design matrix, and its width, (f + 1,)."""
+        return np.array([*(block.start for block in self.blocks), self.width], dtype=np.int64)
+
+    @property
+    def integrates(self) -> bool:
+        """Return whether missing cells are integrated over."""
+        return any(feature.integrate for feature in self.used)
+
+    def missing_cells(self, inputs: FloatArray) -> FloatArray:
+        """Count the missing cells of each row of the design matrix (m, p), (m,): integrated over, or marked.
+
+        InvalidRequestError where the model fills some in unmarked, as versions trained by earlier releases do.
+        """
+        count = np.isnan(inputs[:, self.starts[:-1]]).sum(axis=1).astype(np.float64)
+        for feature, block in zip(self.used, self.blocks, strict=True):
+            if feature.indicator:
+                count += np.nan_to_num(inputs[:, block.stop - 1])
+            elif feature.takes_missing and not feature.integrate:
+                raise InvalidRequestError(
+                    "include: this version was trained by a release that fills missing cells in unmarked, so `imputed` "
+                    "is not known; train it again"
+                )
+        return count
 
     @property
     def offsets(self) -> FloatArray:

@@ -22,7 +22,7 @@ from app.tables.schema.fitting import fit_table
 from app.tables.schema.schema import Schema
 from app.tables.schema.table_options import TableOptions
 
-_FORMAT: Final = "pursuit-table-fit/1"
+_FORMAT: Final = "pursuit-table-fit/2"
 """Counts up whenever the document changes, or fitting decides otherwise than before: kept fits are then made again."""
 
 

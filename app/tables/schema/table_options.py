@@ -16,7 +16,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 class Missing(StrEnum):
-    """Treatment of missing cells: refuse the table, leave the rows out, or fill them in and mark them."""
+    """Treatment of missing cells: refuse the table, leave the rows out, or integrate over what they may be."""
 
     ERROR = "error"
     DROP = "drop"

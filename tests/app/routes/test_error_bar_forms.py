@@ -116,7 +116,7 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "too many quantiles": ({"quantiles": [0.5] * 101}, ("quantiles: at most 100 at once, got 101",)),
     "include of something else": (
         {"include": ["median", "variance"]},
-        ("include: expected latent_std or median or support, got 'variance'",),
+        ("include: expected latent_std or median or support or imputed, got 'variance'",),
     ),
     "include of a text": ({"include": "median"}, ("include: expected a list or null, got a text",)),
     "include of a number": ({"include": [3]}, ("include[0]: expected a text",)),
@@ -146,7 +146,7 @@ WRONG_QUERIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "quantile of text": ("quantiles=median", ("quantiles: expected a number, got 'median'",)),
     "quantile of NaN": ("quantiles=nan", ("quantiles: expected a probability", "got nan")),
     "quantile": ("quantile=0.5", ("unknown query parameter 'quantile'", "interval, quantiles, include")),
-    "include": ("include=median,variance", ("include: expected latent_std or median or support, got 'variance'",)),
+    "include": ("include=median,variance", ("median or support or imputed, got 'variance'",)),
     "too many": ("quantiles=" + ",".join(["0.5"] * 101), ("quantiles: at most 100 at once, got 101",)),
 }
 

@@ -45,7 +45,7 @@ def test_a_model_tells_of_its_tensors(service: Service) -> None:
         {"name": "rows", "datatype": "FP64", "shape": [-1, 2], "parameters": {"columns": ["a", "b"]}}
     ]
     assert [output["name"] for output in found["outputs"]] == [
-        *("mean", "std", "lower", "upper", "latent_std", "median", "support")
+        *("mean", "std", "lower", "upper", "latent_std", "median", "support", "imputed")
     ]
     assert (found["name"], found["versions"]) == ("numbers", ["1"])
     assert service.client.get("/v2/models/numbers/versions/1").json() == found

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from app.tables import Kind, fit_schema, read_table
 
 Features = dict[str, list[Any]]
@@ -9,7 +11,8 @@ LEFT_OUT: list[Any] = []
 
 
 def read(data: bytes, **options: Any) -> tuple[Features, list[float], list[str]]:
-    """Numbers as they are read, of a category the levels, nothing of what is left out; the target; the warnings."""
+    """Numbers as they are read, of a category the levels, None for a missing cell, nothing of what is left out; the
+    target; the warnings."""
     schema, prepared = fit_schema(read_table(data), **options)
     found: Features = {}
     start = 0
@@ -18,9 +21,13 @@ def read(data: bytes, **options: Any) -> tuple[Features, list[float], list[str]]
         start += feature.width
         if feature.kind is Kind.CATEGORY:
             names = [*feature.levels, *["(other)"] * feature.other, *["(missing)"] * feature.indicator]
-            found[feature.name] = [names[place] for place in block.argmax(axis=1).tolist()]
+            found[feature.name] = [
+                None if np.isnan(row).all() else names[place]
+                for row, place in zip(block, block.argmax(axis=1).tolist(), strict=True)
+            ]
         else:
-            found[feature.name] = block[:, 0].tolist() if feature.width else LEFT_OUT
+            cells = block[:, 0].tolist() if feature.width else LEFT_OUT
+            found[feature.name] = [None if cell != cell else cell for cell in cells]  # noqa: PLR0124  NaN is missing
     return found, prepared.targets.tolist(), list(prepared.warnings)
 
 

@@ -12,7 +12,7 @@ ADVICE = (
     'correct the file, list what stands for a missing cell in "missing_values", or say in "columns" what the column '
     'is ("category", "ignore")'
 )
-FILL = 'set "missing" to "drop" to leave such rows out, or to "impute" to fill them in'
+FILL = 'set "missing" to "drop" to leave such rows out, or to "impute" to integrate over what they may be'
 OTHER_FORMATS = "expected CSV, JSON Lines, Parquet, Arrow or Excel (.xlsx), plain or in gzip or zstd"
 NAMES = "every column needs a name of its own; "
 OTHERWISE = (

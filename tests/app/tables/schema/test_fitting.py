@@ -1,5 +1,6 @@
 """Fit of a schema and a design matrix: the exact matrix or the exact refusal."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 
 from app.errors import InvalidRequestError
 from app.tables import DesignMatrix, Kind, Missing, Schema, Table, fit_schema, from_columns, read_table
+
+SAID = "such rows are predicted by integrating over what the cell may be, given the row's other columns"
 
 Fault = tuple[int | None, int | None, str | None, str | None, str]  # row, line, column, value, message
 
@@ -70,24 +73,51 @@ def test_missing_cells_drop() -> None:
 
 def test_missing_cells_impute() -> None:
     schema, prepared = fit(GAPS, missing="impute")
-    assert schema.column_names == ("x", "x (missing)", "c=a", "c=b", "c (missing)")
-    assert schema.group_names == ("x", "x (missing)", "c")
+    nan = np.nan
+    assert schema.column_names == ("x", "c=a", "c=b")
+    assert schema.starts.tolist() == [0, 1, 3]
     assert prepared.rows.tolist() == [0, 1, 2, 4]
-    assert prepared.inputs.tolist() == [[1, 0, 1, 0, 0], [3, 1, 0, 1, 0], [3, 0, 0, 0, 1], [5, 0, 0, 1, 0]]
-    assert prepared.groups.tolist() == [0, 1, 2, 2, 2]
-    assert prepared.indicator.tolist() == [False, True, True, True, True]
+    np.testing.assert_array_equal(prepared.inputs, [[1, 1, 0], [nan, 0, 1], [3, nan, nan], [5, 0, 1]])
     assert prepared.warnings == (
         "1 of 5 rows dropped because a cell is missing (by column: 'y' 1)",
-        "1 missing cell of column 'x' filled with the median 3.0 and marked in an indicator column",
-        "1 missing cell of column 'c' read as a level of its own",
+        "1 missing cell of column 'x': " + SAID,
+        "1 missing cell of column 'c': " + SAID,
     )
-    assert schema.encode_rows([["NA", " "]]).tolist() == [[3, 1, 0, 0, 1]]
+    found = schema.encode_rows([["NA", " "], [2, "a"]])
+    np.testing.assert_array_equal(found, [[nan, nan, nan], [2, 1, 0]])
+    assert schema.missing_cells(found).tolist() == [2, 0]
+    assert Schema.from_json(schema.to_json()) == schema
 
 
-def test_impute_fills_later_gaps_of_a_column_that_had_none() -> None:
-    schema, _ = fit("x,z,y\n1,5,1\n2,,2\n3,7,3\n", missing="impute")
-    assert schema.column_names == ("x", "z", "z (missing)")
-    assert schema.encode_rows([[None, 6]]).tolist() == [[2, 6, 0]]
+def test_cells_that_are_marked_are_filled_in() -> None:
+    """As where being missing says something of the target, and in versions trained by earlier releases."""
+    schema, _ = fit(GAPS, missing="impute")
+    schema = replace(schema, features=tuple(feature.marked for feature in schema.features))
+    assert schema.column_names == ("x", "x (missing)", "c=a", "c=b", "c (missing)")
+    assert schema.group_names == ("x", "x (missing)", "c")
+    assert schema.groups.tolist() == [0, 1, 2, 2, 2]
+    assert schema.indicator.tolist() == [False, True, True, True, True]
+    found = schema.encode_rows([["NA", " "], [2, "a"]])
+    assert found.tolist() == [[3, 1, 0, 0, 1], [2, 0, 1, 0, 0]]
+    assert schema.missing_cells(found).tolist() == [2, 0]
+    assert Schema.from_json(schema.to_json()) == schema
+
+
+def test_an_earlier_version_that_fills_unmarked_counts_nothing() -> None:
+    schema, _ = fit("x,z,y\n1,5,1\n2,6,2\n3,7,3\n", missing="impute")
+    features = tuple(replace(feature, integrate=False) for feature in schema.features)
+    earlier = replace(schema, features=features)
+    assert earlier.encode_rows([[None, 6]]).tolist() == [[2, 6]]
+    with pytest.raises(InvalidRequestError, match="trained by a release that fills missing cells in unmarked"):
+        earlier.missing_cells(earlier.encode_rows([[None, 6]]))
+
+
+def test_impute_takes_later_gaps_of_a_column_that_had_none() -> None:
+    schema, prepared = fit("x,z,when,y\n1,5,2024-01-01,1\n2,,2024-02-01,2\n3,7,2024-03-01,3\n", missing="impute")
+    assert prepared.warnings == ("1 missing cell of column 'z': " + SAID,)
+    np.testing.assert_array_equal(
+        schema.encode_rows([[None, 6, None], [1, None, "1970-01-02"]]), [[np.nan, 6, np.nan], [1, np.nan, 1]]
+    )
 
 
 def test_columns_that_become_constant_when_rows_are_dropped() -> None:
@@ -192,7 +222,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str, list[Fault]]] = [
         "a,b\n1,2\nNaN,4\n5,6\n",
         {},
         "line 3, column 'a': missing ('NaN'); "
-        'set "missing" to "drop" to leave such rows out, or to "impute" to fill them in',
+        'set "missing" to "drop" to leave such rows out, or to "impute" to integrate over what they may be',
         [(1, 3, "a", "NaN", "missing ('NaN')")],
     ),
     (
@@ -200,7 +230,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str, list[Fault]]] = [
         "a,b\n1,?\n\n,4\n5,6\n,\n",
         {},
         "2 cells cannot be used, the first at line 2, column 'b': missing ('?'); "
-        'set "missing" to "drop" to leave such rows out, or to "impute" to fill them in',
+        'set "missing" to "drop" to leave such rows out, or to "impute" to integrate over what they may be',
         [
             (0, 2, "b", "?", "missing ('?')"),
             (1, 4, "a", "", "missing (empty)"),
@@ -304,4 +334,5 @@ def test_the_median_is_a_value_of_the_column() -> None:
     table: Table = from_columns({"x": [1.5e308, 1.7e308, None, 1.6e308, 1.2e308], "y": [1, 2, 3, 4, 5]})
     schema, prepared = fit_schema(table, missing="impute")
     assert schema.features[0].fill == 1.5e308
-    assert np.isfinite(prepared.inputs).all()
+    assert np.isfinite(schema.features[0].marked.fill or np.nan)
+    assert np.isnan(prepared.inputs).sum() == 1
