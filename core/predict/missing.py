@@ -5,14 +5,14 @@ of the training table, the more likely the more the donor's known columns say of
 (predictive mean matching, Little 1988), all missing cells of a row from one donor:
 
     z = normal scores of each column,   C = their correlations, shrunk (Schaefer & Strimmer 2005)
-    B = C_oo^-1 C_om,   S = C_mm - C_mo B                            o known, m missing columns
+    B = C_oo^-1 C_om,   S = cov(z_m - z_o B)                         o known, m missing columns
     weight of donor j = exp(-|z_j B - z B|_S^2 / (2 h^2)),           |u|_S^2 = u S^-1 u'
 
-Columns that say nothing of the missing ones leave all donors alike: the column's own distribution. Where they say much
-few donors are near, and the values of plain numbers are moved by what is left of the difference, z_j + (z - z_j) B, and
-mapped back through the column's own quantiles (local residual draws, Schenker & Taylor 1996). K donors are taken at
-equal steps of the cumulative weight, in the order in which they are stored: that of their predicted targets, so that
-they are quantiles of what is predicted.
+Columns that say nothing of the missing ones, by an F test, leave all donors alike: the column's own distribution. Where
+they say much few donors are near, and the values of plain numbers are moved by what is left of the difference,
+z_j + (z - z_j) B, and mapped back through the column's own quantiles (local residual draws, Schenker & Taylor 1996). K
+donors are taken at equal steps of the cumulative weight, in the order in which they are stored: that of their predicted
+targets, so that they are quantiles of what is predicted.
 
 Rows are completed ROW_UNIT at a time, padded: the products have one shape, and a row the same values in any table.
 """
@@ -36,7 +36,9 @@ DONORS, COMPONENTS = 256, 64
 """Rows that are kept to take values from, at most, and completed rows of a prediction, at most."""
 BANDWIDTH = 0.5
 """h: donors as near as half of what is not known of the missing columns are nearly as good as equal ones."""
-LEAST_DONORS = 12.0
+LEAST_F = 2.0
+"""F below which known columns say nothing of a missing one: as in Akaike's criterion."""
+LEAST_DONORS = 16.0
 """Effective number of donors, 1 / sum w^2, below which h grows."""
 LEAST_SHRINKAGE = 1e-3
 WIDENINGS, WIDER = 24, 1.4
@@ -165,9 +167,11 @@ class Completion:
 
     def _planned(self, absent: BoolArray) -> _Plan:
         known, missing = np.flatnonzero(~absent), np.flatnonzero(absent)
-        C_om = self._C[np.ix_(known, missing)]
-        B = cho_solve(cho_factor(self._C[np.ix_(known, known)]), C_om) if len(known) else np.zeros((0, len(missing)))
-        L = np.linalg.cholesky(self._C[np.ix_(missing, missing)] - C_om.T @ B)
+        C_oo, C_om = self._C[np.ix_(known, known)], self._C[np.ix_(known, missing)]
+        B = cho_solve(cho_factor(C_oo), C_om) if len(known) else np.zeros((0, len(missing)))
+        B *= _trust(np.einsum("om,om->m", C_om, B), len(known), len(self._z))
+        crossed = C_om.T @ B
+        L = np.linalg.cholesky(self._C[np.ix_(missing, missing)] - crossed - crossed.T + B.T @ C_oo @ B)
         slopes = np.linalg.solve(L, B.T).T / BANDWIDTH
         moved = self._movable[missing]
         Z = self._z[:, known]
@@ -186,7 +190,7 @@ class Completion:
                 z[(values[:, place] < own[0]) | (values[:, place] > own[-1]), place] = 0.0
             else:
                 z[:, place] = np.interp(values[:, place], own, self._scores[column])
-        return z
+        return np.asarray(z)
 
 
 class IntegratedPredictor:
@@ -203,7 +207,7 @@ class IntegratedPredictor:
     def predict(self, inputs: FloatArray) -> PredictiveDistribution | PartlyMixed:
         """Predict inputs (m, p) in raw units; NaN in all columns of a missing feature. O(K) plain rows for each row
         with missing cells. Raises as `ModelPredictor.predict` does."""
-        mixed = np.isnan(inputs).any(axis=1)
+        mixed = np.asarray(np.isnan(inputs).any(axis=1))
         if not mixed.any():
             return self._predictor.predict(inputs)
         parts = [self._predictor.predict(some) for some in self._completed(inputs[mixed])]
@@ -215,7 +219,7 @@ class IntegratedPredictor:
 
     def mean(self, inputs: FloatArray) -> FloatArray:
         """The mean (m,) of the target alone, integrated as `predict` does."""
-        mixed = np.isnan(inputs).any(axis=1)
+        mixed = np.asarray(np.isnan(inputs).any(axis=1))
         if not mixed.any():
             return self._predictor.mean(inputs)
         mean = np.empty(len(inputs))
@@ -253,6 +257,19 @@ def _correlations(z: FloatArray) -> FloatArray:
     C *= 1.0 - shrinkage
     np.fill_diagonal(C, 1.0)
     return np.asarray(C)
+
+
+def _trust(explained: FloatArray, known: int, rows: int) -> FloatArray:
+    """Factors of the columns of B, (m,): 0 where F says that the known columns tell no more than chance would have it,
+    1 where they tell much.
+
+    explained: R^2 of each missing column by the known ones, of so many rows.
+    """
+    if not known or rows <= known + 1:
+        return np.zeros(len(explained))
+    R2 = np.clip(explained, 0.0, 1.0 - 1e-12)
+    F = np.maximum(R2 / known, 1e-12) / ((1.0 - R2) / (rows - known - 1))
+    return np.asarray(np.maximum(0.0, 1.0 - np.square(LEAST_F / F)))
 
 
 def _weights(differences: FloatArray) -> FloatArray:

@@ -99,12 +99,12 @@ class Mixture:
         for probability in (np.arange(CRPS_QUANTILES) + 0.5) / CRPS_QUANTILES:
             miss = targets - self.quantile(float(probability))
             total += np.where(miss >= 0.0, probability * miss, (probability - 1.0) * miss)
-        return total * (2.0 / CRPS_QUANTILES)
+        return np.asarray(total * (2.0 / CRPS_QUANTILES))
 
     def _total(self, deviations: FloatArray) -> FloatArray:
         means = self._rows(self.components.moments()[0])
         between = np.square(means - means.mean(axis=1)[:, None]).mean(axis=1)
-        return np.sqrt(between + self._rows(np.square(deviations)).mean(axis=1))
+        return np.asarray(np.sqrt(between + self._rows(np.square(deviations)).mean(axis=1)))
 
     def _rows(self, each: FloatArray) -> FloatArray:
         return each.reshape(-1, self.size)

@@ -118,7 +118,7 @@ class Schema:
                     "include: this version was trained by a release that fills missing cells in unmarked, so `imputed` "
                     "is not known; train it again"
                 )
-        return count
+        return np.asarray(count)
 
     @property
     def offsets(self) -> FloatArray:

@@ -8,6 +8,7 @@ import pytest
 
 from app.errors import InvalidRequestError
 from app.tables import DesignMatrix, Kind, Missing, Schema, Table, fit_schema, from_columns, read_table
+from app.tables.columns.cells import Cell
 
 SAID = "such rows are predicted by integrating over what the cell may be, given the row's other columns"
 
@@ -83,7 +84,8 @@ def test_missing_cells_impute() -> None:
         "1 missing cell of column 'x': " + SAID,
         "1 missing cell of column 'c': " + SAID,
     )
-    found = schema.encode_rows([["NA", " "], [2, "a"]])
+    rows: list[list[Cell]] = [["NA", " "], [2, "a"]]
+    found = schema.encode_rows(rows)
     np.testing.assert_array_equal(found, [[nan, nan, nan], [2, 1, 0]])
     assert schema.missing_cells(found).tolist() == [2, 0]
     assert Schema.from_json(schema.to_json()) == schema
@@ -97,7 +99,8 @@ def test_cells_that_are_marked_are_filled_in() -> None:
     assert schema.group_names == ("x", "x (missing)", "c")
     assert schema.groups.tolist() == [0, 1, 2, 2, 2]
     assert schema.indicator.tolist() == [False, True, True, True, True]
-    found = schema.encode_rows([["NA", " "], [2, "a"]])
+    rows: list[list[Cell]] = [["NA", " "], [2, "a"]]
+    found = schema.encode_rows(rows)
     assert found.tolist() == [[3, 1, 0, 0, 1], [2, 0, 1, 0, 0]]
     assert schema.missing_cells(found).tolist() == [2, 0]
     assert Schema.from_json(schema.to_json()) == schema
@@ -115,9 +118,8 @@ def test_an_earlier_version_that_fills_unmarked_counts_nothing() -> None:
 def test_impute_takes_later_gaps_of_a_column_that_had_none() -> None:
     schema, prepared = fit("x,z,when,y\n1,5,2024-01-01,1\n2,,2024-02-01,2\n3,7,2024-03-01,3\n", missing="impute")
     assert prepared.warnings == ("1 missing cell of column 'z': " + SAID,)
-    np.testing.assert_array_equal(
-        schema.encode_rows([[None, 6, None], [1, None, "1970-01-02"]]), [[np.nan, 6, np.nan], [1, np.nan, 1]]
-    )
+    rows: list[list[Cell]] = [[None, 6, None], [1, None, "1970-01-02"]]
+    np.testing.assert_array_equal(schema.encode_rows(rows), [[np.nan, 6, np.nan], [1, np.nan, 1]])
 
 
 def test_columns_that_become_constant_when_rows_are_dropped() -> None:
