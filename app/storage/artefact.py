@@ -12,9 +12,9 @@ Format 1 had no kind, all were full, and R as a square; since format 2 the tenso
 there are calibration, transform and noise that varies. Format 3 is for what a reader of format 2 would leave out
 unsaid, and so predict other numbers: a kernel that is not gaussian, inputs that are differences from an offset.
 Format 4 has a mean on rows of its own: tensors `mean.basis` (M, p) and `mean.alpha` (M,); it shares the posterior's
-theta and units. Format 5 has the rows that values of missing cells are taken from, tensor `missing.rows` (D, p), and
-columns that are integrated over. All else is written as format 2, which API processes of the release before read too,
-while they are replaced one by one.
+theta and units. Format 5 has columns whose missing cells are integrated over: tensors `missing.rows` (D, p), which
+values are taken from, and `missing.shifts` (f,), what being missing adds to a mean. All else is written as format 2,
+which API processes of the release before read too, while they are replaced one by one.
 
 Reading is strict: a wrong version, a missing or unknown tensor, a wrong type, a number that is not finite or a
 truncated file is a BrokenArtefactError that says which.
@@ -53,7 +53,8 @@ _MAY_BE_INFINITE = frozenset({"input_scale"})  # of a column that was constant i
 _KINDS = ", ".join(Artefact)
 _NOISE = "noise."
 _MEAN = "mean."
-_DONORS = "missing.rows"
+_MISSING = "missing."
+_DONORS, _SHIFTS = "missing.rows", "missing.shifts"
 _OF_MEAN = ("basis", "alpha")
 """Arrays of a mean on rows of its own; it shares the others with the posterior."""
 _RANGE = ("lowest", "highest")
@@ -68,7 +69,8 @@ class ModelArtefact:
     as JSON. hyperparameters: by column, as JSON. basis_columns: (p,) names of the inputs. basis_rows: (d,) 0-based row
     numbers of the upload, in the order chosen. gains: (d,) the criterion's value of each, None for a method without.
     report: as the job showed it. noise, calibration, transform, precision, mean: see core.predict.model. donors: (D, p)
-    rows that the values of missing cells are taken from (core.predict.missing), None where no row may miss any.
+    rows that the values of missing cells are taken from, and shifts (f,) of rows that miss a feature
+    (core.predict.missing), None where no row may miss any.
     """
 
     posterior: Stored
@@ -85,6 +87,7 @@ class ModelArtefact:
     precision: Precision = Precision.FLOAT64
     mean: SparsePosterior | None = None
     donors: FloatArray | None = None
+    shifts: FloatArray | None = None
 
     def model(self) -> Model:
         """Return the model. O(1), or O(d^3) for a compact one; CoreError where the numbers are not those of a model."""
@@ -119,6 +122,8 @@ def save(artefact: ModelArtefact) -> bytes:
         named |= {_MEAN + name: getattr(artefact.mean, name) for name in _OF_MEAN}
     if artefact.donors is not None:
         named[_DONORS] = artefact.donors
+    if artefact.shifts is not None:
+        named[_SHIFTS] = artefact.shifts
     arrays = {name: np.ascontiguousarray(array) for name, array in named.items()}
     document = {
         "format_version": _format_version(artefact),
@@ -158,7 +163,7 @@ def load(data: bytes) -> ModelArtefact:
     kind = document["kind"]
     try:
         restore = CompactPosterior.restore if kind == Artefact.COMPACT else SparsePosterior.restore
-        own = {name: array for name, array in arrays.items() if not name.startswith((_NOISE, _MEAN, _DONORS))}
+        own = {name: array for name, array in arrays.items() if not name.startswith((_NOISE, _MEAN, _MISSING))}
         kernel = KernelFamily(document.get("kernel", KernelFamily.GAUSSIAN))
         posterior: Stored = restore(own, _scalars(document["scalars"]), kernel)
         noise = _noise(arrays, document["noise_scalars"])
@@ -176,6 +181,7 @@ def load(data: bytes) -> ModelArtefact:
         precision=precision,
         mean=mean,
         donors=_donors(arrays, posterior, document["format_version"]),
+        shifts=arrays.get(_SHIFTS),
         schema=document["schema"],
         spec=document["spec"],
         hyperparameters=document["hyperparameters"],
@@ -222,9 +228,9 @@ def _mean(arrays: dict[str, NDArray[Any]], posterior: Stored, version: int) -> S
 
 def _donors(arrays: dict[str, NDArray[Any]], posterior: Stored, version: int) -> FloatArray | None:
     rows = arrays.get(_DONORS)
-    if (rows is not None) is not (version == DONORS_VERSION):
+    if {rows is not None, _SHIFTS in arrays} != {version == DONORS_VERSION}:
         raise BrokenArtefactError(
-            f"the artefact has format version {version} {'without' if rows is None else 'and'} tensor {_DONORS}"
+            f"the artefact has format version {version} {'without' if rows is None else 'and'} tensors under {_MISSING}"
         )
     if rows is not None and (rows.ndim != 2 or not len(rows) or rows.shape[1] != posterior.basis.shape[1]):
         raise BrokenArtefactError(f"tensor {_DONORS}: expected rows as those of the basis, got shape {rows.shape}")

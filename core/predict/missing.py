@@ -18,7 +18,7 @@ Rows are completed ROW_UNIT at a time, padded: the products have one shape, and 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -53,12 +53,14 @@ class Donors:
     """Complete rows (D, p) in raw units to take values from.
 
     starts (f + 1,): where the columns of each feature begin, and p: the columns of a feature are missing together.
-    fixed (p,): columns whose values are only ever copied, such as the 0 and 1 of categories.
+    fixed (p,): columns whose values are only ever copied, such as the 0 and 1 of categories. shifts (f,): what is added
+    to the mean of the learnt target where a feature is missing, for being missing may tell of it (empty: nothing).
     """
 
     rows: FloatArray
     starts: IntArray
     fixed: BoolArray
+    shifts: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         rows = frozen(self.rows)
@@ -70,6 +72,10 @@ class Donors:
             raise InvalidDataError(f"donors: expected features that begin at 0 and end at {p}, got {starts.tolist()}")
         if fixed.shape != (p,):
             raise InvalidDataError(f"donors: expected one mark for each of the {p} columns, got {fixed.shape}")
+        shifts = frozen(self.shifts) if len(self.shifts) else frozen(np.zeros(len(starts) - 1))
+        if shifts.shape != (len(starts) - 1,) or not np.isfinite(shifts).all():
+            raise InvalidDataError(f"donors: expected a shift for each of the {len(starts) - 1} features")
+        object.__setattr__(self, "shifts", shifts)
         starts.flags.writeable = fixed.flags.writeable = False
         for name, value in (("rows", rows), ("starts", starts), ("fixed", fixed)):
             object.__setattr__(self, name, value)
@@ -210,10 +216,13 @@ class IntegratedPredictor:
         mixed = np.asarray(np.isnan(inputs).any(axis=1))
         if not mixed.any():
             return self._predictor.predict(inputs)
-        parts = [self._predictor.predict(some) for some in self._completed(inputs[mixed])]
+        components = joined([self._predictor.predict(some) for some in self._completed(inputs[mixed])])
+        if self._shifted:
+            shifts = np.repeat(self._shifts(inputs[mixed]), self.components)
+            components = replace(components, centre=components.centre + shifts)
         return PartlyMixed(
             plain=self._predictor.predict(inputs[~mixed]),
-            mixtures=Mixture(components=joined(parts), size=self.components),
+            mixtures=Mixture(components=components, size=self.components),
             mixed=mixed,
         )
 
@@ -222,11 +231,22 @@ class IntegratedPredictor:
         mixed = np.asarray(np.isnan(inputs).any(axis=1))
         if not mixed.any():
             return self._predictor.mean(inputs)
+        if self._shifted and not self._predictor.mean_only:
+            return self.predict(inputs).moments()[0]
         mean = np.empty(len(inputs))
         mean[~mixed] = self._predictor.mean(inputs[~mixed])
         each = np.concatenate([self._predictor.mean(some) for some in self._completed(inputs[mixed])])
-        mean[mixed] = each.reshape(-1, self.components).mean(axis=1)
+        mean[mixed] = each.reshape(-1, self.components).mean(axis=1) + self._shifts(inputs[mixed])
         return mean
+
+    @property
+    def _shifted(self) -> bool:
+        return bool(self._completion.donors.shifts.any())
+
+    def _shifts(self, inputs: FloatArray) -> FloatArray:
+        """What is added to the mean of each row, (m,)."""
+        donors = self._completion.donors
+        return np.asarray((donors.missing_features(inputs) * donors.shifts).sum(axis=1))
 
     def _completed(self, inputs: FloatArray) -> Iterator[FloatArray]:
         """Completed rows, those of a row one after the other, some at a time."""

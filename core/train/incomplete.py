@@ -21,13 +21,12 @@ import numpy as np
 
 from core.arrays import BoolArray, FloatArray, IntArray
 from core.data import Dataset
-from core.predict.metrics import Scores, scores
-from core.predict.missing import DONORS, Completion, Donors, IntegratedPredictor
+from core.predict.missing import DONORS, Completion, Donors
 from core.predict.model import ModelPredictor
-from core.spec import Adaptation, Noise, TrainSpec
+from core.spec import Adaptation, Calibrate, Noise, TrainSpec
 from core.train.run import train
 
-FIRST_ROWS, FIRST_BASIS, FIRST_ROUNDS = 2_000, 100, 2
+FIRST_ROWS, FIRST_BASIS, FIRST_ROUNDS = 1_000, 100, 2
 """Rows, basis vectors and rounds of the small model, at most."""
 FIRST_DRAWS = 16
 """Completed rows of each row that V is measured on."""
@@ -35,21 +34,27 @@ FEWEST, FEWEST_EACH = 30, 10
 """Rows of the small model at least, and for each lengthscale; and of the model that is published."""
 INFORMATIVE, LEAST_INFORMATIVE = 4.0, 20
 """Standard errors, and rows, from which being missing says something."""
+LEAST_DEVIATION = 0.1
+"""Errors of such rows are taken to vary by so much of their standard deviation at least."""
 SWEEPS = 5
-MOST_SCORED = 2_000
+"""Rounds in which donors with missing cells are completed by each other."""
+_STAGE = 1 << 23
+"""Part of the seed, past every stage of a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CompletedRows:
     """Rows to learn from. places (r,): which of the table's rows, increasing; inputs (r, p): complete; donors: where
-    the values of missing cells come from; left_out: the other rows; informative: features whose being missing tells of
-    the target."""
+    the values of missing cells come from; left_out: the other rows. marked, shifted: features whose being missing tells
+    of the target; such as hardly matter otherwise, and the rows are learnt from; and such of which most rows are left
+    out, and show how far off they are."""
 
     places: IntArray
     inputs: FloatArray
     donors: Donors
     left_out: IntArray
-    informative: tuple[int, ...] = ()
+    marked: tuple[int, ...] = ()
+    shifted: tuple[int, ...] = ()
 
 
 def complete_rows(
@@ -94,20 +99,26 @@ def complete_rows(
     predictor = ModelPredictor(train(dataset.take(first), _small(spec), workers=workers).model)
     found = _measured(inputs, incomplete, completion, predictor)
     own[incomplete] = found.values
-    informative: tuple[int, ...] = ()
-    unseen = ~np.isin(incomplete, first)
     t = predictor.transform.forward(targets[incomplete])
     off = (t - found.mean) / np.sqrt(found.between + found.within)
-    informative = tuple(
-        feature for feature in range(absent.shape[1]) if _is_off(off[unseen & absent[incomplete, feature]])
-    )
     least = min(len(inputs), max(FEWEST, FEWEST_EACH * (int(groups.max()) + 2)))
     kept = _kept(len(inputs) - len(incomplete), found.between, float(np.median(found.within)), least)
+    marked, shifted = _informative(absent[incomplete], np.where(np.isin(incomplete, first), np.nan, off), kept)
+    others = kept & ~absent[incomplete][:, shifted].any(axis=1)
+    if len(inputs) - len(incomplete) + np.count_nonzero(others) >= least:
+        kept = others
     left_out = incomplete[~kept]
     places = np.setdiff1d(everything, left_out)
     if np.ptp(targets[places]) == 0.0:
         places, left_out = everything, np.empty(0, np.int64)
-    return CompletedRows(places=places, inputs=own[places], donors=donors, left_out=left_out, informative=informative)
+    return CompletedRows(
+        places=places,
+        inputs=own[places],
+        donors=donors,
+        left_out=left_out,
+        marked=tuple(marked),
+        shifted=tuple(shifted) if len(left_out) else (),
+    )
 
 
 def choose_donors(inputs: FloatArray, *, starts: IntArray, fixed: BoolArray, random: np.random.Generator) -> Donors:
@@ -128,19 +139,6 @@ def choose_donors(inputs: FloatArray, *, starts: IntArray, fixed: BoolArray, ran
         each = Completion(Donors(rows=rows, starts=starts, fixed=fixed)).complete(given[broken])
         rows[broken] = each[np.arange(len(each)), random.integers(each.shape[1], size=len(each))]
     return Donors(rows=rows, starts=starts, fixed=fixed)
-
-
-def left_out_scores(
-    predictor: IntegratedPredictor, inputs: FloatArray, targets: FloatArray, seed: int
-) -> Scores | None:
-    """Scores of rows with missing cells that the model has not seen, MOST_SCORED of them at most; None for none."""
-    if not len(targets):
-        return None
-    some = np.sort(np.random.default_rng([seed, _STAGE, 1]).permutation(len(targets))[:MOST_SCORED])
-    return scores(targets[some], predictor.predict(inputs[some]))
-
-
-_STAGE = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,7 +184,7 @@ def _small(spec: TrainSpec) -> TrainSpec:
         adaptation=None if spec.adaptation is None else Adaptation(rounds=min(spec.adaptation.rounds, FIRST_ROUNDS)),
         approximation=spec.approximation,
         power=spec.power,
-        calibrate=spec.calibrate,
+        calibrate=None if spec.calibrate is None else Calibrate.LOO,
         target_transform=spec.target_transform,
         noise=Noise.CONSTANT,
         standardize=spec.standardize,
@@ -208,8 +206,18 @@ def _kept(complete: int, between: FloatArray, noise: float, least: int) -> BoolA
     return kept
 
 
-def _is_off(off: FloatArray) -> bool:
-    """Return True where errors, in standard deviations, have a mean that chance does not explain."""
-    if len(off) < LEAST_INFORMATIVE:
-        return False
-    return bool(abs(off.mean()) > INFORMATIVE * max(off.std(), 0.1) / np.sqrt(len(off)))
+def _informative(absent: BoolArray, off: FloatArray, kept: BoolArray) -> tuple[list[int], list[int]]:
+    """Return the features whose being missing tells of the target, those to mark and those to shift.
+
+    absent (m, f): what each row misses; off (m,): its error in standard deviations, NaN where that was fitted.
+    """
+    marked: list[int] = []
+    shifted: list[int] = []
+    for feature, gone in enumerate(absent.T):
+        errors = off[gone & ~np.isnan(off)]
+        if len(errors) < LEAST_INFORMATIVE:
+            continue
+        if abs(errors.mean()) > INFORMATIVE * max(errors.std(), LEAST_DEVIATION) / np.sqrt(len(errors)):
+            most_kept = 2 * np.count_nonzero(kept & gone) >= np.count_nonzero(gone)
+            (marked if most_kept else shifted).append(feature)
+    return marked, shifted

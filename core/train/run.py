@@ -44,6 +44,7 @@ from core.train.mean_choice import MeanChoice, choose_mean
 from core.train.progress import Checkpoint, Journal, Listener, Phase
 from core.train.report import ArtefactReport, CalibrationReport, TrainReport, TrainResult
 from core.train.search import SEARCHED, Search, Stage, random_of
+from core.train.unlearnt import UnlearntRows
 
 SEARCH_ROWS = 50_000
 """Theta is a few numbers and moves with fifty thousand rows as with millions; the model is fitted on all of them."""
@@ -74,6 +75,7 @@ def train(
     resume: Checkpoint | None = None,
     workers: int = 1,
     compute: Compute | None = None,
+    unlearnt: UnlearntRows | None = None,
 ) -> TrainResult:
     """Train a model on a table.
 
@@ -84,6 +86,7 @@ def train(
         resume: checkpoint to go on from, with the same numbers.
         workers: threads for sums over rows; with more than one, hold BLAS to a single one (OPENBLAS_NUM_THREADS=1).
         compute: other processes that sum over rows where these are many (`core.numeric.shards`); the same numbers.
+        unlearnt: rows of the table that are only scored, in the same share as the others are held out.
 
     Returns:
         The model, what is stored of it, its basis and the report.
@@ -96,7 +99,7 @@ def train(
         InvalidDataError: the table cannot be learned from.
         NumericalError: the arithmetic broke down, NotPositiveDefiniteError included.
     """
-    return _Run(dataset, spec, Journal(listen, _stages(spec), resume), resume, workers, compute).result()
+    return _Run(dataset, spec, Journal(listen, _stages(spec), resume), resume, workers, compute, unlearnt).result()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -122,7 +125,9 @@ class _Run:
         resume: Checkpoint | None,
         workers: int,
         compute: Compute | None,
+        unlearnt: UnlearntRows | None,
     ) -> None:
+        self.unlearnt = unlearnt
         self.raw_targets = dataset.targets
         self.spec = spec
         self.journal = journal
@@ -166,7 +171,7 @@ class _Run:
             with self.journal.phase(Phase.EVALUATING, 0.98):
                 stored, note = self._stored(fitted, fit, read)
                 model, doubt = self._model(outcome, stored)
-                holdout = None if predicted is None else self._holdout_scores(predicted, read)
+                holdout = None if predicted is None else self._holdout_scores(predicted, read, model)
                 left_out = self._leave_one_out_scores(outcome)
                 bounds = None if self.spec.bounds is None else bounds_report(fit, self.spec.bounds.rows)
         self.journal.hear()
@@ -303,18 +308,22 @@ class _Run:
         with self.journal.phase(Phase.CALIBRATING, SEARCHED):
             return calibrate_on(fit, self.dataset, half, self.spec, (self.spec.seed, Stage.CALIBRATE))
 
-    def _holdout_scores(self, predicted: Moments, read: CalibrationResult) -> Scores:
+    def _holdout_scores(self, predicted: Moments, read: CalibrationResult, model: Model) -> Scores:
         """Score rows that the fit behind `predicted` never saw, by a calibration that never saw their errors."""
         calibration = read.without(self.held_out).calibration
         constant = predicted.target_variance - predicted.latent_variance
         noise = constant * np.exp(read.log_noise(self.dataset, self.held_out))
         variance = calibration.variance(predicted.latent_variance, noise, predicted.far_variance)
-        return scores(
+        targets, held_out = (
             self.raw_targets[self.held_out],
             PredictiveDistribution(
                 centre=predicted.mean, variance=variance, calibration=calibration, transform=self.transform
             ),
         )
+        if self.unlearnt is None:
+            return scores(targets, held_out)
+        random = random_of(self.spec, Stage.UNLEARNT)
+        return self.unlearnt.scores_beside(targets, held_out, model, len(self.raw_targets), random)
 
     def _leave_one_out_scores(self, outcome: _Outcome) -> Scores:
         fit, mean, unit = outcome.fit, outcome.choice.mean, outcome.fit.subset.standardization

@@ -67,6 +67,7 @@ class Stage(IntEnum):
     ROUND = 8
     SHORTER_ON = 1 << 20
     KERNEL = 1 << 21
+    UNLEARNT = 1 << 22
 
 
 class Search:

@@ -51,9 +51,9 @@ def load_model(data: bytes, workspace: Workspace | None = None) -> LoadedModel:
     except CoreError as error:
         raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error}") from error
     size, integrated = predictor.nbytes + OWN_BYTES, None
-    if stored.donors is not None:
+    if stored.donors is not None and stored.shifts is not None:
         try:
-            donors = Donors(rows=stored.donors, starts=schema.starts, fixed=schema.indicator)
+            donors = Donors(rows=stored.donors, starts=schema.starts, fixed=schema.indicator, shifts=stored.shifts)
         except CoreError as error:
             raise BrokenArtefactError(f"the artefact's donors are not rows of its columns: {error}") from error
         integrated = IntegratedPredictor(predictor, Completion(donors))

@@ -9,10 +9,10 @@ import numpy as np
 
 from app.services.specification import SpecBody
 from app.tables import DesignMatrix, Schema, Table, TrainingRows, build_design_matrix
-from core.predict.missing import Completion, Donors, IntegratedPredictor
-from core.predict.model import Model, ModelPredictor
+from core.predict.model import Model
 from core.spec import TrainSpec
-from core.train.incomplete import CompletedRows, complete_rows, left_out_scores
+from core.train.incomplete import CompletedRows, complete_rows
+from core.train.unlearnt import UnlearntRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,40 +35,41 @@ class CompletedTable:
             return body
         return body.model_copy(update={"mean_rows": rows})
 
-    def donors(self, model: Model) -> Donors | None:
-        """Rows that values of missing cells are taken from, in the order of their predicted targets."""
+    def unlearnt(self) -> UnlearntRows | None:
+        """Rows that are only scored; None where no missing cell is integrated over."""
         if self.completed is None:
             return None
-        donors = self.completed.donors
-        return donors.ordered(ModelPredictor(model).mean(donors.rows))
+        left_out = self.completed.left_out
+        return UnlearntRows(
+            inputs=self.original.inputs[left_out],
+            targets=self.original.targets[left_out],
+            donors=self.completed.donors,
+            shifted=self.completed.shifted,
+        )
 
-    def report(self, model: Model, donors: Donors | None, seed: int) -> dict[str, Any] | None:
-        """What was done about missing cells, and how well rows are predicted that were left out for theirs; None where
-        the model takes none. O(K) plain predictions for each of these rows."""
-        if self.completed is None or donors is None:
-            return None
-        schema, original, left_out = self.schema, self.original, self.completed.left_out
+    def report(self, unlearnt: UnlearntRows, model: Model, seed: int) -> dict[str, Any]:
+        """What was done about missing cells, and how well rows are predicted that were left out for theirs. O(K) plain
+        predictions for each of these rows."""
+        schema, original, donors = self.schema, self.original, unlearnt.donors
         counts = np.isnan(original.inputs[:, schema.starts[:-1]])
         for place, (feature, block) in enumerate(zip(schema.used, schema.blocks, strict=True)):
             if feature.indicator:
                 counts[:, place] = original.inputs[:, block.stop - 1] == 1.0
         rows = counts.any(axis=1)
-        integrated = IntegratedPredictor(ModelPredictor(model), Completion(donors))
-        scores = (
-            None
-            if model.posterior.mean_only
-            else left_out_scores(integrated, original.inputs[left_out], original.targets[left_out], seed)
-        )
+        treated = ["marked" if feature.indicator else "integrated" for feature in schema.used]
+        for place in unlearnt.shifted:
+            treated[place] = "integrated and shifted"
+        scores = unlearnt.scores(model, np.random.default_rng(seed))
         return {
             "cells": int(counts.sum()),
             "columns": {
-                feature.name: {"cells": int(cells), "treated": "marked" if feature.indicator else "integrated"}
-                for feature, cells in zip(schema.used, counts.sum(axis=0).tolist(), strict=True)
+                feature.name: {"cells": int(cells), "treated": how}
+                for feature, cells, how in zip(schema.used, counts.sum(axis=0).tolist(), treated, strict=True)
                 if cells
             },
             "rows": int(rows.sum()),
-            "rows_learnt_from": int(rows.sum()) - len(left_out),
-            "rows_left_out": len(left_out),
+            "rows_learnt_from": int(rows.sum()) - len(unlearnt),
+            "rows_left_out": len(unlearnt),
             "donors": len(donors.rows),
             "components": donors.components,
             "left_out": None if scores is None else asdict(scores),
@@ -106,7 +107,7 @@ def complete_table(
             spec=spec,
             workers=workers,
         )
-        names = {schema.used[feature].name for feature in completed.informative}
+        names = {schema.used[feature].name for feature in completed.marked}
         if not names or spec.start is not None:
             break
         marked = (*marked, *sorted(names))
@@ -120,7 +121,7 @@ def complete_table(
         targets=original.targets[places],
         rows=original.rows[places],
         dropped=original.dropped + len(completed.left_out),
-        warnings=(*original.warnings, *_warnings(completed, marked)),
+        warnings=(*original.warnings, *_warnings(completed, schema, marked)),
     )
     return CompletedTable(
         schema=schema,
@@ -132,11 +133,16 @@ def complete_table(
     )
 
 
-def _warnings(completed: CompletedRows, marked: tuple[str, ...]) -> list[str]:
+def _warnings(completed: CompletedRows, schema: Schema, marked: tuple[str, ...]) -> list[str]:
     found = [
         f"missing cells of column {name!r} say something of the target by being missing: they are marked in a column "
         "of their own, and read as a value of their own"
         for name in marked
+    ]
+    found += [
+        f"rows without a value of column {schema.used[feature].name!r} lie elsewhere than its values explain: being "
+        "missing says something of the target, and shifts the predictions of such rows"
+        for feature in completed.shifted
     ]
     if len(completed.left_out):
         found.append(

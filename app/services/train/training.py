@@ -205,13 +205,16 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
             indicator=design_matrix.indicator,
         )
         resume = None if task.checkpoint is None else Checkpoint.from_json(dict(task.checkpoint))
-        result = train(dataset, spec, listen=listener, resume=resume, workers=threads, compute=compute)
+        unlearnt = completed.unlearnt()
+        result = train(
+            dataset, spec, listen=listener, resume=resume, workers=threads, compute=compute, unlearnt=unlearnt
+        )
         listener.report_phase("publishing", _PUBLISH)
         schema = place_unseen(schema, result.model, design_matrix.inputs)
-        donors = completed.donors(result.model)
+        donors = None if unlearnt is None else unlearnt.donors_for(result.model)
         report = _report(task, schema, design_matrix, result, reading, completed.seconds)
-        if (missing := completed.report(result.model, donors, spec.seed)) is not None:
-            report["missing"] = missing
+        if unlearnt is not None:
+            report["missing"] = completed.report(unlearnt, result.model, spec.seed)
         basis_rows = tuple(int(design_matrix.rows[index]) for index in result.selection.indices)
         model = artefact.ModelArtefact(
             posterior=result.stored,
@@ -221,6 +224,7 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
             precision=result.model.precision,
             mean=result.model.mean,
             donors=None if donors is None else donors.rows,
+            shifts=None if donors is None else donors.shifts,
             schema=schema.to_json(),
             spec=body.model_dump(mode="json"),
             hyperparameters=report["hyperparameters"],

@@ -174,14 +174,37 @@ def test_known_rows_are_predicted_as_without_impute(gaps: Service) -> None:
 
 
 def test_cells_whose_being_missing_says_something_are_marked(gaps: Service) -> None:
-    """b is missing where y is 30 higher: a column of its own says so, in the report and in predictions."""
-    lines = table(0, seed=3).splitlines()
-    for row in range(1, 31):
-        a, _, kind, day, y = lines[row].split(",")
-        lines[row] = f"{a},,{kind},{day},{float(y) + 30.0!r}"
+    """c hardly matters, but where it is missing y is 30 higher: a column of its own says so, to the model too."""
+    chance = random.Random(3)
+    lines = ["c," + table(0).splitlines()[0]]
+    for row, line in enumerate(table(0).splitlines()[1:]):
+        rest, y = line.rsplit(",", 1)
+        shown = "" if row < 30 else repr(chance.uniform(-1, 1))
+        lines.append(f"{shown},{rest},{float(y) + 30.0 * (row < 30)!r}")
     gaps.train("\n".join(lines) + "\n", model="marked", **TRAINED)
-    missing = gaps.client.get("/models/marked/versions/1").json()["report"]["missing"]
-    assert missing["columns"] == {"b": {"cells": 30, "treated": "marked"}}
-    found = gaps.ask("marked", NULLS, include=["imputed"])
-    assert found["imputed"] == [1, 0, 4, 1]
+    report = gaps.client.get("/models/marked/versions/1").json()["report"]
+    assert report["missing"]["columns"] == {"c": {"cells": 30, "treated": "marked"}}
+    found = gaps.ask("marked", [{**NULLS[1], "c": None}, {**NULLS[1], "c": 0.1}], include=["imputed"])
+    assert found["imputed"] == [1, 0]
     assert found["mean"][0] > 20.0 > found["mean"][1]
+
+
+def test_rows_that_lie_elsewhere_than_a_missing_value_explains_are_shifted(gaps: Service) -> None:
+    """b is most of the target, and y is 30 higher where it is missing: known rows learn nothing of that."""
+    lines = table(0, seed=3).splitlines()
+    truths = []
+    for row in range(1, 41):
+        a, _, kind, day, y = lines[row].split(",")
+        truths.append(float(y) + 30.0)
+        lines[row] = f"{a},,{kind},{day},{truths[-1]!r}"
+    gaps.train("\n".join(lines) + "\n", model="shifted", **TRAINED)
+    report = gaps.client.get("/models/shifted/versions/1").json()["report"]
+    assert report["missing"]["columns"] == {"b": {"cells": 40, "treated": "integrated and shifted"}}
+    assert report["rows"] == ROWS - 40
+    assert report["missing"]["left_out"]["coverage"]["0.95"] > 0.85  # 6 of 40 outside: a chance of 1 in 70
+    found = gaps.ask("shifted", NULLS[:2])
+    assert found["mean"][0] == pytest.approx(30.4, abs=2.0)
+    assert found["std"][0] == pytest.approx(2.89, rel=0.2)
+    assert found["mean"][1] < 5.0
+    mean = gaps.ask("shifted", NULLS[:2], interval=False)["mean"]
+    assert mean == pytest.approx(found["mean"], rel=1e-12)
