@@ -63,6 +63,10 @@ class TargetTransform(StrEnum):
     LOG = "log"
     LOG1P = "log1p"
     YEO_JOHNSON = "yeo-johnson"
+    RANK_NORMAL = "rank-normal"
+    """The increasing map that makes the targets of training normal."""
+    AUTO = "auto"
+    """The one of these under which left-out rows are likeliest."""
 
 
 class Calibrate(StrEnum):

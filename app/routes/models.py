@@ -1,6 +1,5 @@
 """`/models`: list, look, promote, roll back, download, delete."""
 
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import msgspec
@@ -261,7 +260,7 @@ def _detail(version: Version, model: ModelArtefact) -> Response:
             "artefact": model.report.get("artefact"),
             "gains": model.gains,
             "calibration": model.calibration.to_json(),
-            "target_transform": asdict(model.transform),
+            "target_transform": model.transform.to_json(),
             "report": model.report,
         }
     )

@@ -213,7 +213,12 @@ class SpecBody(_Body):
     intervals: Intervals = Field(
         Intervals.SYMMETRIC, description="`asymmetric` takes each tail from the left-out rows: for skewed errors."
     )
-    target_transform: TargetTransform = Field(TargetTransform.NONE, description="What the target is learnt as.")
+    target_transform: TargetTransform = Field(
+        TargetTransform.NONE,
+        description="What the target is learnt as; `auto`: the one of the others under which left-out rows are "
+        "likeliest, told in the report. Whatever it is, a target that is never negative, or never outside of 0 to 1, "
+        "in 50 rows or more is told within these bounds.",
+    )
     noise: Noise = Field(
         Noise.AUTO, description="`input-dependent`: learnt too, kept where it predicts better; `auto`: if calibrated."
     )

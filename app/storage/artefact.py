@@ -13,8 +13,9 @@ there are calibration, transform and noise that varies. Format 3 is for what a r
 unsaid, and so predict other numbers: a kernel that is not gaussian, inputs that are differences from an offset.
 Format 4 has a mean on rows of its own: tensors `mean.basis` (M, p) and `mean.alpha` (M,); it shares the posterior's
 theta and units. Format 5 has columns whose missing cells are integrated over: tensors `missing.rows` (D, p), which
-values are taken from, and `missing.shifts` (f,), what being missing adds to a mean. All else is written as format 2,
-which API processes of the release before read too, while they are replaced one by one.
+values are taken from, and `missing.shifts` (f,), what being missing adds to a mean; or a target that was learnt as
+`rank-normal`. All else is written as format 2, which API processes of the release before read too, while they are
+replaced one by one.
 
 Reading is strict: a wrong version, a missing or unknown tensor, a wrong type, a number that is not finite or a
 truncated file is a BrokenArtefactError that says which.
@@ -22,7 +23,7 @@ truncated file is a BrokenArtefactError that says which.
 
 import math
 import struct
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -41,7 +42,7 @@ from core.predict.compact import PRECISIONS, CompactPosterior, Stored, served
 from core.predict.model import Model, VaryingNoise
 from core.predict.transforms import Transform
 from core.sparse.posterior import SparsePosterior
-from core.spec import Artefact, Precision
+from core.spec import Artefact, Precision, TargetTransform
 
 FORMAT_VERSION = 5
 MEAN_VERSION, DONORS_VERSION = 4, 5
@@ -132,7 +133,7 @@ def save(artefact: ModelArtefact) -> bytes:
         "scalars": artefact.posterior.scalars(),
         "noise_scalars": None if artefact.noise is None else _noise_scalars(artefact.noise),
         "calibration": artefact.calibration.to_json(),
-        "transform": asdict(artefact.transform),
+        "transform": artefact.transform.to_json(),
         "precision": artefact.precision.value,
         **({} if artefact.posterior.kernel is KernelFamily.GAUSSIAN else {"kernel": artefact.posterior.kernel.value}),
         **{name: getattr(artefact, name) for name in _PARTS},
@@ -145,8 +146,8 @@ def _format_version(artefact: ModelArtefact) -> int:
     """Return the first format whose readers predict what this artefact does."""
     offsets = (feature.get("offset") for feature in artefact.schema.get("features", ()))
     other_kernel = artefact.posterior.kernel is not KernelFamily.GAUSSIAN
-    if artefact.donors is not None:
-        return DONORS_VERSION
+    if artefact.donors is not None or artefact.transform.kind is TargetTransform.RANK_NORMAL:
+        return FORMAT_VERSION
     if artefact.mean is not None:
         return MEAN_VERSION
     return 3 if other_kernel or any(offset is not None for offset in offsets) else 2
@@ -228,7 +229,8 @@ def _mean(arrays: dict[str, NDArray[Any]], posterior: Stored, version: int) -> S
 
 def _donors(arrays: dict[str, NDArray[Any]], posterior: Stored, version: int) -> FloatArray | None:
     rows = arrays.get(_DONORS)
-    if {rows is not None, _SHIFTS in arrays} != {version == DONORS_VERSION}:
+    there = {rows is not None, _SHIFTS in arrays}
+    if len(there) > 1 or (rows is not None and version < DONORS_VERSION):
         raise BrokenArtefactError(
             f"the artefact has format version {version} {'without' if rows is None else 'and'} tensors under {_MISSING}"
         )
@@ -262,7 +264,7 @@ def _document(data: bytes) -> dict[str, Any]:
             "kind": Artefact.FULL.value,
             "noise_scalars": None,
             "calibration": Calibration().to_json(),
-            "transform": asdict(Transform()),
+            "transform": Transform().to_json(),
         }
     if document.get("kind") not in list(Artefact):
         raise BrokenArtefactError(f"the artefact's header has kind {document.get('kind')!r}, not one of {_KINDS}")

@@ -20,6 +20,8 @@ from core.predict.transforms import Transform
 from core.spec import TargetTransform
 
 CRPS_QUANTILES = 100
+LEAST_STD = 0.05
+"""The std is not scaled to less of itself where an interval ends at a bound of the target."""
 
 
 _UNCALIBRATED = Calibration()
@@ -49,21 +51,26 @@ class PredictiveDistribution:
         """Distribution of the function without noise, uncalibrated."""
         return PredictiveDistribution(centre=self.centre, variance=self.latent_variance, transform=self.transform)
 
+    @property
+    def _plain(self) -> bool:
+        """True where intervals are as wide as the std says in all rows."""
+        return self.transform.kind is TargetTransform.NONE and not self.transform.bounded
+
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean (m,) and variance (m,) of a new target."""
         return self.transform.moments(self.centre, self.variance)
 
     def std(self) -> FloatArray:
         """Standard deviation (m,) of a new target, agreeing with the interval."""
-        if self.transform.kind is TargetTransform.NONE:
+        if self._plain:
             return np.asarray(self.calibration.std_factor * np.sqrt(self.variance))
-        lower, upper = self.interval(STD_LEVEL)
-        normal = 0.5 * (upper - lower) / float(ndtri(0.5 + 0.5 * STD_LEVEL))
-        return np.clip(np.sqrt(self.moments()[1]), STD_RANGE[0] * normal, STD_RANGE[1] * normal)
+        raw, (lower, upper) = np.sqrt(self.moments()[1]), self.interval(STD_LEVEL)
+        normal = np.maximum(0.5 * (upper - lower) / float(ndtri(0.5 + 0.5 * STD_LEVEL)), LEAST_STD * raw)
+        return np.clip(raw, STD_RANGE[0] * normal, STD_RANGE[1] * normal)
 
     def latent_std(self) -> FloatArray:
         """Standard deviation (m,) of the function without noise, never above `std`."""
-        if self.transform.kind is TargetTransform.NONE:
+        if self._plain:
             return np.asarray(self.calibration.std_factor * np.sqrt(self.latent_variance))
         return np.minimum(np.sqrt(self.latent.moments()[1]), self.std())
 

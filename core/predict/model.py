@@ -136,7 +136,7 @@ class ModelPredictor:
         """The mean (m,) of the target alone, to the bits of `predict`: O(m d p), or as much as all the rest where it is
         a moment of a transformed target. Raises InvalidDataError as `predict` does."""
         if self.transform.kind is TargetTransform.NONE or self.mean_only:
-            return (self._mean or self.predictor).mean(inputs)
+            return self.transform.within((self._mean or self.predictor).mean(inputs))
         return self.predict(inputs).moments()[0]
 
 

@@ -7,11 +7,15 @@ distribution for the logarithms, and sums over QUADRATURE Gauss-Hermite nodes fo
     psi(u; c) = ((u + 1)^c - 1) / c,  u >= 0;     -((1 - u)^(2 - c) - 1) / (2 - c),  u < 0
 
 with logarithms where the exponent is 0. u is the target in units of its own spread, so that the power does not depend
-on the unit; c is where the profile likelihood of a normal distribution is highest.
+on the unit; c is where the profile likelihood of a normal distribution is highest. The map of ranks to normal scores
+(`core.predict.ranks`) takes the same sums.
+
+A target that was never below 0, or never outside of 0 to 1, in BOUNDED_ROWS rows or more is told within these bounds:
+what is mapped back, and the mean, are held there.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +24,7 @@ from scipy.optimize import minimize_scalar
 
 from core.arrays import FloatArray
 from core.errors import InvalidDataError
+from core.predict.ranks import Knots, from_normal, log_slope_of_ranks, rank_knots, to_normal
 from core.spec import TargetTransform
 
 QUADRATURE = 48
@@ -31,32 +36,71 @@ _NO_POWER = 1e-8
 """An exponent this near zero is zero."""
 
 
+BOUNDED_ROWS = 50
+"""Rows that tell a bound of the target: a new one is past it with a probability of less than 1 / (e n), whatever the
+distribution."""
 LEAST_TARGET = {TargetTransform.LOG: 0.0, TargetTransform.LOG1P: -1.0}
 """Every target must be above this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transform:
-    """g of one target. power, shift and scale are read by Yeo and Johnson's alone: u = (y - shift) / scale."""
+    """g of one target. power, shift and scale are read by Yeo and Johnson's alone: u = (y - shift) / scale; knots by
+    `rank-normal`. lowest, highest: bounds of the target, infinite where there are none."""
 
     kind: TargetTransform = TargetTransform.NONE
     power: float = 1.0
     shift: float = 0.0
     scale: float = 1.0
+    knots: Knots = ((), ())
+    lowest: float = -np.inf
+    highest: float = np.inf
 
     def __post_init__(self) -> None:
+        if self.kind is TargetTransform.AUTO or (self.kind is TargetTransform.RANK_NORMAL) is not bool(self.knots[0]):
+            raise InvalidDataError(
+                f"transform: {self.kind} has no knots of its own"
+                if self.knots[0]
+                else f"transform: expected one that was chosen, with its numbers, got {self.kind}"
+            )
+        t, y = map(np.array, self.knots)
+        if t.shape != y.shape or not (np.isfinite(t).all() and np.isfinite(y).all()):
+            raise InvalidDataError("transform: expected two lists of finite numbers of one length")
+        if len(t) and (len(t) < 3 or (np.diff(t) <= 0.0).any() or (np.diff(y) <= 0.0).any()):
+            raise InvalidDataError("transform: expected at least three knots, increasing")
+        if not self.lowest < self.highest:
+            raise InvalidDataError("transform: expected a lowest target below the highest")
         if not (np.isfinite([self.power, self.shift]).all() and 0.0 < self.scale < np.inf):
             raise InvalidDataError("transform: expected finite numbers and a scale above zero")
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Restore what `dataclasses.asdict` and a JSON round trip made of one. KeyError, TypeError, ValueError."""
+        """Restore what `to_json` made of one. KeyError, TypeError, ValueError, InvalidDataError."""
+        scores, values = document.get("knots", ((), ()))
         return cls(
             kind=TargetTransform(document["kind"]),
             power=float(document["power"]),
             shift=float(document["shift"]),
             scale=float(document["scale"]),
+            knots=(tuple(map(float, scores)), tuple(map(float, values))),
+            lowest=float(document.get("lowest", -np.inf)),
+            highest=float(document.get("highest", np.inf)),
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers, text and lists, without what is not there."""
+        found = asdict(self)
+        absent = {"knots": not self.knots[0], "lowest": self.lowest == -np.inf, "highest": self.highest == np.inf}
+        return {name: value for name, value in found.items() if not absent.get(name)}
+
+    @property
+    def bounded(self) -> bool:
+        """True where the target has bounds."""
+        return self.lowest > -np.inf or self.highest < np.inf
+
+    def within(self, y: FloatArray) -> FloatArray:
+        """Targets held within the bounds."""
+        return np.clip(y, self.lowest, self.highest) if self.bounded else y
 
     def forward(self, y: FloatArray) -> FloatArray:
         """g(y), (m,)."""
@@ -69,9 +113,14 @@ class Transform:
                 return np.log1p(y)
             case TargetTransform.YEO_JOHNSON:
                 return _psi((y - self.shift) / self.scale, self.power)
+            case _:
+                return to_normal(self.knots, y)
 
     def inverse(self, t: FloatArray) -> FloatArray:
-        """The target with this g, (m,) or any shape; never past LARGEST_TARGET spreads."""
+        """The target with this g, (m,) or any shape, within its bounds; never past LARGEST_TARGET spreads."""
+        return self.within(self._unbounded(t))
+
+    def _unbounded(self, t: FloatArray) -> FloatArray:
         if self.kind is TargetTransform.NONE:
             return t
         with np.errstate(over="ignore"):
@@ -82,6 +131,8 @@ class Transform:
                     return np.minimum(np.expm1(t), LARGEST_TARGET)
                 case TargetTransform.YEO_JOHNSON:
                     return _psi_inverse(t, self.power) * self.scale + self.shift
+                case _:
+                    return from_normal(self.knots, t)
 
     def log_slope(self, y: FloatArray) -> FloatArray:
         """log g'(y), (m,): what the density of y has more than that of g(y)."""
@@ -95,9 +146,15 @@ class Transform:
             case TargetTransform.YEO_JOHNSON:
                 u = (y - self.shift) / self.scale
                 return np.asarray(np.sign(u) * (self.power - 1.0) * np.log1p(np.abs(u)) - np.log(self.scale))
+            case _:
+                return log_slope_of_ranks(self.knots, y)
 
     def moments(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean (m,) and variance (m,) of the target where g of it is normal with these."""
+        """Mean (m,), within the bounds, and variance (m,) of the target where g of it is normal with these."""
+        level, spread = self._moments(mean, variance)
+        return self.within(level), spread
+
+    def _moments(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
         if self.kind is TargetTransform.NONE:
             return mean, variance
         with np.errstate(over="ignore"):
@@ -107,16 +164,31 @@ class Transform:
                     growth = variance + np.log(-np.expm1(-variance))  # log expm1(variance)
                     spread = np.minimum(np.exp(2.0 * mean + variance + growth), LARGEST_TARGET**2)
                     return (level if self.kind is TargetTransform.LOG else level - 1.0), spread
-                case TargetTransform.YEO_JOHNSON:
+                case _:
                     nodes, weights = hermegauss(QUADRATURE)
                     weights = weights / weights.sum()
-                    values = self.inverse(mean[:, None] + np.sqrt(variance)[:, None] * nodes)
+                    values = self._unbounded(mean[:, None] + np.sqrt(variance)[:, None] * nodes)
                     level = np.einsum("mk,k->m", values, weights)  # a row's sum is the same whatever its block
                     return level, np.einsum("mk,k->m", np.square(values - level[:, None]), weights)
 
 
+def bounds_of_targets(targets: FloatArray) -> tuple[float, float]:
+    """Bounds that these targets (n,) tell: 0 and 1 of shares, 0 of what is never negative, else none."""
+    if len(targets) < BOUNDED_ROWS or targets.min() < 0.0:
+        return -np.inf, np.inf
+    return 0.0, 1.0 if targets.max() <= 1.0 else np.inf
+
+
 def transform_of(kind: TargetTransform, targets: FloatArray) -> Transform:
-    """The transform for these targets (n,). InvalidDataError naming the first target that has no logarithm."""
+    """The transform for these targets (n,), with their bounds.
+
+    Raises InvalidDataError naming the first target that has no logarithm.
+    """
+    lowest, highest = bounds_of_targets(targets)
+    return replace(_unbounded_transform(kind, targets), lowest=lowest, highest=highest)
+
+
+def _unbounded_transform(kind: TargetTransform, targets: FloatArray) -> Transform:
     if kind in (TargetTransform.LOG, TargetTransform.LOG1P):
         least = LEAST_TARGET[kind]
         bad = np.flatnonzero(targets <= least)
@@ -128,6 +200,8 @@ def transform_of(kind: TargetTransform, targets: FloatArray) -> Transform:
         return Transform(kind=kind)
     if kind is TargetTransform.NONE:
         return Transform()
+    if kind is TargetTransform.RANK_NORMAL:
+        return Transform(kind=kind, knots=rank_knots(targets))
     shift = float(np.median(targets))
     scale = float(np.sqrt(np.mean(np.square(targets - shift))))
     if not 1e-100 < scale < 1e100:

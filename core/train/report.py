@@ -3,11 +3,14 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from core.hyperparameters import Hyperparameters
 from core.predict.calibration import Calibration
 from core.predict.compact import CompactPosterior, Stored, stored_bytes
 from core.predict.metrics import Scores
 from core.predict.model import Model
+from core.predict.transforms import Transform
 from core.selection.state import Selection
 from core.spec import Precision
 
@@ -57,6 +60,24 @@ class CalibrationReport:
             std_factor=calibration.std_factor,
             noise_gain=noise_gain,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformReport:
+    """What the target was learnt as. looks: what its values look like; lowest, highest: bounds that no mean and no end
+    of an interval is past, since no target of training was, None without; reason: why this one, where it was chosen."""
+
+    kind: str
+    looks: str
+    lowest: float | None
+    highest: float | None
+    reason: str | None
+
+    @classmethod
+    def of(cls, transform: Transform, looks: str, reason: str | None) -> "TransformReport":
+        """Return the report on a transform."""
+        lowest, highest = (end if np.isfinite(end) else None for end in (transform.lowest, transform.highest))
+        return cls(kind=transform.kind.value, looks=looks, lowest=lowest, highest=highest, reason=reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +145,7 @@ class TrainReport:
     holdout: scores of rows that this theta and basis never saw, None where none were held out; leave_one_out: of the
     published model, closed form, or by folds where its mean rests on more rows; measures: what the method minimises,
     for 0, 1, .. basis vectors, where it was followed; candidates: means that were compared, none where only that of the
-    basis was asked for; seconds by phase; warnings in plain words.
+    basis was asked for; target_transform: what the target was learnt as; seconds by phase; warnings in plain words.
     """
 
     rows: int
@@ -140,6 +161,7 @@ class TrainReport:
     artefact: ArtefactReport
     seconds: dict[str, float]
     warnings: tuple[str, ...]
+    target_transform: TransformReport
     candidates: tuple[MeanCandidate, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -159,6 +181,7 @@ class TrainReport:
             "holdout": None if self.holdout is None else asdict(self.holdout),
             "leave_one_out": asdict(self.leave_one_out),
             "calibration": asdict(self.calibration),
+            "target_transform": asdict(self.target_transform),
             "stop_reason": self.stop_reason,
             "measures": list(self.measures),
             "bounds": None if self.bounds is None else asdict(self.bounds),

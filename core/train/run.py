@@ -1,7 +1,8 @@
 """Training: from a table and a specification to a posterior and a report.
 
     1. hold some rows out for the report
-    2. start: theta from a full GP on a few hundred random rows
+    2. if asked: choose the target's transform (`core.train.transform_choice`)
+       start: theta from a full GP on a few hundred random rows
     3. rounds (Keerthi & Chu 2005, sec. 4): choose a basis at theta, then move theta with the basis held fixed; the
        best pair is kept, and rounds end when it settles; on SEARCH_ROWS of the rows where there are more
     4. if asked: choose a basis at the last theta, then move theta and the basis vectors together
@@ -32,7 +33,6 @@ from core.predict.float32 import kept_precision
 from core.predict.metrics import Scores, scores
 from core.predict.model import Model, log_noise
 from core.predict.predictor import Moments, Predictor
-from core.predict.transforms import transform_of
 from core.selection.state import Selection
 from core.sparse.posterior import SparsePosterior, posterior
 from core.sparse.scheme import Scheme, scheme
@@ -44,6 +44,7 @@ from core.train.mean_choice import MeanChoice, choose_mean
 from core.train.progress import Checkpoint, Journal, Listener, Phase
 from core.train.report import ArtefactReport, CalibrationReport, TrainReport, TrainResult
 from core.train.search import SEARCHED, Search, Stage, random_of
+from core.train.transform_choice import transform_asked
 from core.train.unlearnt import UnlearntRows
 
 SEARCH_ROWS = 50_000
@@ -146,7 +147,10 @@ class _Run:
         self._check_mean_rows(len(dataset.targets))
         self.held_out = self._held_out()
         self.constant = False
-        self.transform = transform_of(spec.target_transform, dataset.targets)
+        with self.journal.phase(Phase.STARTING, 0.0):
+            random = random_of(spec, Stage.TRANSFORM)
+            self.transform_choice = transform_asked(dataset, spec.target_transform, self.held_out, random)
+        self.transform = self.transform_choice.transform
         self.dataset = replace(dataset, targets=self.transform.forward(dataset.targets))
 
     def result(self) -> TrainResult:
@@ -176,7 +180,7 @@ class _Run:
                 bounds = None if self.spec.bounds is None else bounds_report(fit, self.spec.bounds.rows)
         self.journal.hear()
         self._warn_of_little(fit.selection)
-        for warning in (note, doubt):
+        for warning in (self.transform_choice.reason, note, doubt):
             if warning is not None:
                 self.journal.warn(warning)
         self.journal.tell(1.0)
@@ -190,6 +194,7 @@ class _Run:
             calibration=CalibrationReport.of(
                 read.by, read.calibration, None if read.noise is None else read.noise.gain
             ),
+            target_transform=self.transform_choice.report(self.raw_targets),
             stop_reason=fit.selection.reason,
             measures=tuple(fit.selection.measures.tolist()),
             bounds=bounds,

@@ -68,6 +68,7 @@ class Stage(IntEnum):
     SHORTER_ON = 1 << 20
     KERNEL = 1 << 21
     UNLEARNT = 1 << 22
+    TRANSFORM = 1 << 23
 
 
 class Search:

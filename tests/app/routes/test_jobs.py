@@ -68,7 +68,7 @@ def test_a_finished_job_has_a_report(empty: Service) -> None:
     assert report["holdout"]["rows"] == 10
     assert report["leave_one_out"]["rows"] == 100
     assert report["calibration"]["rows"] == 100  # which say nothing of a level of 0.99
-    assert set(report["holdout"]["coverage"]) == {"0.5", "0.8", "0.9", "0.95"}
+    assert set(report["holdout"]["coverage"]) == {"0.5", "0.8", "0.9", "0.95", "0.99"}
     assert set(report["holdout"]["coverage_standard_error"]) == set(report["holdout"]["coverage"])
     assert {"reading", "fitting", "evaluating"} <= set(report["seconds"])
     assert report["peak_memory_bytes"] > 1 << 20

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.storage import artefact
 from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import QUICK, Service, cells, curve, running
 
@@ -48,12 +49,37 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def test_a_logarithm_leaves_every_interval_above_zero(trained: Service) -> None:
-    for model, least in (("log", 0.0), ("log1p", -1.0)):
+    for model in ("log", "log1p", "yeo-johnson", "none"):
         found = trained.ask(model, PLACES, interval=[0.5, 0.99], quantiles=QUANTILES, include=["median"])
-        assert min(min(ends) for ends in found["lower"]) > least
-        assert min(min(values) for values in found["quantile_values"]) > least
-        assert min(found["mean"]) > least
-    assert min(trained.ask("none", PLACES, interval=0.99)["lower"]) < -1.0
+        lowest = min(*map(min, found["lower"]), *map(min, found["quantile_values"]), *found["mean"])
+        assert lowest > 0.0 if model == "log" else lowest >= 0.0
+        told = trained.client.get(f"/models/{model}/versions/1").json()["report"]["target_transform"]
+        assert (told["lowest"], told["highest"]) == (0.0, None)
+        assert told["looks"] == "a quantity that is never negative"
+    assert min(trained.ask("left", PLACES, interval=0.99)["lower"]) < -1.0
+
+
+def test_auto_takes_the_transform_that_predicts_and_says_so(trained: Service) -> None:
+    report = trained.train(LOGNORMAL, model="auto", **SPEC | {"target_transform": "auto"})["result"]["report"]
+    told = report["target_transform"]
+    assert told["kind"] == "log"
+    assert told["reason"].startswith("the target looks like a quantity that is never negative; learnt as log: gains")
+    assert told["reason"] in report["warnings"]
+    assert trained.ask("auto", PLACES) | {"model": "log"} == trained.ask("log", PLACES)
+    page = trained.client.get("/models/auto/versions/1").json()
+    assert (page["target_transform"]["kind"], page["spec"]["target_transform"]) == ("log", "auto")
+
+
+def test_ranks_hold_new_rows_and_a_model_of_them_is_kept(trained: Service) -> None:
+    trained.train(LOGNORMAL, model="ranks", **SPEC | {"target_transform": "rank-normal"})
+    x, y = cells(curve(2000, wide, bend=math.exp, seed=1))
+    found = trained.ask("ranks", [[value] for value in x], interval=0.9)
+    inside = fmean(low <= truth <= high for truth, low, high in zip(y, found["lower"], found["upper"], strict=True))
+    assert inside == pytest.approx(0.9, abs=3.5 * (0.9 * 0.1 / 360) ** 0.5)
+    data = trained.client.get("/models/ranks/versions/1/artefact").content
+    kept = artefact.load(data)
+    assert len(kept.transform.knots[0]) > 20
+    assert artefact.save(kept) == data
 
 
 @pytest.mark.parametrize(("model", "right"), [("log", True), ("log1p", True), ("yeo-johnson", True), ("left", False)])
@@ -69,7 +95,9 @@ def test_mean_and_median_differ_to_the_side_of_the_long_tail(trained: Service, m
 def test_quantiles_intervals_and_median_agree(trained: Service, model: str) -> None:
     found = trained.ask(model, PLACES, interval=[0.5, 0.95], quantiles=QUANTILES, include=["median"])
     quantiles = dict(zip(found["quantiles"], found["quantile_values"], strict=True))
-    assert (np.diff(found["quantile_values"], axis=0) > 0).all()
+    rising = np.diff(found["quantile_values"], axis=0)
+    assert (rising >= 0).all()
+    assert (rising[np.array(found["quantile_values"])[1:] > 0.0] > 0).all()  # at the target's bound they are the same
     assert quantiles[0.5] == found["median"]
     for place, (low, high) in enumerate(((0.25, 0.75), (0.025, 0.975))):
         np.testing.assert_allclose(found["lower"][place], quantiles[low], rtol=1e-9)
@@ -172,4 +200,4 @@ def test_rows_are_numbered_as_in_the_upload(trained: Service) -> None:
 
 def test_a_transform_nobody_knows_is_refused(trained: Service) -> None:
     answer = trained.post_file(LOGNORMAL, {"target_transform": "sqrt"})
-    assert_problem(answer, 422, "spec.target_transform", "none, log, log1p, yeo-johnson", "'sqrt'")
+    assert_problem(answer, 422, "spec.target_transform", "none, log, log1p, yeo-johnson, rank-normal, auto", "'sqrt'")

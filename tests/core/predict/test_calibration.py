@@ -48,7 +48,7 @@ def test_symmetric_quantile_is_the_order_statistic(count: int, seed: int, level:
     rank = ceil(level * (count + 1))
     assert found.basis(float(level)) is (IntervalBasis.TAIL if rank > count else IntervalBasis.CONFORMAL)
     if rank > count:
-        assert found.interval(float(level))[1] >= sizes[-1]
+        assert found.interval(float(level))[1] >= sizes[-1] * (1.0 - 1e-9)
         return
     below, above = found.interval(float(level))
     assert above == pytest.approx(sizes[rank - 1], rel=1e-9)
@@ -72,8 +72,8 @@ def test_asymmetric_tails_are_order_statistics(count: int, seed: int, level: Fra
     below, above = found.interval(float(level))
     assert found.basis(float(level)) is (IntervalBasis.CONFORMAL if first >= 1 else IntervalBasis.TAIL)
     if first < 1 or last > count:
-        assert below <= scores[0]
-        assert scores[-1] <= above
+        assert below <= scores[0] + 1e-9
+        assert scores[-1] <= above + 1e-9
         return
     assert below == pytest.approx(scores[first - 1], rel=1e-9)
     assert above == pytest.approx(scores[last - 1], rel=1e-9)

@@ -1,7 +1,7 @@
 """core/predict/transforms.py against scipy's log-normal and Yeo-Johnson, and moments against a fine grid."""
 
 import json
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from core.arrays import FloatArray
 from core.data import Dataset
 from core.errors import InvalidDataError
 from core.predict.model import ModelPredictor
-from core.predict.transforms import Transform, transform_of
+from core.predict.transforms import BOUNDED_ROWS, Transform, transform_of
 from core.spec import Adaptation, TargetTransform, TrainSpec
 from core.train.run import train
 
@@ -27,8 +27,12 @@ def yeo_johnson(power: float, shift: float = 0.0, scale: float = 1.0) -> Transfo
     return Transform(kind=TargetTransform.YEO_JOHNSON, power=power, shift=shift, scale=scale)
 
 
+RANKS = transform_of(TargetTransform.RANK_NORMAL, np.expm1(np.random.default_rng(0).normal(size=300)))
+PLAIN = (TargetTransform.NONE, *LOGARITHMS)
+
 transforms = st.one_of(
-    st.sampled_from(TargetTransform).map(lambda kind: Transform(kind=kind)),
+    st.sampled_from(PLAIN).map(lambda kind: Transform(kind=kind)),
+    st.just(RANKS),
     st.builds(yeo_johnson, st.floats(-0.5, 2.5), st.floats(-10.0, 10.0), st.floats(0.01, 100.0)),
     st.sampled_from([yeo_johnson(power, 3.0, 2.0) for power in POWERS]),
 )
@@ -252,8 +256,82 @@ def test_heavy_tails_have_a_mean_near_their_targets(shape: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "transform", [Transform(), Transform(kind=TargetTransform.LOG), yeo_johnson(1.0 / 3.0, 0.1, 1e-7)]
+    "transform",
+    [
+        Transform(),
+        Transform(kind=TargetTransform.LOG),
+        Transform(lowest=0.0, highest=1.0),
+        yeo_johnson(1.0 / 3.0, 0.1, 1e-7),
+        RANKS,
+    ],
 )
 def test_json_gives_back_the_same_bits(transform: Transform) -> None:
-    document: dict[str, Any] = json.loads(json.dumps(asdict(transform)))
+    document: dict[str, Any] = json.loads(json.dumps(transform.to_json(), allow_nan=False))
     assert Transform.from_json(document) == transform
+
+
+# Ranks to normal
+
+
+def test_ranks_become_normal_and_go_on_as_a_normal_tail() -> None:
+    """Half the fresh targets below the median's score and so on: 20,000 of them tell a share to .004."""
+    rng = np.random.default_rng(1)
+    y, fresh = (np.exp(rng.normal(size=size)) + 3.0 * (rng.uniform(size=size) < 0.3) for size in (4000, 20_000))
+    found = transform_of(TargetTransform.RANK_NORMAL, y)
+    for score in (-2.0, -1.0, 0.0, 0.7, 1.6):
+        assert np.mean(found.forward(fresh) < score) == pytest.approx(stats.norm.cdf(score), abs=0.025)
+    far = np.array([5.0, 6.0, 7.0])
+    above, below = found.inverse(far), found.inverse(-far)
+    np.testing.assert_allclose(np.diff(above, 2), 0.0, atol=1e-9 * above[-1])
+    assert (np.diff(above) > 0.0).all()
+    assert (below == 0.0).all()  # its bound
+    free = replace(found, lowest=-np.inf).inverse(-far)
+    assert (np.diff(free) < 0.0).all()
+
+
+@pytest.mark.parametrize("ties", [0.3, 0.95])
+def test_ranks_of_tied_targets_are_still_a_map(ties: float) -> None:
+    rng = np.random.default_rng(2)
+    y = np.where(rng.uniform(size=200) < ties, 0.0, rng.normal(size=200))
+    found = transform_of(TargetTransform.RANK_NORMAL, y)
+    places = np.linspace(-3.0, 3.0, 500)
+    assert (np.diff(found.forward(places)) > 0.0).all()
+    np.testing.assert_allclose(found.inverse(found.forward(places)), places, atol=1e-6)
+    assert np.isfinite(found.log_slope(places)).all()
+
+
+# Bounds of the target
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TargetTransform if kind is not TargetTransform.AUTO])
+def test_a_target_that_is_never_negative_is_told_so(kind: TargetTransform) -> None:
+    y = np.random.default_rng(3).gamma(1.0, 2.0, size=200)
+    found = transform_of(kind, y)
+    assert (found.lowest, found.highest) == (0.0, np.inf)
+    centre, sd = np.linspace(-3.0, 3.0, 7), np.full(7, 2.0)
+    assert (found.inverse(centre - 2.0 * sd) >= 0.0).all()
+    assert (found.moments(centre, sd**2)[0] >= 0.0).all()
+    shares = transform_of(kind, y / y.max())
+    assert (shares.lowest, shares.highest) == (0.0, 1.0)
+    assert (shares.inverse(centre + 5.0 * sd) <= 1.0).all()
+    assert (shares.moments(centre, sd**2)[0] <= 1.0).all()
+
+
+def test_few_targets_or_a_negative_one_tell_no_bound() -> None:
+    y = np.random.default_rng(4).gamma(1.0, 2.0, size=200)
+    assert not transform_of(TargetTransform.NONE, y[: BOUNDED_ROWS - 1]).bounded
+    assert transform_of(TargetTransform.NONE, y[:BOUNDED_ROWS]).bounded
+    assert not transform_of(TargetTransform.NONE, np.append(y, -1e-9)).bounded
+
+
+def test_what_is_no_transform_is_refused() -> None:
+    with pytest.raises(InvalidDataError, match="chosen"):
+        Transform(kind=TargetTransform.AUTO)
+    with pytest.raises(InvalidDataError, match="numbers"):
+        Transform(kind=TargetTransform.RANK_NORMAL)
+    with pytest.raises(InvalidDataError, match="knots"):
+        Transform(knots=((0.0, 1.0, 2.0), (0.0, 1.0, 2.0)))
+    with pytest.raises(InvalidDataError, match="increasing"):
+        Transform(kind=TargetTransform.RANK_NORMAL, knots=((0.0, 1.0, 2.0), (0.0, 1.0, 1.0)))
+    with pytest.raises(InvalidDataError, match="lowest"):
+        Transform(lowest=1.0, highest=0.0)

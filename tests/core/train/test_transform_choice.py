@@ -1,0 +1,88 @@
+"""core/train/transform_choice.py: targets made by a known map are learnt by it, others as they are."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from core.arrays import FloatArray
+from core.data import Dataset
+from core.predict.model import ModelPredictor
+from core.spec import Adaptation, TargetTransform, TrainSpec
+from core.train.run import train
+from core.train.transform_choice import LEAST_ROWS, TransformChoice, choose_transform, values_of
+
+MADE: dict[str, tuple[Callable[[FloatArray, np.random.Generator], FloatArray], set[TargetTransform]]] = {
+    "normal": (lambda t, _: t, {TargetTransform.NONE}),
+    "log-normal": (lambda t, _: np.exp(t), {TargetTransform.LOG}),
+    "counts": (lambda t, random: random.poisson(np.exp(1.5 * t + 1.0)).astype(np.float64), {TargetTransform.LOG1P}),
+    "two-sided": (lambda t, _: np.sinh(3.0 * t), {TargetTransform.RANK_NORMAL}),
+}
+
+
+def chosen(name: str, seed: int = 0) -> TransformChoice:
+    random = np.random.default_rng(seed)
+    x = random.uniform(0.0, 3.0, size=(200, 2))
+    y = MADE[name][0](np.sin(2.0 * x[:, 0]) + 0.5 * random.normal(size=200), random)
+    return choose_transform(Dataset(inputs=x, targets=y), np.arange(200), random)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_targets_are_learnt_by_the_map_that_made_them(name: str) -> None:
+    found = chosen(name)
+    assert found.transform.kind in MADE[name][1], found.reason
+    assert f"learnt as {found.transform.kind}: gains over none on 200 left-out rows" in str(found.reason)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["normal", "log-normal"])
+def test_the_choice_does_not_hang_on_the_draw(name: str) -> None:
+    assert sum(chosen(name, seed).transform.kind in MADE[name][1] for seed in range(10)) >= 9
+
+
+@pytest.mark.parametrize(
+    ("targets", "looks"),
+    [
+        ([0.0, 3.0, 17.0], "counts"),
+        ([0.0, 0.25, 1.0], "shares from 0 to 1"),
+        ([0.0, 3.5], "a quantity that is never negative"),
+        ([-1.0, 3.0], "any number"),
+    ],
+)
+def test_values_are_told_from_what_they_are(targets: list[float], looks: str) -> None:
+    assert values_of(np.array(targets)) == looks
+
+
+def test_few_rows_are_learnt_as_they_are() -> None:
+    random = np.random.default_rng(0)
+    y: FloatArray = np.exp(random.normal(size=60))
+    dataset = Dataset(inputs=random.normal(size=(60, 1)), targets=y)
+    found = choose_transform(dataset, np.arange(LEAST_ROWS - 1), random)
+    assert (found.transform.kind, found.transform.lowest) == (TargetTransform.NONE, 0.0)
+    assert "29 rows are too few" in str(found.reason)
+
+
+def test_held_out_rows_are_not_looked_at() -> None:
+    """Other targets in the rows held out change the transform's numbers and not the choice."""
+    random = np.random.default_rng(1)
+    x = random.uniform(0.0, 3.0, size=(150, 1))
+    y = np.exp(x[:, 0] + random.normal(size=150))
+    learning, others = np.arange(100), np.arange(100, 150)
+    first = choose_transform(Dataset(inputs=x, targets=y), learning, np.random.default_rng(2))
+    y[others] = y[others[::-1]]
+    second = choose_transform(Dataset(inputs=x, targets=y), learning, np.random.default_rng(2))
+    assert first.reason == second.reason
+
+
+def test_a_run_with_auto_is_the_run_with_what_it_chose() -> None:
+    random = np.random.default_rng(3)
+    x = random.uniform(0.0, 3.0, size=(90, 1))
+    dataset = Dataset(inputs=x, targets=np.exp(np.sin(2.0 * x[:, 0]) + 0.5 * random.normal(size=90)))
+    quick = {"basis_size": 10, "adaptation": Adaptation(rounds=1, steps=5)}
+    auto = train(dataset, TrainSpec(**quick, target_transform=TargetTransform.AUTO))  # type: ignore[arg-type]
+    log = train(dataset, TrainSpec(**quick, target_transform=TargetTransform.LOG))  # type: ignore[arg-type]
+    assert auto.report.target_transform.kind == "log"
+    assert auto.report.target_transform.reason in auto.report.warnings
+    assert log.report.target_transform.reason is None
+    ours, theirs = (ModelPredictor(each.model).predict(x).interval(0.9) for each in (auto, log))
+    np.testing.assert_array_equal(ours, theirs)
