@@ -64,6 +64,11 @@ def new_job_id() -> str:
     return f"job_{time.time_ns() // 1000:014x}{secrets.token_hex(9)}"
 
 
+def oldest_job_id(seconds: float) -> str:
+    """Return what ids of jobs sort behind that are younger than so many seconds, and before it all older ones."""
+    return f"job_{max(time.time_ns() // 1000 - int(seconds * 1e6), 0):014x}"
+
+
 def is_job_id(text: str) -> bool:
     """True if it has the form of a job's id."""
     return _JOB_ID.fullmatch(text) is not None

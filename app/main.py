@@ -6,6 +6,7 @@ to training.
 
 import asyncio
 import logging
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -39,6 +40,7 @@ from app.routes.http.answers import ProblemBody, problems
 from app.routes.http.middleware import RequestContext, Shortcut
 from app.routes.http.services import Services
 from app.services.intake.datasets import Datasets
+from app.services.job_followers import JobFollowers
 from app.services.jobs import Jobs
 from app.services.models import Models
 from app.services.predict.batching import Batcher
@@ -112,6 +114,7 @@ def _services(settings: Settings, database: Database) -> Services:
     body_limits = replace(limits, bytes=min(limits.bytes, 4 * settings.max_body_bytes))  # read into memory
     registry = ModelRegistry(database, blobs, most_models=settings.cache_models, most_bytes=settings.cache_bytes)
     process_folder = ProcessFolder(settings.uploads)
+    jobs_service, stopping = Jobs(database), threading.Event()
     return Services(
         settings=settings,
         body_limits=body_limits,
@@ -131,7 +134,9 @@ def _services(settings: Settings, database: Database) -> Services:
             scratch=process_folder.path,
             read_seconds=settings.max_read_seconds,
         ),
-        jobs=Jobs(database),
+        jobs=jobs_service,
+        followers=JobFollowers(jobs_service, stopping),
+        stopping=stopping,
         models=Models(database, blobs),
         registry=registry,
         batcher=Batcher(),

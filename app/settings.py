@@ -22,6 +22,7 @@ IGNORED_PREFIXES = ("PURSUIT_TEST_", "PURSUIT_BENCHMARK_", "PURSUIT_SERVICE_", "
 
 Positive = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
+Days = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Settings(BaseSettings):
@@ -97,6 +98,16 @@ class Settings(BaseSettings):
         default=None, description="Most rows of a table that this worker trains on; larger ones are left to others."
     )
     poll_seconds: Seconds = Field(default=0.5, description="How often an idle worker polls the queue.")
+    keep_jobs_days: Days | None = Field(
+        default=90.0,
+        description="Days after which an ended job is removed, and with it its idempotency key, or that of a dataset; "
+        "models stay.",
+    )
+    keep_datasets_days: Days | None = Field(
+        default=None,
+        description="Days after which a dataset is removed that no training used within them. By default datasets are "
+        "kept until they are deleted.",
+    )
     log_format: Literal["text", "json"] = Field(default="text", description="Log lines for people or for machines.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least level that is logged."

@@ -9,7 +9,7 @@ import secrets
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -17,7 +17,7 @@ from app import posix  # noqa: F401  says where the service runs before anything
 from app.compute.folder import ShardFolder
 from app.database.engine import Database
 from app.errors import UnavailableError, WrongStoreError
-from app.jobs import queries
+from app.jobs import queries, queue
 from app.jobs.child import run_task
 from app.jobs.supervisor import Supervisor
 from app.jobs.workers import Resources
@@ -39,6 +39,8 @@ STORE_SWEEP_SECONDS = 3_600.0
 """Seconds between sweeps of the store."""
 ORPHANED_BLOB_SECONDS = 86_400.0
 """Age at which a blob that nothing refers to is removed: longer than a training takes from writing to publishing."""
+
+DAY_SECONDS = 86_400.0
 
 _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
@@ -67,7 +69,7 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
         limits=Resources(memory=settings.memory_limit, rows=settings.worker_max_rows),
         check_ready=partial(_refuse_wrong_store, database, blobs),
     )
-    swept = (database, blobs, ShardFolder(settings.shards), stop)
+    swept = (database, blobs, ShardFolder(settings.shards), settings, stop)
     threading.Thread(target=_sweep_regularly, args=swept, name="sweep", daemon=True).start()
     if not stop.is_set():  # as it may be when it has waited for the database
         log.info("worker %s is ready, with %d threads for each training", name, settings.training_threads)
@@ -125,19 +127,19 @@ def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORP
     """
     check_store_identity(database, blobs)
 
-    def artefacts() -> set[str]:
+    def artefacts(_: list[str]) -> set[str]:
         with database.read() as connection:
             return catalog.referenced_artefacts(connection)
 
-    def tables() -> set[str]:
+    def tables(old: list[str]) -> set[str]:
         with database.read() as connection:
             kept = datasets.referenced_tables(connection)  # first: a job on a dataset is queued before that is deleted
-            return kept | {_table(job.payload) for job in queries.unfinished(connection)}
+            return kept | queries.tables_in_use(connection, old)
 
-    def fits() -> set[str]:
+    def fits(old: list[str]) -> set[str]:
         with database.read() as connection:
             kept = datasets.referenced_fits(connection)
-            return kept | {str(job.payload.get("fit")) for job in queries.unfinished(connection)}
+            return kept | queries.fits_in_use(connection, old)
 
     removed = sweep(blobs, MODELS, artefacts, older_than=older_than)
     removed += sweep(blobs, TABLES, tables, older_than=older_than)
@@ -154,10 +156,6 @@ def _refuse_wrong_store(database: Database, blobs: BlobStore) -> None:
         log.warning("claiming a job although the store cannot be checked: %s", error)
 
 
-def _table(payload: Mapping[str, object]) -> str:
-    return str(payload.get("table"))
-
-
 def _migrate(database: Database, stop: threading.Event) -> None:
     """Bring the schema up to date; wait for a database that does not answer yet."""
     while not stop.is_set():
@@ -169,9 +167,31 @@ def _migrate(database: Database, stop: threading.Event) -> None:
             stop.wait(2.0)
 
 
-def _sweep_regularly(database: Database, blobs: BlobStore, shards: ShardFolder, stop: threading.Event) -> None:
+def remove_old(database: Database, settings: Settings) -> tuple[int, int]:
+    """Remove ended jobs and unused datasets of an age that the settings name; return how many of each."""
+    jobs = unused = 0
+    if settings.keep_jobs_days is not None:
+        age = DAY_SECONDS * settings.keep_jobs_days
+        while True:
+            with database.write() as connection:
+                removed = queue.remove_ended(connection, older_than=age)
+            jobs += removed
+            if removed < queue.REMOVED_AT_ONCE:
+                break
+        with database.write() as connection:
+            datasets.forget_keys(connection, older_than=age)
+    if settings.keep_datasets_days is not None:
+        with database.write() as connection:
+            unused = datasets.remove_unused(connection, older_than=DAY_SECONDS * settings.keep_datasets_days)
+    return jobs, unused
+
+
+def _sweep_regularly(
+    database: Database, blobs: BlobStore, shards: ShardFolder, settings: Settings, stop: threading.Event
+) -> None:
     while not stop.wait(STORE_SWEEP_SECONDS):
         try:
+            log.info("removed %d ended jobs and %d unused datasets", *remove_old(database, settings))
             removed = sweep_store(database, blobs)
             log.info("removed %d blobs that nothing refers to, %d old shards", len(removed), shards.sweep())
         except UnavailableError as error:

@@ -71,10 +71,27 @@ jobs = Table(
     UniqueConstraint("idempotency_key"),
     CheckConstraint("state IN ('queued', 'running', 'succeeded', 'failed', 'cancelled')", name="state"),
     CheckConstraint("(state = 'running') = (lease_until IS NOT NULL)", name="leased"),
+    Column("table_key", String(_BLOB_KEY_LENGTH)),
+    Column("fit_key", String(_BLOB_KEY_LENGTH)),
     Index(None, "state", "priority", "created_at", "id"),
     Index(None, "model", "id"),
+    Index(None, "state", "id"),
+    Index(None, "model", "state", "id"),
+    Index(None, "state", "table_key"),
+    Index(None, "state", "fit_key"),
 )
-"""The queue: one row per job, see `app.jobs.queue`."""
+Index(
+    "ix_jobs_queue",
+    jobs.c.state,
+    jobs.c.priority.desc(),
+    jobs.c.created_at,
+    jobs.c.id,
+    jobs.c.needs_memory,
+    jobs.c.needs_rows,
+)
+"""The queue: one row per job, see `app.jobs.queue`. The last index has the order of claims, and all that a claim looks
+at in jobs that it leaves.
+"""
 
 workers = Table(
     "workers",
@@ -142,6 +159,7 @@ datasets = Table(
     Column("fits", JSON),
     UniqueConstraint("idempotency_key"),
     Index(None, "created_at", "id"),
+    Index("ix_datasets_table_key", "table_key"),
 )
 """Uploaded datasets, see `app.storage.datasets`; `table_key` and the values of `fits` are keys of the blob store."""
 

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import ColumnElement, Connection, func, select
 
+from app.database.batched import batched
 from app.database.tables import jobs
 from app.errors import InvalidRequestError, NotFoundError
 from app.identifiers import is_job_id
@@ -13,6 +14,11 @@ from app.jobs.job import Job, JobState
 
 MAX_PAGE_SIZE = 500
 """The largest page of `list_jobs`."""
+
+_BATCH = 500
+"""Values of one IN."""
+_SEGMENTS = 100
+"""Parts of one UNION; SQLite takes 500."""
 
 c = jobs.c
 QUEUE_ORDER = (c.priority.desc(), c.created_at, c.id)
@@ -60,13 +66,58 @@ def list_jobs(
 
 
 def positions(connection: Connection, queried: Iterable[Job]) -> dict[str, int]:
-    """Count the queued jobs in front of each of these, by id; 0 for jobs that are not queued."""
-    result = {job.id: 0 for job in queried}
-    rank = func.row_number().over(order_by=QUEUE_ORDER).label("rank")
-    ranked = select(c.id, rank).where(c.state == JobState.QUEUED).subquery()
-    rows = connection.execute(select(ranked.c.id, ranked.c.rank).where(ranked.c.id.in_(result)))
-    result.update({row.id: row.rank - 1 for row in rows})
+    """Count the queued jobs in front of each of these, by id; 0 for jobs that are not queued.
+
+    One pass over the index of the queue, as far as the last of these: each counts from the one before it.
+    """
+    some = list(queried)
+    result = {job.id: 0 for job in some}
+    waiting: list[Any] = []
+    for ids in batched([job.id for job in some if not job.state.ended], _BATCH):  # nothing leaves an end
+        query = select(c.id, c.state, c.priority, c.created_at).where(c.id.in_(ids))  # by the primary key alone
+        waiting += [row for row in connection.execute(query) if row.state == JobState.QUEUED]
+    waiting.sort(key=lambda row: (-row.priority, row.created_at, row.id))
+    total = 0
+    for start in range(0, len(waiting), _SEGMENTS):
+        rows = waiting[start : start + _SEGMENTS]
+        for row, number in zip(
+            rows, _counts_between(connection, waiting[max(start - 1, 0) : start], rows), strict=True
+        ):
+            total += number
+            result[row.id] = total
     return result
+
+
+def _counts_between(connection: Connection, before: list[Any], rows: list[Any]) -> list[int]:
+    """Count the queued jobs from each of these rows to the next, the first from `before`, or from the queue's head.
+
+    The driver gets the text as it is: SQLAlchemy would take longer over it than the database over the counts.
+    """
+    mark = ":{}" if connection.dialect.name == "sqlite" else "%({})s"
+    texts: list[str] = []
+    values: dict[str, object] = {}
+    previous = None
+    for n, row in enumerate([*before, *rows], -len(before)):
+        name = str(n + 1)
+        values |= {f"p{name}": row.priority, f"t{name}": row.created_at, f"i{name}": row.id}
+        p, t, i = (mark.format(letter + name) for letter in "pti")
+        if n >= 0:
+            queued = f"SELECT {n}, count(*) FROM jobs WHERE state = 'queued' AND priority"  # noqa: S608  a number of ours
+            end = f"(created_at, id) < ({t}, {i})"
+            if previous is None:
+                texts += [f"{queued} = {p} AND {end}", f"{queued} > {p}"]
+            else:
+                last_priority, last_p, last_t, last_i = previous
+                begin = f"{queued} = {last_p} AND (created_at, id) >= ({last_t}, {last_i})"
+                if last_priority == row.priority:
+                    texts.append(f"{begin} AND {end}")
+                else:
+                    texts += [begin, f"{queued} > {p} AND priority < {last_p}", f"{queued} = {p} AND {end}"]
+        previous = (row.priority, p, t, i)
+    counted = [0] * len(rows)
+    for n, number in connection.exec_driver_sql(" UNION ALL ".join(texts), values):
+        counted[n] += number
+    return counted
 
 
 def position(connection: Connection, job: Job) -> int:
@@ -74,10 +125,49 @@ def position(connection: Connection, job: Job) -> int:
     return positions(connection, [job])[job.id]
 
 
-def unfinished(connection: Connection) -> list[Job]:
-    """Return all jobs that may still run: what they refer to must be kept."""
-    query = select(jobs).where(c.state.in_([JobState.QUEUED, JobState.RUNNING])).order_by(*QUEUE_ORDER)
-    return [job_from_row(row) for row in connection.execute(query)]
+def revisions(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
+    """Return the revision of each of these jobs that there is."""
+    result: dict[str, int] = {}
+    for some in batched(ids, _BATCH):
+        rows = connection.execute(select(c.id, c.revision).where(c.id.in_(some)))
+        result.update({row.id: row.revision for row in rows})
+    return result
+
+
+def get_many(connection: Connection, ids: Iterable[str]) -> list[Job]:
+    """Return those of these jobs that there are, in any order."""
+    found: list[Job] = []
+    for some in batched(ids, _BATCH):
+        found += [job_from_row(row) for row in connection.execute(select(jobs).where(c.id.in_(some)))]
+    return found
+
+
+def tables_in_use(connection: Connection, keys: Iterable[str]) -> set[str]:
+    """Return which of these keys are the tables of jobs that may still run: they must be kept."""
+    return _in_use(connection, c.table_key, "table", keys)
+
+
+def fits_in_use(connection: Connection, keys: Iterable[str]) -> set[str]:
+    """Return which of these keys are the fits of jobs that may still run."""
+    return _in_use(connection, c.fit_key, "fit", keys)
+
+
+def _in_use(connection: Connection, column: ColumnElement[str | None], name: str, keys: Iterable[str]) -> set[str]:
+    """Look the keys up by an index; only jobs of an earlier release, without the column, have their payload read."""
+    unfinished = c.state.in_([JobState.QUEUED, JobState.RUNNING])
+    payloads = connection.execute(select(c.payload).where(unfinished, column.is_(None))).scalars()
+    used = {str(payload.get(name)) for payload in payloads}
+    kept: set[str] = set()
+    for some in batched(keys, _BATCH):
+        kept |= used.intersection(some)
+        kept.update(connection.execute(select(column).where(unfinished, column.in_(some)).distinct()).scalars())
+    return kept
+
+
+def has_unfinished(connection: Connection) -> bool:
+    """True if there is a job that may still run."""
+    found = select(c.id).where(c.state.in_([JobState.QUEUED, JobState.RUNNING])).limit(1)
+    return connection.execute(found).one_or_none() is not None
 
 
 def counts(connection: Connection) -> dict[JobState, int]:

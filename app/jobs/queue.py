@@ -21,6 +21,7 @@ from sqlalchemy import (
     Connection,
     and_,
     case,
+    delete,
     func,
     null,
     or_,
@@ -29,21 +30,27 @@ from sqlalchemy import (
     update,
 )
 
+from app.database.batched import batched
 from app.database.clock import now
 from app.database.tables import jobs
 from app.database.upsert import insert_or_ignore
 from app.errors import InvalidRequestError, LeaseLostError
-from app.identifiers import NAME_LENGTH, check_idempotency_key, new_job_id
+from app.identifiers import NAME_LENGTH, check_idempotency_key, new_job_id, oldest_job_id
 from app.jobs.job import JSON, Job, JobState
 from app.jobs.notify import notify_workers
 from app.jobs.queries import QUEUE_ORDER, c, get, job_from_row
-from app.jobs.workers import UNLIMITED, WORKER_TIMEOUT_SECONDS, Resources, any_worker_fits, largest_limits
+from app.jobs.workers import UNLIMITED, WORKER_TIMEOUT_SECONDS, Resources, largest_limits, no_worker_fits
 
 MAX_ATTEMPTS = 3
 """Claims without a checkpoint between them, after which the job itself is taken to be what kills its workers."""
 MAX_CLAIMS = 20
 """Claims in all: a job that makes some progress each time ends too."""
 MAX_PRIORITY = 1_000_000
+
+REMOVED_AT_ONCE = 1_000
+"""Ended jobs that one transaction removes: others wait for it on SQLite."""
+_BATCH = 500
+_CLOCK_SLACK_SECONDS = 86_400.0
 
 _UNLEASED: dict[Any, Any] = {c.worker: null(), c.lease_until: null()}
 
@@ -57,12 +64,15 @@ def submit(
     priority: int = 0,
     idempotency_key: str | None = None,
     needs: Resources = UNLIMITED,
+    table: str | None = None,
+    fit: str | None = None,
 ) -> tuple[Job, bool]:
     """Put a job in the queue: (job, True), or (the job that has this key already, False). Safe under races.
 
     The caller compares `payload` with the old job's if the same key with another request must be refused.
-    Larger `priority` first, then older first. needs: a worker with smaller limits does not claim it. On PostgreSQL idle
-    workers are notified at the commit. InvalidRequestError for a model, key or priority that cannot be kept.
+    Larger `priority` first, then older first. needs: a worker with smaller limits does not claim it. table, fit: keys
+    of the blobs that it reads, kept until it has ended. On PostgreSQL idle workers are notified at the commit.
+    InvalidRequestError for a model, key or priority that cannot be kept.
     """
     check_idempotency_key(idempotency_key)
     if not (1 <= len(model) <= NAME_LENGTH and model.isprintable()):
@@ -79,6 +89,8 @@ def submit(
         "idempotency_key": idempotency_key,
         "needs_memory": needs.memory,
         "needs_rows": needs.rows,
+        "table_key": table,
+        "fit_key": fit,
         "created_at": now(),
         "updated_at": now(),
     }
@@ -117,8 +129,9 @@ def request_cancel(connection: Connection, job_id: str) -> Job:
 
 def has_work(connection: Connection, *, limits: Resources = UNLIMITED, excluding: Collection[str] = ()) -> bool:
     """True if a claim would find a job; only reads, so that idle workers do not hold the write lock."""
-    claimable = select(c.id).where(_claimable(), _fits(limits), c.id.not_in(excluding)).exists()
-    return bool(connection.execute(select(claimable)).scalar_one())
+    taken = [_fits(limits), c.id.not_in(excluding)]
+    found = [select(c.id).where(claimable, *taken).exists() for claimable in (_is_queued(), _is_expired())]
+    return bool(connection.execute(select(or_(*found))).scalar_one())
 
 
 def claim(
@@ -132,15 +145,16 @@ def claim(
     """Claim the next job within `limits` for `lease_seconds`, or None. Jobs that are to be cancelled or have no
     attempts left are ended on the way. excluding: ids of jobs that are left to other workers.
     """
-    query = (
+    queries = [
         select(jobs)
-        .where(_claimable(), _fits(limits), c.id.not_in(excluding))
+        .where(claimable, _fits(limits), c.id.not_in(excluding))
         .order_by(*QUEUE_ORDER)
         .limit(1)
         .with_for_update(skip_locked=True)
-    )
-    while (row := connection.execute(query).one_or_none()) is not None:
-        job = job_from_row(row)
+        for claimable in (_is_queued(), _is_expired())  # an OR of them would sort all queued jobs for the first
+    ]
+    while rows := [row for query in queries for row in connection.execute(query)]:
+        job = min(map(job_from_row, rows), key=lambda job: (-job.priority, job.created_at, job.id))
         if job.cancel_requested:
             _set(connection, job, _ended(JobState.CANCELLED))
         elif _is_exhausted(job):
@@ -230,13 +244,16 @@ def fail_oversized(connection: Connection, *, timeout: float = WORKER_TIMEOUT_SE
     The caller has recorded its heartbeat: there is a worker. A running job whose worker is lost counts from the end of
     its lease.
     """
-    query = select(jobs).where(
-        or_(c.needs_memory.is_not(None), c.needs_rows.is_not(None)),
-        case((c.state == JobState.QUEUED, c.created_at), else_=c.lease_until) <= now() - timeout,
-        _claimable(),
-        ~any_worker_fits(c.needs_memory, c.needs_rows, timeout),
-    )
-    rows = connection.execute(query.with_for_update(skip_locked=True)).all()
+    fits_none = no_worker_fits(connection, c.needs_memory, c.needs_rows, timeout)
+    if fits_none is None:
+        return []
+    rows = []
+    for waiting in (
+        and_(_is_queued(), c.created_at <= now() - timeout),
+        and_(c.state == JobState.RUNNING, c.lease_until <= now() - timeout),
+    ):
+        query = select(jobs).where(waiting, fits_none).with_for_update(skip_locked=True)
+        rows += connection.execute(query).all()
     if not rows:
         return []
     limits = largest_limits(connection, timeout=timeout)
@@ -244,6 +261,21 @@ def fail_oversized(connection: Connection, *, timeout: float = WORKER_TIMEOUT_SE
         _set(connection, job, _ended(JobState.FAILED) | {c.error: _too_large(job, limits)})
         for job in map(job_from_row, rows)
     ]
+
+
+def remove_ended(connection: Connection, *, older_than: float, limit: int = REMOVED_AT_ONCE) -> int:
+    """Remove up to `limit` jobs that ended so many seconds ago, with their idempotency keys; return how many."""
+    removed = 0
+    for state in (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED):
+        old = select(c.id).where(
+            c.state == state,
+            c.id < oldest_job_id(older_than - _CLOCK_SLACK_SECONDS),  # ids sort by age: a range of the index
+            c.finished_at < now() - older_than,
+        )
+        chosen = connection.execute(old.order_by(c.id).limit(limit - removed)).scalars().all()
+        for ids in batched(chosen, _BATCH):
+            removed += connection.execute(delete(jobs).where(c.id.in_(ids), c.state == state)).rowcount
+    return removed
 
 
 def release(connection: Connection, job: Job) -> Job:
@@ -266,8 +298,12 @@ def _requeued() -> dict[Any, Any]:
     }
 
 
-def _claimable() -> ColumnElement[bool]:
-    return or_(c.state == JobState.QUEUED, and_(c.state == JobState.RUNNING, c.lease_until <= now()))
+def _is_queued() -> ColumnElement[bool]:
+    return c.state == JobState.QUEUED
+
+
+def _is_expired() -> ColumnElement[bool]:
+    return and_(c.state == JobState.RUNNING, c.lease_until <= now())
 
 
 def _fits(limits: Resources) -> ColumnElement[bool]:

@@ -6,7 +6,7 @@ could do waits for it. Rows of workers that are long gone are removed by those t
 
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Connection, delete, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, or_, select
 
 from app.database.clock import now
 from app.database.tables import workers
@@ -50,18 +50,22 @@ def largest_limits(connection: Connection, *, timeout: float = WORKER_TIMEOUT_SE
     )
 
 
-def any_worker_fits(
-    memory: ColumnElement[int | None], rows: ColumnElement[int | None], timeout: float
-) -> ColumnElement[bool]:
-    """SQL condition: a running worker takes a job of this memory and these rows."""
-    return (
-        select(_w.name)
-        .where(
-            _is_running(timeout),
-            or_(memory.is_(None), _w.max_memory.is_(None), _w.max_memory >= memory),
-            or_(rows.is_(None), _w.max_rows.is_(None), _w.max_rows >= rows),
-        )
-        .exists()
+def no_worker_fits(
+    connection: Connection, memory: ColumnElement[int | None], rows: ColumnElement[int | None], timeout: float
+) -> ColumnElement[bool] | None:
+    """SQL condition: no running worker takes a job of this memory and these rows. None where one takes any job."""
+    running = connection.execute(select(_w.max_memory, _w.max_rows).where(_is_running(timeout)).distinct()).all()
+    if any(worker.max_memory is None and worker.max_rows is None for worker in running):
+        return None
+    return and_(
+        or_(memory.is_not(None), rows.is_not(None)),
+        *(
+            or_(
+                *([] if worker.max_memory is None else [memory > worker.max_memory]),
+                *([] if worker.max_rows is None else [rows > worker.max_rows]),
+            )
+            for worker in running
+        ),
     )
 
 

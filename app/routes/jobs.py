@@ -1,6 +1,5 @@
 """`/jobs`: look, list, cancel, and follow by server-sent events."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
@@ -16,7 +15,6 @@ from app.services.jobs import JobView
 
 router = APIRouter(tags=["jobs"])
 
-_LOOK_SECONDS = 0.25
 _QUIET_SECONDS = 10.0
 _COMMIT_SECONDS = 1.0
 
@@ -120,23 +118,13 @@ async def follow_job(request: Request, job_id: str) -> Response:
     return StreamingResponse(_events(request, first), media_type="text/event-stream", headers=headers)
 
 
-async def _events(request: Request, view: JobView) -> AsyncIterator[bytes]:
-    jobs = services(request).jobs
-    seen: tuple[int, int] | None = None
-    quiet = 0.0
-    while True:
-        if (view.job.revision, view.position) != seen:
-            seen = (view.job.revision, view.position)
-            quiet = 0.0
-            yield b"id: %d\nevent: job\ndata: %b\n\n" % (view.job.revision, orjson.dumps(job_json(view)))
-        if view.job.state.ended or services(request).stopping.is_set():
-            return
-        await asyncio.sleep(_LOOK_SECONDS)
-        quiet += _LOOK_SECONDS
-        if quiet >= _QUIET_SECONDS:
-            quiet = 0.0
+async def _events(request: Request, first: JobView) -> AsyncIterator[bytes]:
+    app = services(request)
+    async for view in app.followers.follow(first, _QUIET_SECONDS):
+        if view is None:
             yield b": still there\n\n"
-        view = await in_thread(jobs.get, view.job.id)
+        else:
+            yield b"id: %d\nevent: job\ndata: %b\n\n" % (view.job.revision, orjson.dumps(job_json(view)))
 
 
 def job_json(view: JobView) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """Jobs: looked at, listed, cancelled."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
@@ -42,6 +42,18 @@ class Jobs:
             places = queries.positions(connection, jobs)
             clock = _clock(connection)
             return [JobView(job=job, position=places[job.id], now=clock) for job in jobs], following
+
+    def changes(self, known: Mapping[str, tuple[int, int]]) -> list[JobView]:
+        """Look once at all these jobs, by the revision and position they were seen with; return those that changed."""
+        with self._database.read() as connection:
+            revised = queries.revisions(connection, known)
+            waiting = [job for job, (_, position) in known.items() if position]
+            fresh = {job for job, revision in revised.items() if revision != known[job][0]}
+            found = queries.get_many(connection, fresh.union(waiting).intersection(revised))
+            places = queries.positions(connection, found)
+            clock = _clock(connection)
+        views = [JobView(job=job, position=places[job.id], now=clock) for job in found]
+        return [view for view in views if (view.job.revision, view.position) != known[view.job.id]]
 
     def cancel(self, job_id: str) -> JobView:
         """Ask for a job's end: a queued one is cancelled at once, a running one in a moment. Raises NotFoundError."""

@@ -193,8 +193,10 @@ def remove_old(folder: Path, *, older_than: float) -> int:
     return removed
 
 
-def sweep(store: BlobStore, prefix: str, referenced: Callable[[], Collection[str]], *, older_than: float) -> list[str]:
-    """Remove the old blobs under `prefix` that `referenced()` does not name; return their keys.
+def sweep(
+    store: BlobStore, prefix: str, referenced: Callable[[list[str]], Collection[str]], *, older_than: float
+) -> list[str]:
+    """Remove the old blobs under `prefix` that `referenced(their keys)` does not name; return their keys.
 
     `older_than` (seconds) must be longer than any writer takes from `put` to the commit that refers to the key.
     `referenced` is called after the blobs are listed, so it knows every reference from before.
@@ -203,7 +205,7 @@ def sweep(store: BlobStore, prefix: str, referenced: Callable[[], Collection[str
     old = [blob.key for blob in store.keys(prefix) if blob.age >= older_than]
     if not old:
         return []
-    kept = referenced()
+    kept = referenced(old)
     return [key for key in old if key not in kept and store.delete(key, older_than=older_than)]
 
 

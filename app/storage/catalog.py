@@ -264,25 +264,30 @@ def _aliases(connection: Connection, model: str) -> dict[str, int]:
 
 
 def _models(connection: Connection, query: Any) -> list[Model]:
-    result = []
-    for row in connection.execute(query).all():
-        pointers = _aliases(connection, row.name)
-        ours = versions.c.model == row.name
-        number = connection.execute(select(func.count()).where(ours)).scalar_one()
-        newest = connection.execute(
-            select(versions).where(ours).order_by(versions.c.version.desc()).limit(1)
-        ).one_or_none()
-        if newest is not None:
-            result.append(
-                Model(
-                    name=row.name,
-                    created_at=row.created_at,
-                    versions=number,
-                    newest=_as_version(newest, pointers),
-                    aliases=pointers,
-                )
-            )
-    return result
+    """Return the models of the query's rows that have a version: three queries for any number of them."""
+    rows = connection.execute(query).all()
+    names = [row.name for row in rows]
+    counted = select(versions.c.model, func.count().label("number"), func.max(versions.c.version).label("newest"))
+    counted = counted.where(versions.c.model.in_(names)).group_by(versions.c.model)
+    each = counted.subquery()
+    joined = select(versions, each.c.number).join(
+        each, (each.c.model == versions.c.model) & (each.c.newest == versions.c.version)
+    )
+    newest = {row.model: row for row in connection.execute(joined)}
+    pointers: dict[str, dict[str, int]] = {name: {} for name in names}
+    for row in connection.execute(select(aliases).where(aliases.c.model.in_(names))):
+        pointers[row.model][row.alias] = row.version
+    return [
+        Model(
+            name=row.name,
+            created_at=row.created_at,
+            versions=newest[row.name].number,
+            newest=_as_version(newest[row.name], pointers[row.name]),
+            aliases=pointers[row.name],
+        )
+        for row in rows
+        if row.name in newest
+    ]
 
 
 def _version(connection: Connection, row: Any) -> Version:

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, or_, select, update
 from sqlalchemy import delete as sql_delete
 
 from app.database.clock import now
-from app.database.tables import DATASET_NAME_LENGTH, datasets
+from app.database.tables import DATASET_NAME_LENGTH, datasets, jobs
 from app.database.upsert import insert_or_ignore
 from app.errors import InvalidRequestError, NotFoundError
 from app.identifiers import is_dataset_id, new_dataset_id
@@ -87,6 +87,24 @@ def delete(connection: Connection, dataset: str) -> None:
     get(connection, dataset)
     if connection.execute(sql_delete(datasets).where(_c.id == dataset)).rowcount == 0:
         raise NotFoundError(f"there is no dataset {dataset[:80]!r}")
+
+
+def forget_keys(connection: Connection, *, older_than: float) -> int:
+    """Forget the idempotency keys of datasets that are so many seconds old; return how many."""
+    old = (_c.created_at < now() - older_than, _c.idempotency_key.is_not(None))
+    return connection.execute(update(datasets).where(*old).values(idempotency_key=None)).rowcount
+
+
+def remove_unused(connection: Connection, *, older_than: float) -> int:
+    """Remove the datasets so many seconds old whose tables no job younger than that was made for; return how many.
+
+    Jobs that ended and are still listed count by their creation.
+    """
+    used = select(jobs.c.id).where(
+        jobs.c.table_key == _c.table_key,
+        or_(jobs.c.state.in_(["queued", "running"]), jobs.c.created_at >= now() - older_than),
+    )
+    return connection.execute(sql_delete(datasets).where(_c.created_at < now() - older_than, ~used.exists())).rowcount
 
 
 def keep_fit(connection: Connection, dataset: str, digest: str, fit: str) -> None:

@@ -100,7 +100,7 @@ class Stage:
     def unfinished(self) -> bool:
         """True if a job has not ended."""
         with self.database.read() as connection:
-            return bool(queries.unfinished(connection))
+            return queries.has_unfinished(connection)
 
     def kill(self, name: str) -> None:
         """Kill an API or a worker (SIGKILL) and start another in its place."""

@@ -9,6 +9,7 @@ from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 
 from app.services.intake.datasets import Datasets
+from app.services.job_followers import JobFollowers
 from app.services.jobs import Jobs
 from app.services.models import Models
 from app.services.predict.batching import Batcher
@@ -37,6 +38,7 @@ class Services:
     training: Training
     datasets: Datasets
     jobs: Jobs
+    followers: JobFollowers
     models: Models
     registry: ModelRegistry
     batcher: Batcher

@@ -164,6 +164,8 @@ class Training:
                 priority=body.priority,
                 idempotency_key=key,
                 needs=needs,
+                table=table.key,
+                fit=table.fit_key or None,
             )
             earlier = {name: value for name, value in job.payload.items() if name != "fit"}
             if not created and (job.kind, job.model, earlier) != (KIND, model, request):

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import Connection, text, update
 from sqlalchemy.exc import IntegrityError
 
+from app.database.clock import now
 from app.database.engine import Database
 from app.database.tables import jobs as jobs_table
 from app.errors import InvalidRequestError, LeaseLostError, NotFoundError
@@ -104,7 +105,7 @@ def test_lists_are_newest_first_in_pages(database: Database) -> None:
         assert queries.list_jobs(connection, state=JobState.RUNNING) == ([taken], None)
         assert queries.list_jobs(connection, state=JobState.QUEUED, model="a", limit=3)[1] is None
         assert queries.list_jobs(connection, model="\0") == ([], None)
-        assert {job.id for job in queries.unfinished(connection)} == {job.id for job in jobs}
+        assert queries.has_unfinished(connection)
         counted = queries.counts(connection)
         assert counted == dict.fromkeys(JobState, 0) | {JobState.QUEUED: 6, JobState.RUNNING: 1}
         for limit in (0, 501):
@@ -317,3 +318,53 @@ def test_a_worker_may_leave_a_job_to_others(database: Database) -> None:
     other = claim(database)
     assert other is not None
     assert other.id == first.id
+
+
+def test_positions_in_a_long_queue_are_those_of_the_order_of_claims(database: Database) -> None:
+    """More jobs than one statement counts, with priorities between which there are others, and equal ages."""
+    with database.write() as connection:
+        for number in range(260):
+            queue.submit(connection, kind="echo", model="m", payload={}, priority=number % 5 - 2)
+        connection.execute(update(jobs_table).values(created_at=1000.0 + jobs_table.c.priority * 0))
+    with database.read() as connection:
+        listed = queries.list_jobs(connection, limit=500)[0]
+        order = {
+            job.id: n for n, job in enumerate(sorted(listed, key=lambda job: (-job.priority, job.created_at, job.id)))
+        }
+        assert queries.positions(connection, listed) == order
+        for some in (listed[::7], listed[:3], [job for job in listed if job.priority in (2, -2)]):
+            assert queries.positions(connection, some) == {job.id: order[job.id] for job in some}
+    first = claim(database)
+    assert first is not None
+    assert order[first.id] == 0
+
+
+def test_tables_and_fits_of_jobs_that_may_run_are_in_use(database: Database) -> None:
+    """Also of a job that a release wrote which has no columns for them."""
+    submit_echo(database, table="tables/a", fit="fits/a", payload={"table": "tables/a", "fit": "fits/a"})
+    submit_echo(database, payload={"table": "tables/b", "fit": "fits/b"})
+    ended = claim(database)
+    assert ended is not None
+    with database.write() as connection:
+        queue.succeed(connection, ended, {})
+    submit_echo(database, table="tables/c", payload={"table": "tables/c"})
+    assert claim(database) is not None
+    with database.read() as connection:
+        assert queries.tables_in_use(connection, [f"tables/{name}" for name in "abcd"]) == {"tables/b", "tables/c"}
+        assert queries.fits_in_use(connection, ["fits/a", "fits/b", "fits/c"]) == {"fits/b"}
+        assert queries.tables_in_use(connection, []) == set()
+
+
+def test_ended_jobs_of_an_age_are_removed_a_few_at_once(database: Database) -> None:
+    jobs = [submit_echo(database, idempotency_key=f"k{number}") for number in range(6)]
+    with database.write() as connection:
+        for number, job in enumerate(jobs[:4]):
+            ended = {"state": ("succeeded", "failed", "cancelled")[number % 3], "finished_at": now() - 100.0 * number}
+            connection.execute(update(jobs_table).where(jobs_table.c.id == job.id).values(ended))
+        assert queue.remove_ended(connection, older_than=150.0, limit=1) == 1
+        assert queue.remove_ended(connection, older_than=150.0) == 1
+        assert queue.remove_ended(connection, older_than=150.0) == 0
+    with database.read() as connection:
+        left, _ = queries.list_jobs(connection)
+    assert {job.id for job in left} == {jobs[i].id for i in (0, 1, 4, 5)}
+    assert submit_echo(database, idempotency_key="k3").id != jobs[3].id, "its key is free again"

@@ -121,7 +121,7 @@ def test_sweep_removes_old_unreferenced_blobs(store: BlobStore) -> None:
     elsewhere = store.put("data", ".d", b"old")
     age(store, kept, old, other, elsewhere)
     young = store.put("models", ".m", b"young")
-    assert sorted(sweep(store, "models", lambda: {kept}, older_than=OLD)) == sorted([old, other])
+    assert sorted(sweep(store, "models", lambda _: {kept}, older_than=OLD)) == sorted([old, other])
     assert sorted(blob.key for blob in store.keys("models")) == sorted([kept, young])
     assert store.read(elsewhere) == b"old"
     assert sweep(store, "models", pytest.fail, older_than=5000) == [], "nothing is old, so nobody is asked"
@@ -131,7 +131,7 @@ def test_a_blob_put_again_during_a_sweep_stays(store: BlobStore, tmp_path: Path)
     key = store.put("models", ".m", DATA)
     age(store, key)
 
-    def referenced() -> set[str]:
+    def referenced(_: list[str]) -> set[str]:
         store.put("models", ".m", DATA)  # the same model, trained again just now
         return set()
 

@@ -3,9 +3,14 @@
 import threading
 
 import pytest
+from sqlalchemy import update
 
+from app.database.clock import now
 from app.database.engine import Database
+from app.database.tables import datasets as datasets_table
+from app.database.tables import jobs as jobs_table
 from app.errors import InvalidRequestError, NotFoundError
+from app.jobs import queue
 from app.storage import datasets
 from app.storage.datasets import Dataset
 
@@ -79,3 +84,27 @@ def test_pages_hold_each_once(database: Database) -> None:
         assert set(seen) == made
         with pytest.raises(InvalidRequestError, match="begin with the first page"):
             datasets.page(connection, limit=3, cursor="ds_gone")
+
+
+def test_datasets_that_no_job_used_for_long_are_removed(database: Database) -> None:
+    """Not one whose table a job may still train on, nor one that was trained on since."""
+    made = {name: add(database, name=name, key=name)[0] for name in ("idle", "queued", "recent", "new")}
+    with database.write() as connection:
+        for name in ("queued", "recent"):
+            queue.submit(connection, kind="train", model="m", payload={}, table=made[name].table)
+        connection.execute(update(datasets_table).where(datasets_table.c.name != "new").values(created_at=1000.0))
+        connection.execute(
+            update(jobs_table)
+            .where(jobs_table.c.table_key == made["recent"].table)
+            .values(state="failed", finished_at=now())
+        )
+        connection.execute(
+            update(jobs_table).where(jobs_table.c.table_key == made["queued"].table).values(created_at=1000.0)
+        )
+        assert datasets.forget_keys(connection, older_than=60.0) == 3
+        assert datasets.remove_unused(connection, older_than=60.0) == 1
+        assert datasets.remove_unused(connection, older_than=60.0) == 0
+        left, _ = datasets.page(connection, limit=10, cursor=None)
+    assert {found.name for found in left} == {"queued", "recent", "new"}
+    assert add(database, name="other", key="queued")[1], "its key is free again"
+    assert not add(database, name="new", key="new")[1]
