@@ -127,7 +127,7 @@ KINDS: dict[str, Kind] = {
     "clustered": Kind(draw=_clustered, spec={"columns": {"subject": "ignore"}}),
     "replicated": Kind(draw=_replicated),
     "drifting": Kind(draw=_drifting),
-    "skewed": Kind(draw=_skewed),
+    "skewed": Kind(draw=_skewed, spec={"target_transform": "auto"}),
     "heavy-tailed": Kind(draw=_heavy_tailed),
     "varying noise": Kind(draw=_varying),
     "missing": Kind(draw=_missing, spec={"missing": "impute"}),
