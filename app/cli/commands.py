@@ -204,13 +204,15 @@ def predict(
             quantiles=quantiles,
             include=_split_values(include, "--include"),
             accept="text/csv",
-        ).content
+        )
+    if warning := answer.headers.get("x-warnings"):
+        typer.echo(f"note: {warning}", err=True)
     if output is None:
-        sys.stdout.buffer.write(answer)
+        sys.stdout.buffer.write(answer.content)
         sys.stdout.buffer.flush()
     else:
         try:
-            output.write_bytes(answer)
+            output.write_bytes(answer.content)
         except OSError as error:
             typer.echo(f"error: cannot write {output}: {error.strerror}", err=True)
             raise typer.Exit(1) from None

@@ -14,10 +14,11 @@ from starlette.responses import Response
 from app.errors import NotAcceptableError
 from app.routes.http.answers import Bytes
 from app.routes.http.bodies import CSV, JSON, NPY
+from app.services.predict.far_rows import SUPPORT, TOLD_ROWS, far_message, far_rows
 from app.services.predict.npy import write_npy
 from app.services.predict.options import EXTRAS, IMPUTED, PredictOptions
 from app.services.predict.registry import ResolvedModel
-from core.arrays import FloatArray
+from core.arrays import FloatArray, IntArray
 
 PIECE_ROWS = 1 << 14
 """Lists are written as JSON so many numbers at a time, so that other threads wait for no more."""
@@ -64,11 +65,16 @@ def encode(
     are such, asked or not."""
     if IMPUTED in arrays and IMPUTED not in options.include and not (media_type == CSV and arrays[IMPUTED].any()):
         arrays = {name: array for name, array in arrays.items() if name != IMPUTED}
+    far = far_rows(arrays)
+    if SUPPORT in arrays and SUPPORT not in options.include:
+        arrays = {name: array for name, array in arrays.items() if name != SUPPORT}
     if media_type == JSON:
-        return Bytes(_json(resolved, arrays, options), JSON)
+        return Bytes(_json(resolved, arrays, options, far), JSON)
     headers = {"X-Model": f"{resolved.name}@{resolved.version}"}
     if "std" in arrays:
         headers["X-Interval-Basis"] = ",".join(interval_bases(resolved, options))
+    if far is not None:
+        headers["X-Warnings"] = far_message(far)
     if media_type == CSV:
         return Response(_csv(arrays), media_type=CSV, headers=headers)
     headers["X-Columns"] = ",".join(arrays)
@@ -81,7 +87,9 @@ def interval_bases(resolved: ResolvedModel, options: PredictOptions) -> tuple[st
     return tuple(calibration.basis(level).value for level in options.interval_levels)
 
 
-def _json(resolved: ResolvedModel, arrays: dict[str, FloatArray], options: PredictOptions) -> bytes:
+def _json(
+    resolved: ResolvedModel, arrays: dict[str, FloatArray], options: PredictOptions, far: IntArray | None
+) -> bytes:
     content: dict[str, object] = {"model": resolved.name, "version": resolved.version, "mean": arrays["mean"]}
     if "std" in arrays:
         levels = options.interval_levels
@@ -100,6 +108,9 @@ def _json(resolved: ResolvedModel, arrays: dict[str, FloatArray], options: Predi
     if options.quantiles:
         values = [arrays[f"quantile_{probability!r}"] for probability in options.quantiles]
         content |= {"quantiles": options.quantiles, "quantile_values": values}
+    if far is not None:
+        warning = {"kind": "far", "message": far_message(far), "count": len(far), "rows": far[:TOLD_ROWS].tolist()}
+        content["warnings"] = [warning]
     if len(arrays["mean"]) > PIECE_ROWS:
         content = {name: _in_pieces(value) for name, value in content.items()}
     return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)

@@ -23,6 +23,7 @@ from app.routes.http.content_encoding import read_json
 from app.routes.http.services import in_thread, services
 from app.services.decoding import decode
 from app.services.predict.batching import ROW_BYTES
+from app.services.predict.far_rows import far_message, far_rows
 from app.services.predict.options import EXTRAS, IMPUTED, INTERVAL, PredictOptions, predict_options
 from app.services.predict.registry import ResolvedModel
 from app.services.predict.tensors import BYTES, ROWS, FlatTensor, InputTensor, bytes_tensor, read_tensors, to_inputs
@@ -184,12 +185,14 @@ def _encode(
         else:
             output["data"] = arrays[name]
         outputs.append(output)
-    content: dict[str, object] = {"model_name": resolved.name, "model_version": str(resolved.version)}
+    content: dict[str, Any] = {"model_name": resolved.name, "model_version": str(resolved.version)}
     if asked.id is not None:
         content["id"] = asked.id
     if "lower" in arrays:
         basis = interval_bases(resolved, options)[0]
         content["parameters"] = {"interval": options.interval_levels[0], "interval_basis": basis}
+    if (far := far_rows(arrays)) is not None:
+        content["parameters"] = {**content.get("parameters", {}), "warnings": far_message(far)}
     content["outputs"] = outputs
     head = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
     if not behind:

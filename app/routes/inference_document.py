@@ -101,6 +101,7 @@ SCHEMAS: dict[str, Any] = {
                         "description": "From the ranks of left-out rows, the tail of a distribution fitted to them "
                         "where they are too few for the level, or the model's own normal distribution.",
                     },
+                    "warnings": {"type": "string", "description": "Rows that are far from all training rows."},
                 },
             },
             "outputs": {

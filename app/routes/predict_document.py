@@ -39,6 +39,21 @@ _BASES = (
     "For each level: `conformal`, from the ranks of rows that were left out; `tail`, from a distribution fitted to "
     "them, for they are too few for this level; `normal`, the model's own, which was not calibrated."
 )
+_WARNINGS: dict[str, Any] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["kind", "message", "count", "rows"],
+        "properties": {
+            "kind": {"const": "far"},
+            "message": {"type": "string"},
+            "count": {"type": "integer"},
+            "rows": {"type": "array", "items": {"type": "integer"}},
+        },
+    },
+    "description": "Only where some rows are far from all training rows (`support` of .9 or more): how many, and the "
+    "first 20 of them.",
+}
 _MODEL = {
     "type": "string",
     "description": "`name`, `name@3` or `name@alias`; a plain name is `champion`, else `latest`.",
@@ -95,6 +110,7 @@ SCHEMAS: dict[str, Any] = {
             },
             "interval": {"anyOf": [{"type": "number"}, _NUMBERS]},
             "interval_basis": {"anyOf": [_BASIS, {"type": "array", "items": _BASIS}], "description": _BASES},
+            "warnings": _WARNINGS,
             "quantiles": _NUMBERS | {"description": "The probabilities asked for."},
             "quantile_values": _LISTS | {"description": "A list for each of them."},
         },
@@ -136,6 +152,10 @@ PATHS: dict[str, Any] = {
                         "X-Interval-Basis": {
                             "schema": {"type": "string"},
                             "description": "CSV and npy: `interval_basis`, with commas between several.",
+                        },
+                        "X-Warnings": {
+                            "schema": {"type": "string"},
+                            "description": "CSV and npy: what `warnings` says, if anything.",
                         },
                         "X-Columns": {
                             "schema": {"type": "string"},

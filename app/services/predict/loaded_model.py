@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.errors import BrokenArtefactError, MalformedError
+from app.services.predict.far_rows import knows_far_rows
 from app.services.predict.row_decoder import RowDecoder
 from app.storage import artefact
 from app.tables import Schema
@@ -21,13 +22,14 @@ OWN_BYTES = 100_000
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadedModel:
     """A model ready to predict. integrated: the same for rows with missing cells, None where it takes none; size: bytes
-    it holds in memory, about."""
+    it holds in memory, about; knows_far: it tells rows far from the training rows."""
 
     schema: Schema
     predictor: ModelPredictor
     rows: RowDecoder
     size: int
     integrated: IntegratedPredictor | None = None
+    knows_far: bool = False
 
     def counted_rows(self, inputs: FloatArray) -> int:
         """Return the rows that are predicted for these (m, p): each of some missing cell for many."""
@@ -60,4 +62,11 @@ def load_model(data: bytes, workspace: Workspace | None = None) -> LoadedModel:
         size += 4 * donors.rows.nbytes
     elif schema.integrates:
         raise BrokenArtefactError("the artefact's columns take missing cells, and it has no rows to take values from")
-    return LoadedModel(schema=schema, predictor=predictor, rows=RowDecoder(schema), size=size, integrated=integrated)
+    return LoadedModel(
+        schema=schema,
+        predictor=predictor,
+        rows=RowDecoder(schema),
+        size=size,
+        integrated=integrated,
+        knows_far=knows_far_rows(predictor, stored.posterior.basis),
+    )

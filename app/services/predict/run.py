@@ -20,7 +20,8 @@ def answer_arrays(
     Returns:
         `mean`; unless that is all that is asked for or known, `std`, `lower` and `upper` (with their level where there
         may be several, as in `lower_0.9`), `quantile_0.1` and so on, and the extra arrays by their names. `imputed` is
-        there, asked for or not, where the model integrates over missing cells: requests share the arrays' names.
+        there, asked for or not, where the model integrates over missing cells, and `support` where it knows far rows:
+        requests share the arrays' names.
 
     Raises:
         InvalidRequestError: rows so extreme that a number is not finite; an array that the model does not have.
@@ -57,6 +58,6 @@ def _distribution_arrays(model: LoadedModel, inputs: FloatArray, options: Predic
         arrays["latent_std"] = distribution.latent_std()
     if "median" in options.include:
         arrays["median"] = distribution.quantile(0.5)
-    if "support" in options.include:
+    if model.knows_far or "support" in options.include:
         arrays["support"] = distribution.support
     return arrays

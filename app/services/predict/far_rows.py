@@ -1,0 +1,49 @@
+"""Rows far from all training rows, which are told of without being asked for.
+
+Far from the data nothing is left but the prior: the mean goes back to the average, and the error bar is as wide as the
+target varies. A row is far where the share of the prior's variance that is left, its support, is FAR or more; not in a
+model whose own basis vectors, which are training rows or near them, have as little support, such as a constant one.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from core.arrays import FloatArray, IntArray
+from core.predict.model import ModelPredictor
+
+FAR = 0.9
+NEAR = 0.5
+"""Median support of basis vectors from which a model knows no row as far."""
+KNOWN_ROWS = 64
+"""Basis vectors that are looked at."""
+SUPPORT = "support"
+TOLD_ROWS = 20
+"""Rows that a warning names."""
+
+
+def knows_far_rows(predictor: ModelPredictor, basis: FloatArray) -> bool:
+    """Return True where rows far from the basis (d, p), in raw units, differ from those near it."""
+    if predictor.mean_only or predictor.predictor.reduced:
+        return False
+    some = basis[:: -(-len(basis) // KNOWN_ROWS)]
+    return bool(np.median(predictor.predict(some).support) < NEAR)
+
+
+def far_rows(arrays: Mapping[str, FloatArray]) -> IntArray | None:
+    """Return the rows of an answer that are far from the training rows; None where there are none, or it is not known.
+
+    O(m), some microseconds.
+    """
+    support = arrays.get(SUPPORT)
+    if support is None or not len(support) or support.max() < FAR:
+        return None
+    return np.flatnonzero(support >= FAR)
+
+
+def far_message(rows: IntArray) -> str:
+    """Say of rows that they are far."""
+    named = ", ".join(map(str, rows[:TOLD_ROWS].tolist())) + (", .." if len(rows) > TOLD_ROWS else "")
+    if len(rows) == 1:
+        return f"row {named} is far from all training rows: its prediction is little more than their average"
+    return f"{len(rows)} rows are far from all training rows, their predictions little more than an average: {named}"
