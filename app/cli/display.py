@@ -157,7 +157,7 @@ def _facts(console: Console, facts: Json) -> None:
             if scores
         ],
     )
-    for line in (kernel(facts), calibration(facts), *columns(facts)):
+    for line in (kernel(facts), calibration(facts), missing_cells(facts), *columns(facts)):
         if line is not None:
             console.print(escape(line), highlight=False, soft_wrap=not console.is_terminal)
     for warning in facts.get("warnings") or ():
@@ -171,6 +171,24 @@ def kernel(facts: Json) -> str | None:
     rows = (facts.get("artefact") or {}).get("mean_rows")
     mean = "" if rows is None or rows == size else f", mean of {rows:,} rows"
     return None if family is None or size is None else f"kernel {family}, {size:,} basis vectors{mean}"
+
+
+def missing_cells(facts: Json) -> str | None:
+    """Treatment of the missing cells of a report in one line; None for a table without any, or that may have none."""
+    facts = facts.get("missing") or {}
+    if not facts.get("cells"):
+        return None
+    ways: dict[str, list[str]] = {}
+    for name, column in facts["columns"].items():
+        ways.setdefault(column["treated"], []).append(f"{name} ({column['cells']:,})")
+    treated = "; ".join(f"{way}: {', '.join(names)}" for way, names in ways.items())
+    found = f"{facts['cells']:,} missing cells in {facts['rows']:,} rows, {treated}"
+    if not facts["rows_left_out"]:
+        return found
+    inside = coverage(facts["left_out"] or {}, "0.95")
+    return f"{found}; {facts['rows_left_out']:,} rows not learnt from" + (
+        "" if inside is None else f", {inside} of them within their 95% interval"
+    )
 
 
 def columns(facts: Json) -> list[str]:

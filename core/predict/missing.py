@@ -34,11 +34,12 @@ from core.predict.model import ModelPredictor
 
 DONORS, COMPONENTS = 256, 64
 """Rows that are kept to take values from, at most, and completed rows of a prediction, at most."""
-BANDWIDTH = 0.5
-"""h: donors as near as half of what is not known of the missing columns are nearly as good as equal ones."""
+COPIED_BANDWIDTH, MOVED_BANDWIDTH = 0.5, 0.75
+"""h, of columns whose values are copied and of those whose values are moved: donors as near as half of what is not
+known of the missing columns are nearly as good as equal ones, and more of them show more of the tails."""
 LEAST_F = 2.0
 """F below which known columns say nothing of a missing one: as in Akaike's criterion."""
-LEAST_DONORS = 16.0
+LEAST_DONORS = 20.0
 """Effective number of donors, 1 / sum w^2, below which h grows."""
 LEAST_SHRINKAGE = 1e-3
 WIDENINGS, WIDER = 24, 1.4
@@ -178,8 +179,8 @@ class Completion:
         B *= _trust(np.einsum("om,om->m", C_om, B), len(known), len(self._z))
         crossed = C_om.T @ B
         L = np.linalg.cholesky(self._C[np.ix_(missing, missing)] - crossed - crossed.T + B.T @ C_oo @ B)
-        slopes = np.linalg.solve(L, B.T).T / BANDWIDTH
         moved = self._movable[missing]
+        slopes = np.linalg.solve(L, (B / np.where(moved, MOVED_BANDWIDTH, COPIED_BANDWIDTH)).T).T
         Z = self._z[:, known]
         return _Plan(
             known, missing, slopes, Z @ slopes, missing[moved], np.ascontiguousarray(B[:, moved]), Z @ B[:, moved]
@@ -213,9 +214,9 @@ class IntegratedPredictor:
     def predict(self, inputs: FloatArray) -> PredictiveDistribution | PartlyMixed:
         """Predict inputs (m, p) in raw units; NaN in all columns of a missing feature. O(K) plain rows for each row
         with missing cells. Raises as `ModelPredictor.predict` does."""
-        mixed = np.asarray(np.isnan(inputs).any(axis=1))
-        if not mixed.any():
+        if not has_missing(inputs):
             return self._predictor.predict(inputs)
+        mixed = np.asarray(np.isnan(inputs).any(axis=1))
         components = joined([self._predictor.predict(some) for some in self._completed(inputs[mixed])])
         if self._shifted:
             shifts = np.repeat(self._shifts(inputs[mixed]), self.components)
@@ -228,9 +229,9 @@ class IntegratedPredictor:
 
     def mean(self, inputs: FloatArray) -> FloatArray:
         """The mean (m,) of the target alone, integrated as `predict` does."""
-        mixed = np.asarray(np.isnan(inputs).any(axis=1))
-        if not mixed.any():
+        if not has_missing(inputs):
             return self._predictor.mean(inputs)
+        mixed = np.asarray(np.isnan(inputs).any(axis=1))
         if self._shifted and not self._predictor.mean_only:
             return self.predict(inputs).moments()[0]
         mean = np.empty(len(inputs))
@@ -254,6 +255,11 @@ class IntegratedPredictor:
         step = max(1, CHUNK_NUMBERS // (K * columns * ROW_UNIT)) * ROW_UNIT
         for start in range(0, len(inputs), step):
             yield self._completion.complete(inputs[start : start + step]).reshape(-1, columns)
+
+
+def has_missing(inputs: FloatArray) -> bool:
+    """Return whether a cell is NaN."""
+    return bool(np.isnan(inputs).any())
 
 
 def _quantiles(column: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -12,7 +12,7 @@ from app.tables import Schema
 from core.arrays import FloatArray
 from core.errors import CoreError
 from core.numeric.workspace import Workspace
-from core.predict.missing import Completion, Donors, IntegratedPredictor
+from core.predict.missing import Completion, Donors, IntegratedPredictor, has_missing
 from core.predict.model import ModelPredictor
 
 OWN_BYTES = 100_000
@@ -33,7 +33,7 @@ class LoadedModel:
 
     def counted_rows(self, inputs: FloatArray) -> int:
         """Return the rows that are predicted for these (m, p): each of some missing cell for many."""
-        if self.integrated is None:
+        if self.integrated is None or not has_missing(inputs):
             return len(inputs)
         return len(inputs) + self.integrated.components * int(np.isnan(inputs).any(axis=1).sum())
 

@@ -37,7 +37,7 @@ class RowDecoder:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._plain = schema.numeric_only
+        self._plain = schema.mostly_numeric
         self._kinds = [_cell_type(feature) for feature in schema.features]
         self._lists = msgspec.json.Decoder(_list_of(types.GenericAlias(tuple, tuple(self._kinds))))
         used = [feature.kind is not Kind.UNUSED for feature in schema.features]
@@ -99,7 +99,10 @@ class RowDecoder:
     def _matrix(self, rows: list[Any]) -> NDArray[np.float64]:
         if not (self._plain and rows):
             return self._schema.encode_rows(rows)
-        flat = np.fromiter(chain.from_iterable(rows), np.float64, count=len(rows) * len(self._kinds))
+        try:
+            flat = np.fromiter(chain.from_iterable(rows), np.float64, count=len(rows) * len(self._kinds))
+        except TypeError:  # a null, which only models that integrate over it let through to here
+            return self._schema.encode_rows(rows)
         return flat.reshape(len(rows), len(self._kinds))
 
     def _rows_slowly(self, data: bytes) -> NDArray[np.float64]:

@@ -43,7 +43,8 @@ class Schema:
     The `encode_*` methods give (m, p) float64, C order, and raise InvalidRequestError naming row and column: a
     missing column, a missing cell of a model that does not take them, a cell that is no number, an unseen level. Other
     columns are ignored. The same cell gives the same bits whichever method reads it.
-    read_options: how tables are to be read.
+    read_options: how tables are to be read. numeric_only: rows are finite numbers, and nothing else; mostly_numeric: or
+    missing cells that are integrated over.
     """
 
     target: str
@@ -55,21 +56,26 @@ class Schema:
     used: tuple[Feature, ...] = field(init=False, repr=False, compare=False)
     blocks: tuple[slice, ...] = field(init=False, repr=False, compare=False)
     width: int = field(init=False, repr=False, compare=False)
+    only_integrates: bool = field(init=False, repr=False, compare=False)
+    mostly_numeric: bool = field(init=False, repr=False, compare=False)
     numeric_only: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         used = tuple(feature for feature in self.features if feature.kind is not Kind.UNUSED)
         ends = tuple(accumulate((feature.width for feature in used), initial=0))
         numbers = all(
-            feature.kind is Kind.NUMBER and not feature.takes_missing and feature.offset is None
+            feature.kind is Kind.NUMBER and feature.offset is None and (feature.integrate or not feature.takes_missing)
             for feature in self.features
         )
+        numbers = numbers and self.missing is None
         for name, value in (
             ("names", tuple(feature.name for feature in self.features)),
             ("used", used),
             ("blocks", tuple(map(slice, ends, ends[1:]))),
             ("width", ends[-1]),
-            ("numeric_only", numbers and self.missing is None),
+            ("only_integrates", all(feature.integrate for feature in used)),
+            ("mostly_numeric", numbers),
+            ("numeric_only", numbers and not any(feature.integrate for feature in used)),
         ):
             object.__setattr__(self, name, value)
 
@@ -109,6 +115,8 @@ class Schema:
 
         InvalidRequestError where the model fills some in unmarked, as versions trained by earlier releases do.
         """
+        if self.only_integrates and not np.isnan(inputs).any():
+            return np.zeros(len(inputs))
         count = np.isnan(inputs[:, self.starts[:-1]]).sum(axis=1).astype(np.float64)
         for feature, block in zip(self.used, self.blocks, strict=True):
             if feature.indicator:

@@ -7,7 +7,18 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from app.cli.display import calibration, coverage, fault_line, jobs, kernel, local_time, models, number, versions
+from app.cli.display import (
+    calibration,
+    coverage,
+    fault_line,
+    jobs,
+    kernel,
+    local_time,
+    missing_cells,
+    models,
+    number,
+    versions,
+)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +52,22 @@ def test_number(value: object, text: str) -> None:
 )
 def test_coverage(scores: dict[str, object], text: str | None) -> None:
     assert coverage(scores, "0.95") == text
+
+
+def test_missing_cells() -> None:
+    left_out = {"coverage": {"0.95": 0.925}, "coverage_standard_error": {"0.95": 0.034}}
+    columns = {"a": {"cells": 1200, "treated": "integrated"}, "b": {"cells": 3, "treated": "marked"}}
+    columns["c"] = {"cells": 40, "treated": "integrated"}
+    facts = {"cells": 1243, "rows": 1205, "columns": columns, "rows_left_out": 40, "left_out": left_out}
+    assert missing_cells({"missing": facts}) == (
+        "1,243 missing cells in 1,205 rows, integrated: a (1,200), c (40); marked: b (3); 40 rows not learnt from, "
+        "92.5% +- 3.4% of them within their 95% interval"
+    )
+    none = {"rows_left_out": 0, "left_out": None}
+    assert missing_cells({"missing": facts | none}) == (
+        "1,243 missing cells in 1,205 rows, integrated: a (1,200), c (40); marked: b (3)"
+    )
+    assert missing_cells({"missing": {"cells": 0}}) is missing_cells({}) is None
 
 
 TOLD = {

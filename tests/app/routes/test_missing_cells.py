@@ -74,6 +74,26 @@ def test_every_form_gives_the_same(gaps: Service) -> None:
         assert [found[name][0] for name in ANSWERED] == [expected[name][row] for name in ANSWERED]
 
 
+def test_a_table_of_numbers_takes_null_in_every_form(gaps: Service) -> None:
+    lines = [",".join([*line.split(",")[:2], line.split(",")[-1]]) for line in table(12).splitlines()]
+    gaps.train("\n".join(lines) + "\n", model="plain", **TRAINED)
+    rows = [[0.4, None], [0.4, 0.1], [None, None]]
+    expected = gaps.ask("plain", rows)
+    objects = [dict(zip("ab", row, strict=True)) for row in rows]
+    assert gaps.ask("plain", objects) == expected
+    assert gaps.ask("plain", [["0.4", "NA"], [0.4, "0.1"], [None, ""]]) == expected
+    body = io.BytesIO()
+    np.save(body, np.array(rows, dtype=np.float64))
+    answer = gaps.client.post(
+        "/predict?model=plain", content=body.getvalue(), headers={"content-type": "application/x-npy"}
+    )
+    assert answer.json() == expected
+    known = gaps.ask("plain", [rows[1]])
+    assert [known[name][0] for name in ANSWERED] == [expected[name][1] for name in ANSWERED]
+    problem = gaps.client.post("/predict", json={"model": "plain", "rows": [[0.4, None], [0.4, "x"]]})
+    assert_problem(problem, 422, "row 1", "column 'b'")
+
+
 def test_csv_says_it_unasked_and_only_of_such_rows(gaps: Service) -> None:
     csv = {**CSV_BODY, "accept": "text/csv"}
     text = "a,b,kind,day\n0.4,,low,2024-01-20\n0.4,0.1,low,2024-01-20\n"
