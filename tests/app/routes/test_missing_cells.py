@@ -77,9 +77,9 @@ def test_every_form_gives_the_same(gaps: Service) -> None:
 def test_a_table_of_numbers_takes_null_in_every_form(gaps: Service) -> None:
     lines = [",".join([*line.split(",")[:2], line.split(",")[-1]]) for line in table(12).splitlines()]
     gaps.train("\n".join(lines) + "\n", model="plain", **TRAINED)
-    rows = [[0.4, None], [0.4, 0.1], [None, None]]
+    rows: list[list[float | None]] = [[0.4, None], [0.4, 0.1], [None, None]]
     expected = gaps.ask("plain", rows)
-    objects = [dict(zip("ab", row, strict=True)) for row in rows]
+    objects = [{"a": a, "b": b} for a, b in rows]
     assert gaps.ask("plain", objects) == expected
     assert gaps.ask("plain", [["0.4", "NA"], [0.4, "0.1"], [None, ""]]) == expected
     body = io.BytesIO()
