@@ -8,7 +8,9 @@ PursuitError
 ├── TooLargeError               a limit is exceeded; the message names it
 ├── NotFoundError               no such job, model, version, alias
 ├── ConflictError               the request conflicts with the current state
+├── TooSlowError                a body did not come within its time
 ├── UnavailableError            the database or the store does not answer; try again
+│   ├── BusyError               a queue, a budget or all table readers are full
 │   ├── ComputeUnavailableError the cluster does not answer; the job waits
 │   └── WrongStoreError         the store is not the one that belongs to the database
 ├── LeaseLostError              a worker writes about a job that it no longer holds
@@ -65,6 +67,10 @@ class TooLargeError(PursuitError):
     """A limit is exceeded; the message names it."""
 
 
+class TooSlowError(PursuitError):
+    """A body did not come within its time; the message names the setting."""
+
+
 class NotFoundError(PursuitError):
     """No such job, model, version or alias."""
 
@@ -74,7 +80,15 @@ class ConflictError(PursuitError):
 
 
 class UnavailableError(PursuitError):
-    """The database or the store does not answer; trying again may help."""
+    """The database or the store does not answer; trying again may help. retry_seconds: after how long."""
+
+    retry_seconds = 1
+
+
+class BusyError(UnavailableError):
+    """More is asked of the service than it takes at once: a queue, a budget or all table readers are full."""
+
+    retry_seconds = 5
 
 
 class WrongStoreError(UnavailableError):

@@ -37,8 +37,10 @@ from app.routes import (
 )
 from app.routes.http import errors
 from app.routes.http.answers import ProblemBody, problems
+from app.routes.http.body_budget import BodyBudget
 from app.routes.http.middleware import RequestContext, Shortcut
 from app.routes.http.services import Services
+from app.routes.http.table_readers import TableReaders
 from app.services.intake.datasets import Datasets
 from app.services.job_followers import JobFollowers
 from app.services.jobs import Jobs
@@ -126,6 +128,8 @@ def _services(settings: Settings, database: Database) -> Services:
             max_basis_size=settings.max_basis_size,
             scratch=process_folder.path,
             read_seconds=settings.max_read_seconds,
+            read_memory=settings.read_memory,
+            max_queued=settings.max_queued_jobs,
         ),
         datasets=Datasets(
             database=database,
@@ -133,6 +137,7 @@ def _services(settings: Settings, database: Database) -> Services:
             limits=limits,
             scratch=process_folder.path,
             read_seconds=settings.max_read_seconds,
+            read_memory=settings.read_memory,
         ),
         jobs=jobs_service,
         followers=JobFollowers(jobs_service, stopping),
@@ -142,6 +147,10 @@ def _services(settings: Settings, database: Database) -> Services:
         batcher=Batcher(),
         readiness=Readiness(database, blobs),
         heavy=CapacityLimiter(max(2, available_cores())),
+        readers=TableReaders(
+            max(2, available_cores()), waiting=settings.max_waiting_tables, seconds=settings.max_wait_seconds
+        ),
+        bodies=BodyBudget(max(settings.max_bodies_bytes, settings.max_body_bytes)),
     )
 
 

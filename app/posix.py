@@ -1,13 +1,58 @@
-"""Requirements of the service on its system: importing this fails, in one sentence, where they are not met.
+"""Requirements of the service on its system: importing this fails, in one sentence, where they are not met. And what
+processes ask of it: to end with their parent, limits, enough open files.
 
 The service runs on POSIX systems; the commands that ask a server, and `core`, run everywhere.
 """
 
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+
 try:
     import fcntl  # noqa: F401  locks of SQLite and of folders
-    import resource  # noqa: F401  limits and peaks of memory
+    import resource  # limits and peaks of memory
 except ModuleNotFoundError as error:
     raise ImportError(
         "the server and its workers need Linux, macOS or another POSIX system (on Windows: WSL or a container); the "
         "commands that ask a server, such as `pursuit train FILE --url URL`, work here"
     ) from error
+
+_PR_SET_PDEATHSIG = 1
+_MOST_FILES = 1 << 16
+"""Open files that are enough: some systems count all that there might be when a process starts another."""
+
+
+def end_with_parent(parent: int | None = None) -> None:
+    """Ask Linux to kill this process when the thread ends that started it; at once if `parent` has ended already."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if parent is not None and os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def limit_resources(*, memory: int | None, processor_seconds: int | None) -> None:
+    """Limit this process: more than `memory` bytes beyond what it has raise MemoryError (on Linux), and the kernel ends
+    what computes longer."""
+    statm = Path("/proc/self/statm")
+    if memory is not None:
+        memory = memory + int(statm.read_text().split()[0]) * resource.getpagesize() if statm.exists() else None
+    for kind, limit in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, processor_seconds)):
+        if limit is not None:
+            _, hard = resource.getrlimit(kind)
+            most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+            resource.setrlimit(kind, (most, hard))
+
+
+def raise_open_files() -> int:
+    """Raise the limit of open files as far as this process may; return it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        except (OSError, ValueError):  # macOS has a limit of its own below the hard one
+            return soft
+        return most
+    return _MOST_FILES if soft == resource.RLIM_INFINITY else soft

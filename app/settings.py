@@ -67,6 +67,26 @@ class Settings(BaseSettings):
     )
     max_upload_bytes: Positive = Field(default=1024 * MIB, description="Largest table that may be sent.")
     max_body_bytes: Positive = Field(default=64 * MIB, description="Largest body of any other request, and of JSON.")
+    max_bodies_bytes: Positive = Field(
+        default=256 * MIB,
+        description="Most memory for the bodies of all requests in progress, of each larger than one packet; what "
+        "comes beyond is 503.",
+    )
+    max_body_seconds: Seconds = Field(
+        default=120.0, description="Longest time that a body may take, other than an uploaded file."
+    )
+    max_connections: Positive | None = Field(
+        default=None,
+        description="Most connections at once; beyond it those are closed that have been silent for longest. By "
+        "default what the limit of open files allows.",
+    )
+    max_queued_jobs: Positive = Field(default=10_000, description="Most jobs that wait; more are 503.")
+    max_waiting_tables: Positive = Field(
+        default=32, description="Most tables that wait to be read at once, in memory or on disk; more are 503."
+    )
+    max_wait_seconds: Seconds = Field(
+        default=60.0, description="Longest time that a table waits to be read; then its request is 503."
+    )
     max_rows: Positive = Field(default=5_000_000, description="Most rows of a training table.")
     max_columns: Positive = Field(default=1_000, description="Most columns of a training table.")
     max_table_bytes: Positive = Field(
@@ -78,6 +98,11 @@ class Settings(BaseSettings):
     max_json_depth: Positive = Field(default=32, description="Deepest nesting of JSON that holds a table.")
     max_upload_seconds: Seconds = Field(default=3_600.0, description="Longest time that an upload may take.")
     max_read_seconds: Seconds = Field(default=1_800.0, description="Longest time that reading a table may take.")
+    max_read_memory_bytes: Positive | None = Field(
+        default=None,
+        description="Most memory (address space) of a process that reads a table; by default three quarters of this "
+        "machine's.",
+    )
     drain_seconds: Seconds = Field(
         default=30.0, description="How long an API that is told to stop goes on with the requests in progress."
     )
@@ -189,6 +214,11 @@ class Settings(BaseSettings):
         return self.data_dir.resolve() / "uploads"
 
     @property
+    def read_memory(self) -> int:
+        """Most bytes of a process that reads a table."""
+        return self.max_read_memory_bytes or physical_memory() * 3 // 4
+
+    @property
     def shards(self) -> Path:
         """The folder of the shards."""
         return (self.shard_dir or self.data_dir / "shards").resolve()
@@ -209,6 +239,11 @@ def unknown_variables(environment: Mapping[str, str]) -> dict[str, str | None]:
         for name in unknown
         if name.upper() != CLIENT_URL_VARIABLE and not name.upper().startswith(IGNORED_PREFIXES)
     }
+
+
+def physical_memory() -> int:
+    """Return the bytes of memory of this machine (a container's limit is not seen)."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def available_cores() -> int:

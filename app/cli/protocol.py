@@ -20,9 +20,24 @@ MAX_HEAD_BYTES = 1 << 16
 HEAD_SECONDS = 60.0
 """Limit of the time until the request line and headers are complete."""
 
+SILENT_SECONDS = 60.0
+"""Limit of the time without a byte of a body that is to come."""
+SHED_SHARE = 16
+"""One in so many silent connections is closed where there is one too many: looking for them takes a while."""
+
 _HEAD_TOO_LARGE = (
     b'{"type":"/problems/too-large","title":"Too large","status":431,'
     b'"detail":"the request line and the headers have more than %d bytes","instance":""}' % MAX_HEAD_BYTES
+)
+
+
+_SILENT = (
+    b'{"type":"/problems/request-timeout","title":"Request timeout","status":408,'
+    b'"detail":"no byte of the body has come for %d seconds","instance":""}' % SILENT_SECONDS
+)
+_CROWDED = (
+    b'{"type":"/problems/unavailable","title":"Unavailable","status":503,'
+    b'"detail":"there are too many connections (PURSUIT_MAX_CONNECTIONS)","instance":""}'
 )
 
 
@@ -80,8 +95,13 @@ class OneWriteTransport(asyncio.Transport):
 
 
 class OneWriteProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol on a OneWriteTransport, with limits of the request head in bytes and in seconds."""
+    """uvicorn's HTTP protocol on a OneWriteTransport, with limits of the request head in bytes and in seconds, of the
+    silence of a body, and of the number of connections: a new one takes the place of those silent for longest.
+    """
 
+    max_connections: int | None = None
+    _busy_at = 0.0
+    _body_timer: asyncio.TimerHandle | None = None
     _head_bytes = 0
     _in_head = True
     _refused = False
@@ -92,10 +112,15 @@ class OneWriteProtocol(HttpToolsProtocol):
         made = cast(asyncio.Transport, transport)  # uvloop has a class of its own
         super().connection_made(OneWriteTransport(made, self.loop, self._expects_body))
         self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+        self._busy_at = self.loop.time()
+        if self.max_connections is not None and len(self.connections) > self.max_connections:
+            self._shed()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clock of the request head."""
+        """Stop the clocks of the request head and of the body."""
         self._cancel_head_timer()
+        if self._body_timer is not None:
+            self._body_timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -103,15 +128,18 @@ class OneWriteProtocol(HttpToolsProtocol):
         if self._refused:
             return
         super().data_received(data)
-        if not self._in_head or self.transport.is_closing():
+        if not self._in_head:
+            if self._body_timer is not None:
+                self._busy_at = self.loop.time()
+            elif self.cycle is not None and self.cycle.more_body:
+                self._busy_at = self.loop.time()
+                self._body_timer = self.loop.call_later(SILENT_SECONDS, self._check_silence)
+            return
+        if self.transport.is_closing():
             return
         self._head_bytes += len(data)
         if self._head_bytes > MAX_HEAD_BYTES:
-            head = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/problem+json\r\n"
-            self.transport.write(b"%scontent-length: %d\r\nconnection: close\r\n\r\n" % (head, len(_HEAD_TOO_LARGE)))
-            self.transport.write(_HEAD_TOO_LARGE)
-            self._refused = True
-            self.transport.close()
+            self._refuse(b"431 Request Header Fields Too Large", _HEAD_TOO_LARGE)
         elif self._head_timer is None:
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
 
@@ -131,6 +159,44 @@ class OneWriteProtocol(HttpToolsProtocol):
         super().on_message_complete()
         if cast(OneWriteTransport, self.transport).lingers:
             self.transport.close()
+
+    def _refuse(self, status: bytes, body: bytes, headers: bytes = b"") -> None:
+        """Answer for the application, which never hears of it, and close."""
+        head = b"HTTP/1.1 %s\r\ncontent-type: application/problem+json\r\n%s" % (status, headers)
+        self.transport.write(b"%scontent-length: %d\r\nconnection: close\r\n\r\n" % (head, len(body)))
+        self.transport.write(body)
+        self._refused = True
+        self.transport.close()
+
+    def _check_silence(self) -> None:
+        """Refuse a body of which nothing has come for too long, though it was read as it came."""
+        self._body_timer = None
+        if self.transport.is_closing() or self.cycle is None or not self.cycle.more_body:
+            return
+        left = self._busy_at + SILENT_SECONDS - self.loop.time()
+        if left > 0 or self.flow.read_paused:
+            self._body_timer = self.loop.call_later(max(left, 1.0), self._check_silence)
+            return
+        started = self.cycle.response_started
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()
+        if started:
+            self.transport.close()
+        else:
+            self._refuse(b"408 Request Timeout", _SILENT)
+
+    def _shed(self) -> None:
+        """Close those connections that have been silent for longest; this one where none is silent."""
+        others = (cast(OneWriteProtocol, one) for one in self.connections if one is not self)
+        silent = sorted((one for one in others if one.is_silent()), key=lambda one: one._busy_at)
+        for one in silent[: len(silent) // SHED_SHARE + 1]:
+            one.transport.close()
+        if not silent:
+            self._refuse(b"503 Service Unavailable", _CROWDED, b"retry-after: 1\r\n")
+
+    def is_silent(self) -> bool:
+        """True while no request is in progress."""
+        return (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing()
 
     def _cancel_head_timer(self) -> None:
         if self._head_timer is not None:

@@ -27,6 +27,8 @@ from app.settings import Settings, unknown_variables
 log = logging.getLogger(__name__)
 
 _STOPPING_SECONDS = 10.0
+_OTHER_FILES = 256
+"""Open files that are not connections: of the database, of uploads, of table readers."""
 _MAX_RETRY_SECONDS = 30.0
 _HEALTHY_SECONDS = 60.0
 
@@ -47,6 +49,7 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
     from app.cli.protocol import OneWriteProtocol
     from app.log import set_up
     from app.main import create_app
+    from app.posix import raise_open_files
 
     app = create_app(settings)
     set_up(style=settings.log_format, level=settings.log_level)
@@ -65,9 +68,14 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
             app.state.services.stopping.set()
             await super().shutdown(sockets=sockets)
 
+    files = raise_open_files()
+
+    class _Protocol(OneWriteProtocol):
+        max_connections = settings.max_connections or max(files - _OTHER_FILES, files // 2)
+
     config = uvicorn.Config(
         app,
-        http=OneWriteProtocol,
+        http=_Protocol,
         host=settings.host,
         port=settings.port,
         log_config=None,

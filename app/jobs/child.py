@@ -10,13 +10,11 @@ goes back to the queue. File descriptor 1 then points at standard error, so that
 stray print cannot break the protocol. A number that JSON has no form for (NaN, infinity) is sent as null.
 """
 
-import ctypes
 import json
 import logging
 import math
 import os
 import re
-import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -26,12 +24,12 @@ from typing import Any, BinaryIO
 
 from app.errors import PursuitError, UnavailableError
 from app.jobs.job import JSON
+from app.posix import end_with_parent
 
 log = logging.getLogger(__name__)
 
 ORPHANED = 113
 """Exit code of a child whose supervisor has ended."""
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,9 +151,9 @@ def _exit_with_supervisor(task_stream: BinaryIO) -> None:
 
 def _request_death_signal() -> None:
     """Ask Linux to kill this process when the supervisor's thread ends, and first of all when memory runs out."""
+    end_with_parent()
     if sys.platform != "linux":
         return
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
         Path("/proc/self/oom_score_adj").write_text("500")
     except OSError:

@@ -34,7 +34,7 @@ from app.database.batched import batched
 from app.database.clock import now
 from app.database.tables import jobs
 from app.database.upsert import insert_or_ignore
-from app.errors import InvalidRequestError, LeaseLostError
+from app.errors import BusyError, InvalidRequestError, LeaseLostError
 from app.identifiers import NAME_LENGTH, check_idempotency_key, new_job_id, oldest_job_id
 from app.jobs.job import JSON, Job, JobState
 from app.jobs.notify import notify_workers
@@ -66,13 +66,14 @@ def submit(
     needs: Resources = UNLIMITED,
     table: str | None = None,
     fit: str | None = None,
+    max_queued: int | None = None,
 ) -> tuple[Job, bool]:
     """Put a job in the queue: (job, True), or (the job that has this key already, False). Safe under races.
 
     The caller compares `payload` with the old job's if the same key with another request must be refused.
     Larger `priority` first, then older first. needs: a worker with smaller limits does not claim it. table, fit: keys
     of the blobs that it reads, kept until it has ended. On PostgreSQL idle workers are notified at the commit.
-    InvalidRequestError for a model, key or priority that cannot be kept.
+    InvalidRequestError for a model, key or priority that cannot be kept; BusyError where `max_queued` jobs wait.
     """
     check_idempotency_key(idempotency_key)
     if not (1 <= len(model) <= NAME_LENGTH and model.isprintable()):
@@ -96,9 +97,18 @@ def submit(
     }
     row = insert_or_ignore(connection, jobs, values, key=[c.idempotency_key])
     if row is not None:
+        if max_queued is not None:
+            refuse_if_full(connection, max_queued + 1)  # with this one, which is taken back
         notify_workers(connection)
         return job_from_row(row), True
     return job_from_row(connection.execute(select(jobs).where(c.idempotency_key == idempotency_key)).one()), False
+
+
+def refuse_if_full(connection: Connection, max_queued: int) -> None:
+    """Raise BusyError if so many jobs wait."""
+    waiting = select(c.id).where(_is_queued()).limit(max_queued).subquery()
+    if connection.execute(select(func.count()).select_from(waiting)).scalar_one() >= max_queued:
+        raise BusyError("the queue of jobs is full (PURSUIT_MAX_QUEUED_JOBS); send the request again in a while")
 
 
 def request_cancel(connection: Connection, job_id: str) -> Job:

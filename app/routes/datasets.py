@@ -11,7 +11,7 @@ from app.errors import InvalidRequestError
 from app.routes.http.answers import STRICT_JSON, json_answer, problems, rfc3339
 from app.routes.http.bodies import JSON, MULTIPART, expect_media_type
 from app.routes.http.content_encoding import read_json
-from app.routes.http.services import Services, in_heavy_thread, in_thread, services
+from app.routes.http.services import Services, in_reader_thread, in_thread, services
 from app.routes.http.table_requests import (
     COLUMNS,
     FILE,
@@ -108,7 +108,7 @@ class DatasetsBody(BaseModel):
     status_code=201,
     response_class=Response,
     summary="Upload a dataset",
-    responses={201: {"model": DatasetDetailBody}, **problems(400, 409, 413, 415, 422)},
+    responses={201: {"model": DatasetDetailBody}, **problems(400, 408, 409, 413, 415, 422)},
     openapi_extra=_REQUEST,
 )
 async def add(
@@ -130,12 +130,12 @@ async def add(
     }
     if expect_media_type(request, MULTIPART, JSON) == MULTIPART:
         async with uploaded(request) as upload:
-            found = await in_heavy_thread(
+            found = await in_reader_thread(
                 request, app.datasets.add_file, upload.path, filename=upload.filename, **add_options
             )
     else:
         body = await read_json(request, app.settings.max_body_bytes)
-        found = await in_heavy_thread(request, _add_json, app, body, add_options)
+        found = await in_reader_thread(request, _add_json, app, body, add_options)
     return json_answer(_detail(found), 201, {"Location": f"/datasets/{found.id}"})
 
 

@@ -12,6 +12,7 @@ from core.predict.calibration import IntervalBasis
 _MEANING = {
     "400": "The bytes are not what they claim to be",
     "404": "There is no such model, version or alias",
+    "408": "The body did not come within its time",
     "413": "A limit is passed",
     "415": "A content type that is not read here",
     "422": "Understood, but a tensor, a column or a cell is wrong",
@@ -170,7 +171,7 @@ def _infer(parameters: list[dict[str, Any]]) -> dict[str, Any]:
                         BINARY: {"schema": {"type": "string", "format": "binary"}},
                     },
                 },
-                **_refusals("400", "404", "413", "415", "422", "503"),
+                **_refusals("400", "404", "408", "413", "415", "422", "503"),
             },
         }
     }

@@ -199,7 +199,7 @@ async def get_artefact(request: Request, name: Name, version: Number) -> Respons
     "/models/{name}/aliases/{alias}",
     response_class=Response,
     summary="Point an alias at a version",
-    responses={200: {"model": AliasBody}, **problems(400, 404, 415, 422)},
+    responses={200: {"model": AliasBody}, **problems(400, 404, 408, 413, 415, 422)},
     openapi_extra=_ALIAS_REQUEST,
 )
 async def put_alias(request: Request, name: Name, alias: str) -> Response:

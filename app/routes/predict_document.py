@@ -169,7 +169,7 @@ PATHS: dict[str, Any] = {
                         NPY: {"schema": {"type": "string", "format": "binary", "description": _ARRAY}},
                     },
                 },
-                **{str(status): value for status, value in problems(400, 404, 406, 413, 415, 422).items()},
+                **{str(status): value for status, value in problems(400, 404, 406, 408, 413, 415, 422).items()},
             },
         }
     }

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from app.routes.http.answers import STRICT_JSON, json_answer, problems
 from app.routes.http.bodies import JSON, MULTIPART, content_type, expect_media_type
 from app.routes.http.content_encoding import read_json
-from app.routes.http.services import Services, in_heavy_thread, services
+from app.routes.http.services import Services, in_reader_thread, in_thread, services
 from app.routes.http.table_requests import (
     COLUMNS,
     FILE,
@@ -66,23 +66,25 @@ _REQUEST: dict[str, Any] = {
     status_code=202,
     response_class=Response,
     summary="Train a model",
-    responses={202: {"model": JobBody}, **problems(400, 404, 409, 413, 415, 422)},
+    responses={202: {"model": JobBody}, **problems(400, 404, 408, 409, 413, 415, 422)},
     openapi_extra=_REQUEST,
 )
 async def train(request: Request) -> Response:
     """Checks table and specification, queues the training and answers with the job; `Location` is its address."""
     key = idempotency_key(request)
     app = services(request)
+    if key is None:  # with one the job may be there already
+        await in_thread(app.training.refuse_if_full)
     refuse_fields(content_type(request))
     if expect_media_type(request, MULTIPART, JSON) == MULTIPART:
         async with uploaded(request) as upload:
             spec = spec_of(upload.spec)
-            view = await in_heavy_thread(
+            view = await in_reader_thread(
                 request, app.training.submit_file, upload.path, filename=upload.filename, spec=spec, key=key
             )
     else:
         body = await read_json(request, app.settings.max_body_bytes)
-        view = await in_heavy_thread(request, _train_on_json, app, body, key)
+        view = await in_reader_thread(request, _train_on_json, app, body, key)
     return json_answer(job_json(view), 202, {"Location": f"/jobs/{view.job.id}"})
 
 

@@ -4,7 +4,7 @@ from app.tables.columns.read_options import AUTODETECT, ReadOptions
 from app.tables.columns.table import Column, Kind, Table
 from app.tables.columns.type_inference import MAX_MIXED_LEVELS
 from app.tables.read.canonical import open_canonical, write_table, write_text_blocks
-from app.tables.read.formats import is_binary, open_file, read_table
+from app.tables.read.formats import is_binary, is_truncated, open_file, read_table
 from app.tables.read.json_tables import flatten_column, from_columns, from_rows
 from app.tables.read.limits import Limits
 from app.tables.read.source import Source
@@ -39,6 +39,7 @@ __all__ = [
     "from_columns",
     "from_rows",
     "is_binary",
+    "is_truncated",
     "open_canonical",
     "open_file",
     "options_digest",

@@ -44,6 +44,7 @@ _MEANING = {
     404: "There is no such thing",
     406: "No form of the answer that Accept takes is written here",
     409: "The state of the thing forbids it",
+    408: "The body did not come within its time",
     413: "A limit is passed",
     415: "A content type that is not read here",
     422: "Understood, but a field, a column or a cell is wrong",

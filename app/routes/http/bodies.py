@@ -7,7 +7,8 @@ from functools import lru_cache
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Scope
 
-from app.errors import TooLargeError, UnsupportedMediaError
+from app.errors import TooLargeError, TooSlowError, UnsupportedMediaError
+from app.routes.http.services import services
 
 JSON = "application/json"
 CSV = "text/csv"
@@ -79,7 +80,7 @@ async def stream_body(
         except StopAsyncIteration:
             return
         except TimeoutError:
-            raise TooLargeError(f"the upload took longer than {seconds:g} s (max_upload_seconds)") from None
+            raise TooSlowError(f"the upload took longer than {seconds:g} s (max_upload_seconds)") from None
         received += len(piece)
         if received > limit:
             raise TooLargeError(too_large(received, limit, setting))
@@ -87,21 +88,44 @@ async def stream_body(
 
 
 async def read_body(request: Request, limit: int, setting: str = "PURSUIT_MAX_BODY_BYTES") -> bytes:
-    """The whole body in memory. Raises TooLargeError as `stream_body` does; a small body costs next to nothing."""
+    """The whole body in memory. Raises TooLargeError and TooSlowError as `stream_body` does, and BusyError where the
+    bodies of all requests leave no room. A small body costs next to nothing: the server gives it in one piece, and
+    closes connections that stay silent.
+    """
     _check_announced(request, limit, setting)
-    pieces: list[bytes] = []
-    received = 0
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        piece: bytes = message.get("body", b"")
-        received += len(piece)
-        if received > limit:
-            raise TooLargeError(too_large(received, limit, setting))
-        pieces.append(piece)
-        if not message.get("more_body", False):
-            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    message = await request.receive()
+    if message["type"] == "http.disconnect":
+        raise ClientDisconnect
+    first: bytes = message.get("body", b"")
+    if len(first) > limit:
+        raise TooLargeError(too_large(len(first), limit, setting))
+    if not message.get("more_body", False):
+        return first
+    return await _read_rest(request, first, limit, setting)
+
+
+async def _read_rest(request: Request, first: bytes, limit: int, setting: str) -> bytes:
+    app = services(request)
+    seconds = app.settings.max_body_seconds
+    pieces = [first]
+    received = len(first)
+    app.bodies.reserve(request.scope, received)
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                message = await request.receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                piece: bytes = message.get("body", b"")
+                received += len(piece)
+                if received > limit:
+                    raise TooLargeError(too_large(received, limit, setting))
+                app.bodies.reserve(request.scope, len(piece))
+                pieces.append(piece)
+                if not message.get("more_body", False):
+                    return b"".join(pieces)
+    except TimeoutError:
+        raise TooSlowError(f"the body took longer than {seconds:g} s (PURSUIT_MAX_BODY_SECONDS)") from None
 
 
 def _check_announced(request: Request, limit: int, setting: str) -> None:

@@ -4,7 +4,7 @@ from starlette.requests import Request
 
 from app.errors import MalformedError, TooLargeError, UnsupportedMediaError
 from app.routes.http.bodies import header, read_body, too_large
-from app.routes.http.services import in_heavy_thread
+from app.routes.http.services import in_heavy_thread, services
 from app.tables import Limits, Source
 
 _MAGIC = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
@@ -21,7 +21,9 @@ async def read_json(request: Request, limit: int, setting: str = "PURSUIT_MAX_BO
     encoding = header(request, b"content-encoding", "identity")
     if encoding == "identity" and not body.startswith(_MAGIC):
         return body
-    return await in_heavy_thread(request, _decompressed, body, encoding.strip().lower(), limit, setting)
+    unpacked = await in_heavy_thread(request, _decompressed, body, encoding.strip().lower(), limit, setting)
+    services(request).bodies.reserve(request.scope, len(unpacked))
+    return unpacked
 
 
 def _decompressed(body: bytes, encoding: str, limit: int, setting: str) -> bytes:

@@ -16,11 +16,12 @@ import orjson
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from app.errors import (
     BrokenArtefactError,
+    BusyError,
     ConflictError,
     InvalidRequestError,
     LeaseLostError,
@@ -29,6 +30,7 @@ from app.errors import (
     NotFoundError,
     PursuitError,
     TooLargeError,
+    TooSlowError,
     UnavailableError,
     UnsupportedMediaError,
 )
@@ -43,6 +45,7 @@ from core.errors import (
 
 log = logging.getLogger(__name__)
 
+CLIENT_CLOSED_REQUEST = 499
 PROBLEM = "application/problem+json"
 
 STATUS: Mapping[type[Exception], tuple[int, str]] = {
@@ -50,6 +53,7 @@ STATUS: Mapping[type[Exception], tuple[int, str]] = {
     NotFoundError: (404, "Not found"),
     NotAcceptableError: (406, "Not acceptable"),
     ConflictError: (409, "Conflict"),
+    TooSlowError: (408, "Request timeout"),
     TooLargeError: (413, "Too large"),
     UnsupportedMediaError: (415, "Unsupported media type"),
     InvalidRequestError: (422, "Invalid request"),
@@ -106,8 +110,9 @@ async def refuse(request: Request, error: Exception) -> Response:
     """The answer to an error of the table."""
     status, title = status_of(error)
     if status >= 500:
-        log.error("%s", error, exc_info=error if status == 500 else None)
-    headers = {"Retry-After": "1"} if status == 503 else None
+        level = logging.WARNING if isinstance(error, BusyError) else logging.ERROR
+        log.log(level, "%s", error, exc_info=error if status == 500 else None)
+    headers = {"Retry-After": str(getattr(error, "retry_seconds", 1))} if status == 503 else None
     if not isinstance(error, PursuitError):
         return problem(request, status, title, str(error), headers=headers)
     faults = [{name: v for name, v in asdict(f).items() if v is not None} for f in error.faults]
@@ -143,6 +148,11 @@ async def internal_error(request: Request, error: Exception) -> Response:
     return problem(request, 500, "Internal error", detail)
 
 
+async def client_left(_: Request, __: Exception) -> Response:
+    """The client has left: nobody reads this, but the log has a status for it (nginx's)."""
+    return Response(status_code=CLIENT_CLOSED_REQUEST)
+
+
 def stopping_response(request: Request) -> Response:
     """The server stops and cannot wait for this one any longer."""
     detail = "the server is stopping; send the request again"
@@ -155,4 +165,5 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(CoreError, refuse)
     app.add_exception_handler(HTTPException, refuse_http)
     app.add_exception_handler(RequestValidationError, refuse_parameters)
+    app.add_exception_handler(ClientDisconnect, client_left)
     app.add_exception_handler(Exception, internal_error)

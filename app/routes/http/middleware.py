@@ -16,7 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.errors import PursuitError
 from app.log import request_id
 from app.routes.http.bodies import first_headers
-from app.routes.http.errors import internal_error, refuse, stopping_response
+from app.routes.http.body_budget import release
+from app.routes.http.errors import CLIENT_CLOSED_REQUEST, internal_error, refuse, stopping_response
 from core.errors import CoreError
 
 log = logging.getLogger("app.access")
@@ -60,6 +61,7 @@ class RequestContext:
                 await stopping_response(Request(scope))(scope, receive, send_with_id)
             raise
         finally:
+            release(scope)
             status = status or 500
             hot = status < 400 and scope["path"].startswith(_HOT)
             level = logging.DEBUG if hot else logging.INFO
@@ -92,7 +94,7 @@ class Shortcut:
         except (PursuitError, CoreError) as error:
             response = await refuse(request, error)
         except ClientDisconnect:
-            return  # nobody is left to answer
+            response = Response(status_code=CLIENT_CLOSED_REQUEST)  # nobody is left to read it
         except Exception as error:
             await (await internal_error(request, error))(scope, receive, send)
             raise

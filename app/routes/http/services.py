@@ -8,6 +8,8 @@ from typing import ParamSpec, TypeVar
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import Request
 
+from app.routes.http.body_budget import BodyBudget
+from app.routes.http.table_readers import TableReaders
 from app.services.intake.datasets import Datasets
 from app.services.job_followers import JobFollowers
 from app.services.jobs import Jobs
@@ -28,7 +30,8 @@ T = TypeVar("T")
 class Services:
     """The services of an application.
 
-    body_limits: for tables in bodies that are held in memory. heavy: bounds the threads that read tables. stopping: set
+    body_limits: for tables in bodies that are held in memory. heavy: bounds the threads that compute for long.
+    readers: those that read tables. bodies: the memory for bodies in progress. stopping: set
     when the server is told to stop, which ends streams that have no end of their own.
     """
 
@@ -44,6 +47,8 @@ class Services:
     batcher: Batcher
     readiness: Readiness
     heavy: CapacityLimiter
+    readers: TableReaders
+    bodies: BodyBudget
     stopping: threading.Event = field(default_factory=threading.Event)
 
 
@@ -63,3 +68,8 @@ async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 async def in_heavy_thread(request: Request, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Run what computes for long in one of a few threads, so that light requests never wait behind it."""
     return await to_thread.run_sync(lambda: work(*args, **kwargs), limiter=services(request).heavy)
+
+
+async def in_reader_thread(request: Request, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run what reads a table in one of the threads that are for it alone. BusyError, ClientDisconnect."""
+    return await services(request).readers.run(request, work, *args, **kwargs)

@@ -17,13 +17,15 @@ from app.tables import AUTODETECT, Limits, ReadOptions, from_columns, from_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Datasets:
-    """scratch: a directory for files in the making; read_seconds: how long reading a table may take."""
+    """scratch: a directory for files in the making; read_seconds: how long reading a table may take;
+    read_memory: bytes that it may take."""
 
     database: Database
     blobs: BlobStore
     limits: Limits
     scratch: Path
     read_seconds: float
+    read_memory: int | None = None
 
     def add_file(
         self,
@@ -37,7 +39,7 @@ class Datasets:
         """Keep a file of any format. target: what its warnings are about. Raises what is wrong with it; O(file)."""
 
         def read(request: IngestRequest) -> IngestResult:
-            return ingest(replace(request, upload=path), seconds=self.read_seconds)
+            return ingest(replace(request, upload=path), seconds=self.read_seconds, memory=self.read_memory)
 
         return self._add(filename, target, key, options, read)
 

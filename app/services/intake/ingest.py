@@ -8,6 +8,9 @@ one, of which only unpacking shows what it unpacks to.
 import contextlib
 import json
 import logging
+import math
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -30,7 +33,10 @@ from app.errors import (
     UnavailableError,
 )
 from app.launch import python_command
+from app.posix import end_with_parent, limit_resources
 from app.services.core_spec import core_spec
+from app.services.intake import cancellation
+from app.services.intake.cancellation import Cancellation
 from app.services.specification import SpecBody
 from app.tables import (
     AUTODETECT,
@@ -44,6 +50,7 @@ from app.tables import (
     TableOptions,
     TrainingRows,
     is_binary,
+    is_truncated,
     open_canonical,
     open_file,
     write_table,
@@ -63,6 +70,8 @@ SMALL_BYTES = 8 << 20
 """Larger uploads are read in a process of their own ..."""
 SMALL = Limits(bytes=32 << 20, rows=200_000)
 """... and so are those that unpack to more than this."""
+
+_COMMAND = python_command("app.services.intake.ingest")
 
 PROCESS_BYTES = 200 << 20
 """What the process of a training holds before it reads anything."""
@@ -115,12 +124,17 @@ def table_options(body: SpecBody) -> TableOptions:
     )
 
 
-def ingest(request: IngestRequest, *, seconds: float) -> IngestResult:
-    """Do it here if it is small, else elsewhere. Raises what is wrong with the table or the specification."""
+def ingest(request: IngestRequest, *, seconds: float, memory: int | None = None) -> IngestResult:
+    """Do it here if it is small, else in a process with at most `memory` bytes for at most so many seconds.
+
+    Raises what is wrong with the table or the specification.
+    """
     if request.upload is None:
         small = request.stored.stat().st_size <= SMALL_BYTES
-        return _ingest_here(request) if small else _ingest_in_process(request, seconds)
+        return _ingest_here(request) if small else _ingest_in_process(request, seconds, memory)
     source = Source(origin=request.upload, limits=request.limits)
+    if is_truncated(source):
+        return _ingest_here(request)  # says what it is, and unpacks nothing
     if request.upload.stat().st_size <= SMALL_BYTES and not is_binary(source):
         limits = request.limits
         within = replace(limits, bytes=min(limits.bytes, SMALL.bytes), rows=min(limits.rows, SMALL.rows))
@@ -130,7 +144,7 @@ def ingest(request: IngestRequest, *, seconds: float) -> IngestResult:
             wider = {"max_table_bytes": limits.bytes > within.bytes, "max_rows": limits.rows > within.rows}
             if not any(more and name in error.message for name, more in wider.items()):
                 raise
-    return _ingest_in_process(request, seconds)
+    return _ingest_in_process(request, seconds, memory)
 
 
 def ingest_table(table: Table, request: IngestRequest) -> IngestResult:
@@ -247,8 +261,8 @@ def _has_spread(inputs: FloatArray, targets: FloatArray, indicator: BoolArray, s
     return bool(finite) and not np.isnan(unit.input_scale).any()  # the scale of a constant column is infinite
 
 
-def _ingest_in_process(request: IngestRequest, seconds: float) -> IngestResult:
-    """Ingest in a process of its own."""
+def _ingest_in_process(request: IngestRequest, seconds: float, memory: int | None) -> IngestResult:
+    """Ingest in a process of its own, which ends with this one, and when the request is cancelled."""
     asked = {
         "stored": str(request.stored),
         "upload": None if request.upload is None else str(request.upload),
@@ -259,20 +273,24 @@ def _ingest_in_process(request: IngestRequest, seconds: float) -> IngestResult:
         "target": request.target,
         "options": asdict(request.options),
     }
+    limits: dict[str, Any] = {"parent": os.getpid(), "memory": memory, "seconds": seconds}
+    cancel = cancellation.current.get() or Cancellation()
+    with subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            with cancel.calling(process.kill):
+                output, _ = process.communicate(json.dumps(asked | limits).encode(), timeout=seconds)
+        except subprocess.TimeoutExpired as error:
+            raise TooLargeError(f"reading the table took longer than {seconds:g} s (max_read_seconds)") from error
+        finally:
+            process.kill()
+    if process.returncode == -signal.SIGXCPU:
+        raise TooLargeError(f"reading the table took the processor time of {seconds:g} s (max_read_seconds)")
     try:
-        done = subprocess.run(
-            python_command("app.services.intake.ingest"),
-            input=json.dumps(asked).encode(),
-            stdout=subprocess.PIPE,
-            timeout=seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise TooLargeError(f"reading the table took longer than {seconds:g} s (max_read_seconds)") from error
-    try:
-        answer = json.loads(done.stdout)
+        answer = json.loads(output)
     except ValueError as error:
-        log.error("the process that read a table ended with code %d and said nothing", done.returncode)
+        if cancel.cancelled:
+            raise UnavailableError("reading the table was ended: its client has left") from error
+        log.error("the process that read a table ended with code %d and said nothing", process.returncode)
         raise UnavailableError("reading the table was broken off; the server may be short of memory") from error
     if "refused" in answer:
         raise _error_from_json(answer["refused"])
@@ -299,6 +317,9 @@ def _error_to_json(error: Exception) -> dict[str, Any]:
 
 def _main() -> None:
     asked = json.loads(sys.stdin.buffer.read())
+    end_with_parent(asked["parent"])
+    cores = os.cpu_count() or 1  # the reader of Parquet has a thread for each
+    limit_resources(memory=asked["memory"], processor_seconds=math.ceil(asked["seconds"] * cores))
     request = IngestRequest(
         stored=Path(asked["stored"]),
         upload=None if asked["upload"] is None else Path(asked["upload"]),
@@ -313,6 +334,9 @@ def _main() -> None:
         answer = {"receipt": asdict(_ingest_here(request))}
     except (PursuitError, core.errors.CoreError) as error:
         answer = {"refused": _error_to_json(error)}
+    except MemoryError:
+        limit = f"{asked['memory']} bytes of memory that there are for it (max_read_memory_bytes)"
+        answer = {"refused": _error_to_json(TooLargeError(f"reading the table takes more than the {limit}"))}
     except OSError as error:
         answer = {"refused": _error_to_json(errors.unwritable(error))}
     sys.stdout.write(json.dumps(answer))

@@ -77,7 +77,8 @@ _PACE_SHARE, _PACE_SECONDS = 0.01, 0.2  # before so much is done the pace is a g
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
     """The API's side. max_basis_size: the largest basis one may ask for; scratch: a directory for files in the making;
-    read_seconds: how long reading a table may take.
+    read_seconds: how long reading a table may take; read_memory: bytes that it may take; max_queued: most jobs that
+    wait.
     """
 
     database: Database
@@ -86,6 +87,8 @@ class Training:
     max_basis_size: int
     scratch: Path
     read_seconds: float = 1_800.0
+    read_memory: int | None = None
+    max_queued: int | None = None
 
     def submit_file(self, path: Path, *, filename: str, spec: object, key: str | None = None) -> JobView:
         """Queue a training on a file of any format. Raises what is wrong with it or the specification; O(file)."""
@@ -127,8 +130,14 @@ class Training:
                 datasets.keep_fit(connection, found.id, digest, table.fit_key)
         return self._queue(body, default_name(found.name), key, table, result, dataset=dataset)
 
+    def refuse_if_full(self) -> None:
+        """Raise BusyError where no job would be queued: before a table is read for it."""
+        if self.max_queued is not None:
+            with self.database.read() as connection:
+                queue.refuse_if_full(connection, self.max_queued)
+
     def _read(self, request: IngestRequest) -> IngestResult:
-        return ingest(request, seconds=self.read_seconds)
+        return ingest(request, seconds=self.read_seconds, memory=self.read_memory)
 
     def _submit(
         self, body: SpecBody, name: str, key: str | None, read: Callable[[IngestRequest], IngestResult]
@@ -166,6 +175,7 @@ class Training:
                 needs=needs,
                 table=table.key,
                 fit=table.fit_key or None,
+                max_queued=self.max_queued,
             )
             earlier = {name: value for name, value in job.payload.items() if name != "fit"}
             if not created and (job.kind, job.model, earlier) != (KIND, model, request):

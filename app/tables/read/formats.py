@@ -1,6 +1,8 @@
 """Format of a file, by its first bytes and never by its name; and any of them to a Table."""
 
+import os
 import re
+import zipfile
 from collections.abc import Collection
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from app.tables.read.workbook import open_workbook
 READ = "CSV, JSON Lines, Parquet, Arrow or Excel (.xlsx)"
 _PARQUET = (b"PAR1",)
 _ARROW = (b"ARROW1", b"\xff\xff\xff\xff")
+_SMALL_ARCHIVE = 1 << 16  # bytes of a zip archive whose directory is read at once
 _JSON = re.compile(rb"\s*\{\s*([\"}]|$)")  # a CSV header may begin with a bracket too
 _NOT_READ = {
     b"\xd0\xcf\x11\xe0": "an old Excel workbook (.xls)",
@@ -70,6 +73,26 @@ def open_file(
 def is_binary(source: Source) -> bool:
     """Return whether the file is no text."""
     return source.head().startswith((*_PARQUET, *_ARROW, WORKBOOK))
+
+
+def is_truncated(source: Source) -> bool:
+    """Return whether a Parquet file or a zip archive lacks its end, or the archive what makes it a workbook: no reader
+    needs to be started for it."""
+    path = source.origin
+    if isinstance(path, bytes) or source.compression() is not None:
+        return False
+    head = source.head()
+    if head.startswith(_PARQUET):
+        with path.open("rb") as file:
+            file.seek(-min(len(_PARQUET[0]), path.stat().st_size), os.SEEK_END)
+            return not file.read().startswith(_PARQUET)
+    if head.startswith(WORKBOOK) and path.stat().st_size <= _SMALL_ARCHIVE:
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return "[Content_Types].xml" not in archive.namelist()
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+            return True
+    return False
 
 
 def read_table(

@@ -36,6 +36,10 @@ async def empty(_: Request) -> Response:
     return Response(status_code=204)
 
 
+async def reading(request: Request) -> Response:
+    return Response(await request.body())
+
+
 async def refusing(_: Request) -> Response:
     """Answers before the body has come."""
     return Response(b"too large", status_code=413)
@@ -56,7 +60,7 @@ async def late(_: Request) -> Response:
 def port(request: pytest.FixtureRequest) -> Iterator[int]:
     routes = [
         Route(f"/{endpoint.__name__}", endpoint, methods=["GET", "POST"])
-        for endpoint in (small, large, empty, late, refusing)
+        for endpoint in (small, large, empty, late, reading, refusing)
     ]
     config = uvicorn.Config(
         Starlette(routes=routes), port=0, log_config=None, http=OneWriteProtocol, lifespan="off", loop=request.param
@@ -224,3 +228,39 @@ def test_a_head_that_does_not_come_to_its_end_is_not_waited_for(port: int, monke
             while some := connection.recv(1 << 16):  # until the server closes; a time-out is an error
                 received += some
         assert received.count(b"HTTP/1.1 200 ") == sent.count(b"\r\n\r\n")
+
+
+def test_a_silent_body_is_refused(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "SILENT_SECONDS", 0.2)
+    with socket.create_connection(("127.0.0.1", port), timeout=10.0) as connection:
+        connection.sendall(b"POST /reading HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")
+        for _ in range(3):
+            time.sleep(0.1)
+            connection.sendall(b"x")
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 408")
+
+
+def test_silent_connections_make_room_for_new_ones(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest goes; one with a request in progress stays, and where all are busy the new one is refused."""
+    monkeypatch.setattr(OneWriteProtocol, "max_connections", 3)
+    silent = []
+    try:
+        for _ in range(3):
+            silent.append(socket.create_connection(("127.0.0.1", port), timeout=10.0))
+            time.sleep(0.02)  # uvloop counts milliseconds
+        assert b"hello" in ask(port, ("GET", "/small"))
+        assert silent[0].recv(1) == b"", "closed"
+        request = b"POST /reading HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
+        for connection in silent[1:]:
+            connection.sendall(request)
+        time.sleep(0.1)
+        third = socket.create_connection(("127.0.0.1", port), timeout=10.0)
+        silent.append(third)
+        third.sendall(request)
+        time.sleep(0.1)
+        assert ask(port, ("GET", "/small")).startswith(b"HTTP/1.1 503")
+        silent[1].sendall(bytes(10))
+        assert silent[1].recv(1 << 16).startswith(b"HTTP/1.1 200")
+    finally:
+        for connection in silent:
+            connection.close()

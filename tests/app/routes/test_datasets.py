@@ -169,4 +169,4 @@ def test_nesting_and_slowness_are_limited(tmp_path_factory: pytest.TempPathFacto
         answer = small.client.post("/train", content=deep, headers=JSON_BODY)
         assert_problem(answer, 422, "6 deep", "max_json_depth")
         answer = small.client.post("/train", content=slowly(), headers={"content-type": FORM})
-        assert_problem(answer, 413, "max_upload_seconds")
+        assert_problem(answer, 408, "max_upload_seconds")
