@@ -32,8 +32,10 @@ from core.predict.distribution import PredictiveDistribution
 from core.predict.mixture import Mixture, PartlyMixed, joined
 from core.predict.model import ModelPredictor
 
-DONORS, COMPONENTS = 256, 64
-"""Rows that are kept to take values from, at most, and completed rows of a prediction, at most."""
+MOST_DONORS, DONOR_NUMBERS = 512, 1 << 16
+"""Rows that are kept to take values from, at most, and their numbers in all: half a megabyte."""
+COMPONENTS = 64
+"""Completed rows of a prediction, at most."""
 COPIED_BANDWIDTH, MOVED_BANDWIDTH = 0.5, 0.75
 """h, of columns whose values are copied and of those whose values are moved: donors as near as half of what is not
 known of the missing columns are nearly as good as equal ones, and more of them show more of the tails."""

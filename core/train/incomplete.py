@@ -21,7 +21,7 @@ import numpy as np
 
 from core.arrays import BoolArray, FloatArray, IntArray
 from core.data import Dataset
-from core.predict.missing import DONORS, Completion, Donors
+from core.predict.missing import COMPONENTS, DONOR_NUMBERS, MOST_DONORS, Completion, Donors
 from core.predict.model import ModelPredictor
 from core.spec import Adaptation, Calibrate, Noise, TrainSpec
 from core.train.run import train
@@ -122,10 +122,12 @@ def complete_rows(
 
 
 def choose_donors(inputs: FloatArray, *, starts: IntArray, fixed: BoolArray, random: np.random.Generator) -> Donors:
-    """Return DONORS random rows of those with the fewest missing cells, completed by each other where they have any."""
+    """Return random rows of those with the fewest missing cells, completed by each other where they have any: up to
+    MOST_DONORS, fewer where they are wide."""
+    most = min(MOST_DONORS, max(COMPONENTS, DONOR_NUMBERS // inputs.shape[1]))
     count = np.isnan(inputs).sum(axis=1)
     order = random.permutation(len(inputs))
-    order = order[np.argsort(count[order], kind="stable")][:DONORS]
+    order = order[np.argsort(count[order], kind="stable")][:most]
     rows = np.array(inputs[np.sort(order)])
     gaps = np.isnan(rows)
     if not gaps.any():

@@ -196,11 +196,14 @@ def test_shifts_are_those_of_the_rows_left_out() -> None:
 
 
 def test_donors_are_the_rows_that_miss_least() -> None:
-    X = np.random.default_rng(6).normal(size=(600, 3))
+    X = np.random.default_rng(6).normal(size=(900, 3))
     gaps = without(X, slice(200), 2)
     found = choose_donors(gaps, starts=np.arange(4), fixed=np.zeros(3, dtype=bool), random=np.random.default_rng(0))
-    assert len(found.rows) == 256
+    assert len(found.rows) == 512
     assert set(found.rows[:, 2].tolist()) <= set(X[200:, 2].tolist())
+    wide = np.random.default_rng(6).normal(size=(300, 1000))
+    few = choose_donors(wide, starts=np.arange(1001), fixed=np.zeros(1000, dtype=bool), random=np.random.default_rng(0))
+    assert few.rows.shape == (65, 1000)
 
 
 def test_the_same_table_and_seed_give_the_same_rows() -> None:
