@@ -5,7 +5,8 @@ Coverage of level c is the share of truths inside the interval of that level; a 
 sqrt(c (1 - c) / m). The reliability table holds the same of quantiles: the share of truths below each.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,6 +37,16 @@ class Scores:
     coverage_standard_error: dict[str, float]
     mean_width: dict[str, float]
     reliability: dict[str, float]
+
+
+def with_coverage(found: Scores, parts: Sequence[Scores]) -> Scores:
+    """Return scores with the coverage and reliability of the same rows in parts, each of a distribution of its own."""
+    weights = np.array([part.rows for part in parts]) / sum(part.rows for part in parts)
+
+    def mean(field: str) -> dict[str, float]:
+        return {name: float(weights @ [getattr(part, field)[name] for part in parts]) for name in getattr(found, field)}
+
+    return replace(found, coverage=mean("coverage"), reliability=mean("reliability"))
 
 
 def scores(targets: FloatArray, predicted: Distribution) -> Scores:

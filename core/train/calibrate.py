@@ -17,6 +17,7 @@ from core.data import Dataset
 from core.hyperparameters import Hyperparameters
 from core.predict.calibration import Calibration, LeftOut, fit_calibration
 from core.predict.distribution import PredictiveDistribution
+from core.predict.metrics import Scores, scores, with_coverage
 from core.predict.model import log_noise
 from core.predict.transforms import Transform
 from core.process.rows import Rows
@@ -31,6 +32,7 @@ from core.sparse.scheme import Scheme
 from core.spec import Calibrate, Method, Noise, TrainSpec
 from core.train.cross_fit import CROSS_FIT_FOLDS, far_variance, left_out_by_folds, left_out_in_closed_form, predicted
 from core.train.fit import Fit
+from core.train.local_coverage import LEVEL, LocalCoverage, local_coverage
 from core.train.noise import LearntNoise, varying_noise
 from core.train.objective import objective_and_gradient
 from core.train.optimise import box, descend, half_way, heuristic
@@ -55,6 +57,8 @@ _NOISE, _POOL = 1_000, 1_001
 """Parts of the seeds of the second GP and of the pool that folds share, past every fold's number."""
 
 
+FEW_SCORED, SCORED_FOLDS = 100, 10
+"""Rows up to which leave-one-out scores are by calibrations without a fold of so many."""
 CHECKED_LEVELS, LEAST_SHORT, SHORT_ERRORS = (0.8, 0.95), 0.03, 4.0
 """Coverage at these levels falls short where it is less by this, and by so many standard errors."""
 
@@ -271,6 +275,59 @@ def leave_one_out_predictive(fit: Fit, read: CalibrationResult, transform: Trans
         variance=calibration.variance(np.maximum(variance - s2, 0.0), noise, far) * unit.target_scale**2,
         calibration=calibration,
         transform=transform,
+    )
+
+
+def leave_one_out_scores(targets: FloatArray, predicted: PredictiveDistribution, read: CalibrationResult) -> Scores:
+    """Score leave-one-out predictions (n,). Where rows are few for ranks to tell the level, coverage is that of a
+    calibration which has not seen the row either, for a few folds of the rows."""
+    found = scores(targets, predicted)
+    if read.left_out is None or len(read.left_out.places) < len(targets) or len(targets) > FEW_SCORED:
+        return found
+    parts = []
+    for fold in np.array_split(np.arange(len(targets)), min(SCORED_FOLDS, len(targets))):
+        others, old = read.without(fold).calibration, read.calibration
+        if not others.rows:
+            return found
+        ratio = others.variance(*_parts_of(read, fold)) / old.variance(*_parts_of(read, fold))
+        variance = predicted.variance[fold] * ratio
+        parts.append(
+            scores(
+                targets[fold],
+                replace(predicted, centre=predicted.centre[fold], variance=variance, calibration=others),
+            )
+        )
+    return with_coverage(found, parts)
+
+
+def _parts_of(read: CalibrationResult, places: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Latent variance, noise and far variance of these rows, in the order of the places."""
+    assert read.left_out is not None
+    order = np.argsort(read.left_out.places)
+    some = read.left_out.take(order[np.searchsorted(read.left_out.places, places, sorter=order)])
+    return some.latent_variance, some.noise_variance, some.far_variance
+
+
+def local_coverage_of(fit: Fit, read: CalibrationResult) -> LocalCoverage:
+    """Return coverage by part of the rows that were left out for the calibration, or by leave-one-out without those."""
+    unit, subset = fit.subset.standardization, fit.subset
+    if read.left_out is None:
+        found = leave_one_out_predictive(fit, read, Transform())
+        places, error, variance = np.arange(len(subset.rows)), subset.dataset.targets - found.centre, found.variance
+    else:
+        left_out, scale = read.left_out, unit.target_scale
+        places, error = left_out.places, left_out.error * scale
+        variance = scale**2 * read.calibration.variance(
+            left_out.latent_variance, left_out.noise_variance, left_out.far_variance
+        )
+    std = np.sqrt(variance)
+    below, above = read.calibration.interval(LEVEL)
+    return local_coverage(
+        subset.dataset.inputs[places],
+        (below * std <= error) & (error <= above * std),
+        read.calibration.std_factor * std,
+        subset.dataset,
+        fit.factors.hyperparameters.lengthscales,
     )
 
 

@@ -13,6 +13,7 @@ from core.predict.model import Model
 from core.predict.transforms import Transform
 from core.selection.state import Selection
 from core.spec import Precision
+from core.train.local_coverage import LocalCoverage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +146,8 @@ class TrainReport:
     holdout: scores of rows that this theta and basis never saw, None where none were held out; leave_one_out: of the
     published model, closed form, or by folds where its mean rests on more rows; measures: what the method minimises,
     for 0, 1, .. basis vectors, where it was followed; candidates: means that were compared, none where only that of the
-    basis was asked for; target_transform: what the target was learnt as; seconds by phase; warnings in plain words.
+    basis was asked for; target_transform: what the target was learnt as;
+    local_coverage: of left-out rows, by part; seconds by phase; warnings in plain words.
     """
 
     rows: int
@@ -162,7 +164,12 @@ class TrainReport:
     seconds: dict[str, float]
     warnings: tuple[str, ...]
     target_transform: TransformReport
+    local_coverage: LocalCoverage
     candidates: tuple[MeanCandidate, ...] = ()
+
+    @property
+    def _feature_names(self) -> list[str]:
+        return [f"feature {number}" for number in range(len(self.hyperparameters.lengthscales))]
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers, text, lists and dictionaries."""
@@ -182,6 +189,7 @@ class TrainReport:
             "leave_one_out": asdict(self.leave_one_out),
             "calibration": asdict(self.calibration),
             "target_transform": asdict(self.target_transform),
+            "local_coverage": self.local_coverage.to_json(self._feature_names),
             "stop_reason": self.stop_reason,
             "measures": list(self.measures),
             "bounds": None if self.bounds is None else asdict(self.bounds),

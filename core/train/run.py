@@ -37,7 +37,15 @@ from core.selection.state import Selection
 from core.sparse.posterior import SparsePosterior, posterior
 from core.sparse.scheme import Scheme, scheme
 from core.spec import Artefact, MeanRows, TrainSpec
-from core.train.calibrate import CalibrationResult, bounds_report, calibrate, calibrate_on, leave_one_out_predictive
+from core.train.calibrate import (
+    CalibrationResult,
+    bounds_report,
+    calibrate,
+    calibrate_on,
+    leave_one_out_predictive,
+    leave_one_out_scores,
+    local_coverage_of,
+)
 from core.train.compress import kept
 from core.train.fit import Fit, Solution, Subset
 from core.train.mean_choice import MeanChoice, choose_mean
@@ -195,6 +203,7 @@ class _Run:
                 read.by, read.calibration, None if read.noise is None else read.noise.gain
             ),
             target_transform=self.transform_choice.report(self.raw_targets),
+            local_coverage=local_coverage_of(fit, read),
             stop_reason=fit.selection.reason,
             measures=tuple(fit.selection.measures.tolist()),
             bounds=bounds,
@@ -319,11 +328,9 @@ class _Run:
         constant = predicted.target_variance - predicted.latent_variance
         noise = constant * np.exp(read.log_noise(self.dataset, self.held_out))
         variance = calibration.variance(predicted.latent_variance, noise, predicted.far_variance)
-        targets, held_out = (
-            self.raw_targets[self.held_out],
-            PredictiveDistribution(
-                centre=predicted.mean, variance=variance, calibration=calibration, transform=self.transform
-            ),
+        targets = self.raw_targets[self.held_out]
+        held_out = PredictiveDistribution(
+            centre=predicted.mean, variance=variance, calibration=calibration, transform=self.transform
         )
         if self.unlearnt is None:
             return scores(targets, held_out)
@@ -342,7 +349,7 @@ class _Run:
                 f"the model explains almost nothing of the target (it leaves {unexplained:.1%} of its variance): "
                 "either the columns say nothing about it, or the adaptation found only noise; try another seed"
             )
-        return scores(self.raw_targets[fit.subset.numbers], predicted)
+        return leave_one_out_scores(self.raw_targets[fit.subset.numbers], predicted, outcome.read)
 
     def _tell_of_folds(self, share: float) -> None:
         self.journal.tell(0.8 + 0.15 * share)

@@ -370,8 +370,11 @@ def _report(
     ]
     if found["bounds"] is not None:
         found["bounds"]["rows"] = [int(design_matrix.rows[row]) for row in found["bounds"]["rows"]]
+    local = result.report.local_coverage.to_json(schema.group_names)
+    doubts = [local["worst"]] if local["alarming"] else []
     return found | {
         "moved": result.moved,
+        "local_coverage": local,
         "rows": len(design_matrix.targets),
         "rows_dropped": design_matrix.dropped,
         "rows_uploaded": task.payload["rows"],
@@ -385,7 +388,7 @@ def _report(
         },
         "seconds": {**completing, "reading": reading} | {f"{phase}": took for phase, took in found["seconds"].items()},
         "peak_memory_bytes": _peak_memory(),
-        "warnings": [*design_matrix.warnings, *result.report.warnings],
+        "warnings": [*design_matrix.warnings, *result.report.warnings, *doubts],
     }
 
 

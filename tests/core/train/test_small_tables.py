@@ -213,3 +213,14 @@ def test_a_start_without_adaptation_is_left_alone() -> None:
     report = train(curve(4), TrainSpec(start=start, adaptation=None)).report
     assert report.basis_size == 30
     assert report.hyperparameters.noise_variance == 0.01
+
+
+def test_a_report_of_few_rows_scores_each_by_the_errors_of_others() -> None:
+    """A calibration that has seen an outlier holds it in every wide interval; one of the other rows does not."""
+    random = np.random.default_rng(0)
+    x = np.linspace(0.0, 3.0, 20)[:, None]
+    y = x[:, 0] + 0.1 * random.normal(size=20)
+    y[9] += 3.0
+    found = train(Dataset(inputs=x, targets=y), TrainSpec(holdout=0.0)).report
+    assert found.leave_one_out.rows == 20
+    assert found.leave_one_out.coverage["0.95"] <= 0.95
