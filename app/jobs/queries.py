@@ -160,7 +160,8 @@ def _in_use(connection: Connection, column: ColumnElement[str | None], name: str
     kept: set[str] = set()
     for some in batched(keys, _BATCH):
         kept |= used.intersection(some)
-        kept.update(connection.execute(select(column).where(unfinished, column.in_(some)).distinct()).scalars())
+        found = connection.execute(select(column).where(unfinished, column.in_(some)).distinct()).scalars()
+        kept.update(key for key in found if key is not None)
     return kept
 
 

@@ -257,7 +257,7 @@ def fail_oversized(connection: Connection, *, timeout: float = WORKER_TIMEOUT_SE
     fits_none = no_worker_fits(connection, c.needs_memory, c.needs_rows, timeout)
     if fits_none is None:
         return []
-    rows = []
+    rows: list[Any] = []
     for waiting in (
         and_(_is_queued(), c.created_at <= now() - timeout),
         and_(c.state == JobState.RUNNING, c.lease_until <= now() - timeout),

@@ -10,7 +10,7 @@ down_revision = "0006"
 branch_labels = None
 depends_on = None
 
-_INDEXES = {
+_INDEXES: dict[str, list[str | sa.TextClause]] = {
     "ix_jobs_state_id": ["state", "id"],
     "ix_jobs_model_state_id": ["model", "state", "id"],
     "ix_jobs_queue": ["state", sa.text("priority DESC"), "created_at", "id", "needs_memory", "needs_rows"],

@@ -124,7 +124,9 @@ def test_sweep_removes_old_unreferenced_blobs(store: BlobStore) -> None:
     assert sorted(sweep(store, "models", lambda _: {kept}, older_than=OLD)) == sorted([old, other])
     assert sorted(blob.key for blob in store.keys("models")) == sorted([kept, young])
     assert store.read(elsewhere) == b"old"
-    assert sweep(store, "models", pytest.fail, older_than=5000) == [], "nothing is old, so nobody is asked"
+    assert sweep(store, "models", lambda _: pytest.fail("asked"), older_than=5000) == [], (
+        "nothing is old, so nobody is asked"
+    )
 
 
 def test_a_blob_put_again_during_a_sweep_stays(store: BlobStore, tmp_path: Path) -> None:
