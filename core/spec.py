@@ -125,6 +125,28 @@ class MeanRows(StrEnum):
     """The basis vectors: the mean of the sparse approximation."""
 
 
+class Variance(StrEnum):
+    """Rows that the error bars of a mean on all rows come from."""
+
+    AUTO = "auto"
+    """Those of the candidate that predicts left-out rows best."""
+    BASIS = "basis"
+    """The basis vectors."""
+    NEAR = "near"
+    """The nearest training rows of each row that is predicted."""
+
+
+class Effort(StrEnum):
+    """Models that are compared before one is published."""
+
+    QUICK = "quick"
+    """The sparse model alone, unless `kernel` or `mean_rows` ask for more."""
+    NORMAL = "normal"
+    """The sparse model and, in tables that are not too large, a full process of the likeliest kernel."""
+    BEST = "best"
+    """The same with a full process of more kernels, longer searches, and none that ends early."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptation:
     """Budget of the hyperparameter adaptation.
@@ -168,6 +190,8 @@ _CHOICES: dict[str, type[StrEnum]] = {
     "calibrate": Calibrate,
     "artefact": Artefact,
     "precision": Precision,
+    "variance": Variance,
+    "effort": Effort,
 }
 """Fields of a specification that are one of several names; `calibrate` may be None."""
 
@@ -184,6 +208,7 @@ class TrainSpec:
     `batch`, default max(4 d, 1000). holdout: share of rows that the report's scores are measured on.
     calibrate: None leaves the error bars as the Gaussian process gives them.
     mean_rows: rows that the mean rests on, or how many (`core.train.mean_choice`); error bars rest on the basis anyway.
+    variance: NEAR is the full process or nothing. effort: see `compares_full`.
     tolerance: only read by artefact `compact`, largest relative change of a training row's standard deviation.
     precision: of predictions; float32 is kept where `core.predict.float32` finds it good enough.
     """
@@ -214,6 +239,8 @@ class TrainSpec:
     tolerance: float = 0.01
     precision: Precision = Precision.FLOAT64
     mean_rows: MeanRows | int = MeanRows.BASIS
+    variance: Variance = Variance.AUTO
+    effort: Effort = Effort.QUICK
 
     def __post_init__(self) -> None:
         self._check_choices()
@@ -236,6 +263,12 @@ class TrainSpec:
         if self.refinement is not None and self.approximation in (Approximation.SOR, Approximation.DTC):
             raise InvalidSpecError(
                 "refine", f"{self.approximation} has no term that holds moving basis vectors; use vfe, fitc or pep"
+            )
+        if self.variance is Variance.NEAR and not self.compares_full:
+            raise InvalidSpecError(
+                "variance",
+                "near is of a full process: with effort normal or best, mean_rows auto or all, a full artefact, "
+                "calibration and adaptation, and without refine, bounds and hyperparameters",
             )
         if self.calibrate is None and self.intervals is Intervals.ASYMMETRIC:
             raise InvalidSpecError("intervals", "each tail is taken from left-out rows: not with calibrate off")
@@ -282,6 +315,21 @@ class TrainSpec:
         return self.mean_rows is MeanRows.BASIS or (
             self.mean_rows is MeanRows.AUTO
             and (self.calibrate is None or self.refinement is not None or self.artefact is Artefact.COMPACT)
+        )
+
+    @property
+    def compares_full(self) -> bool:
+        """True where a full process is a candidate: no part of a sparse model is asked for that it does not have."""
+        return (
+            self.effort is not Effort.QUICK
+            and self.mean_rows in (MeanRows.AUTO, MeanRows.ALL)
+            and self.variance is not Variance.BASIS
+            and self.calibrate is not None
+            and self.adaptation is not None
+            and self.refinement is None
+            and self.start is None
+            and self.bounds is None
+            and self.artefact is Artefact.FULL
         )
 
     @property

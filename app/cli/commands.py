@@ -110,13 +110,17 @@ def train(
     basis_size: Annotated[
         str | None, typer.Option(help="How many basis vectors: a number, or auto.", show_default="auto")
     ] = None,
+    effort: Annotated[
+        str | None,
+        typer.Option(help="Models that are compared: quick, normal or best.", show_default="normal"),
+    ] = None,
     kernel: Annotated[
         str | None,
-        typer.Option(help="Kernel: auto, gaussian, matern52, matern32 or matern12.", show_default="gaussian"),
+        typer.Option(help="Kernel: auto, gaussian, matern52, matern32 or matern12.", show_default="auto"),
     ] = None,
     mean_rows: Annotated[
         str | None,
-        typer.Option(help="Rows that the mean rests on: basis, all, auto or a number.", show_default="basis"),
+        typer.Option(help="Rows that the mean rests on: basis, all, auto or a number.", show_default="auto"),
     ] = None,
     missing: Annotated[
         str | None,
@@ -146,7 +150,8 @@ def train(
         int(text) if text is not None and re.fullmatch("-?[0-9]+", text) else text for text in (basis_size, mean_rows)
     )
     given = {"target": target, "model": model, "method": method, "basis_size": size, "missing": missing}
-    given |= {"kernel": kernel, "mean_rows": rows, "decimal": decimal, "thousands": thousands, "sheet": sheet}
+    given |= {"effort": effort, "kernel": kernel, "mean_rows": rows}
+    given |= {"decimal": decimal, "thousands": thousands, "sheet": sheet}
     fields |= {name: value for name, value in given.items() if value is not None}
     if local and not wait:
         raise typer.BadParameter("--local has nobody to go on with the job: leave out --no-wait")

@@ -168,7 +168,10 @@ def kernel(facts: Json) -> str | None:
     """The kernel of a report, the size of its basis and the rows of a mean that does not rest on it, in one line; None
     for a report that does not tell."""
     family, size = facts.get("kernel"), facts.get("basis_size")
-    rows = (facts.get("artefact") or {}).get("mean_rows")
+    artefact = facts.get("artefact") or {}
+    rows = artefact.get("mean_rows")
+    if family is not None and artefact.get("variance") == "near":
+        return f"kernel {family}, a full process on {rows:,} rows"
     mean = "" if rows is None or rows == size else f", mean of {rows:,} rows"
     return None if family is None or size is None else f"kernel {family}, {size:,} basis vectors{mean}"
 

@@ -47,6 +47,8 @@ def core_spec(body: SpecBody, groups: Sequence[str], rows: NDArray[np.int64]) ->
         tolerance=body.tolerance,
         precision=body.precision,
         mean_rows=body.mean_rows,
+        variance=body.variance,
+        effort=body.effort,
     )
 
 

@@ -28,6 +28,7 @@ from core.spec import (
     Approximation,
     Artefact,
     Calibrate,
+    Effort,
     Gain,
     Intervals,
     KernelChoice,
@@ -36,6 +37,7 @@ from core.spec import (
     Noise,
     Precision,
     TargetTransform,
+    Variance,
 )
 
 NAME = rf"^{NAME_PATTERN}$"
@@ -153,6 +155,31 @@ def _spell_auto(value: int | None) -> int | Literal["auto"]:
     return "auto" if value is None else value
 
 
+BY_HAND = (
+    "method",
+    "gain",
+    "basis_size",
+    "max_basis_size",
+    "approximation",
+    "power",
+    "adapt",
+    "refine",
+    "hyperparameters",
+    "candidates",
+    "cache_size",
+    "pool_size",
+    "gap_tolerance",
+    "bounds",
+    "calibrate",
+    "artefact",
+    "precision",
+)
+"""Fields that choose a part of a sparse model, whose users get it, and no other, unless they ask for more."""
+
+_QUICK = {"kernel": KernelChoice.GAUSSIAN, "mean_rows": MeanRows.BASIS}
+"""Defaults with `effort: quick`."""
+
+
 class SpecBody(_Body):
     """Options of a training run; every field is optional, and null is as if it were left out."""
 
@@ -179,10 +206,17 @@ class SpecBody(_Body):
     power: Annotated[Number, Field(gt=0, le=1)] = Field(
         0.7, description="Of `pep`: towards 0 it is `vfe`, at 1 `fitc`."
     )
+    effort: Effort = Field(
+        Effort.NORMAL,
+        description="Models that are compared on left-out rows: `quick`, one sparse model; `normal`, also a full "
+        "Gaussian process where up to 20,000 rows are trained on, and kernels; `best`, with longer searches. `quick` "
+        f"is the default where parts of a sparse model are chosen by hand: {', '.join(BY_HAND)}.",
+    )
     kernel: KernelChoice = Field(
-        KernelChoice.GAUSSIAN,
+        KernelChoice.AUTO,
         description="How alike two rows are by their distance, from the smoothest function to the roughest; `auto`: "
-        "the one that predicts left-out rows best, or `gaussian` where `hyperparameters` are given.",
+        "the one that predicts left-out rows best, or `gaussian` where `hyperparameters` are given. With `effort: "
+        "quick` the default is `gaussian`.",
     )
     adapt: Annotated[AdaptationBody | None, BeforeValidator(_off), PlainSerializer(_spell), _Switch()] = Field(
         AdaptationBody(), description="Budget of the model adaptation, or false."
@@ -279,10 +313,15 @@ class SpecBody(_Body):
         "error bar may then depend on the rows beside it in the last digits of single precision.",
     )
     mean_rows: Annotated[MeanRows | Annotated[Whole, Field(ge=1)], BeforeValidator(_mean_rows)] = Field(
-        MeanRows.BASIS,
+        MeanRows.AUTO,
         description="Rows that the mean rests on: `basis`, the basis vectors; `all`, every row, as in a full Gaussian "
         "process; a number of them; `auto`, more rows than the basis where these predict left-out rows better. A "
-        "prediction's time and the model's size grow with it; error bars rest on the basis anyway.",
+        "prediction's time and the model's size grow with it. With `effort: quick` the default is `basis`.",
+    )
+    variance: Variance = Field(
+        Variance.AUTO,
+        description="Where error bars of a mean on all rows come from: `basis`, the basis vectors; `near`, the nearest "
+        "training rows, which only a full Gaussian process has; `auto`: as the better candidate has it.",
     )
     seed: Annotated[Whole, Field(ge=0, lt=2**63)] = Field(0, description="Everything random follows from it.")
     priority: Annotated[Whole, Field(ge=-1000, le=1000)] = Field(0, description="Higher runs first.")
@@ -309,9 +348,19 @@ def read_spec(given: object, *, max_basis_size: int) -> SpecBody:
         if field in body.model_fields_set and asked is not None and asked > max_basis_size:
             message = f"spec.{field}: this server takes at most {max_basis_size}, got {asked}"
             raise InvalidRequestError(message, faults=[Fault(message=message, column=field)])
-    if body.max_basis_size > max_basis_size:  # our own default
-        body = body.model_copy(update={"max_basis_size": max_basis_size})
-    return body
+    defaults: dict[str, Any] = {}
+    if body.max_basis_size > max_basis_size:
+        defaults["max_basis_size"] = max_basis_size
+    if "effort" not in body.model_fields_set and _chosen_by_hand(body):
+        defaults["effort"] = Effort.QUICK
+    if defaults.get("effort", body.effort) is Effort.QUICK:
+        defaults |= {name: value for name, value in _QUICK.items() if name not in body.model_fields_set}
+    return body.model_copy(update=defaults) if defaults else body
+
+
+def _chosen_by_hand(body: SpecBody) -> bool:
+    """Return whether a part of a sparse model is another than by default."""
+    return any(getattr(body, name) != SpecBody.model_fields[name].default for name in BY_HAND)
 
 
 def default_name(filename: str) -> str:

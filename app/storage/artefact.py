@@ -14,8 +14,10 @@ unsaid, and so predict other numbers: a kernel that is not gaussian, inputs that
 Format 4 has a mean on rows of its own: tensors `mean.basis` (M, p) and `mean.alpha` (M,); it shares the posterior's
 theta and units. Format 5 has columns whose missing cells are integrated over: tensors `missing.rows` (D, p), which
 values are taken from, and `missing.shifts` (f,), what being missing adds to a mean; or a target that was learnt as
-`rank-normal`. All else is written as format 2, which API processes of the release before read too, while they are
-replaced one by one.
+`rank-normal`. Format 6 is a full process: the posterior's basis are all training rows, it has no R, and the tensor
+`near_noise` (M,) has the noise variance of each, from the nearest of which error bars come; it may have what format 5
+has. All else is written as format 2, which API processes of the release before read too, while they are replaced one
+by one.
 
 Reading is strict: a wrong version, a missing or unknown tensor, a wrong type, a number that is not finite or a
 truncated file is a BrokenArtefactError that says which.
@@ -44,9 +46,9 @@ from core.predict.transforms import Transform
 from core.sparse.posterior import SparsePosterior
 from core.spec import Artefact, Precision, TargetTransform
 
-FORMAT_VERSION = 5
-MEAN_VERSION, DONORS_VERSION = 4, 5
-READ_VERSIONS = (1, 2, 3, MEAN_VERSION, FORMAT_VERSION)
+FORMAT_VERSION = 6
+MEAN_VERSION, DONORS_VERSION, NEAR_VERSION = 4, 5, 6
+READ_VERSIONS = range(1, FORMAT_VERSION + 1)
 METADATA_KEY = "pursuit"
 
 _MAY_BE_INFINITE = frozenset({"input_scale"})  # of a column that was constant in training
@@ -56,6 +58,7 @@ _NOISE = "noise."
 _MEAN = "mean."
 _MISSING = "missing."
 _DONORS, _SHIFTS = "missing.rows", "missing.shifts"
+_NEAR = "near_noise"
 _OF_MEAN = ("basis", "alpha")
 """Arrays of a mean on rows of its own; it shares the others with the posterior."""
 _RANGE = ("lowest", "highest")
@@ -69,8 +72,8 @@ class ModelArtefact:
     posterior: what predicts, or what expands to it. schema: how columns become inputs, as JSON. spec: what was asked,
     as JSON. hyperparameters: by column, as JSON. basis_columns: (p,) names of the inputs. basis_rows: (d,) 0-based row
     numbers of the upload, in the order chosen. gains: (d,) the criterion's value of each, None for a method without.
-    report: as the job showed it. noise, calibration, transform, precision, mean: see core.predict.model. donors: (D, p)
-    rows that the values of missing cells are taken from, and shifts (f,) of rows that miss a feature
+    report: as the job showed it. noise, calibration, transform, precision, mean, near: see core.predict.model. donors:
+    (D, p) rows that the values of missing cells are taken from, and shifts (f,) of rows that miss a feature
     (core.predict.missing), None where no row may miss any.
     """
 
@@ -89,6 +92,7 @@ class ModelArtefact:
     mean: SparsePosterior | None = None
     donors: FloatArray | None = None
     shifts: FloatArray | None = None
+    near: FloatArray | None = None
 
     def model(self) -> Model:
         """Return the model. O(1), or O(d^3) for a compact one; CoreError where the numbers are not those of a model."""
@@ -99,6 +103,7 @@ class ModelArtefact:
             transform=self.transform,
             precision=self.precision,
             mean=self.mean,
+            near=self.near,
         )
 
     @property
@@ -111,7 +116,7 @@ class ModelArtefact:
         """Kind of the artefact: full, compact or mean."""
         if isinstance(self.posterior, CompactPosterior):
             return Artefact.COMPACT
-        return Artefact.MEAN if self.posterior.mean_only else Artefact.FULL
+        return Artefact.MEAN if self.posterior.mean_only and self.near is None else Artefact.FULL
 
 
 def save(artefact: ModelArtefact) -> bytes:
@@ -125,6 +130,8 @@ def save(artefact: ModelArtefact) -> bytes:
         named[_DONORS] = artefact.donors
     if artefact.shifts is not None:
         named[_SHIFTS] = artefact.shifts
+    if artefact.near is not None:
+        named[_NEAR] = artefact.near
     arrays = {name: np.ascontiguousarray(array) for name, array in named.items()}
     document = {
         "format_version": _format_version(artefact),
@@ -146,8 +153,10 @@ def _format_version(artefact: ModelArtefact) -> int:
     """Return the first format whose readers predict what this artefact does."""
     offsets = (feature.get("offset") for feature in artefact.schema.get("features", ()))
     other_kernel = artefact.posterior.kernel is not KernelFamily.GAUSSIAN
+    if artefact.near is not None:
+        return NEAR_VERSION
     if artefact.donors is not None or artefact.transform.kind is TargetTransform.RANK_NORMAL:
-        return FORMAT_VERSION
+        return DONORS_VERSION
     if artefact.mean is not None:
         return MEAN_VERSION
     return 3 if other_kernel or any(offset is not None for offset in offsets) else 2
@@ -164,11 +173,13 @@ def load(data: bytes) -> ModelArtefact:
     kind = document["kind"]
     try:
         restore = CompactPosterior.restore if kind == Artefact.COMPACT else SparsePosterior.restore
-        own = {name: array for name, array in arrays.items() if not name.startswith((_NOISE, _MEAN, _MISSING))}
+        others = (_NOISE, _MEAN, _MISSING, _NEAR)
+        own = {name: array for name, array in arrays.items() if not name.startswith(others)}
         kernel = KernelFamily(document.get("kernel", KernelFamily.GAUSSIAN))
         posterior: Stored = restore(own, _scalars(document["scalars"]), kernel)
         noise = _noise(arrays, document["noise_scalars"])
         mean = _mean(arrays, posterior, document["format_version"])
+        near = _near(arrays, document["format_version"])
         calibration = Calibration.from_json(document["calibration"])
         transform = Transform.from_json(document["transform"])
         precision = Precision(document.get("precision", Precision.FLOAT64))
@@ -183,6 +194,7 @@ def load(data: bytes) -> ModelArtefact:
         mean=mean,
         donors=_donors(arrays, posterior, document["format_version"]),
         shifts=arrays.get(_SHIFTS),
+        near=near,
         schema=document["schema"],
         spec=document["spec"],
         hyperparameters=document["hyperparameters"],
@@ -237,6 +249,14 @@ def _donors(arrays: dict[str, NDArray[Any]], posterior: Stored, version: int) ->
     if rows is not None and (rows.ndim != 2 or not len(rows) or rows.shape[1] != posterior.basis.shape[1]):
         raise BrokenArtefactError(f"tensor {_DONORS}: expected rows as those of the basis, got shape {rows.shape}")
     return rows
+
+
+def _near(arrays: dict[str, NDArray[Any]], version: int) -> NDArray[Any] | None:
+    if (_NEAR in arrays) is not (version >= NEAR_VERSION):
+        raise BrokenArtefactError(
+            f"the artefact has format version {version} {'and' if _NEAR in arrays else 'without'} the tensor {_NEAR}"
+        )
+    return arrays.get(_NEAR)
 
 
 def _scalars(given: dict[str, Any]) -> dict[str, float]:

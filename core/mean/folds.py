@@ -44,3 +44,15 @@ class Folds:
         """Return the predictions to stop by: of the rows in a fold, or where there are no folds of all rows."""
         found = self.left_out(predictions)
         return found[self.fold >= 0] if self.count else found
+
+
+def held_out_and_others(rows: int, held_out: IntArray, most: int, random: np.random.Generator) -> Folds:
+    """Return at most so many folds: the held-out rows as the first, where there are any, the others dealt into the
+    rest."""
+    if not len(held_out):
+        return Folds.random(rows, min(most, rows), random)
+    others = np.setdiff1d(np.arange(rows), held_out)
+    count = min(most - 1, len(others))
+    fold = np.zeros(rows, np.int64)
+    fold[others] = 1 + Folds.random(len(others), count, random).fold
+    return Folds(fold=fold, count=1 + count)

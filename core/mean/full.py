@@ -63,7 +63,7 @@ def full_mean(
     rows: Rows,
     kernel: Kernel,
     D: FloatArray,
-    Z: FloatArray,
+    Z: FloatArray | SparsePreconditioner,
     folds: Folds,
     *,
     stopping: Stopping | None = None,
@@ -78,7 +78,8 @@ def full_mean(
         rows: standardized, n of them; `rows.workers` threads, whose number changes no bit of the result.
         kernel: of the process, bias included.
         D: noise variance of each row, (n,).
-        Z: basis vectors of the preconditioner (d, p); any will do, good ones take fewer iterations.
+        Z: basis vectors of the preconditioner (d, p); any will do, good ones take fewer iterations. Or a preconditioner
+            of the same rows and folds, though with other noise.
         folds: rows to leave out.
         stopping: when to end.
         limit: bytes that the kernel matrix may take; above it, it is made again in every iteration.
@@ -95,7 +96,9 @@ def full_mean(
     kept = folds.kept
     if product is None:
         product = square_product(rows, kernel, D, limit=limit)
-    preconditioner = SparsePreconditioner(kernel, rows.X, Z, D, kept, rows.workers)
+    preconditioner = (
+        Z if isinstance(Z, SparsePreconditioner) else SparsePreconditioner(kernel, rows.X, Z, D, kept, rows.workers)
+    )
     watched = folds.watched(np.repeat(rows.y[:, None], kept.shape[1], axis=1))
     solved = solve(
         _Full(product, preconditioner, D, kept),

@@ -3,6 +3,9 @@
 (Vecchia 1988; Datta et al. 2016 for its use in prediction.) The kernel values with all rows, O(n p) for each new row,
 are those that the mean needs anyway; the m x m systems of a block of rows are factorised together. With the new row
 last of (m + 1) the square of the factor's last diagonal entry is the variance, to which no solve is needed.
+
+The m largest of a row of values are found among those that are no smaller than the m-th largest maximum of STRIDES
+interleaved parts: at least m values are, and seldom many more.
 """
 
 from collections.abc import Sequence
@@ -15,10 +18,12 @@ from core.numeric.threads import map_threads, split_evenly
 from core.process.families import FAMILIES, LEAST_EXPONENT
 from core.process.kernel import Kernel
 
-NEAREST = 40
+NEAREST = 32
 """Rows that a variance comes from: those of the full process are no better once both are calibrated."""
 BLOCK_NUMBERS = 1 << 19
 """Numbers in one block of kernel values, 4 MiB."""
+STRIDES = 1_000
+"""Parts whose maxima are looked at first, where there are more values than that."""
 
 
 class NearRows:
@@ -37,8 +42,13 @@ class NearRows:
             workers: threads.
         """
         self._kernel, self._D, self._workers = kernel, D, workers
-        self._rows, self._basis = np.ascontiguousarray(kernel.rows(X)), np.ascontiguousarray(kernel.basis(X))
+        self.rows, self._basis = np.ascontiguousarray(kernel.rows(X)), np.ascontiguousarray(kernel.basis(X))
         self._nearest = min(nearest, len(X))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays."""
+        return self.rows.nbytes + self._basis.nbytes + self._D.nbytes
 
     def latent_variance(self, inputs: FloatArray) -> FloatArray:
         """Return the variance of the function at standardized inputs (b, p), without noise: (b,).
@@ -57,34 +67,47 @@ class NearRows:
         """
         return self._over(inputs, fold, folds)
 
+    def conditional(self, basis: FloatArray, values: FloatArray) -> FloatArray:
+        """Return the latent variance of each of b rows, (b,).
+
+        Args:
+            basis: `Kernel.basis` of the rows, (b, p + 2).
+            values: their kernel values with all n rows, or what rises with them, (b, n); -inf where a row may not be a
+                neighbour.
+        """
+        near = largest(values, self._nearest)
+        excluded = np.isneginf(np.take_along_axis(values, near, axis=1))
+        return self._conditional(np.asarray(basis), near, excluded)
+
     def _over(self, inputs: FloatArray, fold: IntArray | None, folds: IntArray | None) -> FloatArray:
         variance = np.empty(len(inputs))
-        step = max(ROW_UNIT, BLOCK_NUMBERS // len(self._rows) // ROW_UNIT * ROW_UNIT)
+        step = max(ROW_UNIT, BLOCK_NUMBERS // len(self.rows) // ROW_UNIT * ROW_UNIT)
         places = [slice(begin, min(begin + step, len(inputs))) for begin in range(0, len(inputs), step)]
 
         def work(run: Sequence[slice]) -> None:
             for place in run:
-                rows, basis = self._kernel.rows(inputs[place]), self._kernel.basis(inputs[place])
-                values = self._kernel.stationary(basis, self._rows)
+                basis = self._kernel.basis(inputs[place])
+                values = basis @ self.rows.T  # c - R, which rises with the kernel
                 if fold is not None and folds is not None:
                     own = fold[place, None]
                     values[(own == folds) & (own >= 0)] = -np.inf
-                near = np.argpartition(values, len(self._rows) - self._nearest, axis=1)[:, -self._nearest :]
-                excluded = np.isneginf(np.take_along_axis(values, near, axis=1))
-                variance[place] = self._conditional(rows, basis, near, excluded)
+                variance[place] = self.conditional(basis, values)
 
         if places:
             map_threads(work, split_evenly(places, self._workers))
         return variance
 
-    def _conditional(self, rows: FloatArray, basis: FloatArray, near: IntArray, excluded: BoolArray) -> FloatArray:
+    def _conditional(self, basis: FloatArray, near: IntArray, excluded: BoolArray) -> FloatArray:
         """Variance of each of b rows given its neighbours `near` (b, m), without those `excluded`: (b,)."""
-        joint = np.concatenate((self._basis[near], basis[:, None]), axis=1) @ np.concatenate(
-            (self._rows[near], rows[:, None]), axis=1
-        ).transpose(0, 2, 1)
+        count, m = near.shape
+        joint = np.empty((count, m + 1, m + 1))
+        neighbours = self._basis[near]
+        np.matmul(neighbours, self.rows[near].transpose(0, 2, 1), out=joint[:, :m, :m])
+        np.matmul(self.rows[near], basis[:, :, None], out=joint[:, m, :m, None])
+        joint[:, :m, m] = joint[:, m, :m]
+        joint[:, m, m] = FAMILIES[self._kernel.family].offset(self._kernel.signal_variance)
         FAMILIES[self._kernel.family].value(joint, self._kernel.signal_variance, LEAST_EXPONENT)
         joint += self._kernel.bias_variance
-        m = near.shape[1]
         diagonal = np.arange(m)
         joint[:, diagonal, diagonal] = self._kernel.diagonal + self._D[near]
         joint[:, m, m] = self._kernel.diagonal
@@ -94,3 +117,29 @@ class NearRows:
             joint[row, column, :] = np.where(np.arange(m + 1) == column[:, None], 1.0, 0.0)
             joint[row, :, column] = np.where(np.arange(m + 1) == column[:, None], 1.0, 0.0)
         return np.asarray(np.square(np.linalg.cholesky(joint)[:, m, m]))
+
+
+def largest(values: FloatArray, count: int) -> IntArray:
+    """Return the places of the `count` largest of each row of values (b, n): (b, count), in no order.
+
+    Of equal values any may be taken. O(b n).
+    """
+    rows, n = values.shape
+    if n <= max(STRIDES, 4 * count):
+        return np.asarray(np.argpartition(values, n - count, axis=1)[:, n - count :])
+    whole = n // STRIDES * STRIDES
+    maxima = values[:, :whole].reshape(rows, -1, STRIDES).max(axis=1)
+    least = np.partition(maxima, STRIDES - count, axis=1)[:, STRIDES - count]
+    flat = np.flatnonzero(values >= least[:, None])
+    row = flat // n
+    begin = np.searchsorted(row, np.arange(rows + 1))
+    widest = int(np.diff(begin).max())
+    places = np.zeros((rows, widest), np.int64)
+    found = np.full((rows, widest), -np.inf)
+    slot = np.arange(len(flat)) - begin[row]
+    places[row, slot] = flat - row * n
+    found[row, slot] = values.reshape(-1)[flat]
+    if widest > count:
+        best = np.argpartition(found, widest - count, axis=1)[:, widest - count :]
+        places = np.take_along_axis(places, best, axis=1)
+    return places

@@ -36,6 +36,11 @@ def kept_precision(model: Model, inputs: FloatArray, asked: Precision) -> tuple[
     """
     if asked is Precision.FLOAT64:
         return asked, None
+    if model.near is not None:
+        return Precision.FLOAT64, (
+            "the model predicts in float64: single precision is for error bars from basis vectors, and these come from "
+            "the nearest rows"
+        )
     error = float32_error(model, inputs)
     if error <= MOST_ERROR:
         return asked, None

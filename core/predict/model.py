@@ -6,17 +6,20 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from core.arrays import FloatArray
+from core.arrays import FloatArray, frozen
 from core.errors import InvalidDataError
 from core.numeric.workspace import Workspace
 from core.predict.calibration import Calibration
 from core.predict.distribution import PredictiveDistribution
+from core.predict.full_predictor import FullPredictor
 from core.predict.mean import MeanPredictor
 from core.predict.predictor import Predictor
 from core.predict.transforms import Transform
 from core.sparse.posterior import SparsePosterior
 from core.spec import Precision, TargetTransform
 
+NEAR_WORK = 50_000
+"""Multiply-adds that the variance of a row from its nearest rows takes as long as, beside the kernel values."""
 CENTRE_WORK = 64
 """Multiply-adds that take as long as one kernel value: measured, 10,000 of them as 500 basis vectors' d^2 by 2.5."""
 
@@ -52,8 +55,12 @@ class Model:
     transform: Transform = field(default_factory=Transform)
     precision: Precision = Precision.FLOAT64
     mean: SparsePosterior | None = None
+    near: FloatArray | None = None
 
     def __post_init__(self) -> None:
+        if self.near is not None:
+            object.__setattr__(self, "near", frozen(self.near))
+            self._check_near(self.near)
         if self.mean is None:
             return
         theirs, ours = self.mean, self.posterior
@@ -62,6 +69,14 @@ class Model:
         for name in ("lengthscales", "groups", "input_shift", "input_scale"):
             if not np.array_equal(getattr(theirs, name), getattr(ours, name)):
                 raise InvalidDataError(f"mean: expected the {name} of the posterior")
+
+    def _check_near(self, near: FloatArray) -> None:
+        if not self.posterior.mean_only or self.mean is not None:
+            raise InvalidDataError("near: expected a posterior without variance, and no other mean")
+        if near.shape != (len(self.posterior.basis),):
+            raise InvalidDataError(f"near: expected a number for each row, got shape {near.shape}")
+        if not ((near > 0.0) & np.isfinite(near)).all():
+            raise InvalidDataError("near: expected finite noise variances above zero")
 
     @property
     def mean_rows(self) -> int:
@@ -85,7 +100,11 @@ class ModelPredictor:
     workspace: `Predictor`'s."""
 
     def __init__(self, model: Model, workspace: Workspace | None = None) -> None:
-        self.predictor = Predictor(model.posterior, workspace, model.precision)
+        self.predictor: Predictor | FullPredictor
+        if model.near is None:
+            self.predictor = Predictor(model.posterior, workspace, model.precision)
+        else:
+            self.predictor = FullPredictor(model.posterior, model.near, workspace)
         self.calibration, self.transform = model.calibration, model.transform
         self._noise = None if model.noise is None else _Noise(model.noise, workspace, model.precision)
         self._mean = None if model.mean is None else MeanPredictor(model.mean, workspace)
@@ -97,7 +116,10 @@ class ModelPredictor:
 
     @property
     def row_work(self) -> int:
-        """Multiply-adds of a row, about, at least 1: d^2, and for each row of a mean that has its own CENTRE_WORK."""
+        """Multiply-adds of a row, about, at least 1: d^2, and for each row of a mean that has its own, or of a full
+        process, CENTRE_WORK."""
+        if isinstance(self.predictor, FullPredictor):
+            return CENTRE_WORK * self.predictor.basis_size + NEAR_WORK
         return max(1, self.predictor.basis_size**2 + (0 if self._mean is None else CENTRE_WORK * self._mean.size))
 
     @property

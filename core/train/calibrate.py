@@ -31,7 +31,7 @@ from core.sparse.likelihood import nlml
 from core.sparse.scheme import Scheme
 from core.spec import Calibrate, Method, Noise, TrainSpec
 from core.train.cross_fit import CROSS_FIT_FOLDS, far_variance, left_out_by_folds, left_out_in_closed_form, predicted
-from core.train.fit import Fit
+from core.train.fit import Fit, Subset
 from core.train.local_coverage import LEVEL, LocalCoverage, local_coverage
 from core.train.noise import LearntNoise, varying_noise
 from core.train.objective import objective_and_gradient
@@ -206,6 +206,19 @@ def calibrate_by(
     return CalibrationResult(calibration=fit_calibration(read, spec.intervals), noise=noise, by=by, left_out=read)
 
 
+def recalibrated(before: CalibrationResult, left_out: LeftOut, spec: TrainSpec) -> CalibrationResult:
+    """Return scales and quantiles by other errors of the same rows, with the noise as it was learnt before.
+
+    left_out: with constant noise; `before.noise` was learnt from rows in the same places.
+    """
+    if before.noise is None or before.left_out is None:
+        return replace(before, calibration=fit_calibration(left_out, spec.intervals), left_out=left_out)
+    order = np.argsort(left_out.places)
+    varied = left_out.take(order[np.searchsorted(left_out.places[order], before.left_out.places)])
+    varied = replace(varied, noise_variance=varied.noise_variance * np.exp(before.noise.logarithm))
+    return replace(before, calibration=fit_calibration(varied, spec.intervals), left_out=varied)
+
+
 class _Folds:
     """Fits on some of a subset's rows, each basis chosen by these alone, as carefully as the run chose its own."""
 
@@ -310,16 +323,31 @@ def _parts_of(read: CalibrationResult, places: IntArray) -> tuple[FloatArray, Fl
 
 def local_coverage_of(fit: Fit, read: CalibrationResult) -> LocalCoverage:
     """Return coverage by part of the rows that were left out for the calibration, or by leave-one-out without those."""
-    unit, subset = fit.subset.standardization, fit.subset
-    if read.left_out is None:
-        found = leave_one_out_predictive(fit, read, Transform())
-        places, error, variance = np.arange(len(subset.rows)), subset.dataset.targets - found.centre, found.variance
-    else:
-        left_out, scale = read.left_out, unit.target_scale
-        places, error = left_out.places, left_out.error * scale
-        variance = scale**2 * read.calibration.variance(
-            left_out.latent_variance, left_out.noise_variance, left_out.far_variance
-        )
+    subset, lengthscales = fit.subset, fit.factors.hyperparameters.lengthscales
+    if read.left_out is not None:
+        return local_coverage_by(subset, lengthscales, read, read.left_out)
+    found = leave_one_out_predictive(fit, read, Transform())
+    everything, error = np.arange(len(subset.rows)), subset.dataset.targets - found.centre
+    return _local_coverage(subset, lengthscales, read, everything, error, found.variance)
+
+
+def local_coverage_by(
+    subset: Subset, lengthscales: FloatArray, read: CalibrationResult, left_out: LeftOut
+) -> LocalCoverage:
+    """Return coverage by part of left-out rows of the subset. lengthscales: standardized, (g,)."""
+    scale = subset.standardization.target_scale
+    variance = read.calibration.variance(left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
+    return _local_coverage(subset, lengthscales, read, left_out.places, left_out.error * scale, scale**2 * variance)
+
+
+def _local_coverage(
+    subset: Subset,
+    lengthscales: FloatArray,
+    read: CalibrationResult,
+    places: IntArray,
+    error: FloatArray,
+    variance: FloatArray,
+) -> LocalCoverage:
     std = np.sqrt(variance)
     below, above = read.calibration.interval(LEVEL)
     return local_coverage(
@@ -327,7 +355,7 @@ def local_coverage_of(fit: Fit, read: CalibrationResult) -> LocalCoverage:
         (below * std <= error) & (error <= above * std),
         read.calibration.std_factor * std,
         subset.dataset,
-        fit.factors.hyperparameters.lengthscales,
+        lengthscales,
     )
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from core.arrays import FloatArray, IntArray
 from core.mean.closed import closed_form_mean
 from core.mean.conjugate import Iteration, Stopping
-from core.mean.folds import Folds
+from core.mean.folds import held_out_and_others
 from core.mean.full import Mean, full_mean, square_product
 from core.mean.precondition import random_basis
 from core.mean.products import STORED_BYTES, SquareProduct, square_cuts
@@ -32,10 +32,10 @@ from core.predict.metrics import Scores, scores
 from core.predict.model import log_noise
 from core.predict.transforms import Transform
 from core.process.kernel import Kernel
-from core.spec import MeanRows, TrainSpec
+from core.spec import MeanRows, TrainSpec, Variance
 from core.train.calibrate import CalibrationResult, Seed, calibrate_by
 from core.train.fit import Fit
-from core.train.report import MeanCandidate
+from core.train.report import Candidate
 
 CLOSED_ROWS = 2_000
 """Rows up to which a Cholesky factor is as fast as iterations, and exact."""
@@ -47,6 +47,8 @@ LEAST_GAIN = 0.01
 LEAST_NOISE = 1e-12
 """Noise of a row, as a share of n times the prior variance, which is the trace of K: about a thousand times what
 rounding makes of K's eigenvalues."""
+SPARSE_THETA = "sparse"
+"""Name of a theta that the rounds of the sparse search found."""
 ALL_ROWS, CHOSEN_ROWS, MOST_ROWS = 20_000, 4_000, 100_000
 """For `auto`: all rows up to the first number; above it so many, and above the last one none but the basis: there the
 iterations take longer than all the rest of a training."""
@@ -76,7 +78,7 @@ class MeanChoice:
     """The mean that is served, None for that of the basis; all that were compared; why there was no comparison."""
 
     mean: ServedMean | None = None
-    candidates: tuple[MeanCandidate, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
     note: str | None = None
 
 
@@ -131,8 +133,9 @@ def choose_mean(
     pays = gain > max(doubt, LEAST_GAIN)
     taken = pays or not automatic
     reason = _reason(gain, doubt, pays) if automatic else f"asked for; {_told(gain, doubt)}"
-    basis = _candidate(MeanRows.BASIS, len(fit.selection.indices), _scores(fit, read, transform, targets), seconds)
+    basis = _candidate(fit, MeanRows.BASIS, len(fit.selection.indices), _scores(fit, read, transform, targets), seconds)
     other = _candidate(
+        fit,
         MeanRows.ALL if len(mean.places) == n else None,
         len(mean.places),
         _scores(fit, mean.read, transform, targets),
@@ -151,10 +154,18 @@ def choose_mean(
     )
 
 
-def _candidate(kind: MeanRows | None, size: int, found: Scores, seconds: float) -> MeanCandidate:
-    name = "chosen" if kind is None else kind.value
-    return MeanCandidate(
-        mean=name, mean_rows=size, rows=found.rows, nmse=found.nmse, nlpd=found.nlpd, seconds=seconds, taken=False
+def _candidate(fit: Fit, kind: MeanRows | None, size: int, found: Scores, seconds: float) -> Candidate:
+    return Candidate(
+        kernel=fit.factors.hyperparameters.kernel.value,
+        mean="chosen" if kind is None else kind.value,
+        mean_rows=size,
+        variance=Variance.BASIS.value,
+        theta=SPARSE_THETA,
+        rows=found.rows,
+        nmse=found.nmse,
+        nlpd=found.nlpd,
+        seconds=seconds,
+        taken=False,
     )
 
 
@@ -176,7 +187,7 @@ class _Task:
         self.kernel = Kernel.of(fit.factors.hyperparameters, self.rows.groups)
         n = len(self.rows)
         self.closed = count == n <= CLOSED_ROWS
-        self.folds = _folds(n, held_out, self._random(Draw.FOLDS))
+        self.folds = held_out_and_others(n, held_out, FOLDS, self._random(Draw.FOLDS))
         self.places = np.arange(n) if count == n else self._centres(count)
         assert read.left_out is not None
         flat = np.full(len(read.left_out.places), self.s2)
@@ -259,18 +270,6 @@ def _served(task: _Task, sparse: CalibrationResult) -> tuple[ServedMean, bool]:
     mean, read = (second, second_read) if better else (first, first_read)
     served = ServedMean(places=task.places, alpha=mean.alpha, left_out=mean.left_out, read=read)
     return served, mean.settled
-
-
-def _folds(n: int, held_out: IntArray, random: np.random.Generator) -> Folds:
-    """The held-out rows, which theta has not seen, as the first fold, the others dealt into the rest."""
-    count = min(FOLDS, n)
-    if not len(held_out):
-        return Folds.random(n, count, random)
-    others = np.setdiff1d(np.arange(n), held_out)
-    count = min(FOLDS - 1, len(others))
-    fold = np.zeros(n, np.int64)
-    fold[others] = 1 + Folds.random(len(others), count, random).fold
-    return Folds(fold=fold, count=1 + count)
 
 
 def _loss(read: CalibrationResult) -> FloatArray:

@@ -21,6 +21,7 @@ from core.selection.candidates import kept_columns
 from core.selection.greedy import cache_size, pool_size
 from core.sparse.factors import KEPT_BYTES
 from core.spec import Method, TrainSpec
+from core.train.full_process import POLISHED
 from core.train.mean_choice import CLOSED_ROWS, FOLDS, compared_rows
 from core.train.search import POLISH_ROWS
 
@@ -31,6 +32,8 @@ BLOCKS = 5
 """Blocks in the making, for each thread."""
 CLOSED_SQUARES, SUBSET_SQUARES, VECTORS = 4, 5, 10
 """Square matrices of a mean in closed form and of one from M rows; vectors of each fold in the iterations."""
+EXACT_SQUARES = 8
+"""Square matrices of each exact likelihood, while theta of a full process is searched for."""
 START_SQUARES = 3
 """Square matrices of the full GP on POLISH_ROWS that starts the search."""
 
@@ -52,7 +55,8 @@ def _mean(rows: int, spec: TrainSpec, workers: int) -> int:
     if size == 0:
         return 0
     if size == rows <= CLOSED_ROWS:
-        return CLOSED_SQUARES * rows * rows
+        searched = EXACT_SQUARES * min(workers, POLISHED) if spec.compares_full else 0
+        return max(CLOSED_SQUARES, searched) * rows * rows
     strips = workers * (STRIP_NUMBERS + columns * max(rows, size))
     vectors = VECTORS * columns * rows + strips
     if size < rows:

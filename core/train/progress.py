@@ -74,8 +74,7 @@ Listener = Callable[[Progress | Checkpoint], None]
 class Journal:
     """Tells the listener, and keeps seconds per phase, objectives and warnings for the report.
 
-    caught: where Python's own warnings are collected meanwhile. share: of the whole run that the fractions told are
-    fractions of.
+    caught: where Python's own warnings are collected meanwhile.
     """
 
     def __init__(self, listener: Listener | None, rounds: int, resume: Checkpoint | None) -> None:
@@ -89,7 +88,11 @@ class Journal:
         self.seconds: dict[str, float] = {} if resume is None else dict(resume.seconds)
         self.caught: list[WarningMessage] = []
         self._phase = Phase.STARTING
-        self.share = 1.0
+        self._begin, self._end = 0.0, 1.0
+
+    def part(self, begin: float, end: float) -> None:
+        """Fractions that are told from now on are of this part of the run."""
+        self._begin, self._end = begin, end
 
     @contextmanager
     def phase(self, phase: Phase, fraction: float) -> Iterator[None]:
@@ -104,7 +107,7 @@ class Journal:
 
     def tell(self, fraction: float, objective: float | None = None) -> None:
         """Progress; the fraction never falls."""
-        self._fraction = min(max(self._fraction, self.share * fraction), 1.0)
+        self._fraction = min(max(self._fraction, self._begin + (self._end - self._begin) * fraction), 1.0)
         if self._listener is not None:
             last = self.objectives[-1] if self.objectives else None
             self._listener(

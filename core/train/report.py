@@ -12,7 +12,7 @@ from core.predict.metrics import Scores
 from core.predict.model import Model
 from core.predict.transforms import Transform
 from core.selection.state import Selection
-from core.spec import Precision
+from core.spec import Precision, Variance
 from core.train.local_coverage import LocalCoverage
 
 
@@ -82,15 +82,21 @@ class TransformReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeanCandidate:
-    """A mean that was compared. mean: basis, all or chosen (rows); mean_rows: how many it rests on.
+class Candidate:
+    """A model that was compared.
 
-    nmse, nlpd: of `rows` left-out rows, in the target's unit, by error bars learnt from the same rows; seconds: that it
-    took, of the basis those of the whole sparse model; taken: it is served; reason: why, None for the others.
+    kernel: of its theta, found by the `sparse` objective, by `blocks` of near rows, or `exact`. mean: rests on the
+    basis, on all or on chosen rows, mean_rows of them. variance: comes from the basis or from near rows.
+
+    nmse, nlpd: of `rows` left-out rows, in the target's unit; seconds: that it took, of the basis those of the whole
+    sparse model; taken: it is served; reason: why, or why the search for it ended early, None for the others.
     """
 
+    kernel: str
     mean: str
     mean_rows: int
+    variance: str
+    theta: str
     rows: int
     nmse: float | None
     nlpd: float
@@ -102,7 +108,8 @@ class MeanCandidate:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtefactReport:
     """Stored part of the model. kind: full, compact or mean; bytes: of its arrays; precision: it predicts in;
-    mean_rows: that its mean rests on, basis vectors or more rows.
+    mean_rows: that its mean rests on, basis vectors or more rows. variance: of its error bars, basis or near (rows),
+    None without them.
 
     Of a compact one: directions, how many; bits of their numbers; tolerance, as asked; largest_std_error, the largest
     relative change of a training row's standard deviation (noise included) against the full one; bound, the same for
@@ -112,6 +119,7 @@ class ArtefactReport:
     kind: str
     bytes: int
     mean_rows: int
+    variance: Variance | None = Variance.BASIS
     precision: Precision = Precision.FLOAT64
     directions: int | None = None
     bits: int | None = None
@@ -123,9 +131,16 @@ class ArtefactReport:
     def of(cls, stored: Stored, model: Model) -> "ArtefactReport":
         """Return the report on a stored posterior of this model, and on its mean where that is stored beside it."""
         size = stored_bytes(stored) + (0 if model.mean is None else model.mean.basis.nbytes + model.mean.alpha.nbytes)
+        size += 0 if model.near is None else model.near.nbytes
         if not isinstance(stored, CompactPosterior):
-            kind = "mean" if stored.mean_only else "full"
-            return cls(kind=kind, bytes=size, precision=model.precision, mean_rows=model.mean_rows)
+            variance = Variance.NEAR if model.near is not None else None if stored.mean_only else Variance.BASIS
+            return cls(
+                kind="mean" if variance is None else "full",
+                bytes=size,
+                mean_rows=model.mean_rows,
+                variance=variance,
+                precision=model.precision,
+            )
         return cls(
             kind="compact",
             bytes=size,
@@ -145,9 +160,9 @@ class TrainReport:
 
     holdout: scores of rows that this theta and basis never saw, None where none were held out; leave_one_out: of the
     published model, closed form, or by folds where its mean rests on more rows; measures: what the method minimises,
-    for 0, 1, .. basis vectors, where it was followed; candidates: means that were compared, none where only that of the
-    basis was asked for; target_transform: what the target was learnt as;
-    local_coverage: of left-out rows, by part; seconds by phase; warnings in plain words.
+    for 0, 1, .. basis vectors, where it was followed; candidates: models that were compared, none where there was one
+    alone; target_transform: what the target was learnt as; local_coverage: of left-out rows, by part; seconds by
+    phase; warnings in plain words.
     """
 
     rows: int
@@ -165,7 +180,7 @@ class TrainReport:
     warnings: tuple[str, ...]
     target_transform: TransformReport
     local_coverage: LocalCoverage
-    candidates: tuple[MeanCandidate, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
 
     @property
     def _feature_names(self) -> list[str]:

@@ -12,14 +12,16 @@
        by the target's mean, 5 and 6 again with a model that says no more; score the held-out rows with a calibration
        that has not seen them
     8. if asked: a mean that rests on more rows than the basis, with error bars of its own (`core.train.mean_choice`)
-    9. if asked: a smaller form of it, to store, and a look whether float32 is enough to predict with it
+    9. where effort and rows allow: a full process, computed after 2, beside which the search ends early where it is far
+       behind; the better one is published (`core.train.full_choice`)
+    10. if asked: a smaller form of it, to store, and a look whether float32 is enough to predict with it
 
 A run can be cut off anywhere and go on from its last checkpoint with the same numbers: every random draw comes from a
 generator of its own, seeded by the seed and the stage.
 """
 
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,44 +29,29 @@ from core.arrays import IntArray
 from core.data import Dataset
 from core.errors import InvalidSpecError
 from core.numeric.shards import Compute
-from core.predict.compact import Stored, served
-from core.predict.distribution import PredictiveDistribution
-from core.predict.float32 import kept_precision
-from core.predict.metrics import Scores, scores
-from core.predict.model import Model, log_noise
-from core.predict.predictor import Moments, Predictor
-from core.selection.state import Selection
+from core.predict.predictor import Predictor
 from core.sparse.posterior import SparsePosterior, posterior
 from core.sparse.scheme import Scheme, scheme
-from core.spec import Artefact, MeanRows, TrainSpec
-from core.train.calibrate import (
-    CalibrationResult,
-    bounds_report,
-    calibrate,
-    calibrate_on,
-    leave_one_out_predictive,
-    leave_one_out_scores,
-    local_coverage_of,
-)
-from core.train.compress import kept
+from core.spec import Effort, MeanRows, TrainSpec, Variance
+from core.train.calibrate import CalibrationResult, calibrate, calibrate_on
 from core.train.fit import Fit, Solution, Subset
-from core.train.mean_choice import MeanChoice, choose_mean
+from core.train.full_choice import LEAST_ROWS, FarBehind, FullModel, Judged, full_model, is_compared, prefers_full
+from core.train.mean_choice import choose_mean
 from core.train.progress import Checkpoint, Journal, Listener, Phase
-from core.train.report import ArtefactReport, CalibrationReport, TrainReport, TrainResult
+from core.train.report import TrainResult
+from core.train.results import Outcome, Results
 from core.train.search import SEARCHED, Search, Stage, random_of
 from core.train.transform_choice import transform_asked
 from core.train.unlearnt import UnlearntRows
 
 SEARCH_ROWS = 50_000
 """Theta is a few numbers and moves with fifty thousand rows as with millions; the model is fitted on all of them."""
-FEW_ROWS = 10
-"""Rows for each lengthscale below which a warning says that theta itself is uncertain."""
 LEAST_HELD_OUT = 50
 """Held-out rows, after the report has its half, that can calibrate a basis that moved."""
+FULL_SHARE = 0.45
+"""Share of a run that compares a full process which this takes, about."""
 SPARSE_SHARE = 0.6
 """Share of a run that has a mean on more rows too which the sparse model takes, about."""
-EXPLAINS_NOTHING = 0.95
-"""A model whose training residuals keep this share of the target's variance has found only noise."""
 CONSTANT_MODEL = (
     "predictions are no better than the target mean on left-out rows, so the model is constant, with error bars: "
     "either the columns are unrelated to the target, or there are too few rows to tell"
@@ -111,18 +98,6 @@ def train(
     return _Run(dataset, spec, Journal(listen, _stages(spec), resume), resume, workers, compute, unlearnt).result()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Outcome:
-    """Outcome of a search: the fit on all rows, its posterior, how it is calibrated, the held-out rows predicted
-    by a fit on the others; the mean, where it is not that of the posterior."""
-
-    fit: Fit
-    fitted: SparsePosterior
-    read: CalibrationResult
-    predicted: Moments | None
-    choice: MeanChoice = field(default_factory=MeanChoice)
-
-
 class _Run:
     """One training run: the steps of the module's docstring, in order."""
 
@@ -136,7 +111,6 @@ class _Run:
         compute: Compute | None,
         unlearnt: UnlearntRows | None,
     ) -> None:
-        self.unlearnt = unlearnt
         self.raw_targets = dataset.targets
         self.spec = spec
         self.journal = journal
@@ -153,82 +127,108 @@ class _Run:
             raise InvalidSpecError("bounds.rows", f"expected rows from 0 to {len(dataset.targets) - 1}")
         self.scheme: Scheme = scheme(spec.approximation, spec.power)
         self._check_mean_rows(len(dataset.targets))
-        self.held_out = self._held_out()
-        self.constant = False
-        with self.journal.phase(Phase.STARTING, 0.0):
+        held_out = self._held_out()
+        with journal.phase(Phase.STARTING, 0.0):
             random = random_of(spec, Stage.TRANSFORM)
-            self.transform_choice = transform_asked(dataset, spec.target_transform, self.held_out, random)
-        self.transform = self.transform_choice.transform
-        self.dataset = replace(dataset, targets=self.transform.forward(dataset.targets))
+            choice = transform_asked(dataset, spec.target_transform, held_out, random)
+        self.dataset = replace(dataset, targets=choice.transform.forward(dataset.targets))
+        self.results = Results(
+            spec=spec,
+            dataset=self.dataset,
+            raw_targets=dataset.targets,
+            transform_choice=choice,
+            held_out=held_out,
+            journal=journal,
+            unlearnt=unlearnt,
+        )
+        self.begin, self.sparse_end = 0.0, SPARSE_SHARE
 
     def result(self) -> TrainResult:
         everything = np.arange(len(self.raw_targets))
-        learning = self._subset(np.setdiff1d(everything, self.held_out))
-        whole = self._subset(everything) if len(self.held_out) else learning
+        learning = self._subset(np.setdiff1d(everything, self.results.held_out))
+        whole = self._subset(everything) if len(self.results.held_out) else learning
         with warnings.catch_warnings(record=True) as self.journal.caught:
             warnings.simplefilter("always", RuntimeWarning)
-            self.journal.share = 1.0 if self.spec.fixed_mean else SPARSE_SHARE
             search = Search(self.spec, self.scheme, self._searched(learning), self.journal, self.resume)
-            outcome = self._outcome(search, search.solve(), learning, whole)
+            full = self._full(search, learning, whole)
+            far_behind = self._beside(full, search)
+            found = search.solve()
+            if full is not None and far_behind is not None and far_behind.candidate is not None:
+                self.journal.part(0.0, 1.0)
+                return self.results.of_full(full, (far_behind.candidate,), "the sparse model is far behind")
+            outcome = self._outcome(search, found, learning, whole)
             if self.spec.adaptation is not None and outcome.read.no_better_than_constant(whole.rows.y):
-                self.constant = True
-                self.journal.warn(CONSTANT_MODEL)
+                self.results.constant = True
                 outcome = self._outcome(*search.constant(), learning, whole)
-            if not (self.spec.fixed_mean or self.constant):
+            if not (self.spec.fixed_mean or self.results.constant):
                 outcome = self._with_mean(outcome)
             elif self.spec.mean_rows is not MeanRows.BASIS:
-                self.journal.warn(CONSTANT_MEAN if self.constant else FIXED_MEAN)
-            self.journal.share = 1.0
-            fit, fitted, read, predicted = outcome.fit, outcome.fitted, outcome.read, outcome.predicted
-            with self.journal.phase(Phase.EVALUATING, 0.98):
-                stored, note = self._stored(fitted, fit, read)
-                model, doubt = self._model(outcome, stored)
-                holdout = None if predicted is None else self._holdout_scores(predicted, read, model)
-                left_out = self._leave_one_out_scores(outcome)
-                bounds = None if self.spec.bounds is None else bounds_report(fit, self.spec.bounds.rows)
-        self.journal.hear()
-        self._warn_of_little(fit.selection)
-        for warning in (self.transform_choice.reason, note, doubt):
-            if warning is not None:
-                self.journal.warn(warning)
-        self.journal.tell(1.0)
-        report = TrainReport(
-            rows=len(everything),
-            basis_size=len(fit.selection.indices),
-            hyperparameters=fit.factors.hyperparameters,
-            objectives=tuple(self.journal.objectives),
-            holdout=holdout,
-            leave_one_out=left_out,
-            calibration=CalibrationReport.of(
-                read.by, read.calibration, None if read.noise is None else read.noise.gain
-            ),
-            target_transform=self.transform_choice.report(self.raw_targets),
-            local_coverage=local_coverage_of(fit, read),
-            stop_reason=fit.selection.reason,
-            measures=tuple(fit.selection.measures.tolist()),
-            bounds=bounds,
-            artefact=ArtefactReport.of(stored, model),
-            seconds=dict(self.journal.seconds),
-            warnings=tuple(self.journal.warnings),
-            candidates=outcome.choice.candidates,
-        )
-        return TrainResult(
-            model=model,
-            stored=stored,
-            selection=fit.selection,
-            report=report,
-            moved=fit.solution.moved is not None,
+                self.journal.warn(CONSTANT_MEAN if self.results.constant else FIXED_MEAN)
+            self.journal.part(0.0, 1.0)
+            candidates = outcome.choice.candidates
+            if full is not None:
+                candidates = candidates or (self.results.sparse_candidate(outcome),)
+                taken, reason = self._compare(full, outcome)
+                if taken:
+                    self.results.constant = False
+                    return self.results.of_full(full, candidates, reason)
+                candidates = (*candidates, replace(self.results.full_candidate(full), reason=reason))
+            if self.results.constant:
+                self.journal.warn(CONSTANT_MODEL)
+            return self.results.of_sparse(outcome, candidates)
+
+    def _full(self, search: Search, learning: Subset, whole: Subset) -> FullModel | None:
+        """Compute the full process where it is a candidate."""
+        if not is_compared(self.spec, learning, len(whole.rows)):
+            return None
+        self.journal.part(0.0, FULL_SHARE)
+        with self.journal.phase(Phase.ADAPTING, 0.0):
+            seed = (self.spec.seed, Stage.FULL)
+            start = search.first_theta()
+            full = full_model(whole, self.results.held_out, start, self.spec, seed, self.journal.tell)
+        self.begin = FULL_SHARE
+        return full
+
+    def _beside(self, full: FullModel | None, search: Search) -> FarBehind | None:
+        """Tell the search of the full process, and the journal which part of the run the search is."""
+        self.sparse_end = self.begin + SPARSE_SHARE * (1.0 - self.begin)
+        self.journal.part(self.begin, 1.0 if self.spec.fixed_mean else self.sparse_end)
+        if full is None:
+            return None
+        clock = lambda: sum(self.journal.seconds.values()) - full.seconds  # noqa: E731
+        far_behind = FarBehind(full, search.subset, self.scheme, clock)
+        search.beside(None if self.spec.effort is Effort.BEST else far_behind)
+        return far_behind
+
+    def _compare(self, full: FullModel, outcome: Outcome) -> tuple[bool, str]:
+        """Return whether the full process is taken, and why."""
+        if self.spec.variance is Variance.NEAR:
+            return True, "asked for"
+        if outcome.predicted is not None and len(full.held_out) >= LEAST_ROWS:
+            targets = self.raw_targets[full.held_out]
+            ours = self.results.on_held_out(full.moments(full.held_out), full.process.read)
+            theirs = self.results.on_held_out(outcome.predicted, outcome.read)
+        elif self.results.constant:
+            return False, "the rows held out are too few to tell its gain from noise"
+        else:
+            targets, ours = self.raw_targets, full.left_out(self.results.transform)
+            theirs = self.results.left_out(outcome)
+        return prefers_full(
+            Judged.of(targets, ours),
+            Judged.of(targets, theirs),
+            exact=full.process.exact,
+            constant=self.results.constant,
         )
 
-    def _outcome(self, search: Search, found: Solution, learning: Subset, whole: Subset) -> "_Outcome":
+    def _outcome(self, search: Search, found: Solution, learning: Subset, whole: Subset) -> Outcome:
         """Held-out rows predicted, the model fitted on all rows and calibrated."""
         predicted, read = None, None
-        if len(self.held_out):
+        if len(self.results.held_out):
             with self.journal.phase(Phase.EVALUATING, SEARCHED):
                 fit = search.fit(learning, found, Stage.EVALUATE)
             if found.moved is not None:
                 read = self._calibrate_moved(fit)
-            predicted = Predictor(self._posterior(fit)).moments(self.dataset.inputs[self.held_out])
+            predicted = Predictor(self._posterior(fit)).moments(self.dataset.inputs[self.results.held_out])
             del fit  # and its blocks, before the next one's are made
         with self.journal.phase(Phase.FITTING, 0.78):
             fit = search.fit(whole, found, Stage.PUBLISH)
@@ -237,28 +237,28 @@ class _Run:
             with self.journal.phase(Phase.CALIBRATING, 0.8):
                 read = calibrate(fit, search.spec, (self.spec.seed, Stage.CALIBRATE), self._tell_of_folds)
         whole.rows.workspace.clear()
-        return _Outcome(fit=fit, fitted=fitted, read=read, predicted=predicted)
+        return Outcome(fit=fit, fitted=fitted, read=read, predicted=predicted)
 
     def _check_mean_rows(self, rows: int) -> None:
         asked = self.spec.mean_rows
         if isinstance(asked, int) and asked > rows:
             raise InvalidSpecError("mean_rows", f"expected at most the {rows} rows that are used, got {asked}")
 
-    def _with_mean(self, outcome: _Outcome) -> _Outcome:
+    def _with_mean(self, outcome: Outcome) -> Outcome:
         """Compare, or take, a mean on more rows; held-out rows are then predicted by it, without their fold."""
         fit, took = outcome.fit, sum(self.journal.seconds.values())
-        self.journal.share = 1.0
-        with self.journal.phase(Phase.FITTING, SPARSE_SHARE):
+        self.journal.part(self.sparse_end, 1.0)
+        with self.journal.phase(Phase.FITTING, 0.0):
             choice = choose_mean(
                 fit,
                 outcome.read,
                 self.spec,
-                self.transform,
+                self.results.transform,
                 self.raw_targets[fit.subset.numbers],
                 (self.spec.seed, Stage.CALIBRATE),
-                held_out=self.held_out,
+                held_out=self.results.held_out,
                 seconds=took,
-                tell=lambda share: self.journal.tell(SPARSE_SHARE + (0.98 - SPARSE_SHARE) * share),
+                tell=lambda share: self.journal.tell(0.95 * share),
             )
         if choice.note is not None:
             self.journal.warn(choice.note)
@@ -266,20 +266,9 @@ class _Run:
             return replace(outcome, choice=choice)
         predicted, unit = outcome.predicted, fit.subset.standardization
         if predicted is not None:
-            mean = choice.mean.left_out[self.held_out] * unit.target_scale + unit.target_shift
+            mean = choice.mean.left_out[self.results.held_out] * unit.target_scale + unit.target_shift
             predicted = replace(predicted, mean=mean)
         return replace(outcome, choice=choice, read=choice.mean.read, predicted=predicted)
-
-    def _warn_of_little(self, selection: Selection) -> None:
-        asked, found = self.spec.basis_size, len(selection.indices)
-        if asked is not None and found < asked and not self.constant:
-            self.journal.warn(f"only {found} of the {asked} basis vectors asked for were chosen: {selection.reason}")
-        rows = len(self.dataset.targets)
-        if rows < FEW_ROWS * (self.groups + 1):
-            self.journal.warn(
-                f"{rows} rows are few for {self.groups} column{'s' if self.groups > 1 else ''}: "
-                "the error bars are probably too narrow"
-            )
 
     def _held_out(self) -> IntArray:
         """Random rows for the report: none where fewer than two would be left on either side."""
@@ -309,7 +298,7 @@ class _Run:
 
     def _calibrate_moved(self, fit: Fit) -> CalibrationResult | None:
         """Calibrate by half of the held-out rows, which the report then does without; None where they are too few."""
-        half = self.held_out[::2]
+        half = self.results.held_out[::2]
         if self.spec.calibrate is None:
             return None
         if len(half) < LEAST_HELD_OUT:
@@ -318,74 +307,12 @@ class _Run:
                 "the error bars are probably too narrow"
             )
             return None
-        self.held_out = self.held_out[1::2]
+        self.results.held_out = self.results.held_out[1::2]
         with self.journal.phase(Phase.CALIBRATING, SEARCHED):
             return calibrate_on(fit, self.dataset, half, self.spec, (self.spec.seed, Stage.CALIBRATE))
 
-    def _holdout_scores(self, predicted: Moments, read: CalibrationResult, model: Model) -> Scores:
-        """Score rows that the fit behind `predicted` never saw, by a calibration that never saw their errors."""
-        calibration = read.without(self.held_out).calibration
-        constant = predicted.target_variance - predicted.latent_variance
-        noise = constant * np.exp(read.log_noise(self.dataset, self.held_out))
-        variance = calibration.variance(predicted.latent_variance, noise, predicted.far_variance)
-        targets = self.raw_targets[self.held_out]
-        held_out = PredictiveDistribution(
-            centre=predicted.mean, variance=variance, calibration=calibration, transform=self.transform
-        )
-        if self.unlearnt is None:
-            return scores(targets, held_out)
-        random = random_of(self.spec, Stage.UNLEARNT)
-        return self.unlearnt.scores_beside(targets, held_out, model, len(self.raw_targets), random)
-
-    def _leave_one_out_scores(self, outcome: _Outcome) -> Scores:
-        fit, mean, unit = outcome.fit, outcome.choice.mean, outcome.fit.subset.standardization
-        predicted = leave_one_out_predictive(fit, outcome.read, self.transform)
-        if mean is not None:
-            predicted = replace(predicted, centre=mean.left_out * unit.target_scale + unit.target_shift)
-        targets = fit.subset.dataset.targets
-        unexplained = float(np.mean(np.square(targets - predicted.centre)) / np.var(targets))
-        if unexplained > EXPLAINS_NOTHING and not self.constant:
-            self.journal.warn(
-                f"the model explains almost nothing of the target (it leaves {unexplained:.1%} of its variance): "
-                "either the columns say nothing about it, or the adaptation found only noise; try another seed"
-            )
-        return leave_one_out_scores(self.raw_targets[fit.subset.numbers], predicted, outcome.read)
-
     def _tell_of_folds(self, share: float) -> None:
         self.journal.tell(0.8 + 0.15 * share)
-
-    def _model(self, outcome: _Outcome, stored: Stored) -> tuple[Model, str | None]:
-        """Return the model, and a warning where it will not predict in the precision that was asked."""
-        fit, read, mean = outcome.fit, outcome.read, outcome.choice.mean
-        model = Model(
-            posterior=outcome.fitted,
-            mean=None
-            if mean is None
-            else replace(
-                outcome.fitted.without_variance(),
-                basis=self.dataset.inputs[fit.subset.numbers[mean.places]],
-                alpha=mean.alpha,
-            ),
-            noise=None if read.noise is None else read.noise.noise,
-            calibration=read.calibration,
-            transform=self.transform,
-        )
-        seen = model if self.spec.artefact is not Artefact.COMPACT else replace(model, posterior=served(stored))
-        precision, doubt = kept_precision(seen, fit.subset.dataset.inputs, self.spec.precision)
-        return replace(model, precision=precision), doubt
-
-    def _stored(self, fitted: SparsePosterior, fit: Fit, read: CalibrationResult) -> tuple[Stored, str | None]:
-        """Return the stored posterior, and a warning where it is not what was asked."""
-        noise = None if read.noise is None or self.spec.artefact is not Artefact.COMPACT else read.noise.noise
-        return kept(
-            fit.factors,
-            fitted,
-            self.spec.artefact,
-            self.spec.tolerance,
-            calibration=read.calibration,
-            log_noise=None if noise is None else log_noise(noise, fit.subset.dataset.inputs),
-            lowest=0.0 if noise is None else noise.lowest,
-        )
 
     def _posterior(self, fit: Fit) -> SparsePosterior:
         moved = fit.solution.moved

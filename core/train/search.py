@@ -50,6 +50,8 @@ CLOSE = 0.01
 """Distance behind, nats a row, within which it goes on for another descent: it may be half way."""
 STARTED, SEARCHED = 0.1, 0.75
 """Shares of a run: where the rounds begin, and where the search has ended."""
+ExactObjective = Callable[[Rows, Hyperparameters], tuple[float, FloatArray]]
+"""Objective of a full process on some rows, and its gradient."""
 _NOTHING = Selection(indices=np.empty(0, np.int64), gains=np.empty(0), reason="nothing chosen yet")
 
 
@@ -69,6 +71,7 @@ class Stage(IntEnum):
     KERNEL = 1 << 21
     UNLEARNT = 1 << 22
     TRANSFORM = 1 << 23
+    FULL = 1 << 24
 
 
 class Search:
@@ -80,12 +83,34 @@ class Search:
         self._spec, self._scheme, self._subset, self._journal, self._resume = spec, scheme, subset, journal, resume
         self._rounds = 0 if spec.adaptation is None else spec.adaptation.rounds
         self._adapting = _share_of_rounds(spec) * (SEARCHED - STARTED)
+        self._first: Hyperparameters | None = None
+        self._chooses_kernel = spec.kernel is KernelChoice.AUTO
+        self._enough: Callable[[Solution], bool] | None = None
+
+    def beside(self, enough: Callable[[Solution], bool] | None) -> None:
+        """Search beside another candidate, which has the kernels: with the one that is asked for, or the gaussian.
+
+        enough: asked after the first round; True ends the search.
+        """
+        self._chooses_kernel, self._enough = False, enough
+
+    def first_theta(self) -> Hyperparameters:
+        """Theta of a full process on random rows, where the search begins: of the kernel that is asked for, or of the
+        gaussian. O(n^3) of POLISH_ROWS, once."""
+        if self._first is None:
+            self._first = self._screened(self._subset.rows, box(self._subset.rows))
+        return self._first
 
     def solve(self) -> Solution:
         """Theta and basis, moved if that was asked for."""
         found = self._refine(self._adapt())
         self._subset.rows.workspace.clear()
         return found
+
+    @property
+    def subset(self) -> Subset:
+        """Rows that are searched on."""
+        return self._subset
 
     @property
     def spec(self) -> TrainSpec:
@@ -122,6 +147,8 @@ class Search:
                 theta = self._start(self._subset.rows, bounds)
             found = self._save(Solution(theta=theta, selection=_NOTHING))
         while self._journal.round < self._rounds:
+            if self._journal.round == 1 and self._enough is not None and self._enough(found):
+                return found
             found = self._round(bounds, found)
             self._journal.round += 1
             found = self._save(found)
@@ -221,10 +248,26 @@ class Search:
                     f"the kernel is {self._spec.start.kernel}: with hyperparameters given none is chosen"
                 )
             return self._spec.start
+        polished = self.first_theta()
+        if not self._chooses_kernel:
+            return polished
+        self._journal.tell(0.07)
+        objective, screen, _ = self._start_rows(rows)
+        random = random_of(self._spec, Stage.KERNEL)
+        chosen, reason = choose_kernel(rows, screen, polished, objective, bounds, self._spec, self._scheme, random)
+        self._journal.warn(reason)
+        return chosen
+
+    def _start_rows(self, rows: Rows) -> tuple[ExactObjective, Rows, Rows]:
+        """The exact objective, and the rows that starts are screened and polished on."""
         small = every_row(rows, self._spec) is not None
-        objective = exact_objective_and_gradient if small else exact_nlml_and_gradient
         order = random_of(self._spec, Stage.START).permutation(len(rows))
-        screen, polish = _some(rows, order[:SCREEN_ROWS]), _some(rows, order[:POLISH_ROWS])
+        objective = exact_objective_and_gradient if small else exact_nlml_and_gradient
+        return objective, _some(rows, order[:SCREEN_ROWS]), _some(rows, order[:POLISH_ROWS])
+
+    def _screened(self, rows: Rows, bounds: Box) -> Hyperparameters:
+        """Two starts on a few rows, the better one polished on more."""
+        objective, screen, polish = self._start_rows(rows)
 
         def screened(reach: float) -> tuple[Hyperparameters, float]:
             start = heuristic(rows, reach=reach, kernel=_family(self._spec))
@@ -233,14 +276,7 @@ class Search:
         tried = map_threads(screened, SCREEN_REACHES)
         self._journal.tell(0.05)
         best = min(tried, key=lambda outcome: outcome[1])[0]
-        polished = _exact(objective, polish, best, bounds, POLISH_STEPS)[0]
-        if self._spec.kernel is not KernelChoice.AUTO:
-            return polished
-        self._journal.tell(0.07)
-        random = random_of(self._spec, Stage.KERNEL)
-        chosen, reason = choose_kernel(rows, screen, polished, objective, bounds, self._spec, self._scheme, random)
-        self._journal.warn(reason)
-        return chosen
+        return _exact(objective, polish, best, bounds, POLISH_STEPS)[0]
 
     def _select(self, subset: Subset, found: Solution, stage: int) -> Selection:
         """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset."""
@@ -307,7 +343,7 @@ def random_of(spec: TrainSpec, stage: int) -> np.random.Generator:
 
 
 def _exact(
-    objective: Callable[[Rows, Hyperparameters], tuple[float, FloatArray]],
+    objective: ExactObjective,
     rows: Rows,
     start: Hyperparameters,
     bounds: Box,

@@ -43,6 +43,9 @@ def assert_same_model(ours: Model, other: Model) -> None:
     assert (ours.mean is None) == (other.mean is None)
     if ours.mean is not None and other.mean is not None:
         assert_same_posterior(ours.mean, other.mean)
+    assert (ours.near is None) == (other.near is None)
+    if ours.near is not None and other.near is not None:
+        np.testing.assert_array_equal(ours.near, other.near)
     first, second = ours.calibration, other.calibration
     np.testing.assert_array_equal(first.probabilities, second.probabilities)
     np.testing.assert_array_equal(first.quantiles, second.quantiles)

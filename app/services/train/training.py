@@ -237,6 +237,7 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
             mean=result.model.mean,
             donors=None if donors is None else donors.rows,
             shifts=None if donors is None else donors.shifts,
+            near=result.model.near,
             schema=schema.to_json(),
             spec=body.model_dump(mode="json"),
             hyperparameters=report["hyperparameters"],

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.errors import InvalidRequestError
 from app.services.core_spec import core_spec
 from app.services.intake.ingest import table_options
-from app.services.specification import SpecBody, default_name, read_spec
+from app.services.specification import BY_HAND, SpecBody, default_name, read_spec
 from core.hyperparameters import KernelFamily
 from core.spec import (
     Adaptation,
@@ -43,11 +43,52 @@ def test_a_server_of_small_bases_takes_specifications_that_name_none() -> None:
             read_spec({field: 31}, max_basis_size=30)
 
 
-def test_the_defaults_are_those_of_core() -> None:
-    assert core_spec(read(), ["x"], ROWS) != TrainSpec()  # specs hold arrays and are compared by identity
-    ours, theirs = core_spec(read(), ["x"], ROWS), TrainSpec()
+def test_the_defaults_of_quick_effort_are_those_of_core() -> None:
+    assert core_spec(read(effort="quick"), ["x"], ROWS) != TrainSpec()  # specs hold arrays, compared by identity
+    ours, theirs = core_spec(read(effort="quick"), ["x"], ROWS), TrainSpec()
     for name in TrainSpec.__dataclass_fields__:
         assert getattr(ours, name) == getattr(theirs, name), name
+
+
+def test_by_default_models_are_compared() -> None:
+    spec = core_spec(read(), ["x"], ROWS)
+    assert (spec.effort, spec.kernel, spec.mean_rows, spec.variance) == ("normal", "auto", "auto", "auto")
+    assert spec.compares_full
+
+
+@pytest.mark.parametrize("field", BY_HAND)
+def test_parts_of_a_sparse_model_chosen_by_hand_leave_no_other(field: str) -> None:
+    """Unless more is asked for, too."""
+    values: dict[str, Any] = {
+        "basis_size": 7,
+        "max_basis_size": 9,
+        "method": "dmax",
+        "gain": "vfe",
+        "approximation": "vfe",
+        "power": 0.5,
+        "adapt": {"rounds": 2},
+        "refine": True,
+        "candidates": 3,
+        "cache_size": 3,
+        "pool_size": 30,
+        "gap_tolerance": 0.1,
+        "bounds": True,
+        "calibrate": "loo",
+        "artefact": "mean",
+        "precision": "float32",
+        "hyperparameters": {
+            "signal_variance": 2,
+            "bias_variance": 0,
+            "noise_variance": 0.5,
+            "lengthscales": {"x": 1},
+        },
+    }
+    body = read(**{field: values[field]})
+    assert (body.effort, body.kernel, body.mean_rows) == ("quick", "gaussian", "basis")
+    asked = read(**{field: values[field]}, effort="normal")
+    assert (asked.effort, asked.kernel, asked.mean_rows) == ("normal", "auto", "auto")
+    kernel = read(**{field: values[field]}, kernel="auto")
+    assert (kernel.effort, kernel.kernel, kernel.mean_rows) == ("quick", "auto", "basis")
 
 
 def test_every_field_reaches_core() -> None:

@@ -14,7 +14,9 @@ from safetensors.numpy import save as save_tensors
 
 from app.errors import BrokenArtefactError
 from app.storage.artefact import FORMAT_VERSION, ModelArtefact, load, save
+from core.arrays import FloatArray
 from core.data import Dataset
+from core.errors import InvalidDataError
 from core.hyperparameters import KernelFamily
 from core.numeric.linalg import unpack_upper
 from core.predict.compact import CompactPosterior, served
@@ -108,6 +110,46 @@ def test_a_mean_on_rows_of_its_own_comes_back_older_readers_refuse_it(kind: Arte
     assert one.tobytes() == two.tobytes()
     assert (one != ModelPredictor(replace(before, mean=None).model()).mean(inputs)).all()
     assert document_of(data)["format_version"] == 4
+
+
+def full(model: ModelArtefact) -> ModelArtefact:
+    """A full process on 25 rows."""
+    other = with_mean(model).mean
+    assert other is not None
+    return replace(model, posterior=other, near=np.random.default_rng(4).uniform(0.1, 1.0, 25))
+
+
+@pytest.mark.parametrize("family", [KernelFamily.GAUSSIAN, KernelFamily.MATERN32])
+def test_a_full_process_comes_back_older_readers_refuse_it(family: KernelFamily) -> None:
+    before = full(artefact(family=family))
+    data = save(before)
+    after = load(data)
+    assert save(after) == data
+    assert (after.kind, after.mean_rows, document_of(data)["format_version"]) == (Artefact.FULL, 25, 6)
+    inputs = np.random.default_rng(1).normal(size=(70, 3)) * [1e-3, 1.0, 1e6] + [0.0, 5.0, 1e7]
+    one, two = (ModelPredictor(each.model()).predict(inputs) for each in (before, after))
+    assert one.centre.tobytes() == two.centre.tobytes()
+    assert one.variance.tobytes() == two.variance.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("noise", "message"),
+    [
+        (np.zeros(25), "finite noise variances above zero"),
+        (np.ones(24), "a number for each row"),
+    ],
+)
+def test_noise_of_near_rows_that_cannot_be_is_refused(stored: bytes, noise: FloatArray, message: str) -> None:
+    model = replace(full(load(stored)), near=noise)
+    with pytest.raises(InvalidDataError, match=message):
+        load(save(model)).model()
+
+
+def test_near_rows_go_with_their_format(stored: bytes) -> None:
+    with pytest.raises(BrokenArtefactError, match="format version 2 and the tensor near_noise"):
+        load(changed(save(full(load(stored))), with_version(2)))
+    with pytest.raises(BrokenArtefactError, match="format version 6 without the tensor near_noise"):
+        load(changed(stored, with_version(6)))
 
 
 def with_mean(model: ModelArtefact) -> ModelArtefact:
@@ -236,7 +278,7 @@ def with_version(number: object) -> Any:
 
 
 BROKEN: dict[str, tuple[Any, str]] = {
-    "newer": (with_version(FORMAT_VERSION + 1), "format version 6; this server reads 1 to 5"),
+    "newer": (with_version(FORMAT_VERSION + 1), "format version 7; this server reads 1 to 6"),
     "no version": (with_version(None), "format version None"),
     "no kind": (lambda _, document: document.pop("kind"), "kind None, not one of full, compact, mean"),
     "other kind": (lambda _, document: document.update(kind=["full"]), "not one of full, compact, mean"),

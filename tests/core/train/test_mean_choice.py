@@ -246,7 +246,7 @@ def test_report_is_json() -> None:
     report = train(waves(90), TrainSpec(mean_rows=MeanRows.ALL, **WAVES)).report.to_json()
     assert json.loads(json.dumps(report, allow_nan=False)) == report
     basis, everything = report["candidates"]
-    fields = {"mean", "mean_rows", "rows", "nmse", "nlpd", "seconds", "taken", "reason"}
+    fields = {"kernel", "theta", "mean", "mean_rows", "variance", "rows", "nmse", "nlpd", "seconds", "taken", "reason"}
     assert set(basis) == set(everything) == fields
     assert everything["reason"].startswith("asked for")
     assert min(basis["seconds"], everything["seconds"]) > 0.0

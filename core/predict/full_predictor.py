@@ -1,0 +1,94 @@
+"""A full process made ready: mean and variance of a row from the same kernel values with all M training rows.
+
+    m(x) = k(x, X) alpha,    variance from the nearest rows (`core.mean.near`)
+
+Inputs are taken ROW_UNIT at a time, padded, as in `core.predict.mean`: a row's numbers are the same alone and in a
+table.
+"""
+
+import numpy as np
+
+from core.arrays import FloatArray
+from core.mean.near import NEAREST, NearRows
+from core.numeric.linalg import ROW_UNIT
+from core.numeric.workspace import Workspace
+from core.predict.inputs import checked_inputs, padded_inputs
+from core.predict.predictor import Moments
+from core.process.families import FAMILIES, LEAST_EXPONENT
+from core.process.kernel import Kernel
+from core.sparse.posterior import SparsePosterior
+
+
+class FullPredictor:
+    """Training rows and weights made ready: M (2 p + 6) numbers, safe to share between threads."""
+
+    def __init__(self, posterior: SparsePosterior, noise: FloatArray, workspace: Workspace | None = None) -> None:
+        """Prepare.
+
+        Args:
+            posterior: its basis are all training rows (M, p); it has no variance.
+            noise: D, the noise variance of each of them, standardized, (M,).
+            workspace: where ROW_UNIT rows of kernel values lie, for each thread that predicts.
+        """
+        self._workspace = workspace or Workspace()
+        self._standardization = posterior.standardization
+        self._kernel = Kernel.of(posterior.hyperparameters, posterior.groups.astype(np.int64))
+        self._near = NearRows(self._kernel, self._standardization.inputs(posterior.basis), noise, nearest=NEAREST)
+        self._alpha = posterior.alpha
+        self._bias = posterior.bias_variance * float(posterior.alpha.sum())
+        scale = posterior.target_scale**2
+        self.noise_variance = posterior.noise_variance * scale
+        self.far_variance = posterior.far_variance * scale
+        self.mean_only, self.reduced = False, False
+
+    @property
+    def columns(self) -> int:
+        """p, the number of input columns."""
+        return len(self._kernel.weights)
+
+    @property
+    def basis_size(self) -> int:
+        """M, the number of training rows."""
+        return len(self._alpha)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays."""
+        return self._near.nbytes + self._alpha.nbytes
+
+    def moments(self, inputs: FloatArray) -> Moments:
+        """Return mean and variances at inputs (m, p) in raw units. O(M p + NEAREST^3 / 6) for each.
+
+        Raises InvalidDataError for another shape, or a number that is not finite.
+        """
+        latent = np.empty(len(inputs))
+        mean = self._over(inputs, latent)
+        latent *= self._standardization.target_scale**2
+        return Moments(
+            mean=mean,
+            latent_variance=latent,
+            target_variance=latent + self.noise_variance,
+            far_variance=self.far_variance,
+        )
+
+    def mean(self, inputs: FloatArray) -> FloatArray:
+        """Return the mean of `moments` alone, (m,), to the same bits. O(m M p)."""
+        return self._over(inputs, None)
+
+    def _over(self, inputs: FloatArray, latent: FloatArray | None) -> FloatArray:
+        """Return the mean in raw units; standardized variances go to `latent` where that is given."""
+        inputs = checked_inputs(inputs, self.columns)
+        padded, mean = padded_inputs(inputs, self._standardization, ROW_UNIT), np.empty(len(inputs))
+        value = FAMILIES[self._kernel.family].value
+        with self._workspace.borrow(ROW_UNIT, len(self._alpha)) as block:
+            for start in range(0, len(inputs), ROW_UNIT):
+                rows = min(ROW_UNIT, len(inputs) - start)
+                basis = self._kernel.basis(padded[start : start + ROW_UNIT])
+                np.matmul(basis, self._near.rows.T, out=block)
+                if latent is not None:
+                    latent[start : start + rows] = self._near.conditional(basis[:rows], block[:rows])
+                value(block[:rows], self._kernel.signal_variance, LEAST_EXPONENT)
+                for row in range(rows):
+                    mean[start + row] = block[row] @ self._alpha
+        mean += self._bias
+        return np.asarray(mean * self._standardization.target_scale + self._standardization.target_shift)

@@ -1,0 +1,248 @@
+"""The full process beside the sparse model: computed first, so that the search for the other may end early.
+
+They are compared on the rows held out for the report, which neither theta has seen, each with error bars that have not
+seen them either. The full process is taken where it loses less, by more than a standard error of the paired
+differences and LEAST_GAIN, and its squared errors are no larger than chance allows; where it is exact and costs next to
+nothing, unless it loses more by as much.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.arrays import FloatArray, IntArray
+from core.hyperparameters import Hyperparameters
+from core.predict.calibration import loss_of, scales
+from core.predict.distribution import PredictiveDistribution
+from core.predict.metrics import Scores
+from core.predict.model import Model
+from core.predict.predictor import Moments
+from core.predict.transforms import Transform
+from core.selection.size import every_row
+from core.selection.state import Selection
+from core.sparse.factors import factorise
+from core.sparse.posterior import SparsePosterior
+from core.sparse.scheme import Scheme
+from core.spec import MeanRows, TrainSpec, Variance
+from core.train.calibrate import Seed
+from core.train.cross_fit import predicted
+from core.train.fit import Solution, Subset
+from core.train.full_process import MOST_ROWS, FullProcess, block_theta, full_process, losses
+from core.train.mean_choice import SPARSE_THETA
+from core.train.report import Candidate
+
+LEAST_GAIN = 0.01
+"""Nats a row below which a full process is not worth its slower predictions."""
+CONSTANT_ERRORS = 3.0
+"""Standard errors by which a full process has to be better than a constant."""
+STOP_BEHIND, STOP_ERRORS = 0.25, 3.0
+"""The search for a sparse model ends after its first round where this loses more by so many nats a row, and so many
+standard errors: later rounds gain less."""
+LEAST_ROWS = 20
+"""Held-out rows below which all left-out rows are compared."""
+
+
+def is_compared(spec: TrainSpec, learning: Subset, rows: int) -> bool:
+    """Return whether a full process on so many rows is a candidate."""
+    return spec.compares_full and rows <= MOST_ROWS and every_row(learning.rows, spec) is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Judged:
+    """Left-out rows as one model predicts them: negative log density, nats, and squared error in units of the learnt
+    target, (m,) each."""
+
+    loss: FloatArray
+    squares: FloatArray
+
+    @classmethod
+    def of(cls, targets: FloatArray, predicted: PredictiveDistribution) -> "Judged":
+        """Judge predictions of targets (m,), in the target's unit."""
+        centred = predicted.transform.forward(targets) - predicted.centre
+        return cls(loss=-predicted.log_density(targets), squares=np.square(centred))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FullModel:
+    """A full process on all rows of a subset; held_out: places of those that its theta has not seen; seconds: that it
+    took."""
+
+    process: FullProcess
+    subset: Subset
+    held_out: IntArray
+    seconds: float
+
+    def moments(self, places: IntArray) -> Moments:
+        """Return what it predicts for these rows without their fold, in the target's unit, uncalibrated."""
+        unit, theta = self.subset.standardization, self.process.theta
+        latent = self.process.latent_variance[places] * unit.target_scale**2
+        return Moments(
+            mean=self.process.mean.left_out[places] * unit.target_scale + unit.target_shift,
+            latent_variance=latent,
+            target_variance=latent + theta.noise_variance * unit.target_scale**2,
+            far_variance=theta.signal_variance * unit.target_scale**2,
+        )
+
+    def model(self, inputs: FloatArray, groups: IntArray, transform: Transform) -> Model:
+        """Return all that predicts. inputs: of the subset's rows in raw units (n, p); groups: of its columns."""
+        theta, unit, read = self.process.theta, self.subset.standardization, self.process.read
+        posterior = SparsePosterior(
+            basis=inputs,
+            lengthscales=theta.lengthscales,
+            groups=groups.astype(np.float64),
+            alpha=self.process.mean.alpha,
+            R=np.empty((0, 0)),
+            input_shift=unit.input_shift,
+            input_scale=unit.input_scale,
+            target_shift=unit.target_shift,
+            target_scale=unit.target_scale,
+            signal_variance=theta.signal_variance,
+            bias_variance=theta.bias_variance,
+            noise_variance=theta.noise_variance,
+            variance_base=theta.prior_variance,
+            variance_sign=-1.0,
+            far_variance=theta.signal_variance,
+            kernel=theta.kernel,
+        )
+        return Model(
+            posterior=posterior,
+            near=self.process.D,
+            noise=None if read.noise is None else read.noise.noise,
+            calibration=read.calibration,
+            transform=transform,
+        )
+
+    def left_out(self, transform: Transform) -> PredictiveDistribution:
+        """Distribution of each row without its fold, in the target's unit, calibrated on all of them."""
+        read, everything = self.process.read, np.arange(len(self.subset.rows))
+        found = self.moments(everything)
+        noise = found.target_variance - found.latent_variance
+        noise = noise * np.exp(read.log_noise(self.subset.dataset, everything))
+        return PredictiveDistribution(
+            centre=found.mean,
+            variance=read.calibration.variance(found.latent_variance, noise, found.far_variance),
+            calibration=read.calibration,
+            transform=transform,
+        )
+
+    def candidate(self, found: Scores) -> Candidate:
+        """Describe it by its scores."""
+        rows = len(self.subset.rows)
+        return Candidate(
+            kernel=self.process.theta.kernel.value,
+            mean=MeanRows.ALL.value,
+            mean_rows=rows,
+            variance=Variance.NEAR.value,
+            theta="exact" if self.process.exact else "blocks",
+            rows=found.rows,
+            nmse=found.nmse,
+            nlpd=found.nlpd,
+            seconds=self.seconds,
+            taken=False,
+        )
+
+    def selection(self) -> Selection:
+        """Return every row as a basis vector."""
+        count = len(self.subset.rows)
+        return Selection(
+            indices=self.subset.numbers,
+            gains=np.full(count, np.nan),
+            reason=f"a full process on all {count} rows",
+            complete=True,
+        )
+
+
+def full_model(
+    subset: Subset,
+    held_out: IntArray,
+    start: Hyperparameters,
+    spec: TrainSpec,
+    seed: Seed,
+    tell: Callable[[float], None],
+) -> FullModel | None:
+    """Compute a full process. None where it predicts left-out rows no better than a constant.
+
+    Args:
+        subset: all rows.
+        held_out: places of rows that theta may not see.
+        start: theta of a process on a few hundred of the others.
+        spec: of the run.
+        seed: of every draw.
+        tell: hears the share that is done; may raise to cancel.
+    """
+    began, random = time.perf_counter(), np.random.default_rng(seed)
+    learning = np.setdiff1d(np.arange(len(subset.rows)), held_out)
+    theta = block_theta(subset, learning, start, spec, random, lambda share: tell(0.4 * share))
+    process = full_process(subset, held_out, theta, spec, seed, random, lambda share: tell(0.4 + 0.6 * share))
+    if process.read.no_better_than_constant(subset.rows.y):
+        return None
+    return FullModel(process=process, subset=subset, held_out=held_out, seconds=time.perf_counter() - began)
+
+
+class FarBehind:
+    """Whether a sparse model that is still searched for is so far behind a full process that the search can end.
+
+    Called with theta and basis of a round. O(n d^2). candidate: the sparse model as it was then, None before.
+    """
+
+    def __init__(self, full: FullModel, learning: Subset, scheme: Scheme, clock: Callable[[], float]) -> None:
+        """Prepare. learning: the rows that are searched on. clock: seconds of the run so far."""
+        self._full, self._learning, self._scheme, self._clock = full, learning, scheme, clock
+        self.candidate: Candidate | None = None
+
+    def __call__(self, found: Solution) -> bool:
+        """Return whether it is. Its error bars are scaled on the very rows that are held out, which flatters it."""
+        full, unit = self._full, self._learning.standardization
+        if len(full.held_out) < LEAST_ROWS:
+            return False
+        rows = full.subset.dataset.take(full.held_out)
+        Z = self._learning.basis(found.selection)
+        factors = factorise(self._learning.rows, Z, found.theta, self._scheme, keep=False)
+        left_out = predicted(factors, unit.inputs(rows.inputs), unit.targets(rows.targets))
+        fall = loss_of(left_out, *scales(left_out)) - losses(full.process.read, full.held_out)
+        own = (full.subset.rows.y - full.process.mean.left_out)[full.held_out]
+        squares = np.square(left_out.error) - np.square(own)
+        behind, doubt = float(fall.mean()), float(fall.std() / np.sqrt(len(fall)))
+        if behind <= max(STOP_BEHIND, STOP_ERRORS * doubt) or float(squares.mean()) <= 0.0:
+            return False
+        targets = unit.targets(rows.targets)
+        self.candidate = Candidate(
+            kernel=found.theta.kernel.value,
+            mean=MeanRows.BASIS.value,
+            mean_rows=len(found.selection.indices),
+            variance=Variance.BASIS.value,
+            theta=SPARSE_THETA,
+            rows=len(fall),
+            nmse=float(np.mean(np.square(left_out.error)) / np.var(targets)),
+            nlpd=float(loss_of(left_out, *scales(left_out)).mean()) + float(np.log(unit.target_scale)),
+            seconds=self._clock(),
+            taken=False,
+            reason=f"{behind:.2f} nats a row behind the full process after a round: its search ended",
+        )
+        return True
+
+
+def prefers_full(full: Judged, other: Judged, *, exact: bool = False, constant: bool = False) -> tuple[bool, str]:
+    """Return whether the full process is taken, and why.
+
+    exact: it costs next to nothing, and need only lose no more than chance has it. constant: the other model is a
+    constant, so that a gain by chance would be one for noise.
+    """
+    fall, worse = other.loss - full.loss, full.squares - other.squares
+    gain, doubt = float(fall.mean()), float(fall.std() / np.sqrt(len(fall)))
+    error, error_doubt = float(worse.mean()), float(worse.std() / np.sqrt(len(worse)))
+    verb = "gains" if gain > 0.0 else "loses"
+    told = (
+        f"the full process {verb} {abs(gain):.4f} nats a row on {len(fall):,} left-out rows, standard error {doubt:.4f}"
+    )
+    if error > error_doubt:
+        return False, f"{told}; its squared errors are larger by more than their standard error"
+    if exact and not constant:
+        taken = gain > -doubt
+        return taken, f"{told}: {'no more' if taken else 'more'} than one standard error is lost"
+    errors = CONSTANT_ERRORS if constant else 1.0
+    taken = gain > max(errors * doubt, LEAST_GAIN)
+    least = f"{errors:g} standard error{'s' if errors > 1.0 else ''} and {LEAST_GAIN:g}"
+    return taken, f"{told}: {'more' if taken else 'not a gain of more'} than {least}"

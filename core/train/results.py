@@ -1,0 +1,262 @@
+"""Result of a run: what is published, and the report on it, of a sparse model or of a full process."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from core.arrays import FloatArray, IntArray
+from core.data import Dataset
+from core.hyperparameters import Hyperparameters
+from core.predict.compact import Stored, served
+from core.predict.distribution import PredictiveDistribution
+from core.predict.float32 import kept_precision
+from core.predict.metrics import Scores, scores
+from core.predict.model import Model, log_noise
+from core.predict.predictor import Moments
+from core.predict.transforms import Transform
+from core.selection.state import Selection
+from core.sparse.posterior import SparsePosterior
+from core.spec import Artefact, MeanRows, TrainSpec, Variance
+from core.train.calibrate import (
+    CalibrationResult,
+    bounds_report,
+    leave_one_out_predictive,
+    leave_one_out_scores,
+    local_coverage_by,
+    local_coverage_of,
+)
+from core.train.compress import kept
+from core.train.fit import Fit
+from core.train.full_choice import FullModel
+from core.train.local_coverage import LocalCoverage
+from core.train.mean_choice import SPARSE_THETA, MeanChoice
+from core.train.progress import Journal, Phase
+from core.train.report import ArtefactReport, BoundsReport, CalibrationReport, Candidate, TrainReport, TrainResult
+from core.train.search import Stage, random_of
+from core.train.transform_choice import TransformChoice
+from core.train.unlearnt import UnlearntRows
+
+FEW_ROWS = 10
+"""Rows for each lengthscale below which a warning says that theta itself is uncertain."""
+EXPLAINS_NOTHING = 0.95
+"""A model whose training residuals keep this share of the target's variance has found only noise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Outcome:
+    """Outcome of a search: the fit on all rows, its posterior, how it is calibrated, the held-out rows predicted
+    by a fit on the others; the mean, where it is not that of the posterior."""
+
+    fit: Fit
+    fitted: SparsePosterior
+    read: CalibrationResult
+    predicted: Moments | None
+    choice: MeanChoice = field(default_factory=MeanChoice)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Results:
+    """A run as its results need it: the dataset with the target as it is learnt, the raw targets (n,), the rows held
+    out for the report, rows that are only scored, and whether the model is a constant."""
+
+    spec: TrainSpec
+    dataset: Dataset
+    raw_targets: FloatArray
+    transform_choice: TransformChoice
+    held_out: IntArray
+    journal: Journal
+    unlearnt: UnlearntRows | None = None
+    constant: bool = False
+
+    @property
+    def transform(self) -> Transform:
+        """Transform under which the target is learnt."""
+        return self.transform_choice.transform
+
+    def of_sparse(self, outcome: Outcome, candidates: tuple[Candidate, ...]) -> TrainResult:
+        """Evaluate the sparse model, or the mean on more rows beside it, and report on it."""
+        fit, read = outcome.fit, outcome.read
+        with self.journal.phase(Phase.EVALUATING, 0.98):
+            stored, note = self._stored(outcome)
+            model, doubt = self._model(outcome, stored)
+            holdout = None
+            if outcome.predicted is not None:
+                holdout = self._holdout_scores(self.on_held_out(outcome.predicted, read), model)
+            left_out = self._left_out_scores(fit, self.left_out(outcome), read)
+            bounds = None if self.spec.bounds is None else bounds_report(fit, self.spec.bounds.rows)
+        self._warn(fit.selection, note, doubt)
+        theta = fit.factors.hyperparameters
+        local = local_coverage_of(fit, read)
+        report = self._report(model, stored, theta, fit.selection, read, holdout, left_out, local, bounds, candidates)
+        moved = fit.solution.moved is not None
+        return TrainResult(model=model, stored=stored, selection=fit.selection, report=report, moved=moved)
+
+    def of_full(self, full: FullModel, others: tuple[Candidate, ...], reason: str) -> TrainResult:
+        """Evaluate the full process and report on it. reason: why it was taken, and not one of the others."""
+        read, selection = full.process.read, full.selection()
+        with self.journal.phase(Phase.EVALUATING, 0.98):
+            model = full.model(self.dataset.inputs, self.dataset.groups, self.transform)
+            precision, doubt = kept_precision(model, self.dataset.inputs, self.spec.precision)
+            model = replace(model, precision=precision)
+            holdout = None
+            if len(self.held_out):
+                holdout = self._holdout_scores(self.on_held_out(full.moments(self.held_out), read), model)
+            left_out = leave_one_out_scores(self.raw_targets, full.left_out(self.transform), read)
+            assert read.left_out is not None  # a full process is always calibrated
+            local = local_coverage_by(full.subset, full.process.theta.lengthscales, read, read.left_out)
+        self._warn(selection, None, doubt)
+        own = replace(self.full_candidate(full), taken=True, reason=reason)
+        candidates = (*(replace(each, taken=False) for each in others), own)
+        stored, theta = model.posterior, full.process.theta
+        report = self._report(model, stored, theta, selection, read, holdout, left_out, local, None, candidates)
+        return TrainResult(model=model, stored=stored, selection=selection, report=report, moved=False)
+
+    def on_held_out(self, predicted: Moments, read: CalibrationResult) -> PredictiveDistribution:
+        """Distribution of rows that the fit behind `predicted` never saw, by a calibration that never saw their
+        errors."""
+        calibration = read.without(self.held_out).calibration
+        constant = predicted.target_variance - predicted.latent_variance
+        noise = constant * np.exp(read.log_noise(self.dataset, self.held_out))
+        variance = calibration.variance(predicted.latent_variance, noise, predicted.far_variance)
+        return PredictiveDistribution(
+            centre=predicted.mean, variance=variance, calibration=calibration, transform=self.transform
+        )
+
+    def left_out(self, outcome: Outcome) -> PredictiveDistribution:
+        """Distribution of each row of the fit given the others, in the target's unit."""
+        fit, mean, unit = outcome.fit, outcome.choice.mean, outcome.fit.subset.standardization
+        predicted = leave_one_out_predictive(fit, outcome.read, self.transform)
+        if mean is not None:
+            predicted = replace(predicted, centre=mean.left_out * unit.target_scale + unit.target_shift)
+        return predicted
+
+    def sparse_candidate(self, outcome: Outcome) -> Candidate:
+        """The sparse model beside a full process, by the rows held out, or left out where there are none."""
+        if outcome.predicted is not None:
+            found = scores(self.raw_targets[self.held_out], self.on_held_out(outcome.predicted, outcome.read))
+        else:
+            found = scores(self.raw_targets, self.left_out(outcome))
+        return Candidate(
+            kernel=outcome.fit.factors.hyperparameters.kernel.value,
+            mean=MeanRows.BASIS.value,
+            mean_rows=len(outcome.fit.selection.indices),
+            variance=Variance.BASIS.value,
+            theta=SPARSE_THETA,
+            rows=found.rows,
+            nmse=found.nmse,
+            nlpd=found.nlpd,
+            seconds=sum(self.journal.seconds.values()),
+            taken=True,
+        )
+
+    def full_candidate(self, full: FullModel) -> Candidate:
+        """The full process, by the rows held out, or left out where there are none."""
+        if len(self.held_out):
+            predicted = self.on_held_out(full.moments(self.held_out), full.process.read)
+            found = scores(self.raw_targets[self.held_out], predicted)
+        else:
+            found = scores(self.raw_targets, full.left_out(self.transform))
+        return full.candidate(found)
+
+    def _holdout_scores(self, predicted: PredictiveDistribution, model: Model) -> Scores:
+        """Score the held-out rows, and beside them as large a share of those that the model did not learn from."""
+        targets = self.raw_targets[self.held_out]
+        if self.unlearnt is None:
+            return scores(targets, predicted)
+        random = random_of(self.spec, Stage.UNLEARNT)
+        return self.unlearnt.scores_beside(targets, predicted, model, len(self.raw_targets), random)
+
+    def _left_out_scores(self, fit: Fit, predicted: PredictiveDistribution, read: CalibrationResult) -> Scores:
+        targets = fit.subset.dataset.targets
+        unexplained = float(np.mean(np.square(targets - predicted.centre)) / np.var(targets))
+        if unexplained > EXPLAINS_NOTHING and not self.constant:
+            self.journal.warn(
+                f"the model explains almost nothing of the target (it leaves {unexplained:.1%} of its variance): "
+                "either the columns say nothing about it, or the adaptation found only noise; try another seed"
+            )
+        return leave_one_out_scores(self.raw_targets[fit.subset.numbers], predicted, read)
+
+    def _warn(self, selection: Selection, *others: str | None) -> None:
+        """Warnings of the arithmetic, of what is little, and others, in this order."""
+        self.journal.hear()
+        asked, found = self.spec.basis_size, len(selection.indices)
+        if asked is not None and found < asked and not self.constant:
+            self.journal.warn(f"only {found} of the {asked} basis vectors asked for were chosen: {selection.reason}")
+        rows, groups = len(self.raw_targets), int(self.dataset.groups.max()) + 1
+        if rows < FEW_ROWS * (groups + 1):
+            self.journal.warn(
+                f"{rows} rows are few for {groups} column{'s' if groups > 1 else ''}: "
+                "the error bars are probably too narrow"
+            )
+        for warning in (self.transform_choice.reason, *others):
+            if warning is not None:
+                self.journal.warn(warning)
+
+    def _model(self, outcome: Outcome, stored: Stored) -> tuple[Model, str | None]:
+        """Return the model, and a warning where it will not predict in the precision that was asked."""
+        fit, read, mean = outcome.fit, outcome.read, outcome.choice.mean
+        model = Model(
+            posterior=outcome.fitted,
+            mean=None
+            if mean is None
+            else replace(
+                outcome.fitted.without_variance(),
+                basis=self.dataset.inputs[fit.subset.numbers[mean.places]],
+                alpha=mean.alpha,
+            ),
+            noise=None if read.noise is None else read.noise.noise,
+            calibration=read.calibration,
+            transform=self.transform,
+        )
+        seen = model if self.spec.artefact is not Artefact.COMPACT else replace(model, posterior=served(stored))
+        precision, doubt = kept_precision(seen, fit.subset.dataset.inputs, self.spec.precision)
+        return replace(model, precision=precision), doubt
+
+    def _stored(self, outcome: Outcome) -> tuple[Stored, str | None]:
+        """Return the stored posterior, and a warning where it is not what was asked."""
+        fit, read = outcome.fit, outcome.read
+        noise = None if read.noise is None or self.spec.artefact is not Artefact.COMPACT else read.noise.noise
+        return kept(
+            fit.factors,
+            outcome.fitted,
+            self.spec.artefact,
+            self.spec.tolerance,
+            calibration=read.calibration,
+            log_noise=None if noise is None else log_noise(noise, fit.subset.dataset.inputs),
+            lowest=0.0 if noise is None else noise.lowest,
+        )
+
+    def _report(
+        self,
+        model: Model,
+        stored: Stored,
+        theta: Hyperparameters,
+        selection: Selection,
+        read: CalibrationResult,
+        holdout: Scores | None,
+        left_out: Scores,
+        local: LocalCoverage,
+        bounds: BoundsReport | None,
+        candidates: tuple[Candidate, ...],
+    ) -> TrainReport:
+        self.journal.tell(1.0)
+        return TrainReport(
+            rows=len(self.raw_targets),
+            basis_size=len(selection.indices),
+            hyperparameters=theta,
+            objectives=tuple(self.journal.objectives),
+            holdout=holdout,
+            leave_one_out=left_out,
+            calibration=CalibrationReport.of(
+                read.by, read.calibration, None if read.noise is None else read.noise.gain
+            ),
+            target_transform=self.transform_choice.report(self.raw_targets),
+            local_coverage=local,
+            stop_reason=selection.reason,
+            measures=tuple(selection.measures.tolist()),
+            bounds=bounds,
+            artefact=ArtefactReport.of(stored, model),
+            seconds=dict(self.journal.seconds),
+            warnings=tuple(self.journal.warnings),
+            candidates=candidates,
+        )

@@ -1,0 +1,308 @@
+"""core/train/full_process.py and full_choice.py, alone and in whole runs: against oracles, compared, resumed."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core.arrays import FloatArray
+from core.data import Dataset, standardization
+from core.errors import InvalidSpecError
+from core.hyperparameters import Hyperparameters, KernelFamily
+from core.mean.near import NEAREST
+from core.predict.model import ModelPredictor
+from core.spec import Artefact, Effort, KernelChoice, MeanRows, Refinement, TrainSpec, Variance
+from core.train import full_choice, full_process
+from core.train.fit import Subset
+from core.train.full_choice import Judged, prefers_full
+from core.train.full_process import block_theta
+from core.train.optimise import heuristic
+from core.train.progress import Progress
+from core.train.run import CONSTANT_MODEL, train
+from tests.core.problems import oracle_params
+from tests.core.runs import QUICK, START, assert_same_bits, checkpoints_of
+from tests.dense.kernel import kernel
+from tests.dense.mean import conditional_variance, full_weights, nearest
+
+NORMAL: dict[str, Any] = {
+    "effort": Effort.NORMAL,
+    "mean_rows": MeanRows.AUTO,
+    "max_basis_size": 12,
+    "adaptation": QUICK["adaptation"],
+    "pool_size": 40,
+}
+WAYS = ["exact", "blocks"]
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to theta and mean, on tables that are small for either."""
+    if request.param == "blocks":
+        monkeypatch.setattr(full_process, "EXACT_ROWS", 0)
+        monkeypatch.setattr(full_process, "BLOCK_ROWS", 60)
+    return str(request.param)
+
+
+def waves(rows: int, *, noise: float = 0.1, seed: int = 0) -> Dataset:
+    """A function of two columns that a dozen basis vectors do not follow."""
+    random = np.random.default_rng(seed)
+    X = random.uniform(-2, 2, (rows, 2))
+    y = np.sin(4 * X[:, 0]) * np.cos(3 * X[:, 1])
+    return Dataset(inputs=X, targets=y + noise * random.normal(size=rows))
+
+
+def whole(dataset: Dataset, workers: int = 1) -> Subset:
+    return Subset.of(dataset, np.arange(len(dataset.targets)), standardize=True, workers=workers)
+
+
+def theta_of(dataset: Dataset, *, workers: int = 1, seed: int = 1, **spec: Any) -> Hyperparameters:
+    subset = whole(dataset, workers)
+    learning, random = np.arange(0, len(dataset.targets)), np.random.default_rng(seed)
+    start = heuristic(subset.rows, reach=0.3)
+    return block_theta(subset, learning, start, TrainSpec(**spec), random, lambda _: None)
+
+
+def test_short_lengthscales_and_columns_that_say_nothing_are_found(way: str) -> None:
+    """Some twenty waves over the rows: a wave of .157 has a lengthscale of about .03, in standard deviations."""
+    random = np.random.default_rng(0)
+    X = random.uniform(-1.7, 1.7, size=(600, 2))
+    dataset = Dataset(inputs=X, targets=np.sin(40.0 * X[:, 0]) + 0.1 * random.normal(size=600))
+    subset = whole(dataset)
+    start = replace(heuristic(subset.rows), lengthscales=np.array([0.1, 1.0]))
+    found = block_theta(subset, np.arange(600), start, TrainSpec(), np.random.default_rng(1), lambda _: None)
+    assert 0.02 < found.lengthscales[0] < 0.06, way
+    assert found.lengthscales[1] > 2.0
+    assert found.noise_variance < 0.05  # .02 in units of the target's variance
+
+
+def test_noise_that_varies_is_not_taken_for_signal(way: str) -> None:
+    """Half of the rows have thirty times the noise: s2 is then between both, and the function as long as it is."""
+    random = np.random.default_rng(2)
+    X = random.uniform(-1.7, 1.7, size=(600, 2))
+    ratio = np.where(X[:, 1] > 0.0, 30.0, 1.0)
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * np.sqrt(ratio) * random.normal(size=600)
+    found = theta_of(Dataset(inputs=X, targets=y))
+    power = float(np.var(y))
+    assert 0.01 / power < found.noise_variance < 0.3 / power, way
+    assert found.lengthscales[0] > 0.4
+
+
+@pytest.mark.parametrize("family", [KernelFamily.MATERN32, KernelFamily.GAUSSIAN])
+def test_the_kernel_that_was_asked_for_is_kept(family: KernelFamily, way: str) -> None:
+    assert theta_of(waves(200), kernel=KernelChoice(family)).kernel is family, way
+
+
+def test_a_kinked_function_takes_a_rough_kernel(way: str) -> None:
+    random = np.random.default_rng(3)
+    X = random.uniform(-2, 2, (400, 2))
+    y = np.abs(X[:, 0]) + np.abs(X[:, 1] - 0.5) + 0.02 * random.normal(size=400)
+    found = theta_of(Dataset(inputs=X, targets=y), kernel=KernelChoice.AUTO)
+    assert found.kernel is not KernelFamily.GAUSSIAN, way
+
+
+def test_the_number_of_threads_changes_no_bit(way: str) -> None:
+    spec = TrainSpec(**NORMAL | {"kernel": KernelChoice.AUTO})
+    first, second = (train(waves(200), spec, workers=workers) for workers in (1, 2))
+    assert first.model.near is not None, way
+    np.testing.assert_array_equal(first.model.posterior.alpha, second.model.posterior.alpha)
+    np.testing.assert_array_equal(first.model.near, second.model.near)
+
+
+def test_predictions_are_those_of_the_full_process(way: str) -> None:
+    """At the theta and noise that were found: the mean by one dense solve, the variance from the nearest rows."""
+    dataset, new = waves(260), waves(40, seed=1).inputs
+    result = train(dataset, TrainSpec(**NORMAL))
+    model, unit = result.model, standardization(dataset)
+    assert model.near is not None
+    X, y, S = unit.inputs(dataset.inputs), unit.targets(dataset.targets), unit.inputs(new)
+    params = oracle_params(model.posterior.hyperparameters, dataset.groups)
+    expected = kernel(params, S, X) @ full_weights(params, X, y, model.near)
+    found = ModelPredictor(model).predict(new)
+    mean = (found.centre - unit.target_shift) / unit.target_scale
+    error = np.sqrt(np.mean(np.square((mean - expected) / np.sqrt(params.s2))))
+    assert error < (1e-6 if way == "exact" else 0.1)  # iterations end near the solution
+    places = [nearest(params, X, x, NEAREST) for x in S]
+    latent = [conditional_variance(params, X[each], model.near[each], x) for each, x in zip(places, S, strict=True)]
+    scaled = model.calibration.latent(np.array(latent), params.v0)
+    np.testing.assert_allclose(found.latent_variance / unit.target_scale**2, scaled, rtol=1e-6)
+
+
+def test_it_is_taken_where_it_predicts_better(way: str) -> None:
+    dataset, fresh = waves(400), waves(400, noise=0.0, seed=1)
+    quick = train(dataset, TrainSpec(**NORMAL | {"effort": "quick", "mean_rows": "basis"}))
+    normal = train(dataset, TrainSpec(**NORMAL))
+    report = normal.report
+    assert (report.artefact.variance, report.artefact.mean_rows, report.basis_size) == (Variance.NEAR, 400, 400)
+    taken = report.candidates[-1]
+    assert (taken.mean, taken.variance, taken.theta, taken.taken) == ("all", "near", way, True)
+    assert taken.reason is not None
+    assert not any(candidate.taken for candidate in report.candidates[:-1])
+    squares = [np.mean((ModelPredictor(r.model).mean(fresh.inputs) - fresh.targets) ** 2) for r in (quick, normal)]
+    assert squares[1] < 0.5 * squares[0]
+    assert report.holdout is not None
+    assert quick.report.holdout is not None
+    assert report.holdout.nlpd < quick.report.holdout.nlpd
+    assert quick.report.candidates == ()
+
+
+def test_coverage_of_new_rows_is_what_the_report_says(way: str) -> None:
+    dataset, fresh = waves(400), waves(2_000, seed=1)
+    result = train(dataset, TrainSpec(**NORMAL))
+    lower, upper = ModelPredictor(result.model).predict(fresh.inputs).interval(0.95)
+    got = float(np.mean((lower <= fresh.targets) & (fresh.targets <= upper)))
+    assert result.model.near is not None, way
+    assert abs(got - 0.95) < 0.03  # four hundred scores know a level of 95% to .011
+    assert abs(got - result.report.leave_one_out.coverage["0.95"]) < 0.03
+
+
+def test_a_search_that_is_far_behind_ends_after_its_first_round() -> None:
+    result = train(waves(400), TrainSpec(**NORMAL))
+    sparse = result.report.candidates[0]
+    assert (sparse.mean, sparse.theta, sparse.taken) == ("basis", "sparse", False)
+    assert sparse.reason is not None
+    assert "its search ended" in sparse.reason
+    assert len(result.report.objectives) == 1
+
+
+def test_with_best_effort_no_search_ends_early() -> None:
+    result = train(waves(400), TrainSpec(**NORMAL | {"effort": Effort.BEST}))
+    assert len(result.report.objectives) == 2
+    assert result.report.artefact.variance is Variance.NEAR
+
+
+def test_a_straight_line_keeps_no_more_than_it_needs(way: str) -> None:
+    """Both predict a line with much noise alike; a table past EXACT_ROWS then keeps the basis."""
+    random = np.random.default_rng(2)
+    X = random.normal(size=(300, 1))
+    dataset = Dataset(inputs=X, targets=X[:, 0] + random.normal(size=300))
+    result = train(dataset, TrainSpec(**NORMAL))
+    full = result.report.candidates[-1]
+    assert full.variance == "near"
+    assert full.reason is not None
+    assert full.taken is (way == "exact")
+    assert (result.model.near is None) is (way == "blocks")
+
+
+def test_variance_that_was_asked_for() -> None:
+    random = np.random.default_rng(2)
+    X = random.normal(size=(300, 1))
+    dataset = Dataset(inputs=X, targets=X[:, 0] + random.normal(size=300))
+    near = train(dataset, TrainSpec(**NORMAL | {"variance": "near"}))
+    assert near.report.candidates[-1].reason == "asked for"
+    assert near.model.near is not None
+    assert train(dataset, TrainSpec(**NORMAL | {"variance": "basis"})).model.near is None
+
+
+@pytest.mark.parametrize("holdout", [0.0, 0.02])
+def test_few_or_no_rows_held_out(holdout: float, way: str) -> None:
+    """All left-out rows are then compared."""
+    result = train(waves(400), TrainSpec(**NORMAL | {"holdout": holdout}))
+    assert result.model.near is not None, way
+    assert (result.report.holdout is None) is (holdout == 0.0)
+    assert len(result.report.objectives) == 2  # no search ends early
+
+
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_pure_noise_is_a_constant(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    noise = Dataset(inputs=random.normal(size=(120, 3)), targets=random.normal(size=120))
+    result = train(noise, TrainSpec(**NORMAL))
+    assert result.model.near is None
+    assert CONSTANT_MODEL in result.report.warnings
+
+
+def test_a_run_that_was_cut_off_gives_the_same_bits(way: str) -> None:
+    dataset, spec = waves(300), TrainSpec(**NORMAL | {"effort": Effort.BEST})
+    result, checkpoints = checkpoints_of(dataset, spec)
+    assert result.model.near is not None, way
+    for checkpoint in (checkpoints[0], checkpoints[-1]):
+        assert_same_bits(train(dataset, spec, resume=checkpoint), result)
+
+
+def test_a_run_that_ended_early_ends_early_again() -> None:
+    dataset, spec = waves(400), TrainSpec(**NORMAL)
+    result, checkpoints = checkpoints_of(dataset, spec)
+    assert_same_bits(train(dataset, spec, resume=checkpoints[-1]), result)
+
+
+def test_progress_rises_and_a_run_can_be_cancelled(way: str) -> None:
+    shares: list[float] = []
+
+    def listen(event: object) -> None:
+        if isinstance(event, Progress):
+            shares.append(event.fraction)
+
+    train(waves(300), TrainSpec(**NORMAL), listen=listen)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0, way
+
+    def cancel(event: object) -> None:
+        if isinstance(event, Progress) and event.fraction > 0.1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(waves(300), TrainSpec(**NORMAL), listen=cancel)
+
+
+def test_transformed_targets(way: str) -> None:
+    dataset = waves(300)
+    positive = Dataset(inputs=dataset.inputs, targets=np.exp(dataset.targets))
+    result = train(positive, TrainSpec(**NORMAL | {"target_transform": "log"}))
+    assert result.model.near is not None, way
+    lower, _ = ModelPredictor(result.model).predict(dataset.inputs).interval(0.95)
+    assert (lower > 0.0).all()
+
+
+def test_rows_that_come_twice(way: str) -> None:
+    """Equal rows make a singular K, which the noise lifts."""
+    dataset = waves(150)
+    twice = Dataset(inputs=np.tile(dataset.inputs, (2, 1)), targets=np.tile(dataset.targets, 2))
+    result = train(twice, TrainSpec(**NORMAL))
+    assert np.isfinite(ModelPredictor(result.model).predict(dataset.inputs).variance).all(), way
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"calibrate": None},
+        {"adaptation": None},
+        {"refinement": Refinement(steps=3)},
+        {"start": START},
+        {"artefact": Artefact.COMPACT},
+        {"effort": Effort.QUICK},
+        {"mean_rows": MeanRows.BASIS},
+    ],
+)
+def test_specifications_that_ask_for_a_sparse_model_have_no_other(given: dict[str, Any]) -> None:
+    spec = TrainSpec(**NORMAL | given)
+    assert not spec.compares_full
+    with pytest.raises(InvalidSpecError, match="variance: near is of a full process"):
+        TrainSpec(**NORMAL | given | {"variance": "near"})
+
+
+def test_tables_that_are_too_large_or_small_have_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert train(waves(90), TrainSpec(**NORMAL | {"max_basis_size": 500})).report.candidates == ()
+    monkeypatch.setattr(full_choice, "MOST_ROWS", 200)
+    names = [each.variance for each in train(waves(260), TrainSpec(**NORMAL)).report.candidates]
+    assert "near" not in names
+
+
+def judged(loss: FloatArray, squares: FloatArray | None = None) -> Judged:
+    return Judged(loss=loss, squares=np.ones(len(loss)) if squares is None else squares)
+
+
+def test_what_is_preferred() -> None:
+    """By losses of 400 rows whose differences have a standard error of .05."""
+    random = np.random.default_rng(0)
+    other, noise = random.normal(size=400), random.normal(size=400)
+    noise -= noise.mean()
+    for gain, small, large in ((0.2, True, True), (0.03, True, False), (-0.03, True, False), (-0.2, False, False)):
+        full = judged(other - gain + noise)
+        assert prefers_full(full, judged(other), exact=True)[0] is small
+        assert prefers_full(full, judged(other))[0] is large
+        assert prefers_full(full, judged(other), constant=True)[0] is (gain > 0.15)
+    worse = judged(other - 0.2, squares=np.full(400, 1.1))
+    taken, reason = prefers_full(worse, judged(other))
+    assert not taken
+    assert "squared errors are larger" in reason
