@@ -100,7 +100,9 @@ def test_slope_against_differences(transform: Transform, seed: int) -> None:
     unit = np.abs(y) + (transform.kind is TargetTransform.LOG1P) if transform.kind in LOGARITHMS else transform.scale
     step = 1e-5 * np.minimum(unit, np.abs(1.0 + y) if transform.kind is TargetTransform.LOG1P else np.inf)
     slope = (transform.forward(y + step) - transform.forward(y - step)) / (2 * step)
-    np.testing.assert_allclose(transform.log_slope(y), np.log(slope), atol=2e-5)
+    # the curvature of ranks jumps at their knots: beside one, a difference is off by the step times the jump
+    atol = 1e-3 if transform is RANKS else 2e-5
+    np.testing.assert_allclose(transform.log_slope(y), np.log(slope), atol=atol)
 
 
 # Moments

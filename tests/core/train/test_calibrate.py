@@ -125,7 +125,7 @@ def test_calibration_changes_error_bars_and_nothing_else(asked: Calibrate) -> No
 @pytest.mark.parametrize("approximation", list(Approximation))
 def test_leave_one_out_scores_are_read_through_the_calibration(approximation: Approximation) -> None:
     """Scores by n deletions of the reported model, its two variances scaled, its quantiles those of the table."""
-    dataset = table(4)
+    dataset = table(4, n=130)  # more than have their coverage by calibrations that have not seen them
     spec = TrainSpec(approximation=approximation, power=0.3, calibrate=Calibrate.LOO, noise=Noise.CONSTANT, **QUICK)
     result = train(dataset, spec)
     calibration, report = result.model.calibration, result.report
@@ -143,7 +143,7 @@ def test_leave_one_out_scores_are_read_through_the_calibration(approximation: Ap
     assert report.leave_one_out.crps == pytest.approx(expected.crps, rel=1e-5)
     for name, width in expected.mean_width.items():
         assert report.leave_one_out.mean_width[name] == pytest.approx(width, rel=1e-5)
-        assert report.leave_one_out.coverage[name] == pytest.approx(expected.coverage[name], abs=1.5 / 90)
+        assert report.leave_one_out.coverage[name] == pytest.approx(expected.coverage[name], abs=1.5 / 130)
 
 
 @pytest.mark.parametrize("shared", [False, True])
