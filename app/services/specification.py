@@ -257,6 +257,11 @@ class SpecBody(_Body):
         Noise.AUTO, description="`input-dependent`: learnt too, kept where it predicts better; `auto`: if calibrated."
     )
     holdout: Annotated[Number, Field(ge=0, le=0.9)] = Field(0.1, description="Share of rows the report is measured on.")
+    duplicates: Literal["drop", "keep"] = Field(
+        "drop",
+        description="Exact copies of earlier rows, inputs and a continuous target: counted once, or kept. Copies that "
+        "are kept make left-out rows look known.",
+    )
     missing: Literal["error", "drop", "impute"] = Field(
         "error",
         description="What to do with missing cells: refuse the table, drop the rows, or impute: rows with missing "

@@ -47,6 +47,7 @@ from app.tables import (
     open_canonical,
     options_digest,
 )
+from core.copies import copies
 from core.data import Dataset
 from core.numeric.shards import Compute
 from core.train.progress import Checkpoint, Phase, Progress
@@ -208,6 +209,8 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
             workers=threads,
         )
         schema, design_matrix = completed.schema, completed.design_matrix
+        if body.duplicates == "drop":
+            design_matrix = _without_copies(design_matrix)
         reading += completed.seconds["reading"]
         spec = core_spec(completed.affordable(body), schema.group_names, design_matrix.rows)
         dataset = Dataset(
@@ -251,6 +254,20 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         return {"artefact": key, "size": len(data), "report": report}
 
     return run
+
+
+def _without_copies(design_matrix: DesignMatrix) -> DesignMatrix:
+    """Return the rows that are no exact copies of earlier ones, with a warning that tells how many were."""
+    found = copies(design_matrix.inputs, design_matrix.targets)
+    if not len(found):
+        return design_matrix
+    total, count = len(design_matrix.targets), len(found)
+    said = "is an exact copy" if count == 1 else "are exact copies"
+    return design_matrix.without(
+        found,
+        f"{count:,} of {total:,} rows {said} of earlier rows, inputs and target, and left out: a copy on the other "
+        'side of a split would look like a row that was predicted; "duplicates": "keep" has them in',
+    )
 
 
 def _fit(blobs: BlobStore, task: Task, table: Table, body: SpecBody) -> TableFit:

@@ -1,6 +1,8 @@
 """Rows of a table that are trained on, and their design matrix."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from app.tables.columns.cells import BoolArray, FloatArray, IntArray
 
@@ -32,6 +34,18 @@ class DesignMatrix:
     rows: IntArray
     dropped: int
     warnings: tuple[str, ...] = ()
+
+    def without(self, places: IntArray, reason: str) -> "DesignMatrix":
+        """Return it without some of its rows. reason: for the warnings, in plain words."""
+        kept = np.setdiff1d(np.arange(len(self.targets)), places)
+        return replace(
+            self,
+            inputs=self.inputs[kept],
+            targets=self.targets[kept],
+            rows=self.rows[kept],
+            dropped=self.dropped + len(places),
+            warnings=(*self.warnings, reason),
+        )
 
     def __post_init__(self) -> None:
         for name in ("inputs", "targets", "groups", "indicator", "rows"):

@@ -1,0 +1,45 @@
+"""Exact copies of rows: counted once unless they are to be kept, told, and error bars that hold for new rows."""
+
+import numpy as np
+
+from core.arrays import FloatArray
+from tests.app.routes.service import QUICK, Service, numbers
+
+
+def table_of(rows: FloatArray) -> str:
+    return "a,b,y\n" + "".join(",".join(map(repr, row)) + "\n" for row in rows.tolist())
+
+
+def test_copies_are_counted_once_and_told(empty: Service) -> None:
+    once = numbers(60)
+    header, *rows = once.splitlines(keepends=True)
+    twice = header + "".join(rows + rows[:20])
+    plain, copied, kept = (
+        empty.train(table, model="m", **QUICK | {"duplicates": what})
+        for table, what in ((once, "drop"), (twice, "drop"), (twice, "keep"))
+    )
+    reports = [job["result"]["report"] for job in (plain, copied, kept)]
+    assert [report["rows"] for report in reports] == [60, 60, 80]
+    assert [report["rows_dropped"] for report in reports] == [0, 20, 0]
+    assert reports[1]["holdout"] == reports[0]["holdout"]
+    told = [[said for said in report["warnings"] if "exact copies" in said] for report in reports]
+    assert [len(said) for said in told] == [0, 1, 0]
+    assert told[1][0].startswith("20 of 80 rows are exact copies of earlier rows")
+
+
+def test_noise_that_was_uploaded_twice_is_still_noise(empty: Service) -> None:
+    """Error bars of 50 rows of pure noise used to hold none of the fresh ones, and to promise 98%."""
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(50, 3))
+    job = empty.train(table_of(np.tile(rows, (2, 1))), model="noise")
+    assert job["state"] == "succeeded"
+    fresh = random.normal(size=(300, 3))
+    answer = empty.ask("noise", fresh[:, :2].tolist())
+    inside = (np.array(answer["lower"]) <= fresh[:, 2]) & (fresh[:, 2] <= np.array(answer["upper"]))
+    assert inside.mean() > 0.88  # of 95%: fifty rows know their spread to a tenth
+
+
+def test_another_treatment_is_refused(empty: Service) -> None:
+    answer = empty.post_file(numbers(), {"duplicates": "merge"})
+    assert answer.status_code == 422
+    assert "spec.duplicates" in answer.json()["detail"]
