@@ -144,7 +144,7 @@ class Effort(StrEnum):
     NORMAL = "normal"
     """The sparse model and, in tables that are not too large, a full process of the likeliest kernel."""
     BEST = "best"
-    """The same with a full process of more kernels, longer searches, and none that ends early."""
+    """The same with longer searches, none of which ends early."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

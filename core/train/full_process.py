@@ -2,8 +2,8 @@
 
     1. kernel: each family's theta moves on some blocks of near rows; the one under which other blocks are likeliest
     2. rounds: blocks in units of the lengthscales found, noise that varies learnt from rows left out of their blocks,
-       theta moved on the block-composite likelihood with that noise (`core.train.block_theta`); a table of EXACT_ROWS
-       is one block
+       theta moved on the block-composite likelihood with that noise (`core.process.near_blocks`); a table of
+       EXACT_ROWS is one block
     3. (Kff + D) alpha = y with folds in lockstep, one of them the held-out rows, which theta has not seen
     4. variances of left-out rows from the nearest rows outside their fold; noise, scales and quantiles by the errors
 
@@ -33,7 +33,7 @@ from core.process.kernel import Kernel
 from core.process.near_blocks import blocks_nlml_and_gradient, near_blocks, random_blocks
 from core.process.rows import Rows
 from core.process.theta import Box
-from core.spec import KernelChoice, Noise, TrainSpec
+from core.spec import Effort, KernelChoice, Noise, TrainSpec
 from core.train.calibrate import CalibrationResult, Seed, calibrate_by, recalibrated
 from core.train.fit import Subset
 from core.train.noise import varying_noise
@@ -47,6 +47,9 @@ BLOCK_ROWS, RANDOM_BLOCKS = 400, 2
 COMPARED_BLOCKS, MOST_UNSEEN = 6, 20
 """Blocks that kernels are fitted on, and others that they are compared on, at most."""
 KERNEL_STEPS, ROUND_STEPS, EXACT_STEPS = 15, (12, 15), 20
+"""Evaluations of theta for each kernel, in each round, and on all rows of a small table ..."""
+BEST_STEPS = 2
+"""... and how many times as many with the best effort."""
 FIRST_STEP = 0.2
 FOLDS = 10
 TOLERANCE = 2e-2
@@ -97,21 +100,22 @@ def block_theta(
     rows, bounds = subset.rows.take(learning, workers=subset.rows.workers), box(subset.rows)
     asked = spec.kernel
     families = list(KernelFamily) if asked is KernelChoice.AUTO else [KernelFamily(asked)]
+    times = BEST_STEPS if spec.effort is Effort.BEST else 1
     if len(rows) <= EXACT_ROWS:
-        theta = _exact_theta(rows, start, families, bounds, tell)
+        theta = _exact_theta(rows, start, families, bounds, times, tell)
         whole = [np.arange(len(rows))]
         ratio = _noise_ratio(subset, learning, rows, whole, theta, spec, random)
         if ratio is None:
             return theta
-        return _climbed(rows, whole, theta, ratio, bounds, EXACT_STEPS, tell, (0.6, 0.4))
-    theta, ratio = _likeliest(rows, start, families, bounds, random, tell), None
+        return _climbed(rows, whole, theta, ratio, bounds, times * EXACT_STEPS, tell, (0.6, 0.4))
+    theta, ratio = _likeliest(rows, start, families, bounds, times * KERNEL_STEPS, random, tell), None
     for number, steps in enumerate(ROUND_STEPS):
         blocks = near_blocks(rows.X, theta.weights[rows.groups], BLOCK_ROWS)
         if number == 0:
             ratio = _noise_ratio(subset, learning, rows, blocks, theta, spec, random)
         blocks += random_blocks(len(rows), BLOCK_ROWS, RANDOM_BLOCKS, random)
         part = (0.3 + 0.35 * number, 0.35)
-        theta = _climbed(rows, blocks, theta, ratio, bounds, steps, tell, part)
+        theta = _climbed(rows, blocks, theta, ratio, bounds, times * steps, tell, part)
     return theta
 
 
@@ -141,6 +145,7 @@ def _likeliest(
     start: Hyperparameters,
     families: Sequence[KernelFamily],
     bounds: Box,
+    steps: int,
     random: np.random.Generator,
     tell: Tell,
 ) -> Hyperparameters:
@@ -156,7 +161,7 @@ def _likeliest(
             partial(blocks_nlml_and_gradient, rows, seen),
             replace(start, kernel=family),
             bounds,
-            KERNEL_STEPS,
+            steps,
             settled=1e-4 * len(rows),
             first_step=FIRST_STEP,
         )
@@ -171,7 +176,7 @@ def _likeliest(
 
 
 def _exact_theta(
-    rows: Rows, start: Hyperparameters, families: Sequence[KernelFamily], bounds: Box, tell: Tell
+    rows: Rows, start: Hyperparameters, families: Sequence[KernelFamily], bounds: Box, times: int, tell: Tell
 ) -> Hyperparameters:
     """The likeliest theta: each family from several starts on some of the rows, the best of these on all."""
     starts = [
@@ -180,9 +185,13 @@ def _exact_theta(
         for reach in REACHES
     ]
     everything = np.arange(len(rows))
-    screened = _descents(rows, everything[:: -(-len(rows) // SCREENED_ROWS)], starts, bounds, KERNEL_STEPS, tell, 0.0)
+    screened = _descents(
+        rows, everything[:: -(-len(rows) // SCREENED_ROWS)], starts, bounds, times * KERNEL_STEPS, tell, 0.0
+    )
     best = [theta for theta, _ in sorted(screened, key=lambda outcome: outcome[1])[:POLISHED]]
-    return min(_descents(rows, everything, best, bounds, EXACT_STEPS, tell, 0.3), key=lambda outcome: outcome[1])[0]
+    return min(
+        _descents(rows, everything, best, bounds, times * EXACT_STEPS, tell, 0.3), key=lambda outcome: outcome[1]
+    )[0]
 
 
 def _descents(

@@ -195,7 +195,10 @@ class _Run:
         self.journal.part(self.begin, 1.0 if self.spec.fixed_mean else self.sparse_end)
         if full is None:
             return None
-        clock = lambda: sum(self.journal.seconds.values()) - full.seconds  # noqa: E731
+
+        def clock() -> float:
+            return sum(self.journal.seconds.values()) - full.seconds
+
         far_behind = FarBehind(full, search.subset, self.scheme, clock)
         search.beside(None if self.spec.effort is Effort.BEST else far_behind)
         return far_behind
