@@ -193,4 +193,6 @@ def check_prediction(done: subprocess.CompletedProcess[str]) -> None:
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert len(rows) == 80
     assert float(rows[40]["mean"]) == pytest.approx(4.0, abs=0.2)
-    assert all(float(row["lower"]) < float(row["mean"]) < float(row["upper"]) for row in rows)
+    ends = [(float(row["lower"]), float(row["mean"]), float(row["upper"])) for row in rows]
+    assert all(0.0 <= lower <= mean <= upper for lower, mean, upper in ends)  # no square was negative
+    assert all(lower < mean < upper for lower, mean, upper in ends if lower > 0.0)
