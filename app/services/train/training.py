@@ -8,7 +8,6 @@ The three run in three processes and share nothing but the job's row and the sto
 """
 
 import logging
-import math
 import resource
 import sys
 import time
@@ -31,15 +30,14 @@ from app.services.intake.ingest import IngestRequest, IngestResult, ingest, inge
 from app.services.intake.table_store import StoredTable, stored_table
 from app.services.jobs import JobView, view
 from app.services.specification import SpecBody, default_name, read_spec
+from app.services.train.assemble import build_artefact, build_report, without_copies
 from app.services.train.missing import complete_table
 from app.services.train.unseen import place_unseen
 from app.storage import artefact, catalog, datasets
 from app.storage.blobs import BlobStore
 from app.tables import (
-    DesignMatrix,
     Limits,
     ReadOptions,
-    Schema,
     Table,
     TableFit,
     from_columns,
@@ -47,11 +45,9 @@ from app.tables import (
     open_canonical,
     options_digest,
 )
-from core.copies import copies
 from core.data import Dataset
 from core.numeric.shards import Compute
 from core.train.progress import Checkpoint, Phase, Progress
-from core.train.report import TrainResult
 from core.train.run import train
 
 KIND = "train"
@@ -210,7 +206,7 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         )
         schema, design_matrix = completed.schema, completed.design_matrix
         if body.duplicates == "drop":
-            design_matrix = _without_copies(design_matrix)
+            design_matrix = without_copies(design_matrix)
         reading += completed.seconds["reading"]
         spec = core_spec(completed.affordable(body), schema.group_names, design_matrix.rows)
         dataset = Dataset(
@@ -227,47 +223,22 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         listener.report_phase("publishing", _PUBLISH)
         schema = place_unseen(schema, result.model, design_matrix.inputs)
         donors = None if unlearnt is None else unlearnt.donors_for(result.model)
-        report = _report(task, schema, design_matrix, result, reading, completed.seconds)
+        report = build_report(
+            schema,
+            design_matrix,
+            result,
+            rows_uploaded=task.payload["rows"],
+            seconds={**completed.seconds, "reading": reading},
+            peak_memory=_peak_memory(),
+        )
         if unlearnt is not None:
             report["missing"] = completed.report(unlearnt, result.model, spec.seed)
-        basis_rows = tuple(int(design_matrix.rows[index]) for index in result.selection.indices)
-        model = artefact.ModelArtefact(
-            posterior=result.stored,
-            noise=result.model.noise,
-            calibration=result.model.calibration,
-            transform=result.model.transform,
-            precision=result.model.precision,
-            mean=result.model.mean,
-            donors=None if donors is None else donors.rows,
-            shifts=None if donors is None else donors.shifts,
-            near=result.model.near,
-            schema=schema.to_json(),
-            spec=body.model_dump(mode="json"),
-            hyperparameters=report["hyperparameters"],
-            basis_columns=schema.column_names,
-            basis_rows=basis_rows,
-            gains=tuple(gain if math.isfinite(gain) else None for gain in result.selection.gains.tolist()),
-            report=report,
-        )
+        model = build_artefact(body, schema, design_matrix, result, report, donors)
         data = artefact.save(model)
         key = retry_while_unavailable(lambda: blobs.put(MODELS, ".safetensors", data))
         return {"artefact": key, "size": len(data), "report": report}
 
     return run
-
-
-def _without_copies(design_matrix: DesignMatrix) -> DesignMatrix:
-    """Return the rows that are no exact copies of earlier ones, with a warning that tells how many were."""
-    found = copies(design_matrix.inputs, design_matrix.targets)
-    if not len(found):
-        return design_matrix
-    total, count = len(design_matrix.targets), len(found)
-    said = "is an exact copy" if count == 1 else "are exact copies"
-    return design_matrix.without(
-        found,
-        f"{count:,} of {total:,} rows {said} of earlier rows, inputs and target, and left out: a copy on the other "
-        'side of a split would look like a row that was predicted; "duplicates": "keep" has them in',
-    )
 
 
 def _fit(blobs: BlobStore, task: Task, table: Table, body: SpecBody) -> TableFit:
@@ -359,55 +330,6 @@ class _ProgressReporter:
         if share - start < _PACE_SHARE or passed < _PACE_SECONDS:
             return None
         return round(passed / (share - start) * (1.0 - share), 1)
-
-
-def _report(
-    task: Task,
-    schema: Schema,
-    design_matrix: DesignMatrix,
-    result: TrainResult,
-    reading: float,
-    completing: Mapping[str, float],
-) -> dict[str, Any]:
-    """Report that the job shows for its result and the model keeps: see API.md."""
-    found: dict[str, Any] = result.report.to_json()
-    hyperparameters = result.report.hyperparameters
-    columns = [
-        {
-            "name": feature.name,
-            "kind": feature.kind.value,
-            **({"levels": list(feature.levels)} if feature.levels else {}),
-            **({"others_grouped": True} if feature.other else {}),
-            **({"order": feature.order.value, "cycles": list(feature.cycles)} if feature.order is not None else {}),
-            **feature.number_format.to_json(),
-            **({"difference_from": str(feature.offset)} if feature.offset is not None else {}),
-            **({"missing_replaced_by": feature.replacement} if feature.replacement is not None else {}),
-            **({"missing": "integrated" if feature.integrate else "marked"} if feature.takes_missing else {}),
-        }
-        for feature in schema.features
-    ]
-    if found["bounds"] is not None:
-        found["bounds"]["rows"] = [int(design_matrix.rows[row]) for row in found["bounds"]["rows"]]
-    local = result.report.local_coverage.to_json(schema.group_names)
-    doubts = [local["worst"]] if local["alarming"] else []
-    return found | {
-        "moved": result.moved,
-        "local_coverage": local,
-        "rows": len(design_matrix.targets),
-        "rows_dropped": design_matrix.dropped,
-        "rows_uploaded": task.payload["rows"],
-        "target": schema.target,
-        "columns": columns,
-        "hyperparameters": {
-            "signal_variance": hyperparameters.signal_variance,
-            "bias_variance": hyperparameters.bias_variance,
-            "noise_variance": hyperparameters.noise_variance,
-            "lengthscales": dict(zip(schema.group_names, hyperparameters.lengthscales.tolist(), strict=True)),
-        },
-        "seconds": {**completing, "reading": reading} | {f"{phase}": took for phase, took in found["seconds"].items()},
-        "peak_memory_bytes": _peak_memory(),
-        "warnings": [*design_matrix.warnings, *result.report.warnings, *doubts],
-    }
 
 
 def _peak_memory() -> int:

@@ -1,0 +1,109 @@
+"""Report and artefact of a finished training: what its job shows, and what is stored of its model."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from app.services.specification import SpecBody
+from app.storage.artefact import ModelArtefact
+from app.tables import DesignMatrix, Schema
+from core.copies import copies
+from core.predict.missing import Donors
+from core.train.report import TrainResult
+
+
+def without_copies(design_matrix: DesignMatrix) -> DesignMatrix:
+    """Return the rows that are no exact copies of earlier ones, with a warning that tells how many were."""
+    found = copies(design_matrix.inputs, design_matrix.targets)
+    if not len(found):
+        return design_matrix
+    total, count = len(design_matrix.targets), len(found)
+    said = "is an exact copy" if count == 1 else "are exact copies"
+    return design_matrix.without(
+        found,
+        f"{count:,} of {total:,} rows {said} of earlier rows, inputs and target, and left out: a copy on the other "
+        'side of a split would look like a row that was predicted; "duplicates": "keep" has them in',
+    )
+
+
+def build_report(
+    schema: Schema,
+    design_matrix: DesignMatrix,
+    result: TrainResult,
+    *,
+    rows_uploaded: int,
+    seconds: Mapping[str, float],
+    peak_memory: int | None = None,
+) -> dict[str, Any]:
+    """Return the report that the job shows for its result and the model keeps: see API.md.
+
+    seconds: of what came before the training itself. peak_memory: bytes, None where they were not measured.
+    """
+    found: dict[str, Any] = result.report.to_json()
+    hyperparameters = result.report.hyperparameters
+    columns = [
+        {
+            "name": feature.name,
+            "kind": feature.kind.value,
+            **({"levels": list(feature.levels)} if feature.levels else {}),
+            **({"others_grouped": True} if feature.other else {}),
+            **({"order": feature.order.value, "cycles": list(feature.cycles)} if feature.order is not None else {}),
+            **feature.number_format.to_json(),
+            **({"difference_from": str(feature.offset)} if feature.offset is not None else {}),
+            **({"missing_replaced_by": feature.replacement} if feature.replacement is not None else {}),
+            **({"missing": "integrated" if feature.integrate else "marked"} if feature.takes_missing else {}),
+        }
+        for feature in schema.features
+    ]
+    if found["bounds"] is not None:
+        found["bounds"]["rows"] = [int(design_matrix.rows[row]) for row in found["bounds"]["rows"]]
+    local = result.report.local_coverage.to_json(schema.group_names)
+    doubts = [local["worst"]] if local["alarming"] else []
+    return found | {
+        "moved": result.moved,
+        "local_coverage": local,
+        "rows": len(design_matrix.targets),
+        "rows_dropped": design_matrix.dropped,
+        "rows_uploaded": rows_uploaded,
+        "target": schema.target,
+        "columns": columns,
+        "hyperparameters": {
+            "signal_variance": hyperparameters.signal_variance,
+            "bias_variance": hyperparameters.bias_variance,
+            "noise_variance": hyperparameters.noise_variance,
+            "lengthscales": dict(zip(schema.group_names, hyperparameters.lengthscales.tolist(), strict=True)),
+        },
+        "seconds": dict(seconds) | {f"{phase}": took for phase, took in found["seconds"].items()},
+        "peak_memory_bytes": peak_memory,
+        "warnings": [*design_matrix.warnings, *result.report.warnings, *doubts],
+    }
+
+
+def build_artefact(
+    body: SpecBody,
+    schema: Schema,
+    design_matrix: DesignMatrix,
+    result: TrainResult,
+    report: Mapping[str, Any],
+    donors: Donors | None = None,
+) -> ModelArtefact:
+    """Return all that is stored of a model. donors: rows that values of missing cells are taken from."""
+    model = result.model
+    return ModelArtefact(
+        posterior=result.stored,
+        noise=model.noise,
+        calibration=model.calibration,
+        transform=model.transform,
+        precision=model.precision,
+        mean=model.mean,
+        donors=None if donors is None else donors.rows,
+        shifts=None if donors is None else donors.shifts,
+        near=model.near,
+        schema=schema.to_json(),
+        spec=body.model_dump(mode="json"),
+        hyperparameters=report["hyperparameters"],
+        basis_columns=schema.column_names,
+        basis_rows=tuple(int(design_matrix.rows[index]) for index in result.selection.indices),
+        gains=tuple(gain if math.isfinite(gain) else None for gain in result.selection.gains.tolist()),
+        report=dict(report),
+    )
