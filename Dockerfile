@@ -9,7 +9,7 @@ COPY app app
 RUN /opt/pursuit/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
 FROM python:3.12-slim
-RUN useradd --system --uid 10001 --user-group --no-create-home pursuit \
+RUN useradd --system --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin pursuit \
     && install --directory --owner=pursuit --group=pursuit /data
 COPY --from=build /opt/pursuit /opt/pursuit
 ENV PATH=/opt/pursuit/bin:$PATH \

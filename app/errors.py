@@ -12,6 +12,7 @@ PursuitError
 ├── UnavailableError            the database or the store does not answer; try again
 │   ├── BusyError               a queue, a budget or all table readers are full
 │   ├── ComputeUnavailableError the cluster does not answer; the job waits
+│   ├── DamagedFileError        the bytes of a stored file do not match its SHA-256
 │   └── WrongStoreError         the store is not the one that belongs to the database
 ├── LeaseLostError              a worker writes about a job that it no longer holds
 └── BrokenArtefactError         a stored model cannot be read back
@@ -93,6 +94,10 @@ class BusyError(UnavailableError):
 
 class WrongStoreError(UnavailableError):
     """The store is not the one that belongs to the database; another process may have the right one."""
+
+
+class DamagedFileError(UnavailableError):
+    """The bytes of a stored file do not match the SHA-256 that it is stored under."""
 
 
 class ComputeUnavailableError(UnavailableError):

@@ -41,6 +41,7 @@ from app.routes.http.body_budget import BodyBudget
 from app.routes.http.middleware import RequestContext, Shortcut
 from app.routes.http.services import Services
 from app.routes.http.table_readers import TableReaders
+from app.services.artefact_import import ArtefactImport
 from app.services.intake.datasets import Datasets
 from app.services.job_followers import JobFollowers
 from app.services.jobs import Jobs
@@ -143,6 +144,7 @@ def _services(settings: Settings, database: Database) -> Services:
         followers=JobFollowers(jobs_service, stopping),
         stopping=stopping,
         models=Models(database, blobs),
+        imports=ArtefactImport(database=database, blobs=blobs, max_basis_size=settings.max_basis_size),
         registry=registry,
         batcher=Batcher(),
         readiness=Readiness(database, blobs),

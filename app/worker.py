@@ -16,7 +16,7 @@ from functools import partial
 from app import posix  # noqa: F401  says where the service runs before anything fails for it
 from app.compute.folder import ShardFolder
 from app.database.engine import Database
-from app.errors import UnavailableError, WrongStoreError
+from app.errors import NotFoundError, UnavailableError, WrongStoreError
 from app.jobs import queries, queue
 from app.jobs.child import run_task
 from app.jobs.supervisor import Supervisor
@@ -24,10 +24,10 @@ from app.jobs.workers import Resources
 from app.launch import python_command
 from app.log import set_up
 from app.services.intake.table_store import FITS, TABLES
-from app.services.train.training import KIND, MODELS, publish, training_handler
+from app.services.train.training import KIND, publish, training_handler
 from app.settings import Settings
 from app.storage import catalog, datasets
-from app.storage.blobs import BlobStore, sweep
+from app.storage.blobs import MODELS, BlobStore, sweep
 from app.storage.store_identity import check_store_identity
 from app.storage.stores import open_store
 from core.errors import CoreError
@@ -146,6 +146,23 @@ def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORP
     return removed + sweep(blobs, FITS, fits, older_than=older_than)
 
 
+def end_quarantines(database: Database, blobs: BlobStore) -> list[str]:
+    """Look again at the damaged artefacts; return the versions whose files are whole, which leave the quarantine."""
+    with database.read() as connection:
+        damaged = catalog.quarantined(connection)
+    whole = []
+    for version in damaged:
+        try:
+            blobs.read(version.artefact)
+        except (NotFoundError, UnavailableError):
+            log.error("%s is in quarantine: its stored file is damaged or lost", version.reference)
+            continue
+        with database.write() as connection:
+            catalog.end_quarantine(connection, version.artefact)
+        whole.append(version.reference)
+    return whole
+
+
 def _refuse_wrong_store(database: Database, blobs: BlobStore) -> None:
     """Raise WrongStoreError. An unavailable store is left to the job, which waits for it and says so."""
     try:
@@ -192,6 +209,7 @@ def _sweep_regularly(
     while not stop.wait(STORE_SWEEP_SECONDS):
         try:
             log.info("removed %d ended jobs and %d unused datasets", *remove_old(database, settings))
+            end_quarantines(database, blobs)
             removed = sweep_store(database, blobs)
             log.info("removed %d blobs that nothing refers to, %d old shards", len(removed), shards.sweep())
         except UnavailableError as error:

@@ -158,6 +158,16 @@ class Client:
             raise ClientError(f"model {name!r} has no alias {alias!r}; it has {', '.join(sorted(aliases))}")
         return aliases[alias]
 
+    def import_version(self, name: str, file: Path) -> Json:
+        """Publish an artefact as the next version of a model; return the version."""
+        try:
+            with file.open("rb") as body:
+                headers = {"content-type": "application/octet-stream"}
+                path = f"/models/{quote(name, safe='')}/versions"
+                return self._json("POST", path, ("model", "version"), content=body, headers=headers)
+        except OSError as error:
+            raise ClientError(f"cannot read {file}: {error.strerror or error}") from None
+
     def follow(self, job_id: str) -> Iterator[Json]:
         """Yield the job at every change, from the server's event stream, until it has ended.
 

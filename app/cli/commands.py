@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from app.cli import display
+from app.cli.arguments import file_content, json_object, numbers, split_values
 from app.cli.client import Client, ClientError, Json
 from app.cli.progress import watch
 from app.cli.service import local_service
@@ -145,7 +146,7 @@ def train(
     data_dir: DataDir = None,
 ) -> None:
     """Train a model on a table."""
-    fields = _json_object(spec)
+    fields = json_object(spec)
     size, rows = (
         int(text) if text is not None and re.fullmatch("-?[0-9]+", text) else text for text in (basis_size, mean_rows)
     )
@@ -200,14 +201,14 @@ def predict(
     data_dir: DataDir = None,
 ) -> None:
     """Predict the rows of a table: mean, standard deviation, intervals and quantiles, as CSV."""
-    intervals, quantiles = _numbers(interval, "--interval"), _numbers(quantile, "--quantile")
+    intervals, quantiles = numbers(interval, "--interval"), numbers(quantile, "--quantile")
     with _client(url, local=local, data_dir=data_dir, workers=0) as client:
         answer = client.predict(
             model,
-            _content(file),
+            file_content(file),
             interval=intervals,
             quantiles=quantiles,
-            include=_split_values(include, "--include"),
+            include=split_values(include, "--include"),
             accept="text/csv",
         )
     if warning := answer.headers.get("x-warnings"):
@@ -246,6 +247,20 @@ def models(
         _print_json(answer)
     else:
         show(Console(), answer)
+
+
+@cli.command(name="import")
+def import_(
+    name: Annotated[str, typer.Argument(help="Model that gets the version; it may be new.")],
+    file: ExistingFile,
+    local: Local = False,
+    url: Url = DEFAULT_URL,
+    data_dir: DataDir = None,
+) -> None:
+    """Publish an artefact, a safetensors file, as the next version of a model."""
+    with _client(url, local=local, data_dir=data_dir, workers=1) as client:
+        version = client.import_version(name, file)
+    typer.echo(f"{version['model']}@{version['version']} is published, sha256 {version['sha256']}")
 
 
 @cli.command()
@@ -298,7 +313,7 @@ def demo(
     port: Annotated[int, typer.Option(help="Port of the server; 0 takes a free one.")] = 0,
 ) -> None:
     """Train on a real table, predict rows held back, show how good it was."""
-    fields = _json_object(spec)
+    fields = json_object(spec)
     from app.demo.run import run
 
     try:
@@ -357,44 +372,6 @@ def _settings(**given: Any) -> "Settings":
             lines.append(f"{name}: {fault['msg'].removeprefix('Value error, ')}")
         typer.echo(f"error: {'; '.join(lines)}", err=True)
         raise typer.Exit(2) from None
-
-
-def _content(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise ClientError(f"cannot read {file}: {error.strerror}") from None
-
-
-def _json_object(text: str) -> Json:
-    def refuse(name: str) -> None:
-        raise ValueError(f"{name} is no number of JSON")
-
-    try:
-        value = json.loads(text, parse_constant=refuse)
-    except ValueError as error:
-        raise typer.BadParameter(f"not JSON: {error}", param_hint="--spec") from None
-    if not isinstance(value, dict):
-        raise typer.BadParameter("expected a JSON object", param_hint="--spec")
-    return value
-
-
-def _split_values(values: Sequence[str] | None, option: str) -> list[str]:
-    """Split the values of a repeated option at commas and blanks."""
-    words = [word for value in values or () for word in value.replace(",", " ").split()]
-    if values and not words:
-        raise typer.BadParameter("expected at least one", param_hint=option)
-    return words
-
-
-def _numbers(values: Sequence[str] | None, option: str) -> list[float]:
-    numbers = []
-    for word in _split_values(values, option):
-        try:
-            numbers.append(float(word))
-        except ValueError:
-            raise typer.BadParameter(f"expected a number like 0.9, got {word!r}", param_hint=option) from None
-    return numbers
 
 
 def _print_json(answer: Json) -> None:

@@ -122,10 +122,12 @@ versions = Table(
     Column("size", BigInteger, nullable=False),
     Column("created_at", Double, nullable=False),
     Column("summary", JSON, nullable=False),
+    Column("quarantined_at", Double),
     UniqueConstraint("job_id"),
     Index(None, "artefact"),
+    Index(None, "quarantined_at"),
 )
-"""Published versions; `artefact` is a key of the blob store."""
+"""Published versions; `artefact` is a key of the blob store, which holds its SHA-256."""
 
 aliases = Table(
     "aliases",

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from app.routes.http.answers import json_answer, problems
@@ -22,6 +22,9 @@ class ReadyBody(BaseModel):
     """Answer of a process that can work."""
 
     status: Literal["ready"]
+    quarantined: list[str] = Field(
+        description="Versions whose stored artefacts were found damaged, 20 at most: their aliases mean older ones."
+    )
 
 
 @router.get("/health/live", response_class=Response, summary="The process runs", responses={200: {"model": LiveBody}})
@@ -42,5 +45,6 @@ async def ready(request: Request) -> Response:
     Looked at again where the last good look is half a second old; a look that takes long leaves the last one's word
     standing for ten seconds.
     """
-    await services(request).readiness.check()
-    return json_answer({"status": "ready"})
+    readiness = services(request).readiness
+    await readiness.check()
+    return json_answer({"status": "ready", "quarantined": readiness.quarantined})

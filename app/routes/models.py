@@ -8,15 +8,19 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from app.routes.http.answers import json_answer, problems, rfc3339
-from app.routes.http.bodies import JSON, expect_media_type
+from app.routes.http.bodies import JSON, expect_media_type, stream_body
 from app.routes.http.content_encoding import read_json
-from app.routes.http.services import in_heavy_thread, in_thread, services
+from app.routes.http.services import in_heavy_thread, in_reader_thread, in_thread, services
+from app.routes.http.uploads import receive_file, temporary_upload
 from app.services.decoding import decode
 from app.storage.artefact import ModelArtefact
+from app.storage.blobs import digest_of
 from app.storage.catalog import LATEST, Model, Version
 from app.tables import Schema
 
 router = APIRouter(tags=["models"])
+
+ARTEFACT = "application/octet-stream"
 
 Name = Annotated[str, Path(description="Name of the model.")]
 Number = Annotated[int, Path(description="Number of the version.", ge=1)]
@@ -31,7 +35,12 @@ class VersionBody(BaseModel):
     version: int
     created_at: str
     size_bytes: int
-    job: str | None
+    sha256: str = Field(description="SHA-256 of the artefact, checked whenever it is loaded.", pattern="^[0-9a-f]{64}$")
+    quarantined_at: str | None = Field(
+        description="When its stored file was found damaged or lost; until that is whole again, aliases of the version "
+        "mean the newest good one before it. Null for a good one."
+    )
+    job: str | None = Field(description="Null for an imported one.")
     aliases: list[str]
     summary: dict[str, Any] = Field(description="Rows, basis size, target and scores.")
 
@@ -122,6 +131,14 @@ _ALIAS_REQUEST = {
 }
 
 
+_ARTEFACT_REQUEST = {
+    "requestBody": {
+        "required": True,
+        "content": {ARTEFACT: {"schema": {"type": "string", "format": "binary", "description": "A safetensors file."}}},
+    }
+}
+
+
 @router.get(
     "/models", response_class=Response, summary="List models", responses={200: {"model": ModelsBody}, **problems(422)}
 )
@@ -164,6 +181,32 @@ async def delete_model(request: Request, name: Name, force: Force = False) -> Re
 async def get_version(request: Request, name: Name, version: Number) -> Response:
     """Hyperparameters, lengthscales by column, the basis and how it was chosen, the training's report."""
     return await in_heavy_thread(request, lambda: _detail(*services(request).models.version(name, version)))
+
+
+@router.post(
+    "/models/{name}/versions",
+    status_code=201,
+    response_class=Response,
+    summary="Import a version",
+    responses={201: {"model": VersionDetailBody}, **problems(400, 408, 413, 415, 422)},
+    openapi_extra=_ARTEFACT_REQUEST,
+)
+async def import_version(request: Request, name: Name) -> Response:
+    """Publish an artefact, as `GET ../artefact` gives it, as the next version of a model, which may be new. Every
+    tensor's shape, type and value and every field of its description is checked; a refusal names what is wrong."""
+    expect_media_type(request, ARTEFACT)
+    app = services(request)
+    settings = app.settings
+    pieces = stream_body(
+        request, settings.max_artefact_bytes, "PURSUIT_MAX_ARTEFACT_BYTES", seconds=settings.max_upload_seconds
+    )
+    with temporary_upload(app.scratch.path) as file:
+        path = await receive_file(pieces, file)
+        version, model = await in_reader_thread(request, app.imports.add, name, path)
+    answer = await in_heavy_thread(request, _detail, version, model)
+    answer.status_code = 201
+    answer.headers["Location"] = f"/models/{version.model}/versions/{version.version}"
+    return answer
 
 
 @router.delete(
@@ -237,6 +280,8 @@ def _version_json(version: Version) -> dict[str, object]:
         "version": version.version,
         "created_at": rfc3339(version.created_at),
         "size_bytes": version.size,
+        "sha256": digest_of(version.artefact),
+        "quarantined_at": rfc3339(version.quarantined_at),
         "job": version.job_id,
         "aliases": version.aliases,
         "summary": version.summary,

@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from app.database.engine import Database
 from app.errors import UnavailableError
+from app.storage import catalog
 from app.storage.blobs import BlobStore
 from app.storage.store_identity import check_store_identity
 
@@ -25,6 +26,9 @@ WATCH_SECONDS = 3.0
 OLD_SECONDS = 10.0
 """From this age on the last look says nothing any more."""
 
+TOLD_VERSIONS = 20
+"""Damaged versions that are named."""
+
 
 class Readiness:
     """Probe of what the service cannot do without; used from one event loop."""
@@ -35,6 +39,8 @@ class Readiness:
         self._probe_task: asyncio.Task[None] | None = None
         self._error: UnavailableError | None = None
         self._probed_at = -OLD_SECONDS
+        self.quarantined: tuple[str, ...] = ()
+        """Versions whose stored artefacts are damaged, as the last look found; others stand for them."""
 
     async def check(self) -> None:
         """Raise UnavailableError: no database, a schema that is not the newest, a store that takes no bytes or is
@@ -85,6 +91,9 @@ class Readiness:
                 return UnavailableError("the database's schema is older than this version needs: run `pursuit migrate`")
             self._blobs.check()
             check_store_identity(self._database, self._blobs)
+            with self._database.read() as connection:
+                found = catalog.quarantined(connection, limit=TOLD_VERSIONS)
+            self.quarantined = tuple(version.reference for version in found)
         except UnavailableError as error:
             return error
         return None

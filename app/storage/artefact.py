@@ -25,6 +25,8 @@ truncated file is a BrokenArtefactError that says which.
 
 import math
 import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -53,6 +55,8 @@ METADATA_KEY = "pursuit"
 
 _MAY_BE_INFINITE = frozenset({"input_scale"})  # of a column that was constant in training
 
+_UNREADABLE = (CoreError, AttributeError, KeyError, OverflowError, TypeError, ValueError)
+"""Errors of documents whose parts are of other types than they should be."""
 _KINDS = ", ".join(Artefact)
 _NOISE = "noise."
 _MEAN = "mean."
@@ -63,6 +67,13 @@ _OF_MEAN = ("basis", "alpha")
 """Arrays of a mean on rows of its own; it shares the others with the posterior."""
 _RANGE = ("lowest", "highest")
 _PARTS = ("schema", "spec", "hyperparameters", "report", "basis_columns", "basis_rows", "gains")
+_NUMBERS = ("format_version", "kind", "shapes", "scalars", "noise_scalars", "calibration", "transform")
+DESCRIPTION = frozenset({*_PARTS, *_NUMBERS, "precision", "kernel"})
+"""Fields of the document in the metadata."""
+TYPES = ("F16", "F32", "F64")
+"""Types of tensors as the file names them: directions have any, all others the last."""
+SUMMARY = ("rows", "basis_size", "target", "holdout", "leave_one_out")
+"""Fields of the report that lists of versions show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -162,28 +173,37 @@ def _format_version(artefact: ModelArtefact) -> int:
     return 3 if other_kernel or any(offset is not None for offset in offsets) else 2
 
 
+def summary_of(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what lists of versions show of a report."""
+    return {name: report.get(name) for name in SUMMARY}
+
+
 def load(data: bytes) -> ModelArtefact:
     """Decode an artefact. BrokenArtefactError, which says what is wrong with the bytes."""
-    document = _document(data)
+    document = document_of(data)
     arrays = _arrays(data, document["shapes"])
     if "R" in arrays and arrays["R"].ndim != (2 if document["format_version"] == 1 else 1):
         raise BrokenArtefactError(
             f"tensor R: expected a square in format 1, its triangle since, got {arrays['R'].shape}"
         )
     kind = document["kind"]
+    with _reading("kernel"):
+        kernel = KernelFamily(document.get("kernel", KernelFamily.GAUSSIAN))
+    with _reading("calibration"):
+        calibration = Calibration.from_json(document["calibration"])
+    with _reading("transform"):
+        transform = Transform.from_json(document["transform"])
+    with _reading("precision"):
+        precision = Precision(document.get("precision", Precision.FLOAT64))
     try:
         restore = CompactPosterior.restore if kind == Artefact.COMPACT else SparsePosterior.restore
         others = (_NOISE, _MEAN, _MISSING, _NEAR)
         own = {name: array for name, array in arrays.items() if not name.startswith(others)}
-        kernel = KernelFamily(document.get("kernel", KernelFamily.GAUSSIAN))
         posterior: Stored = restore(own, _scalars(document["scalars"]), kernel)
         noise = _noise(arrays, document["noise_scalars"])
         mean = _mean(arrays, posterior, document["format_version"])
         near = _near(arrays, document["format_version"])
-        calibration = Calibration.from_json(document["calibration"])
-        transform = Transform.from_json(document["transform"])
-        precision = Precision(document.get("precision", Precision.FLOAT64))
-    except (CoreError, KeyError, TypeError, ValueError) as error:
+    except _UNREADABLE as error:
         raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error!r}") from error
     model = ModelArtefact(
         posterior=posterior,
@@ -208,6 +228,15 @@ def load(data: bytes) -> ModelArtefact:
             f"the artefact's header has kind {kind!r}, its arrays are those of {model.kind.value!r}"
         )
     return model
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """Say of which field an error is."""
+    try:
+        yield
+    except _UNREADABLE as error:
+        raise BrokenArtefactError(f"the artefact's header has {name} that cannot be read: {error!r:.500}") from error
 
 
 def _noise_scalars(noise: VaryingNoise) -> dict[str, float]:
@@ -263,7 +292,7 @@ def _scalars(given: dict[str, Any]) -> dict[str, float]:
     return {name: _finite(name, value) for name, value in given.items()}
 
 
-def _document(data: bytes) -> dict[str, Any]:
+def document_of(data: bytes) -> dict[str, Any]:
     """Return the JSON document in the metadata, its version and parts checked."""
     try:
         (length,) = struct.unpack_from("<Q", data)
@@ -288,13 +317,18 @@ def _document(data: bytes) -> dict[str, Any]:
         }
     if document.get("kind") not in list(Artefact):
         raise BrokenArtefactError(f"the artefact's header has kind {document.get('kind')!r}, not one of {_KINDS}")
-    needed = ("shapes", "scalars", "noise_scalars", "calibration", "transform", *_PARTS)
+    needed = (*_NUMBERS[2:], *_PARTS)
     missing = [name for name in needed if name not in document]
     if missing:
         raise BrokenArtefactError(f"the artefact's header lacks {', '.join(missing)}")
     for name in ("shapes", "scalars", "calibration", "transform", "schema", "spec", "hyperparameters", "report"):
         if not isinstance(document[name], dict):
             raise BrokenArtefactError(f"the artefact's header has {name} that is not an object")
+    for name in ("basis_columns", "basis_rows", "gains"):
+        if not isinstance(document[name], list):
+            raise BrokenArtefactError(f"the artefact's header has {name} that is not a list")
+    if not isinstance(document["noise_scalars"], dict | None):
+        raise BrokenArtefactError("the artefact's header has noise_scalars that is not an object")
     return cast("dict[str, Any]", document)
 
 

@@ -18,9 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from app.errors import NotFoundError, UnavailableError
+from app.errors import DamagedFileError, NotFoundError, UnavailableError
 
 log = logging.getLogger(__name__)
+
+MODELS = "models"
+"""The prefix of artefacts."""
 
 _KEY = re.compile(r"[a-z][a-z0-9-]*/[0-9a-f]{64}(\.[a-z0-9]+)*")
 _CHUNK = 1 << 20
@@ -219,9 +222,9 @@ def digest_of(key: str) -> str:
     return key.partition("/")[2][:64]
 
 
-def damaged_blob(key: str) -> UnavailableError:
+def damaged_blob(key: str) -> DamagedFileError:
     """Make the error for a blob whose bytes are not those of its key."""
-    return UnavailableError(f"the stored file {key} is damaged: its bytes do not match its name")
+    return DamagedFileError(f"the stored file {key} is damaged: its bytes do not match its name")
 
 
 def chunks(source: Path | bytes) -> Iterator[bytes | memoryview]:

@@ -1,10 +1,11 @@
 """The catalogue of models: immutable versions, and aliases that point at them.
 
-A version's number is given once: not again after the version, nor after the whole model, is deleted, so `name@3`
-never changes meaning. For that the row in `models` stays when all versions are gone; a model exists while it has a
-version. Everything that changes a model locks its row first, and raises the catalogue's generation last. Functions take
-an open connection, so that a version is published in the transaction that ends its job; those that change something
-need `Database.write()`.
+A version's number is given once: not again after the version, nor after the whole model, is deleted, so `name@3` never
+changes meaning. For that the row in `models` stays when all versions are gone; a model exists while it has a version. A
+version whose artefact was found damaged is in quarantine: its aliases mean the newest good version before it until the
+file is whole again. Everything that changes a model locks its row first, and raises the catalogue's generation last.
+Functions take an open connection, so that a version is published in the transaction that ends its job; those that
+change something need `Database.write()`.
 """
 
 from collections.abc import Mapping
@@ -33,7 +34,8 @@ GENERATION_SQL = "SELECT generation FROM catalogue"
 class Version:
     """One published model. artefact: its key in the store; size: bytes; summary: its entry in lists; created_at: epoch.
 
-    job_id is None for an imported one. `aliases` are those that point at it now, sorted.
+    job_id is None for an imported one. `aliases` are those that point at it now, sorted. quarantined_at: when the
+    artefact was found damaged, epoch; None where it is whole.
     """
 
     model: str
@@ -44,6 +46,12 @@ class Version:
     created_at: float
     summary: Mapping[str, Any]
     aliases: tuple[str, ...]
+    quarantined_at: float | None = None
+
+    @property
+    def reference(self) -> str:
+        """`name@version`."""
+        return f"{self.model}@{self.version}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +76,11 @@ def publish(
 ) -> Version:
     """Publish a new version under the next number, and point the alias `latest` at it.
 
-    A job publishes once: a second call for the same `job_id` returns the version of the first.
+    A job publishes once: a second call for the same `job_id` returns the version of the first. The artefact was just
+    written, so that older versions of the same bytes leave the quarantine.
     """
     check_name(model)
+    _set_quarantine(connection, artefact, damaged=False)
     name = {"name": model, "next_version": 1, "created_at": now()}
     insert_or_ignore(connection, models, name, key=[models.c.name])
     number = connection.execute(
@@ -103,6 +113,7 @@ def generation(connection: Connection) -> int:
 
 def resolve(connection: Connection, reference: str) -> Version:
     """Return the version that `name`, `name@3` or `name@alias` means now; a plain name is `champion`, else `latest`.
+    An alias of a version in quarantine means the newest before it that is not, if there is one.
 
     NotFoundError names what is missing, InvalidRequestError what is no reference.
     """
@@ -120,7 +131,31 @@ def resolve(connection: Connection, reference: str) -> Version:
     if row is None:
         known = get_model(connection, name).aliases
         raise NotFoundError(f"model {name!r} has no alias {alias!r}; it has {', '.join(sorted(known))}")
+    if row.quarantined_at is not None:
+        good = select(versions).where(
+            versions.c.model == name, versions.c.version < row.version, versions.c.quarantined_at.is_(None)
+        )
+        row = connection.execute(good.order_by(versions.c.version.desc()).limit(1)).one_or_none() or row
     return _version(connection, row)
+
+
+def quarantine(connection: Connection, artefact: str) -> None:
+    """Mark the versions of a damaged artefact."""
+    if _set_quarantine(connection, artefact, damaged=True):
+        _raise_generation(connection)
+
+
+def end_quarantine(connection: Connection, artefact: str) -> None:
+    """Take back the mark of an artefact whose file is whole again."""
+    if _set_quarantine(connection, artefact, damaged=False):
+        _raise_generation(connection)
+
+
+def quarantined(connection: Connection, *, limit: int = MAX_PAGE_SIZE) -> list[Version]:
+    """Return the versions in quarantine, those first that came into it first."""
+    query = select(versions).where(versions.c.quarantined_at.is_not(None))
+    ordered = query.order_by(versions.c.quarantined_at, versions.c.model, versions.c.version)
+    return [_version(connection, row) for row in connection.execute(ordered.limit(limit)).all()]
 
 
 def get_version(connection: Connection, model: str, version: int | str) -> Version:
@@ -258,6 +293,15 @@ def _set_alias(connection: Connection, model: str, alias: str, version: int) -> 
     insert_or_update(connection, aliases, values, key=key, update={"version": version})
 
 
+def _set_quarantine(connection: Connection, artefact: str, *, damaged: bool) -> bool:
+    """Set or take back the mark; True where it was not so before."""
+    marked = versions.c.quarantined_at
+    others = marked.is_(None) if damaged else marked.is_not(None)
+    changed = update(versions).where(versions.c.artefact == artefact, others)
+    changed = changed.values(quarantined_at=now() if damaged else None)
+    return connection.execute(changed).rowcount > 0
+
+
 def _aliases(connection: Connection, model: str) -> dict[str, int]:
     rows = connection.execute(select(aliases.c.alias, aliases.c.version).where(aliases.c.model == model))
     return {row.alias: row.version for row in rows}
@@ -304,6 +348,7 @@ def _as_version(row: Any, pointers: Mapping[str, int]) -> Version:
         created_at=row.created_at,
         summary=row.summary,
         aliases=tuple(sorted(alias for alias, version in pointers.items() if version == row.version)),
+        quarantined_at=row.quarantined_at,
     )
 
 

@@ -125,8 +125,10 @@ class SparsePosterior:
         R = arrays.get("R", np.empty((0, 0)))
         optional = {"R", _STORED["far_variance"]} if R.ndim == 2 and len(R) else {"R"}
         names = {*_ARRAYS, *(_STORED.get(name, name) for name in _scalar_names())}
-        if names - set(arrays) - set(scalars) - optional or (set(arrays) | set(scalars)) - names:
-            raise InvalidDataError(f"expected exactly {sorted(names)}")
+        given = set(arrays) | set(scalars)
+        for what, odd in (("missing", names - given - optional), ("unknown", given - names)):
+            if odd:
+                raise InvalidDataError(f"{what}: {', '.join(sorted(odd))}; expected exactly {sorted(names)}")
         arrays = {**arrays, "R": unpack_upper(R) if R.ndim == 1 else R}
         own = {stored: name for name, stored in _STORED.items()}
         values: dict[str, Any] = {**arrays, **{own.get(name, name): float(value) for name, value in scalars.items()}}

@@ -12,9 +12,8 @@ from app.jobs import queries
 from app.jobs.job import Job, JobState
 from app.services.intake.table_store import FITS, TABLES
 from app.services.predict.loaded_model import load_model
-from app.services.train.training import MODELS
 from app.storage import catalog
-from app.storage.blobs import BlobStore
+from app.storage.blobs import MODELS, BlobStore
 from app.worker import sweep_store
 
 

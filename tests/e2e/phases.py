@@ -22,7 +22,7 @@ from sqlalchemy import text
 from app.errors import UnavailableError
 from app.jobs import queries
 from app.jobs.job import Job, JobState
-from app.services.train.training import MODELS
+from app.storage.blobs import MODELS
 from tests.e2e.load import Tally
 from tests.e2e.processes import job_of, predict, surface
 from tests.e2e.stage import MODEL, Outcome, Stage

@@ -71,6 +71,19 @@ def test_whoever_is_waited_for_is_there_and_can_say_so(compose: dict[str, Any]) 
     assert {name for name in volumes if "/" not in name} == set(compose["volumes"])
 
 
+@pytest.mark.parametrize("compose", [SEVERAL, LAPTOP])
+def test_our_containers_run_read_only_as_nobody_and_without_privileges(compose: dict[str, Any]) -> None:
+    (user,) = [i.rest for i in read(ROOT / "Dockerfile") if i.word == "USER"]
+    assert int(user) > 0
+    for service in of_the_image(compose).values():
+        assert service["read_only"] is True
+        assert service["tmpfs"] == ["/tmp"], "what is written elsewhere lies in the volume of /data"
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert "user" not in service, "the image's own"
+        assert not service.get("privileged", False)
+
+
 def test_the_laptop_shares_one_volume_between_api_and_worker() -> None:
     (data,) = [i.rest for i in read(ROOT / "Dockerfile") if i.word == "VOLUME"]
     assert set(services(LAPTOP)) == {"api", "worker"}

@@ -45,6 +45,9 @@ def test_it_does_not_run_as_root_and_has_a_health_check() -> None:
     (user,) = only("USER", last)
     assert user.rest.isdigit(), "a number, so that an orchestrator can see that it is not root"
     assert int(user.rest) > 0
+    (added,) = [i.rest for i in only("RUN", last) if "useradd" in i.rest]
+    assert f"--uid {user.rest} " in added
+    assert "--no-create-home --shell /usr/sbin/nologin" in added
     assert IMAGE.index(user) > max(IMAGE.index(i) for i in only("RUN", last))
     (check,) = only("HEALTHCHECK")
     assert "/health/ready" in check.rest

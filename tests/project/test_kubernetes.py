@@ -121,6 +121,8 @@ def test_no_pod_is_root_or_may_write_where_it_should_not() -> None:
         assert not spec["automountServiceAccountToken"]
         for one in spec["containers"]:
             assert one["securityContext"]["readOnlyRootFilesystem"]
+            assert not one["securityContext"]["allowPrivilegeEscalation"]
+            assert one["securityContext"]["capabilities"] == {"drop": ["ALL"]}
             assert {mount["mountPath"] for mount in one["volumeMounts"]} == {data, "/tmp"}
             assert {"secretRef": {"name": "pursuit"}} in one["envFrom"]
 

@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from app.routes.http.body_budget import BodyBudget
 from app.routes.http.table_readers import TableReaders
+from app.services.artefact_import import ArtefactImport
 from app.services.intake.datasets import Datasets
 from app.services.job_followers import JobFollowers
 from app.services.jobs import Jobs
@@ -43,6 +44,7 @@ class Services:
     jobs: Jobs
     followers: JobFollowers
     models: Models
+    imports: ArtefactImport
     registry: ModelRegistry
     batcher: Batcher
     readiness: Readiness

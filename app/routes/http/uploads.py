@@ -55,6 +55,13 @@ def temporary_upload(directory: Path) -> Iterator[IO[bytes]]:
             file.close()
 
 
+async def receive_file(pieces: AsyncIterator[bytes], file: IO[bytes]) -> Path:
+    """Read a body to its end into `file`; return the path. UnavailableError where the disk takes no more."""
+    async for piece in pieces:
+        await to_thread.run_sync(_store, file, piece)
+    return Path(file.name)
+
+
 async def receive_upload(content_type: str, pieces: AsyncIterator[bytes], file: IO[bytes]) -> Upload:
     """Read the form to its end; the part `file` goes into `file`.
 

@@ -8,6 +8,7 @@ from app.errors import BrokenArtefactError, MalformedError
 from app.services.predict.far_rows import knows_far_rows
 from app.services.predict.row_decoder import RowDecoder
 from app.storage import artefact
+from app.storage.artefact import ModelArtefact
 from app.tables import Schema
 from core.arrays import FloatArray
 from core.errors import CoreError
@@ -40,7 +41,11 @@ class LoadedModel:
 
 def load_model(data: bytes, workspace: Workspace | None = None) -> LoadedModel:
     """Make an artefact's bytes ready to predict, in memory that models may share. Raises BrokenArtefactError."""
-    stored = artefact.load(data)
+    return prepare_model(artefact.load(data), workspace)
+
+
+def prepare_model(stored: ModelArtefact, workspace: Workspace | None = None) -> LoadedModel:
+    """Make an artefact ready to predict. Raises BrokenArtefactError."""
     try:
         schema = Schema.from_json(stored.schema)
     except MalformedError as error:
@@ -49,7 +54,9 @@ def load_model(data: bytes, workspace: Workspace | None = None) -> LoadedModel:
     if schema.width != inputs:
         raise BrokenArtefactError(f"the artefact's columns make {schema.width} inputs, its model has {inputs}")
     try:
-        predictor = ModelPredictor(stored.model(), workspace)
+        with np.errstate(all="ignore"):  # predictions look for numbers that are not finite
+            predictor = ModelPredictor(stored.model(), workspace)
+            knows_far = knows_far_rows(predictor, stored.posterior.basis)
     except CoreError as error:
         raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error}") from error
     size, integrated = predictor.nbytes + OWN_BYTES, None
@@ -68,5 +75,5 @@ def load_model(data: bytes, workspace: Workspace | None = None) -> LoadedModel:
         rows=RowDecoder(schema),
         size=size,
         integrated=integrated,
-        knows_far=knows_far_rows(predictor, stored.posterior.basis),
+        knows_far=knows_far,
     )

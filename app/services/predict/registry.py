@@ -3,7 +3,10 @@
 Loaded models are kept in memory by the content key of their artefact, the least recently used go first. What a
 reference means is remembered for as long as the catalogue stays as it is, which every request asks the database
 (`app.services.predict.generations`): no answer is of an older version than anybody had seen when the request began.
-Only while the database does not answer, what was resolution last goes on being resolved.
+Only while the database does not answer, what was resolved last goes on being resolved.
+
+An artefact whose file is damaged or lost comes into quarantine, in the catalogue, where every process sees it: its
+aliases then mean the newest good version before it. A request for that version itself looks at the file again.
 """
 
 import logging
@@ -11,16 +14,18 @@ import threading
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import NoReturn
 
 from anyio import to_thread
 
 from app.database.engine import Database
-from app.errors import NotFoundError, UnavailableError
+from app.errors import DamagedFileError, NotFoundError, UnavailableError
 from app.services.predict.coalescing import Coalescer
 from app.services.predict.generations import Generations, generations_of
 from app.services.predict.loaded_model import LoadedModel, load_model
 from app.storage import catalog
-from app.storage.blobs import BlobStore
+from app.storage.blobs import BlobStore, damaged_blob
+from app.storage.store_identity import check_store_identity
 from core.numeric.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -28,6 +33,9 @@ log = logging.getLogger(__name__)
 FRESH_SECONDS = 0.5
 """Seconds for which a reference is taken to mean what it meant where the catalogue's generation is the same: a worker
 of an older release publishes without raising it. And so long a database that did not answer is not waited for again."""
+
+DAMAGED_SECONDS = 10.0
+"""So long a file that was found damaged is not read again."""
 
 _MOST_REFERENCES = 10_000
 
@@ -60,6 +68,7 @@ class ModelRegistry:
         self._cache = _ModelCache(most_models, most_bytes)
         self._resolutions: dict[str, _Resolution] = {}
         self._unavailable_until = 0.0
+        self._damaged_until: dict[str, float] = {}
         self._generations: Generations[ResolvedModel] = generations_of(database)
         self._loads = Coalescer(self._load_in_thread)
 
@@ -95,6 +104,13 @@ class ModelRegistry:
         return await to_thread.run_sync(self._load, reference)
 
     def _load(self, reference: str) -> ResolvedModel:
+        while True:
+            try:
+                return self._load_now(reference)
+            except _QuarantinedError as damage:
+                log.error("%s", damage)  # and again, for its alias may mean an older version now
+
+    def _load_now(self, reference: str) -> ResolvedModel:
         asked = time.monotonic()
         try:
             with self._database.read() as connection:
@@ -120,12 +136,43 @@ class ModelRegistry:
         model = self._cache.get(version.artefact)
         if model is None:
             try:
-                data = self._blobs.read(version.artefact)
-            except NotFoundError as error:  # not the client's fault: another process may have the right store
+                data = self._read(version)
+            except DamagedFileError as error:
+                if version.quarantined_at is None:
+                    self._quarantine(version, error)
                 raise UnavailableError(f"{reference} cannot be loaded: {error.message}") from error
+            if version.quarantined_at is not None:
+                log.warning("the file of %s is whole again, its quarantine ends", version.reference)
+                with self._database.write() as connection:
+                    catalog.end_quarantine(connection, version.artefact)
             model = load_model(data, self._workspace)
             self._cache.put(version.artefact, model)
         return ResolvedModel(name=version.model, version=version.version, model=model)
+
+    def _read(self, version: catalog.Version) -> bytes:
+        """Return the bytes of an artefact; DamagedFileError where they are damaged, read twice, or lost."""
+        key = version.artefact
+        if version.quarantined_at is not None and time.monotonic() < self._damaged_until.get(key, 0.0):
+            raise damaged_blob(key)
+        self._damaged_until.pop(key, None)
+        try:
+            try:
+                return self._blobs.read(key)
+            except DamagedFileError:
+                return self._blobs.read(key)
+        except (DamagedFileError, NotFoundError) as error:
+            check_store_identity(self._database, self._blobs)  # in another store every file is lost
+            self._damaged_until[key] = time.monotonic() + DAMAGED_SECONDS
+            raise DamagedFileError(error.message) from error
+
+    def _quarantine(self, version: catalog.Version, error: DamagedFileError) -> NoReturn:
+        with self._database.write() as connection:
+            catalog.quarantine(connection, version.artefact)
+        raise _QuarantinedError(f"{version.reference} is in quarantine: {error.message}") from error
+
+
+class _QuarantinedError(Exception):
+    """A version came into quarantine: its reference may have another meaning now."""
 
 
 class _ModelCache:

@@ -34,7 +34,7 @@ from app.services.train.assemble import build_artefact, build_report, without_co
 from app.services.train.missing import complete_table
 from app.services.train.unseen import place_unseen
 from app.storage import artefact, catalog, datasets
-from app.storage.blobs import BlobStore
+from app.storage.blobs import MODELS, BlobStore
 from app.tables import (
     Limits,
     ReadOptions,
@@ -52,9 +52,6 @@ from core.train.run import train
 
 KIND = "train"
 """The kind of these jobs in the queue."""
-
-MODELS = "models"
-"""Their prefix in the store."""
 
 RETRY_SECONDS = 300.0
 """So long a training waits for a store that is away; then its job goes back to the queue."""
@@ -281,7 +278,7 @@ def publish(connection: Connection, job: Job, outcome: Mapping[str, Any]) -> dic
         artefact=outcome["artefact"],
         size=outcome["size"],
         job_id=job.id,
-        summary={name: report[name] for name in ("rows", "basis_size", "target", "holdout", "leave_one_out")},
+        summary=artefact.summary_of(report),
     )
     return {"model": version.model, "version": version.version, "report": report}
 

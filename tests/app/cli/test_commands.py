@@ -204,6 +204,21 @@ def test_a_file_that_cannot_be_written(table: Path, tmp_path: Path) -> None:
     assert f"error: cannot write {place}: No such file" in lost.output
 
 
+def test_import_sends_the_file_and_says_what_it_became(tmp_path: Path) -> None:
+    file = tmp_path / "model.safetensors"
+    file.write_bytes(b"\x00tensors")
+    made = Answer(status=201, body={"model": "cars", "version": 4, "sha256": "ab" * 32})
+    refused = problem(422, "groups: expected the lengthscale of each column of the schema, from 0 on")
+    with stub({("POST", "/models/cars/versions"): [made, refused]}) as server:
+        good = pursuit("import", "cars", file, url=server.url)
+        bad = pursuit("import", "cars", file, url=server.url)
+        sent = server.requests[0]
+    assert (good.exit_code, good.stdout) == (0, f"cars@4 is published, sha256 {'ab' * 32}\n")
+    assert sent == ("POST", "/models/cars/versions", b"\x00tensors")
+    assert bad.exit_code == 1
+    assert "groups: expected the lengthscale" in bad.stderr
+
+
 def test_predict_writes_the_servers_csv(table: Path, tmp_path: Path) -> None:
     csv = Answer(body=b"mean,std\n1.5,0.25\n", type="text/csv")
     with stub({("POST", "/predict"): [csv]}) as server:

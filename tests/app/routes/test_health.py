@@ -12,7 +12,7 @@ from tests.processes import wait_until
 
 def test_alive_and_ready(empty: Service) -> None:
     assert empty.client.get("/health/live").json() == {"status": "live"}
-    assert empty.client.get("/health/ready").json() == {"status": "ready"}
+    assert empty.client.get("/health/ready").json() == {"status": "ready", "quarantined": []}
 
 
 def test_the_first_page_leads_to_the_documentation(empty: Service) -> None:

@@ -1,0 +1,96 @@
+"""Import of a version: an artefact that was trained elsewhere, checked in every part before it is published."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from app.database.engine import Database
+from app.errors import BrokenArtefactError, InvalidRequestError, MalformedError
+from app.identifiers import check_name
+from app.services.artefact_checks import check_header, check_model, differing_field, refuse
+from app.services.predict.loaded_model import LoadedModel, prepare_model
+from app.services.predict.options import DEFAULT_OPTIONS, PredictOptions
+from app.services.predict.run import answer_arrays
+from app.storage import artefact, catalog
+from app.storage.artefact import ModelArtefact
+from app.storage.blobs import MODELS, BlobStore
+from app.storage.catalog import Version
+from app.tables import Schema
+from core.errors import CoreError
+
+PROBED_ROWS = 8
+"""Basis vectors that are predicted before a model is taken."""
+_PROBE = PredictOptions(
+    levels=(0.5, 0.95, 0.999), quantiles=(0.1,), include=frozenset({"latent_std", "median"}), one_interval=False
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtefactImport:
+    """The service. max_basis_size: the largest basis of a compact model, whose expansion takes the square of it."""
+
+    database: Database
+    blobs: BlobStore
+    max_basis_size: int
+
+    def add(self, model: str, path: Path) -> tuple[Version, ModelArtefact]:
+        """Publish the artefact in a file as the next version of a model, which may be new. Memory: some times the file.
+
+        Raises MalformedError for a file of another format, InvalidRequestError naming what is wrong, TooLargeError.
+        """
+        check_name(model)
+        data = path.read_bytes()
+        stored = check_artefact(data, max_basis_size=self.max_basis_size)
+        key = self.blobs.put(MODELS, ".safetensors", data)
+        with self.database.write() as connection:
+            version = catalog.publish(
+                connection,
+                model=model,
+                artefact=key,
+                size=len(data),
+                job_id=None,
+                summary=artefact.summary_of(stored.report),
+            )
+        return version, stored
+
+
+def check_artefact(data: bytes, *, max_basis_size: int) -> ModelArtefact:
+    """Return the artefact in these bytes, every part of it checked. Raises as `ArtefactImport.add`."""
+    check_header(data)
+    try:
+        with np.errstate(all="ignore"):  # what is not finite is looked for
+            stored = artefact.load(data)
+            schema = Schema.from_json(stored.schema)
+            check_model(stored, schema, max_basis_size=max_basis_size)
+            _check_document(stored, data)
+            _probe(prepare_model(stored), stored)
+    except (BrokenArtefactError, MalformedError, CoreError) as error:
+        raise InvalidRequestError(str(error)) from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise InvalidRequestError(f"the artefact does not make a model: {error!r:.500}") from error
+    return stored
+
+
+def _check_document(stored: ModelArtefact, data: bytes) -> None:
+    """Refuse fields of the calibration and the transform that nothing reads."""
+    document = artefact.document_of(data)
+    for name, read in (("calibration", stored.calibration), ("transform", stored.transform)):
+        if differing := differing_field(document[name], read.to_json(), name):
+            refuse(differing, "unknown field, or a value that is written otherwise than here")
+
+
+def _probe(model: LoadedModel, stored: ModelArtefact) -> None:
+    """Predict some of the model's own basis vectors, and one with a missing cell where it takes them."""
+    rows = np.array(stored.posterior.basis[:PROBED_ROWS])
+    if model.integrated is not None:
+        incomplete = rows[:1].copy()
+        for feature, block in zip(model.schema.used, model.schema.blocks, strict=True):
+            if feature.integrate:
+                incomplete[:, block] = np.nan
+                break
+        rows = np.concatenate([rows, incomplete])
+    try:
+        answer_arrays(model, rows, DEFAULT_OPTIONS if model.predictor.mean_only else _PROBE)
+    except InvalidRequestError as error:
+        raise InvalidRequestError(f"predictions of the model's own basis vectors fail: {error.message}") from error
