@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 from urllib.parse import quote, urlsplit
 
 import httpx
+
+from app.cli.retry import ATTEMPTS, pause_seconds, retry_after
 
 Json = dict[str, Any]
 ENDED = frozenset({"succeeded", "failed", "cancelled"})
@@ -19,6 +21,8 @@ _TIMEOUT = httpx.Timeout(600.0, connect=5.0)  # reading a large upload takes the
 _MAX_RECONNECTS = 8
 _MAX_RETRY_SECONDS = 2.0
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_BROKEN = ("disconnected", "peer closed connection")
+"""Words for a connection that ended too early, which httpx counts among breaches of the protocol."""
 _JOB = ("id", "model", "state", "created_at")
 _WAIT_SECONDS = 5.0
 
@@ -35,23 +39,33 @@ class UnexpectedResponseError(ClientError):
     """The server that answers is not one of Pursuit."""
 
 
+class BrokenConnectionError(UnexpectedResponseError):
+    """The connection ended before the answer did."""
+
+
 class ProblemError(ClientError):
     """The server answered with a problem document (RFC 9457): its status, its detail and its faults."""
 
-    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+    def __init__(self, status: int, problem: Mapping[str, Any], retry_after: float | None = None) -> None:
         sentence = problem.get("detail") or problem.get("title") or "no reason was given"
         super().__init__(str(sentence))
         self.status = status
+        self.retry_after = retry_after
         faults, total = problem.get("errors"), problem.get("error_count")
         self.faults: list[Json] = [fault for fault in faults if isinstance(fault, dict)] if faults else []
         self.total = total if isinstance(total, int) else len(self.faults)
 
 
 class Client:
-    """One server, by URL or by the path of its Unix socket. A context manager that closes it."""
+    """One server, by URL or by the path of its Unix socket. A context manager that closes it.
 
-    def __init__(self, url: str, *, socket: Path | None = None) -> None:
+    key: sent with every request. patience: so many seconds requests are sent again to a server that is busy or away,
+    where they can be without doing anything twice.
+    """
+
+    def __init__(self, url: str, *, socket: Path | None = None, key: str | None = None, patience: float = 0.0) -> None:
         self.url = _server_url(url)
+        self._patience = patience
         # A proxy named in the environment is for the outside world, not for a server on this machine.
         local = socket is not None or urlsplit(self.url).hostname in _LOOPBACK
         try:
@@ -60,7 +74,10 @@ class Client:
                 transport=None if socket is None else httpx.HTTPTransport(uds=str(socket)),
                 timeout=_TIMEOUT,
                 trust_env=not local,
+                headers={} if key is None else {"authorization": f"Bearer {key}"},
             )
+        except UnicodeEncodeError:
+            raise ClientError("the key has letters that no key has") from None
         except (httpx.InvalidURL, ValueError) as error:
             raise ClientError(
                 f"the server {self.url}, or a proxy that the environment names, cannot be used: {error}"
@@ -70,6 +87,10 @@ class Client:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close its connections."""
         self._http.close()
 
     def ready(self) -> bool:
@@ -78,17 +99,22 @@ class Client:
             return self._http.get("/health/ready", timeout=5.0).is_success
         return False
 
-    def train(self, file: Path, spec: Mapping[str, Any]) -> Json:
-        """Upload the table and start a training job; return the job, most likely queued."""
+    def train(self, file: Path, spec: Mapping[str, Any], *, key: str | None = None) -> Json:
+        """Upload the table and start a training job; return the job, most likely queued. key: see `train_on`."""
         try:
             with file.open("rb") as body:
-                parts = {
-                    "file": (file.name, body, "application/octet-stream"),
-                    "spec": (None, json.dumps(spec, allow_nan=False), "application/json"),
-                }
-                return self._json("POST", "/train", _JOB, files=parts)
+                return self.train_on(file.name, body, spec, key=key)
         except OSError as error:
             raise ClientError(f"cannot read {file}: {error.strerror or error}") from None
+
+    def train_on(self, name: str, body: BinaryIO, spec: Mapping[str, Any], *, key: str | None = None) -> Json:
+        """Do `train` with an open file. key: of this training; the same key gives the same job, however often sent."""
+        parts = {
+            "file": (name, body, "application/octet-stream"),
+            "spec": (None, json.dumps(spec, allow_nan=False), "application/json"),
+        }
+        headers = {} if key is None else {"idempotency-key": key}
+        return self._json("POST", "/train", _JOB, files=parts, headers=headers, repeatable=key is not None)
 
     def predict(
         self,
@@ -103,12 +129,20 @@ class Client:
         """Predict the rows of a CSV table; return the answer as `accept`. interval: empty for the default."""
         levels = [interval] if isinstance(interval, int | float) else interval
         options = {"interval": levels, "quantiles": quantiles, "include": include}
+        query = {"model": model} | {name: [str(value) for value in values] for name, values in options.items()}
+        return self.predict_body(body, content_type="text/csv", accept=accept, query=query)
+
+    def predict_body(
+        self, body: bytes, *, content_type: str, accept: str, query: Mapping[str, str | list[str]] | None = None
+    ) -> httpx.Response:
+        """Predict what a body of any content type asks for; return the answer as `accept`."""
         response = self._send(
             "POST",
             "/predict",
-            params={"model": model} | {name: [str(value) for value in values] for name, values in options.items()},
+            params=query,
             content=body,
-            headers={"content-type": "text/csv", "accept": accept},
+            headers={"content-type": content_type, "accept": accept},
+            repeatable=True,
         )
         if response.headers.get("content-type", "").partition(";")[0].strip() != accept:
             raise self._unexpected_response()
@@ -151,6 +185,20 @@ class Client:
         required = ("model", "version", "aliases", "created_at", "size_bytes", "report")
         return self._json("GET", f"/models/{quote(name, safe='')}/versions/{number}", required)
 
+    def put_alias(self, name: str, alias: str, version: int) -> Json:
+        """Point an alias at a version."""
+        path = f"/models/{quote(name, safe='')}/aliases/{quote(alias, safe='')}"
+        return self._json("PUT", path, ("model", "alias", "version"), json={"version": version})
+
+    def delete(self, *path: str, force: bool = False) -> None:
+        """Delete what is at a path, such as `models`, `cars`; refused where an alias points at it, unless forced."""
+        parts = "/".join(quote(part, safe="") for part in path)
+        self._send("DELETE", f"/{parts}", params={"force": True} if force else None)
+
+    def artefact(self, name: str, version: int) -> bytes:
+        """Download a version as safetensors."""
+        return self._send("GET", f"/models/{quote(name, safe='')}/versions/{version}/artefact").content
+
     def _resolve_alias(self, name: str, alias: str) -> int:
         path = f"/models/{quote(name, safe='')}"
         aliases: dict[str, int] = self._json("GET", path, ("aliases",), params={"limit": 1})["aliases"]
@@ -158,15 +206,16 @@ class Client:
             raise ClientError(f"model {name!r} has no alias {alias!r}; it has {', '.join(sorted(aliases))}")
         return aliases[alias]
 
-    def import_version(self, name: str, file: Path) -> Json:
-        """Publish an artefact as the next version of a model; return the version."""
+    def import_version(self, name: str, artefact: Path | bytes) -> Json:
+        """Publish an artefact, or the file of one, as the next version of a model; return the version."""
         try:
-            with file.open("rb") as body:
-                headers = {"content-type": "application/octet-stream"}
-                path = f"/models/{quote(name, safe='')}/versions"
-                return self._json("POST", path, ("model", "version"), content=body, headers=headers)
+            body = artefact if isinstance(artefact, bytes) else artefact.read_bytes()
         except OSError as error:
-            raise ClientError(f"cannot read {file}: {error.strerror or error}") from None
+            raise ClientError(f"cannot read {artefact!s}: {error.strerror or error}") from None
+        headers = {"content-type": "application/octet-stream"}
+        return self._json(
+            "POST", f"/models/{quote(name, safe='')}/versions", ("model", "version"), content=body, headers=headers
+        )
 
     def follow(self, job_id: str) -> Iterator[Json]:
         """Yield the job at every change, from the server's event stream, until it has ended.
@@ -225,11 +274,33 @@ class Client:
             raise self._unexpected_response()
         return answer
 
-    def _send(self, method: str, path: str, **request: Any) -> httpx.Response:
+    def _send(self, method: str, path: str, *, repeatable: bool | None = None, **request: Any) -> httpx.Response:
+        """Send a request, again where that is of use. repeatable: may be done twice, as all but POST may by default."""
+        repeatable = method != "POST" if repeatable is None else repeatable
+        deadline = time.monotonic() + self._patience
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._send_once(method, path, **request)
+            except (UnreachableError, BrokenConnectionError, ProblemError) as error:
+                refused = error if isinstance(error, ProblemError) else None
+                pause = pause_seconds(
+                    attempt,
+                    status=None if refused is None else refused.status,
+                    asked=None if refused is None else refused.retry_after,
+                    repeatable=repeatable,
+                )
+                if pause is None or time.monotonic() + pause > deadline:
+                    raise
+            time.sleep(pause)
+        raise AssertionError("the last attempt has no pause")
+
+    def _send_once(self, method: str, path: str, **request: Any) -> httpx.Response:
         try:
             response = self._http.request(method, path, **request)
         except (httpx.ProtocolError, httpx.DecodingError) as error:
-            raise UnexpectedResponseError(f"{self.url} does not answer as an HTTP server does: {error}") from None
+            broken = any(sign in str(error) for sign in _BROKEN)
+            kind = BrokenConnectionError if broken else UnexpectedResponseError
+            raise kind(f"{self.url} does not answer as an HTTP server does: {error}") from None
         except httpx.TransportError as error:
             raise self._unreachable(error) from None
         if response.is_redirect:
@@ -268,4 +339,4 @@ def _problem_error(response: httpx.Response) -> ProblemError:
     if not isinstance(problem, dict):
         status = f"{response.status_code} {response.reason_phrase}".strip()
         problem = {"detail": f"{status} from {response.url}: not the answer of a Pursuit server"}
-    return ProblemError(response.status_code, problem)
+    return ProblemError(response.status_code, problem, retry_after(response.headers.get("retry-after")))

@@ -1,6 +1,7 @@
-"""Progress of a job: a bar on a terminal, a line at each new phase or round elsewhere."""
+"""Progress of a job: a bar on a terminal and in a notebook, a line at each new phase or round elsewhere."""
 
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
@@ -24,32 +25,56 @@ class _Clock(ProgressColumn):
 
 def watch(client: Client, job_id: str, console: Console) -> Json:
     """Show the job's progress until it has ended; return the job."""
-    if not console.is_terminal:
+    if not has_bar(console):
         return _lines(client, job_id, console)
-    columns = (
-        TextColumn("{task.description}", table_column=Column(no_wrap=True)),
-        *([BarColumn(bar_width=16)] if console.width >= _BAR_MIN_CONSOLE_WIDTH else []),
-        TaskProgressColumn(),
-        TextColumn("[dim]{task.fields[detail]}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
-        _Clock(table_column=Column(no_wrap=True)),
-    )
     job: Json = {}
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("waiting", total=1.0, detail="", eta=None)
-        reason = None
+    with JobBar(console) as bar:
         for job in client.follow(job_id):
-            progress = job.get("progress") or {}
-            if _requeue_reason(job) not in {None, reason}:
-                reason = _requeue_reason(job)
-                bar.console.print(f"back in the queue: {reason}", highlight=False, markup=False)
-            bar.update(
-                task,
-                completed=fraction(job),
-                description=f"{_headline(job):<11}",
-                detail=_place(progress),
-                eta=progress.get("eta_s") if job["state"] == "running" else None,
-            )
+            bar.show(job)
     return job
+
+
+class JobBar:
+    """Bar that shows each job that it is given, for the length of a `with` statement."""
+
+    def __init__(self, console: Console, *, visible: bool = True) -> None:
+        columns = (
+            TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+            *([BarColumn(bar_width=16)] if console.width >= _BAR_MIN_CONSOLE_WIDTH else []),
+            TaskProgressColumn(),
+            TextColumn("[dim]{task.fields[detail]}", table_column=Column(no_wrap=True, overflow="ellipsis", ratio=1)),
+            _Clock(table_column=Column(no_wrap=True)),
+        )
+        self._bar = Progress(*columns, console=console, disable=not visible)
+        self._task = self._bar.add_task("waiting", total=1.0, detail="", eta=None)
+        self._reason: str | None = None
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def show(self, job: Json) -> None:
+        """Show the job in its current state."""
+        progress = job.get("progress") or {}
+        if _requeue_reason(job) not in {None, self._reason}:
+            self._reason = _requeue_reason(job)
+            if not self._bar.disable:
+                self._bar.console.print(f"back in the queue: {self._reason}", highlight=False, markup=False)
+        self._bar.update(
+            self._task,
+            completed=fraction(job),
+            description=f"{_headline(job):<11}",
+            detail=_place(progress),
+            eta=progress.get("eta_s") if job["state"] == "running" else None,
+        )
+
+
+def has_bar(console: Console) -> bool:
+    """Return whether progress is shown as a bar here. In a notebook that takes widgets."""
+    return console.is_terminal or (console.is_jupyter and find_spec("ipywidgets") is not None)
 
 
 def _lines(client: Client, job_id: str, console: Console) -> Json:

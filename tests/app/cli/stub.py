@@ -14,22 +14,25 @@ Json = dict[str, Any]
 
 @dataclass(slots=True, kw_only=True)
 class Answer:
-    """status, type and body of one answer; `cut` closes the connection before the body is complete."""
+    """status, type, body and more headers of one answer; `cut` closes the connection before the body is complete."""
 
     body: Json | list[Any] | bytes
     status: int = 200
     type: str = "application/json"
     cut: bool = False
     location: str | None = None
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
 class Stub:
-    """answers: by method and path; the last of a list is repeated. requests: (method, path and query, body)."""
+    """answers: by method and path; the last of a list is repeated. requests: (method, path and query, body); headers:
+    of each of them, names in small letters."""
 
     url: str
     answers: dict[tuple[str, str], list[Answer]]
     requests: list[tuple[str, str, bytes]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
 
     def bodies(self, method: str, path: str) -> list[bytes]:
         """Bodies of the requests with this method and path."""
@@ -45,6 +48,7 @@ def stub(answers: dict[tuple[str, str], list[Answer]]) -> Iterator[Stub]:
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             server_stub.requests.append((self.command, self.path, body))
+            server_stub.headers.append({name.lower(): value for name, value in self.headers.items()})
             left = server_stub.answers.get((self.command, urlsplit(self.path).path))
             if not left:
                 self.send_error(404)
@@ -53,13 +57,15 @@ def stub(answers: dict[tuple[str, str], list[Answer]]) -> Iterator[Stub]:
             raw = chosen.body if isinstance(chosen.body, bytes) else json.dumps(chosen.body).encode()
             self.send_response(chosen.status)
             self.send_header("content-type", chosen.type)
+            for name, value in chosen.headers.items():
+                self.send_header(name, value)
             if chosen.location is not None:
                 self.send_header("location", chosen.location)
             self.send_header("content-length", str(len(raw) + chosen.cut))
             self.end_headers()
             self.wfile.write(raw)
 
-        do_GET = do_POST = do_DELETE = answer  # noqa: N815 -- the names http.server looks for
+        do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 -- the names http.server looks for
 
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""

@@ -2,11 +2,12 @@
 
 import io
 import itertools
+from importlib.util import find_spec
 
 from rich.console import Console
 
 from app.cli.client import Client
-from app.cli.progress import watch
+from app.cli.progress import has_bar, watch
 from tests.app.cli.stub import Answer, events, job, stub
 
 SELECTING = {"fraction": 0.25, "phase": "selecting", "round": 1, "rounds": 5, "basis_size": 40, "objective": None}
@@ -38,6 +39,12 @@ def test_a_bar_on_a_terminal() -> None:
     assert "━" in out.getvalue()
     assert "100%" in out.getvalue()
     assert "succeeded" in out.getvalue()
+
+
+def test_a_bar_in_a_notebook_that_has_widgets() -> None:
+    notebook = Console(file=io.StringIO(), force_jupyter=True)
+    assert has_bar(notebook) is (find_spec("ipywidgets") is not None)
+    assert has_bar(Console(file=io.StringIO())) is False
 
 
 def test_why_a_job_is_in_the_queue_again() -> None:

@@ -1,0 +1,363 @@
+"""A client of a server: train on a frame, predict one, look after models and jobs.
+
+It is the client of the `pursuit` command, with frames instead of files and patience with a server that is busy or away.
+"""
+
+import io
+import json
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from app.cli.client import Client as ServerClient
+from app.cli.progress import has_bar, watch
+
+from .errors import JobError, NotFoundError, RefusalError, TooLargeError, server_errors, warn
+from .frames import JSON, NPY, Rows, pieces, rows_of, table_file
+from .options import Interval, Options
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+PATIENCE = 60.0
+CHAMPION, LATEST = "champion", "latest"
+_PAGE = 500
+
+
+class Client:
+    """A server. A context manager that closes it; threads may share one.
+
+    Args:
+        url: of the server; by default PURSUIT_URL of the environment, else http://127.0.0.1:8000.
+        key: API key, where the server asks for one.
+        patience: seconds for which requests are repeated while the server is busy or away; a training that is sent
+            twice runs once.
+    """
+
+    def __init__(self, url: str | None = None, key: str | None = None, *, patience: float = PATIENCE) -> None:
+        with server_errors():
+            self.http = ServerClient(url or os.environ.get("PURSUIT_URL") or DEFAULT_URL, key=key, patience=patience)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self.http.url!r})"
+
+    def close(self) -> None:
+        """Close the connections to the server."""
+        self.http.close()
+
+    def train(
+        self,
+        data: Any,
+        target: str | None = None,
+        *,
+        model: str | None = None,
+        idempotency_key: str | None = None,
+        **spec: Any,
+    ) -> "Job":
+        """Start a training; return its job, which `wait` waits for.
+
+        Args:
+            data: a data frame, a list of dicts, or the path of a file of any format that the service reads.
+            target: column to predict; by default the last.
+            model: name to publish under; by default the file's stem, or `model`.
+            idempotency_key: of this training, by default a new one; the same key gives the same job.
+            spec: any other field of the specification, such as missing="impute" or effort="best".
+
+        Raises InvalidError, which names wrong cells and fields.
+        """
+        asked = spec | {name: value for name, value in (("target", target), ("model", model)) if value is not None}
+        key = idempotency_key or uuid.uuid4().hex
+        with server_errors():
+            if isinstance(data, str | PathLike):
+                return Job(self, self.http.train(Path(data), asked, key=key))
+            name, file = table_file(data)
+            return Job(self, self.http.train_on(name, file, asked, key=key))
+
+    def predict(
+        self,
+        model: str,
+        data: Any,
+        *,
+        interval: Interval = None,
+        quantiles: Sequence[float] = (),
+        include: Sequence[str] = (),
+    ) -> Any:
+        """Predict rows.
+
+        Args:
+            model: `name`, `name@3` or `name@alias`.
+            data: a data frame; a matrix of numpy in the order of the model's columns; a list of dicts or lists.
+            interval: coverage of `lower` and `upper`, 0.95 by default; of several, [.5, .95], the columns are called
+                lower_0.5 and so on; False: the mean alone, which is quicker.
+            quantiles: probabilities, each a column such as quantile_0.1.
+            include: more columns: latent_std, median, support, imputed.
+
+        Returns:
+            mean, std, lower, upper and what else is asked for, one row for each: a frame of the caller's kind with its
+            index, for a matrix an array with these fields, for a list a list of dicts. Many rows are sent in several
+            requests, all answered by the version that answered the first.
+
+        Raises InvalidError, which lists row, column and value of wrong cells; warns of rows far from the training rows.
+        """
+        rows, options = rows_of(data), Options.of(interval, quantiles, include)
+        parts: list[dict[str, NDArray[np.float64]]] = []
+        waiting = [*pieces(rows)][::-1]
+        while waiting:
+            start, stop = waiting.pop()
+            try:
+                part, model = self._piece(model, rows, start, stop, options)
+                parts.append(part)
+            except TooLargeError as error:
+                if stop - start < 2:
+                    raise error.from_row(start, stop - start) from None
+                middle = (start + stop) // 2
+                waiting += [(middle, stop), (start, middle)]
+            except RefusalError as error:
+                raise error.from_row(start, stop - start) from None
+        return rows.restore({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+
+    def _piece(
+        self, model: str, rows: Rows, start: int, stop: int, options: Options
+    ) -> tuple[dict[str, NDArray[np.float64]], str]:
+        body, query = rows.body(start, stop), None
+        if rows.media_type == JSON:
+            body = json.dumps(options.fields(model)).encode()[:-1] + b', "rows": ' + body + b"}"
+        else:
+            query = options.query(model)
+        with server_errors():
+            answer = self.http.predict_body(body, content_type=rows.media_type, accept=NPY, query=query)
+        if told := answer.headers.get("x-warnings"):
+            where = f" (rows counted from row {start})" if start else ""
+            warn(f"{told}{where}")
+        matrix = np.load(io.BytesIO(answer.content), allow_pickle=False)
+        names = answer.headers["x-columns"].split(",")
+        return {name: matrix[:, place] for place, name in enumerate(names)}, answer.headers["x-model"]
+
+    def model(self, reference: str) -> "Model":
+        """Return a model: `name`, `name@3` or `name@alias`. NotFoundError where there is none."""
+        self.resolve(reference)
+        return Model(self, reference)
+
+    def models(self) -> list[dict[str, Any]]:
+        """List all models: name, latest, aliases, versions, created_at."""
+        return [item for page in self._pages("models") for item in page]
+
+    def jobs(self, *, state: str | None = None, model: str | None = None) -> list["Job"]:
+        """List the jobs, the newest first; those in a state or of a model alone."""
+        return [Job(self, item) for page in self._pages("jobs", state=state, model=model) for item in page]
+
+    def job(self, job_id: str) -> "Job":
+        """Return a job in its current state."""
+        with server_errors():
+            return Job(self, self.http.job(job_id))
+
+    def version(self, reference: str) -> dict[str, Any]:
+        """Return all about the version that a reference means: hyperparameters, basis, report, aliases."""
+        name, number = self.resolve(reference)
+        with server_errors():
+            return self.http.version(f"{name}@{number}")
+
+    def promote(self, reference: str, alias: str = CHAMPION) -> None:
+        """Point an alias at a version: `promote("cars@3")` makes 3 what the plain name `cars` means."""
+        name, number = self.resolve(reference)
+        with server_errors():
+            self.http.put_alias(name, alias, number)
+
+    def remove_alias(self, name: str, alias: str) -> None:
+        """Remove an alias; the version that it points at stays."""
+        with server_errors():
+            self.http.delete("models", name, "aliases", alias)
+
+    def delete(self, reference: str, *, force: bool = False) -> None:
+        """Delete a version (`cars@3`) or a model with all versions (`cars`).
+
+        ConflictError where an alias points at it, unless it is forced, and the alias deleted with it.
+        """
+        name, at, _ = reference.partition("@")
+        which = ("versions", str(self.resolve(reference)[1])) if at else ()
+        with server_errors():
+            self.http.delete("models", name, *which, force=force)
+
+    def artefact(self, reference: str) -> bytes:
+        """Download a version as safetensors, which `load` and `push` read."""
+        name, number = self.resolve(reference)
+        with server_errors():
+            return self.http.artefact(name, number)
+
+    def push(self, model: Any, name: str) -> "Model":
+        """Publish a model as the next version of `name`: a fitted SparseGPRegressor, a LocalModel, or the path or bytes
+        of an artefact.
+
+        What comes before an estimator in a Pipeline is not in its artefact: the server predicts from its inputs.
+        """
+        data = getattr(model, "artefact_", None) or getattr(model, "artefact", None) or model
+        if isinstance(data, str | PathLike):
+            data = Path(data).read_bytes()
+        if not isinstance(data, bytes):
+            raise TypeError(
+                f"expected a fitted SparseGPRegressor, a LocalModel or an artefact, got {type(model).__name__}: of a "
+                "Pipeline push the last step"
+            )
+        with server_errors():
+            version = self.http.import_version(name, data)
+        return Model(self, f"{version['model']}@{version['version']}")
+
+    def resolve(self, reference: str) -> tuple[str, int]:
+        """Return the name and the number of the version that a reference means now."""
+        name, _, which = reference.partition("@")
+        with server_errors():
+            found = self.http.model(name)
+            aliases: Mapping[str, int] = found["aliases"]
+            if which.isascii() and which.isdigit():
+                self.http.version(reference)
+                return name, int(which)
+        for alias in (which,) if which else (CHAMPION, LATEST):
+            if alias in aliases:
+                return name, aliases[alias]
+        raise NotFoundError(f"model {name!r} has no alias {which!r}; it has {', '.join(sorted(aliases))}", status=404)
+
+    def _pages(self, what: str, **filters: str | None) -> Iterator[list[dict[str, Any]]]:
+        cursor: str | None = None
+        while True:
+            with server_errors():
+                page = getattr(self.http, what)(limit=_PAGE, cursor=cursor, **filters)
+            yield page[what]
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
+
+
+class Job:
+    """A training on the server."""
+
+    def __init__(self, client: Client, document: Mapping[str, Any]) -> None:
+        self.client = client
+        self.document = dict(document)
+
+    def __repr__(self) -> str:
+        return f"Job({self.id!r}, {self.document['model']!r}, {self.state}, {100 * self.progress['fraction']:.0f}%)"
+
+    @property
+    def id(self) -> str:
+        """Id of the job."""
+        return str(self.document["id"])
+
+    @property
+    def state(self) -> str:
+        """`queued`, `running`, `succeeded`, `failed` or `cancelled`, when the job was last asked for."""
+        return str(self.document["state"])
+
+    @property
+    def progress(self) -> dict[str, Any]:
+        """Progress when the job was last asked for: `fraction`, `phase`, `round`, `objective`, `eta_s` and others."""
+        return {"fraction": 0.0, **(self.document.get("progress") or {})}
+
+    @property
+    def report(self) -> dict[str, Any] | None:
+        """Report of the training; None before it has succeeded."""
+        result = self.document.get("result")
+        return None if result is None else dict(result["report"])
+
+    def refresh(self) -> Self:
+        """Ask the server for the current state."""
+        with server_errors():
+            self.document = self.client.http.job(self.id)
+        return self
+
+    def wait(self, *, progress: bool | None = None) -> "Model":
+        """Wait for the end; return the model.
+
+        progress: show it, as a bar in terminals and notebooks, in lines elsewhere; None: as a bar or not at all. Ctrl-C
+        ends the waiting and not the job. JobError where the training fails or is cancelled.
+        """
+        console = Console()
+        with server_errors():
+            if has_bar(console) if progress is None else progress:
+                self.document = watch(self.client.http, self.id, console)
+            else:
+                for document in self.client.http.follow(self.id):
+                    self.document = document
+        return self.model()
+
+    def model(self) -> "Model":
+        """Return the model of a job that has ended; JobError where it has none."""
+        result = self.document.get("result")
+        if self.state != "succeeded" or result is None:
+            raise JobError(self.document)
+        return Model(self.client, f"{result['model']}@{result['version']}")
+
+    def cancel(self) -> Self:
+        """Request that it be cancelled; a running one stops within a second or two."""
+        with server_errors():
+            self.document = self.client.http.cancel(self.id)
+        return self
+
+
+class Model:
+    """A model on the server: `name`, which may mean another version later, or one version of it, `name@3`."""
+
+    def __init__(self, client: Client, reference: str) -> None:
+        self.client = client
+        self.reference = reference
+
+    def __repr__(self) -> str:
+        return f"Model({self.reference!r})"
+
+    @property
+    def name(self) -> str:
+        """Name without version or alias."""
+        return self.reference.partition("@")[0]
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """Report of the training: scores, how columns were read, warnings."""
+        return dict(self.details()["report"])
+
+    def details(self) -> dict[str, Any]:
+        """Return all about it: see `Client.version`."""
+        return self.client.version(self.reference)
+
+    def predict(
+        self,
+        data: Any,
+        *,
+        interval: Interval = None,
+        quantiles: Sequence[float] = (),
+        include: Sequence[str] = (),
+    ) -> Any:
+        """Predict rows: see `Client.predict`."""
+        return self.client.predict(self.reference, data, interval=interval, quantiles=quantiles, include=include)
+
+    def promote(self, alias: str = CHAMPION) -> None:
+        """Point an alias at it: as `champion` it is what the plain name means."""
+        self.client.promote(self.reference, alias)
+
+    def delete(self, *, force: bool = False) -> None:
+        """Delete it: see `Client.delete`."""
+        self.client.delete(self.reference, force=force)
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Download it as a file for `load`; return the path."""
+        place = Path(path)
+        data = self.client.artefact(self.reference)
+        partial = place.with_name(place.name + ".part")  # a broken download leaves no half model under the name
+        try:
+            partial.write_bytes(data)
+            partial.replace(place)
+        finally:
+            with suppress(FileNotFoundError):
+                partial.unlink()
+        return place

@@ -1,0 +1,217 @@
+"""Rows of any kind as bodies that the service reads, and predictions as the caller's kind.
+
+pandas, polars, pyarrow, ..   an Arrow stream; a frame of the same kind, with the caller's index
+a matrix of numpy             numpy's own file, in the order of the model's columns; an array with named fields
+a list of dicts or lists      JSON; a list of dicts
+"""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import narwhals as nw
+import numpy as np
+import orjson
+import pyarrow as pa
+from narwhals.exceptions import DuplicateError
+from numpy.typing import NDArray
+
+from .errors import InvalidError
+
+ARROW = "application/vnd.apache.arrow.stream"
+NPY = "application/x-npy"
+JSON = "application/json"
+JSON_LINES = "application/x-ndjson"
+
+PIECE_BYTES = 16 << 20
+"""Bytes of one request, about: a server takes 64 MiB unless it is told otherwise."""
+PIECE_ROWS = 100_000
+
+Arrays = Mapping[str, NDArray[np.float64]]
+
+
+class Rows(Protocol):
+    """Rows to predict. media_type: of `body`, which for JSON is the list of rows."""
+
+    media_type: str
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+
+    @property
+    def row_bytes(self) -> float:
+        """Bytes of a row, about."""
+
+    def body(self, start: int, stop: int) -> bytes:
+        """Return some rows as the service reads them."""
+
+    def restore(self, arrays: Arrays) -> Any:
+        """Return arrays (m,) of all rows as the caller's kind."""
+
+
+def rows_of(data: Any) -> Rows:
+    """Return the rows of a frame, a matrix or a list. TypeError for anything else, InvalidError for a bad one."""
+    if isinstance(data, np.ndarray):
+        if data.ndim != 2:
+            raise InvalidError(f"expected a matrix (rows, columns), got an array of shape {data.shape}")
+        if data.dtype.kind in "biuf":
+            numbers = data.astype(np.uint8) if data.dtype.kind == "b" else data
+            return _Matrix(matrix=numbers.astype(np.float64) if numbers.dtype == np.float16 else numbers)
+        return _List(rows=data.tolist(), fields=True)
+    if isinstance(data, Mapping):
+        raise TypeError("expected rows, got one dict: put it in a list, or make a data frame of its columns")
+    if isinstance(data, list | tuple):
+        return _List(rows=data, fields=False)
+    table, frame = _table(data)
+    return _Frame(table=table, frame=frame)
+
+
+def table_file(data: Any) -> tuple[str, io.BytesIO]:
+    """Return a file to train on, and a name that tells its kind."""
+    if isinstance(data, np.ndarray):
+        raise TypeError("an array has no names of columns: make a data frame of it, and name the target")
+    if isinstance(data, list | tuple):
+        if not data or not all(isinstance(row, Mapping) for row in data):
+            raise TypeError("expected a list of dicts, one a row, by name of column")
+        return "model.jsonl", io.BytesIO(b"\n".join(_json(row) for row in data) + b"\n")
+    table, _ = _table(data)
+    return "model.arrow", io.BytesIO(_stream(table))
+
+
+def pieces(rows: Rows) -> Iterator[tuple[int, int]]:
+    """Yield the first and one past the last row of each request; of no rows one request."""
+    step = max(1, min(PIECE_ROWS, int(PIECE_BYTES / max(1.0, rows.row_bytes))))
+    for start in range(0, max(1, rows.count), step):
+        yield start, min(start + step, rows.count)
+
+
+def _table(data: Any) -> tuple[pa.Table, "nw.DataFrame[Any]"]:
+    """Return a frame as an Arrow table, without its index, and itself."""
+    try:
+        frame = nw.from_native(data, eager_only=True)
+    except DuplicateError as error:
+        raise InvalidError(f"the names of the columns differ in nothing: {' '.join(str(error).split())}") from None
+    except TypeError:
+        kind = f"{type(data).__module__}.{type(data).__qualname__}"
+        lazy = "; collect it first" if "Lazy" in kind else ""
+        raise TypeError(
+            f"expected a data frame (pandas, polars, pyarrow), a matrix or a list of dicts, got {kind}{lazy}"
+        ) from None
+    names = [str(name) for name in frame.columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidError(f"the column {twice[0]!r} is there twice")
+    columns = [_column(frame, name) for name in frame.columns]
+    return pa.table(dict(zip(names, columns, strict=True))), frame
+
+
+def _column(frame: "nw.DataFrame[Any]", name: Any) -> "pa.ChunkedArray[Any]":
+    series = frame[name]
+    try:
+        return pa.chunked_array([series.to_arrow()])
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise InvalidError(f"column {name!r} cannot be sent: {error}; make it one of numbers, text or dates") from None
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _json(value: object) -> bytes:
+    """JSON of a value; what is not a number (NaN) is null, a missing cell."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS, default=_plain)
+    except (orjson.JSONEncodeError, TypeError) as error:
+        raise InvalidError(f"the rows cannot be written as JSON: {error}") from None
+
+
+def _plain(value: object) -> object:
+    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        return None
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    raise TypeError(f"a cell is of type {type(value).__name__}")
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Frame:
+    table: pa.Table
+    frame: "nw.DataFrame[Any]"
+    media_type: str = ARROW
+
+    @property
+    def count(self) -> int:
+        return len(self.frame)
+
+    @property
+    def row_bytes(self) -> float:
+        return self.table.nbytes / max(1, self.count)
+
+    def body(self, start: int, stop: int) -> bytes:
+        return _stream(self.table.slice(start, stop - start))
+
+    def restore(self, arrays: Arrays) -> Any:
+        made = nw.from_dict(dict(arrays), backend=self.frame.implementation).to_native()
+        index = nw.maybe_get_index(self.frame)
+        if index is not None:
+            made.index = index
+        return made
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Matrix:
+    matrix: NDArray[Any]
+    media_type: str = NPY
+
+    @property
+    def count(self) -> int:
+        return len(self.matrix)
+
+    @property
+    def row_bytes(self) -> float:
+        return float(self.matrix.itemsize * self.matrix.shape[1])
+
+    def body(self, start: int, stop: int) -> bytes:
+        file = io.BytesIO()
+        np.save(file, np.ascontiguousarray(self.matrix[start:stop]), allow_pickle=False)
+        return file.getvalue()
+
+    def restore(self, arrays: Arrays) -> Any:
+        return _with_fields(arrays, self.count)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _List:
+    rows: Sequence[Any]
+    fields: bool
+    media_type: str = JSON
+
+    @property
+    def count(self) -> int:
+        return len(self.rows)
+
+    @property
+    def row_bytes(self) -> float:
+        some = self.rows[:100]
+        return len(_json(list(some))) / max(1, len(some))
+
+    def body(self, start: int, stop: int) -> bytes:
+        return _json(list(self.rows[start:stop]))
+
+    def restore(self, arrays: Arrays) -> Any:
+        if self.fields:
+            return _with_fields(arrays, self.count)
+        columns = [array.tolist() for array in arrays.values()]
+        return [dict(zip(arrays, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+def _with_fields(arrays: Arrays, count: int) -> NDArray[Any]:
+    made = np.empty(count, dtype=[(name, np.float64) for name in arrays])
+    for name, array in arrays.items():
+        made[name] = array
+    return made

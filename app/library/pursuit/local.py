@@ -1,0 +1,99 @@
+"""A model in this process: a downloaded artefact predicts without a server, to the same bits."""
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.errors import BrokenArtefactError
+from app.services.predict.far_rows import SUPPORT, far_message, far_rows
+from app.services.predict.loaded_model import LoadedModel, load_model
+from app.services.predict.npy import read_npy
+from app.services.predict.options import IMPUTED, PredictOptions
+from app.services.predict.row_decoder import decode_table
+from app.services.predict.run import answer_arrays
+from app.storage import artefact
+from app.tables import Limits
+
+from .blas import one_blas_thread
+from .errors import InvalidError, model_errors, warn
+from .frames import JSON, NPY, Rows, pieces, rows_of
+from .options import Interval, Options
+
+
+def load(file: str | PathLike[str] | bytes) -> "LocalModel":
+    """Return the model of an artefact: the path of a .safetensors file, or its bytes.
+
+    InvalidError where it is not a whole artefact of a release that this one reads; OSError without such a file.
+    """
+    return LocalModel(file if isinstance(file, bytes) else Path(file).read_bytes())
+
+
+class LocalModel:
+    """A trained model. target: name of what it predicts; columns: names of what it predicts from, in order.
+
+    report: what its training told; spec: what was asked of that; artefact: its bytes.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        try:
+            stored = artefact.load(data)
+            self.loaded: LoadedModel = load_model(data)
+        except BrokenArtefactError as error:
+            raise InvalidError(error.message) from None
+        self.artefact = data
+        self.target: str = self.loaded.schema.target
+        self.columns: tuple[str, ...] = self.loaded.schema.names
+        self.report: dict[str, Any] = stored.report
+        self.spec: dict[str, Any] = stored.spec
+        self.hyperparameters: dict[str, Any] = stored.hyperparameters
+
+    def __repr__(self) -> str:
+        return f"LocalModel({self.target!r} from {', '.join(map(repr, self.columns))})"
+
+    def predict(
+        self,
+        data: Any,
+        *,
+        interval: Interval = None,
+        quantiles: Sequence[float] = (),
+        include: Sequence[str] = (),
+    ) -> Any:
+        """Predict rows; see `Client.predict`, whose answer this is to the bit."""
+        wanted = _predict_options(Options.of(interval, quantiles, include))
+        rows = rows_of(data)
+        parts = [self._piece(rows, start, stop, wanted) for start, stop in pieces(rows)]
+        arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        far = far_rows(arrays)
+        if far is not None:
+            warn(far_message(far))
+        asked = {IMPUTED, SUPPORT} - wanted.include
+        return rows.restore({name: array for name, array in arrays.items() if name not in asked})
+
+    def _piece(self, rows: Rows, start: int, stop: int, options: PredictOptions) -> dict[str, NDArray[np.float64]]:
+        try:
+            with model_errors(), one_blas_thread():
+                body = rows.body(start, stop)
+                if rows.media_type == JSON:
+                    inputs = self.loaded.rows.decode_rows(body)
+                elif rows.media_type == NPY:
+                    inputs = self.loaded.rows.encode_matrix(read_npy(body))
+                else:
+                    inputs = decode_table(self.loaded.schema, body, Limits())
+                return answer_arrays(self.loaded, inputs, options)
+        except InvalidError as error:
+            raise error.from_row(start, stop - start) from None
+
+
+def _predict_options(options: Options) -> PredictOptions:
+    with model_errors():
+        return PredictOptions(
+            levels=options.levels,
+            quantiles=options.quantiles,
+            include=frozenset(options.include),
+            mean_only=options.mean_only,
+            one_interval=options.levels is None or len(options.levels) == 1,
+        )

@@ -1,0 +1,167 @@
+"""Predictions in the caller's kind of frame, by a server and without one, to the same bits."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from pursuit import Client, InvalidError, LocalModel, Model, PredictionWarning, TooLargeError, load
+
+from tests.app.library.conftest import table
+from tests.app.routes.service import Service
+
+
+@pytest.fixture(params=["server", "local"])
+def mixed(request: pytest.FixtureRequest, client: Client) -> Model | LocalModel:
+    """The model `mixed`, on the server and without it."""
+    return client.model("mixed") if request.param == "server" else load(client.artefact("mixed"))
+
+
+@pytest.fixture(params=["server", "local"])
+def plain(request: pytest.FixtureRequest, client: Client) -> Model | LocalModel:
+    """The model `plain`, the same."""
+    return client.model("plain") if request.param == "server" else load(client.artefact("plain"))
+
+
+@pytest.fixture
+def answer(service: Service) -> dict[str, Any]:
+    """What the server says of the rows of `table(9)`, as anyone may ask for it."""
+    frame = table(9)
+    rows = frame.assign(day=frame["day"].dt.strftime("%Y-%m-%d")).drop(columns="y").to_dict("records")
+    return service.ask("mixed", rows)
+
+
+def check(predicted: Any, answer: dict[str, Any]) -> None:
+    for name in ("mean", "std", "lower", "upper"):
+        np.testing.assert_array_equal(np.asarray(predicted[name], np.float64), answer[name])
+
+
+def test_a_pandas_frame_has_its_index_back(mixed: Model | LocalModel, answer: dict[str, Any]) -> None:
+    frame = table(9)
+    predicted = mixed.predict(frame[["day", "y", "kind", "x"]])  # by name
+    assert isinstance(predicted, pd.DataFrame)
+    assert list(predicted.columns) == ["mean", "std", "lower", "upper"]
+    pd.testing.assert_index_equal(predicted.index, frame.index)
+    check(predicted, answer)
+    assert frame.join(predicted).shape == (9, 8)
+
+
+def test_frames_of_polars_and_pyarrow(mixed: Model | LocalModel, answer: dict[str, Any]) -> None:
+    frame = table(9).reset_index()
+    for given, kind in ((pl.from_pandas(frame), pl.DataFrame), (pa.Table.from_pandas(frame), pa.Table)):
+        predicted = mixed.predict(given)
+        assert isinstance(predicted, kind)
+        check(predicted, answer)
+
+
+def test_lists_of_dicts_and_of_lists(mixed: Model | LocalModel, answer: dict[str, Any]) -> None:
+    rows = table(9).drop(columns="y").to_dict("records")  # with timestamps as pandas has them
+    lists = [[row["x"], row["kind"], row["day"].date()] for row in rows]
+    for given in (rows, lists):
+        predicted = mixed.predict(given)
+        assert [*predicted[0]] == ["mean", "std", "lower", "upper"]
+        check({name: [row[name] for row in predicted] for name in predicted[0]}, answer)
+
+
+def test_matrices(plain: Model | LocalModel) -> None:
+    numbers = np.array([[1.0, 2.0], [30.5, 4.0]])
+    expected = plain.predict(pd.DataFrame(numbers, columns=["a", "b"]))
+    for given in (numbers, numbers.astype(object), np.asfortranarray(numbers), numbers.astype(np.float32)):
+        predicted = plain.predict(given)
+        assert predicted.dtype.names == ("mean", "std", "lower", "upper")
+        check(predicted, {name: expected[name].to_numpy() for name in expected})
+    with pytest.raises(InvalidError, match=r"expected a matrix \(rows, columns\), got an array of shape \(2,\)"):
+        plain.predict(numbers[0])
+
+
+def test_intervals_quantiles_and_more(mixed: Model | LocalModel) -> None:
+    frame = table(3)
+    both = mixed.predict(frame, interval=[0.5, 0.95], quantiles=[0.1], include=["latent_std", "median"])
+    assert list(both.columns) == [
+        *("mean", "std", "lower_0.5", "upper_0.5", "lower_0.95", "upper_0.95", "quantile_0.1", "latent_std", "median")
+    ]
+    pd.testing.assert_series_equal(both["upper_0.95"], mixed.predict(frame)["upper"], check_names=False)
+    pd.testing.assert_series_equal(both["lower_0.5"], mixed.predict(frame, interval=0.5)["lower"], check_names=False)
+    pd.testing.assert_series_equal(both["lower_0.5"], mixed.predict(frame, interval=[0.5])["lower"], check_names=False)
+    assert list(mixed.predict(frame, interval=False).columns) == ["mean"]
+    assert [*mixed.predict([{"x": 1, "kind": "low", "day": "2024-01-05"}], interval=[0.5, 0.9])[0]][2:4] == [
+        "lower_0.5",
+        "upper_0.5",
+    ]
+    for wrong, message in (
+        ({"interval": 95}, "interval"),
+        ({"quantiles": [0]}, "quantiles"),
+        ({"include": "x"}, "include"),
+    ):
+        with pytest.raises(InvalidError, match=f"{message}: expected"):
+            mixed.predict(frame, **wrong)
+    with pytest.raises(TypeError, match="interval: expected a level"):
+        mixed.predict(frame, interval=True)
+
+
+def test_wrong_cells_are_printed(mixed: Model | LocalModel) -> None:
+    frame = table(9).astype({"kind": str})
+    frame.iloc[2, 1] = "middle"
+    frame.iloc[7, 1] = "none at all"
+    with pytest.raises(InvalidError) as caught:
+        mixed.predict(frame)
+    first, *lines = str(caught.value).splitlines()
+    assert first.startswith("2 ")
+    assert [line.partition(":")[0] for line in lines] == [
+        "  row 2, column 'kind', value 'middle'",
+        "  row 7, column 'kind', value 'none at all'",
+    ]
+    assert [fault["row"] for fault in caught.value.faults] == [2, 7]
+    assert isinstance(caught.value, ValueError)
+
+
+def test_what_is_no_table(mixed: Model | LocalModel) -> None:
+    for wrong, message in (
+        ({"x": 1}, "put it in a list"),
+        (3, "expected a data frame .* got builtins.int"),
+        (pl.LazyFrame({"x": [1]}), "collect it first"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            mixed.predict(wrong)
+    with pytest.raises(InvalidError, match="'x' 2 times"):
+        mixed.predict(pd.DataFrame([[1, 2]], columns=["x", "x"]))
+    with pytest.raises(InvalidError, match="the column '1' is there twice"):
+        mixed.predict(pd.DataFrame([[1, 2]], columns=["1", 1]))
+    with pytest.raises(InvalidError, match="column 'x' cannot be sent"):
+        mixed.predict(table(2).assign(x=pd.Series([1, "a"], dtype=object, index=table(2).index)))
+    with pytest.raises(InvalidError, match="2 columns missing: 'kind', 'day'"):
+        mixed.predict(table(2)[["x"]])
+
+
+def test_rows_far_from_the_training_rows_are_warned_of(plain: Model | LocalModel) -> None:
+    with pytest.warns(PredictionWarning, match="row 1 is far from all training rows") as caught:
+        plain.predict(np.array([[1.0, 2.0], [1e6, 2.0]]))
+    assert caught[0].filename == __file__
+
+
+def test_many_rows_are_sent_in_parts_that_the_server_takes(client: Client) -> None:
+    rows = np.column_stack([np.linspace(0, 59, 3_000), np.arange(3_000) % 5.0])
+    model = client.model("plain")
+    expected = load(client.artefact("plain")).predict(rows)
+    np.testing.assert_array_equal(model.predict(rows)["mean"], expected["mean"])
+    frame = pd.DataFrame(rows, columns=["a", "b"])
+    np.testing.assert_array_equal(model.predict(frame)["upper"], expected["upper"])
+    frame.iloc[2_500, 1] = np.nan
+    with pytest.raises(InvalidError, match=r"  row 2500, column 'b'"):
+        model.predict(frame)
+    with pytest.raises(TooLargeError, match="PURSUIT_MAX_BODY_BYTES"):
+        model.predict([{"a": 1, "b": 2, "text": "x" * 20_000}])
+
+
+def test_a_file_that_is_no_model(tmp_path: Path, client: Client) -> None:
+    path = client.model("plain").save(tmp_path / "plain.safetensors")
+    assert load(str(path)).columns == ("a", "b")
+    assert [item.name for item in tmp_path.iterdir()] == ["plain.safetensors"]
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(InvalidError, match="the artefact is truncated"):
+        load(path)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "none.safetensors")
