@@ -7,7 +7,7 @@ to training.
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
@@ -17,6 +17,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from app import posix  # noqa: F401  says where the service runs before anything fails for it
@@ -29,6 +30,7 @@ from app.routes import (
     inference,
     inference_document,
     jobs,
+    metrics,
     models,
     predict,
     predict_document,
@@ -45,6 +47,7 @@ from app.services.artefact_import import ArtefactImport
 from app.services.intake.datasets import Datasets
 from app.services.job_followers import JobFollowers
 from app.services.jobs import Jobs
+from app.services.metrics import Metrics
 from app.services.models import Models
 from app.services.predict.batching import Batcher
 from app.services.predict.registry import ModelRegistry
@@ -55,6 +58,8 @@ from app.settings import Settings, available_cores
 from app.storage.process_folder import ProcessFolder
 from app.storage.stores import open_store
 from app.tables import Limits
+from app.telemetry.measures import Measures
+from app.telemetry.snapshots import SnapshotFolder
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +71,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or Settings()
     database = Database(settings.database)
     app = _Application(
+        Measures(),
         title="Pursuit",
         summary="Regression with honest error bars, as a service",
         version=_version(),
@@ -74,10 +80,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redoc_url=None,
     )
     app.state.database = database
-    app.state.services = _services(settings, database)
+    app.state.services = _services(settings, database, app.measures)
     app.router.routes[:0] = [predict.route, root.route, *docs.routes, *inference.routes]
-    for module in (train, jobs, models, datasets, health):
+    app.name_routes(app.router.routes)
+    for module in (train, jobs, models, datasets, health, metrics):
         app.include_router(module.router)
+        app.name_routes(module.router.routes)
     errors.install(app)
     _describe(app)
     return app
@@ -87,9 +95,17 @@ class _Application(FastAPI):
     """The busiest routes are outside of all that FastAPI and Starlette wrap around the others: even empty, it costs a
     tenth of a prediction."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, measures: Measures, **settings: Any) -> None:
         super().__init__(**settings)
-        self._around = RequestContext(Shortcut(super().__call__, hot=_hot))
+        self.measures = measures
+        self._templates: dict[object, str] = {}
+        self._around = RequestContext(Shortcut(super().__call__, hot=_hot), measures, self._templates)
+
+    def name_routes(self, routes: Iterable[BaseRoute]) -> None:
+        """Give requests to these routes the path that they are counted under."""
+        for route in routes:
+            if isinstance(route, Route):
+                self._templates.setdefault(route.endpoint, route.path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; the entry point of an ASGI server."""
@@ -106,7 +122,7 @@ def _hot(method: str, path: str) -> Callable[[Request], Awaitable[Response]] | N
     return inference.infer if inference.is_infer(path) else None
 
 
-def _services(settings: Settings, database: Database) -> Services:
+def _services(settings: Settings, database: Database, measures: Measures) -> Services:
     blobs = open_store(settings)
     limits = Limits(
         bytes=settings.max_table_bytes,
@@ -115,7 +131,10 @@ def _services(settings: Settings, database: Database) -> Services:
         cell=settings.max_cell_chars,
     )
     body_limits = replace(limits, bytes=min(limits.bytes, 4 * settings.max_body_bytes))  # read into memory
-    registry = ModelRegistry(database, blobs, most_models=settings.cache_models, most_bytes=settings.cache_bytes)
+    registry = ModelRegistry(
+        database, blobs, most_models=settings.cache_models, most_bytes=settings.cache_bytes, measures=measures
+    )
+    readiness = Readiness(database, blobs)
     process_folder = ProcessFolder(settings.uploads)
     jobs_service, stopping = Jobs(database), threading.Event()
     return Services(
@@ -146,8 +165,9 @@ def _services(settings: Settings, database: Database) -> Services:
         models=Models(database, blobs),
         imports=ArtefactImport(database=database, blobs=blobs, max_basis_size=settings.max_basis_size),
         registry=registry,
-        batcher=Batcher(),
-        readiness=Readiness(database, blobs),
+        batcher=Batcher(measures),
+        readiness=readiness,
+        metrics=Metrics(database, measures, SnapshotFolder(settings.metrics, measures), readiness),
         heavy=CapacityLimiter(max(2, available_cores())),
         readers=TableReaders(
             max(2, available_cores()), waiting=settings.max_waiting_tables, seconds=settings.max_wait_seconds
@@ -161,6 +181,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     services: Services = app.state.services
     database: Database = app.state.database
     await to_thread.run_sync(services.scratch.open)
+    await to_thread.run_sync(services.metrics.open)
     waiting = None
     if not await to_thread.run_sync(_migrate, database):
         waiting = asyncio.create_task(_migrate_when_possible(database))
@@ -174,6 +195,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.wait(running)
         await to_thread.run_sync(services.batcher.close)
         services.registry.close()
+        await to_thread.run_sync(services.metrics.close)
         await to_thread.run_sync(database.close)
         await to_thread.run_sync(services.scratch.close)
 

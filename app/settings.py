@@ -134,6 +134,18 @@ class Settings(BaseSettings):
         description="Days after which a dataset is removed that no training used within them. By default datasets are "
         "kept until they are deleted.",
     )
+    metrics_dir: Path | None = Field(
+        default=None,
+        description="Folder of the measures of processes whose sums /metrics shows; by default metrics in the data "
+        "directory. Processes of one machine with data directories of their own may share it.",
+    )
+    worker_metrics_port: int | None = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="Port on which `pursuit worker` answers /metrics. By default on none: an API with the same metrics "
+        "directory shows its measures.",
+    )
     log_format: Literal["text", "json"] = Field(default="text", description="Log lines for people or for machines.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least level that is logged."
@@ -213,6 +225,11 @@ class Settings(BaseSettings):
     def uploads(self) -> Path:
         """The folder of uploads in progress."""
         return self.data_dir.resolve() / "uploads"
+
+    @property
+    def metrics(self) -> Path:
+        """The folder of measures."""
+        return (self.metrics_dir or self.data_dir / "metrics").resolve()
 
     @property
     def read_memory(self) -> int:

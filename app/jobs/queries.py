@@ -1,12 +1,13 @@
 """Queries of jobs: one, a page, their positions in the queue. `app.jobs.queue` is what changes them."""
 
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
 from app.database.batched import batched
+from app.database.clock import now
 from app.database.tables import jobs
 from app.errors import InvalidRequestError, NotFoundError
 from app.identifiers import is_job_id
@@ -23,6 +24,43 @@ _SEGMENTS = 100
 c = jobs.c
 QUEUE_ORDER = (c.priority.desc(), c.created_at, c.id)
 """The order in which queued jobs are claimed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """Queued jobs: how many, the age of the oldest in seconds, the memory in bytes and the rows that they need, in all
+    and at most; and how many jobs are running."""
+
+    queued: int
+    oldest_seconds: float
+    memory: int
+    largest_memory: int
+    rows: int
+    largest_rows: int
+    running: int
+
+
+def backlog(connection: Connection) -> Backlog:
+    """Measure the queue: one pass over its index."""
+    queued = select(
+        func.count().label("queued"),
+        func.coalesce(now() - func.min(c.created_at), 0.0).label("oldest"),
+        func.coalesce(func.sum(c.needs_memory), 0).label("memory"),
+        func.coalesce(func.max(c.needs_memory), 0).label("largest_memory"),
+        func.coalesce(func.sum(c.needs_rows), 0).label("rows"),
+        func.coalesce(func.max(c.needs_rows), 0).label("largest_rows"),
+    ).where(c.state == JobState.QUEUED)
+    row = connection.execute(queued).one()
+    running = connection.execute(select(func.count()).where(c.state == JobState.RUNNING)).scalar_one()
+    return Backlog(
+        queued=row.queued,
+        oldest_seconds=max(float(row.oldest), 0.0),
+        memory=int(row.memory),
+        largest_memory=int(row.largest_memory),
+        rows=int(row.rows),
+        largest_rows=int(row.largest_rows),
+        running=running,
+    )
 
 
 def job_from_row(row: Any) -> Job:

@@ -97,12 +97,14 @@ async def infer(request: Request) -> Response:
     body = await read_json(request, app.settings.max_body_bytes)
     length = _length(header(request, _header_length), len(body))
     resolved = await app.registry.resolve(_reference(request.scope["path"]))
+    request.scope["state"]["model"] = resolved.reference
     asked, inputs = await app.batcher.run(len(body), _read, resolved, body, length)
     names = _names(asked, resolved)
     levels = _levels(asked, names)
     mean_only = levels is None and names == ("mean",)
     options = predict_options(levels, (), frozenset(names) & frozenset(EXTRAS), mean_only)
     arrays = await app.batcher.submit(resolved.model, inputs, options)
+    app.metrics.predicted(resolved.name, arrays)
     return await app.batcher.run(ROW_BYTES * len(inputs), _encode, resolved, asked, names, arrays, options)
 
 

@@ -50,6 +50,7 @@ async def answer(request: Request) -> Response:
     body = await read_json(request, app.settings.max_body_bytes)
     asked = await app.batcher.run(len(body), decode, body, PredictRequest)
     resolved = await app.registry.resolve(asked.model)
+    request.scope["state"]["model"] = resolved.reference
     media_type = negotiate(header(request, b"accept", "*/*"))
     inputs = await app.batcher.run(len(body), _decode_rows, resolved.model.rows, asked)
     return await _predict(app, resolved, inputs, _options(asked), media_type)
@@ -60,6 +61,7 @@ async def _answer_file(request: Request) -> Response:
     app = services(request)
     body = await read_body(request, app.settings.max_body_bytes)
     resolved = await app.registry.resolve(reference)
+    request.scope["state"]["model"] = resolved.reference
     media_type = negotiate(header(request, b"accept", "*/*"))
     if content_type(request) != NPY and not body.startswith(NPY_MAGIC):
         inputs = await in_heavy_thread(request, decode_table, resolved.model.schema, body, app.body_limits)
@@ -72,6 +74,7 @@ async def _predict(
     app: Services, resolved: ResolvedModel, inputs: FloatArray, options: PredictOptions, media_type: str
 ) -> Response:
     arrays = await app.batcher.submit(resolved.model, inputs, options)
+    app.metrics.predicted(resolved.name, arrays)
     return await app.batcher.run(ROW_BYTES * len(inputs), encode, resolved, arrays, options, media_type)
 
 

@@ -42,6 +42,11 @@ class Readiness:
         self.quarantined: tuple[str, ...] = ()
         """Versions whose stored artefacts are damaged, as the last look found; others stand for them."""
 
+    @property
+    def is_good(self) -> bool:
+        """True where the last look found nothing wrong, and is not too old to say so."""
+        return self._error is None and time.monotonic() - self._probed_at < OLD_SECONDS
+
     async def check(self) -> None:
         """Raise UnavailableError: no database, a schema that is not the newest, a store that takes no bytes or is
         not the database's."""

@@ -7,7 +7,7 @@ import logging
 import random
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -18,6 +18,7 @@ from app.log import request_id
 from app.routes.http.bodies import first_headers
 from app.routes.http.body_budget import release
 from app.routes.http.errors import CLIENT_CLOSED_REQUEST, internal_error, refuse, stopping_response
+from app.telemetry.measures import UNMATCHED, Measures
 from core.errors import CoreError
 
 log = logging.getLogger("app.access")
@@ -29,10 +30,15 @@ _HOT = ("/predict", "/health/", "/jobs/", "/v2/")
 
 
 class RequestContext:
-    """Adds to every answer an `X-Request-ID` (the client's own, if it is a harmless word) and logs one line."""
+    """Adds to every answer an `X-Request-ID` (the client's own, if it is a harmless word), counts it, logs one line.
 
-    def __init__(self, app: ASGIApp) -> None:
+    templates: path of each route by its endpoint, which whoever finds the endpoint leaves in the scope.
+    """
+
+    def __init__(self, app: ASGIApp, measures: Measures, templates: Mapping[object, str]) -> None:
         self.app = app
+        self._measures = measures
+        self._templates = templates
         self._chance = random.Random()  # names need not be secret, and the system's generator costs a call of it
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -63,10 +69,15 @@ class RequestContext:
         finally:
             release(scope)
             status = status or 500
+            seconds = time.perf_counter() - started
+            route = self._templates.get(scope.get("endpoint"), UNMATCHED)
+            self._measures.request(scope["method"], route, status, seconds)
             hot = status < 400 and scope["path"].startswith(_HOT)
             level = logging.DEBUG if hot else logging.INFO
             if log.isEnabledFor(level):
-                fields = {"status": status, "ms": round(1e3 * (time.perf_counter() - started), 1)}
+                fields: dict[str, object] = {"status": status, "ms": round(1e3 * seconds, 1)}
+                if (model := scope["state"].get("model")) is not None:
+                    fields["model"] = model
                 log.log(level, "%s %s", scope["method"], scope["path"], extra=fields)
             request_id.reset(token)
 
@@ -88,6 +99,7 @@ class Shortcut:
         if answer is None:
             await self.app(scope, receive, send)
             return
+        scope["endpoint"] = answer  # as a router leaves it
         request = Request(scope, receive, send)
         try:
             response = await answer(request)

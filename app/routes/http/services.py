@@ -14,6 +14,7 @@ from app.services.artefact_import import ArtefactImport
 from app.services.intake.datasets import Datasets
 from app.services.job_followers import JobFollowers
 from app.services.jobs import Jobs
+from app.services.metrics import Metrics
 from app.services.models import Models
 from app.services.predict.batching import Batcher
 from app.services.predict.registry import ModelRegistry
@@ -48,6 +49,7 @@ class Services:
     registry: ModelRegistry
     batcher: Batcher
     readiness: Readiness
+    metrics: Metrics
     heavy: CapacityLimiter
     readers: TableReaders
     bodies: BodyBudget

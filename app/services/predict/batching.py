@@ -22,6 +22,7 @@ from app.errors import PursuitError
 from app.services.predict.loaded_model import LoadedModel
 from app.services.predict.options import PredictOptions
 from app.services.predict.run import answer_arrays
+from app.telemetry.measures import Measures
 from core.arrays import FloatArray
 from core.errors import CoreError
 
@@ -82,7 +83,8 @@ class _LargeRequest:
 class Batcher:
     """Computes for the requests of one event loop. `close` it when no more come."""
 
-    def __init__(self) -> None:
+    def __init__(self, measures: Measures | None = None) -> None:
+        self._measures = measures or Measures()
         self._queues: dict[tuple[LoadedModel, PredictOptions], list[_QueuedRequest]] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="predictions")
 
@@ -127,6 +129,8 @@ class Batcher:
                 requests = requests[:fitting]
         if self._queues:
             loop.call_soon(self._flush, loop)
+        self._measures.batch_requests.observe(len(requests))
+        self._measures.batch_rows.observe(sum(len(one.inputs) for one in requests))
         _predict_together(model, requests, options)
 
 

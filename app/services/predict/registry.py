@@ -26,6 +26,7 @@ from app.services.predict.loaded_model import LoadedModel, load_model
 from app.storage import catalog
 from app.storage.blobs import BlobStore, damaged_blob
 from app.storage.store_identity import check_store_identity
+from app.telemetry.measures import Measures
 from core.numeric.workspace import Workspace
 
 log = logging.getLogger(__name__)
@@ -48,6 +49,11 @@ class ResolvedModel:
     version: int
     model: LoadedModel
 
+    @property
+    def reference(self) -> str:
+        """Reference that never means another version."""
+        return f"{self.name}@{self.version}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Resolution:
@@ -61,11 +67,20 @@ class _Resolution:
 class ModelRegistry:
     """Resolves references to loaded models, for the requests of one event loop."""
 
-    def __init__(self, database: Database, blobs: BlobStore, *, most_models: int, most_bytes: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        blobs: BlobStore,
+        *,
+        most_models: int,
+        most_bytes: int,
+        measures: Measures | None = None,
+    ) -> None:
         self._database = database
         self._blobs = blobs
         self._workspace = Workspace()
-        self._cache = _ModelCache(most_models, most_bytes)
+        self._measures = measures or Measures()
+        self._cache = _ModelCache(most_models, most_bytes, self._measures)
         self._resolutions: dict[str, _Resolution] = {}
         self._unavailable_until = 0.0
         self._damaged_until: dict[str, float] = {}
@@ -80,6 +95,7 @@ class ModelRegistry:
         reading = self._generations.current or await self._generations.read()
         resolved = reading.memo.get(reference)
         if resolved is not None:
+            self._measures.cache_hit()
             return resolved
         resolution = self._resolutions.get(reference)
         if resolution is not None and self._is_current(resolution, reading.generation):
@@ -87,6 +103,7 @@ class ModelRegistry:
             if model is not None:
                 resolved = ResolvedModel(name=resolution.version.model, version=resolution.version.version, model=model)
                 reading.memo[reference] = resolved
+                self._measures.cache_hit()
                 return resolved
         return await self._loads.get(reference)
 
@@ -134,7 +151,10 @@ class ModelRegistry:
 
     def _load_version(self, reference: str, version: catalog.Version) -> ResolvedModel:
         model = self._cache.get(version.artefact)
-        if model is None:
+        if model is not None:
+            self._measures.cache_hit()
+        else:
+            self._measures.cache_miss()
             try:
                 data = self._read(version)
             except DamagedFileError as error:
@@ -178,7 +198,8 @@ class _QuarantinedError(Exception):
 class _ModelCache:
     """Least recently used models by artefact key, bounded by count and bytes; the newest always stays."""
 
-    def __init__(self, most_models: int, most_bytes: int) -> None:
+    def __init__(self, most_models: int, most_bytes: int, measures: Measures) -> None:
+        self._measures = measures
         self._most_models = most_models
         self._most_bytes = most_bytes
         self._bytes = 0
@@ -200,3 +221,5 @@ class _ModelCache:
             while len(self._models) > 1 and (len(self._models) > self._most_models or self._bytes > self._most_bytes):
                 _, gone = self._models.popitem(last=False)
                 self._bytes -= gone.size
+            self._measures.models_loaded.set(len(self._models))
+            self._measures.models_bytes.set(self._bytes)

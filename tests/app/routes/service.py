@@ -41,12 +41,16 @@ class Recorder(Reporter):
     def __init__(self) -> None:
         self.progressed: list[JSON] = []
         self.checkpoints: list[JSON] = []
+        self.milestones: list[int] = []
 
     def progress(self, news: JSON) -> None:
         self.progressed.append(news)
 
     def checkpoint(self, state: JSON) -> None:
         self.checkpoints.append(state)
+
+    def milestone(self, number: int) -> None:
+        self.milestones.append(number)
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from app.routes.http.bodies import read_body
 from app.routes.http.errors import STATUS, install, internal_error, refuse, status_of
 from app.routes.http.middleware import RequestContext, Shortcut
 from app.settings import Settings
+from app.telemetry.measures import Measures
 from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import Service
 from tests.processes import wait_until
@@ -63,7 +64,8 @@ def test_a_bug_is_answered_where_it_is_and_raised_for_the_log(path: str) -> None
     api.router.routes.append(Route("/slow", broken))
     install(api)
     hot = {"/predict": broken}
-    stack = RequestContext(Shortcut(api.build_middleware_stack(), hot=lambda _, path: hot.get(path)))
+    shortcut = Shortcut(api.build_middleware_stack(), hot=lambda _, path: hot.get(path))
+    stack = RequestContext(shortcut, Measures(), {})
 
     def ask(*, raising: bool) -> httpx.Response:
         async def ask() -> httpx.Response:

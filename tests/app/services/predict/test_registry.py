@@ -86,7 +86,7 @@ def publish(base: Database, store: LocalBlobStore, name: str, seed: int) -> None
 
 def registry_of(base: Database, store: LocalBlobStore, **bounds: int) -> ModelRegistry:
     limits = {"most_models": 8, "most_bytes": 1 << 30} | bounds
-    return ModelRegistry(base, store, **limits)
+    return ModelRegistry(base, store, most_models=limits["most_models"], most_bytes=limits["most_bytes"])
 
 
 def test_many_askers_load_a_model_once(base: Database, store: CountingStore) -> None:
