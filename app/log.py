@@ -6,6 +6,8 @@ Fields are given as `extra={"job": ...}`.
 
 import logging
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from textwrap import indent
@@ -16,6 +18,8 @@ import orjson
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The id of the request this task answers; None outside of one."""
 
+_fields_now: ContextVar[Mapping[str, object] | None] = ContextVar("log_fields", default=None)
+
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message", "taskName"}
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -23,6 +27,16 @@ _CONTROLS = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x
 
 _ESCAPES = {code: ascii(chr(code))[1:-1] for code in _CONTROLS}
 _ESCAPES_BUT_NEWLINE = {code: text for code, text in _ESCAPES.items() if code != ord("\n")}
+
+
+@contextmanager
+def log_fields(**fields: object) -> Iterator[None]:
+    """Add these fields to all lines of this thread or task until the end of the block."""
+    token = _fields_now.set({**(_fields_now.get() or {}), **fields})
+    try:
+        yield
+    finally:
+        _fields_now.reset(token)
 
 
 class JsonFormatter(logging.Formatter):
@@ -76,7 +90,8 @@ def set_up(*, style: str = "text", level: str = "info", stream: TextIO | None = 
 
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
-    fields = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+    fields: dict[str, object] = dict(_fields_now.get() or {})
+    fields |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
     current = request_id.get()
     if current is not None:
         fields.setdefault("request_id", current)

@@ -17,8 +17,10 @@ from app import posix  # noqa: F401  says where the service runs before anything
 from app.compute.folder import ShardFolder
 from app.database.engine import Database
 from app.errors import NotFoundError, UnavailableError, WrongStoreError
-from app.jobs import queries, queue
+from app.jobs import queries, retention
 from app.jobs.child import run_task
+from app.jobs.job import Job
+from app.jobs.observer import JobObserver
 from app.jobs.supervisor import Supervisor
 from app.jobs.workers import Resources
 from app.launch import python_command
@@ -30,6 +32,10 @@ from app.storage import catalog, datasets
 from app.storage.blobs import MODELS, BlobStore, sweep
 from app.storage.store_identity import check_store_identity
 from app.storage.stores import open_store
+from app.telemetry.job_measures import JobMeasures
+from app.telemetry.measures import Measures
+from app.telemetry.server import serve_metrics
+from app.telemetry.snapshots import SnapshotFolder
 from core.errors import CoreError
 from core.numeric.shards import Compute
 
@@ -56,6 +62,10 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
     """Do jobs until `stop` is set; the running one then returns to the queue. Must run in the main thread."""
     database = Database(settings.database)
     blobs = open_store(settings)
+    measures = Measures()
+    folder = SnapshotFolder(settings.metrics, measures)
+    folder.open()
+    _serve_metrics(settings, measures, folder)
     _migrate(database, stop)
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
     supervisor = Supervisor(
@@ -68,13 +78,43 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
         poll_seconds=settings.poll_seconds,
         limits=Resources(memory=settings.memory_limit, rows=settings.worker_max_rows),
         check_ready=partial(_refuse_wrong_store, database, blobs),
+        observer=WorkerTelemetry(JobMeasures(measures)),
     )
     swept = (database, blobs, ShardFolder(settings.shards), settings, stop)
     threading.Thread(target=_sweep_regularly, args=swept, name="sweep", daemon=True).start()
     if not stop.is_set():  # as it may be when it has waited for the database
         log.info("worker %s is ready, with %d threads for each training", name, settings.training_threads)
     supervisor.run(stop)
+    folder.close()
     database.close()
+
+
+class WorkerTelemetry(JobObserver):
+    """Measures of the jobs of this worker."""
+
+    def __init__(self, measures: JobMeasures) -> None:
+        self._measures = measures
+
+    def started(self, job: Job) -> None:  # noqa: ARG002  the measures are of all jobs alike
+        self._measures.started()
+
+    def phase(self, name: str) -> None:
+        self._measures.phase(name)
+
+    def ended(self, end: str) -> None:
+        self._measures.ended(end)
+
+    def paused(self) -> None:
+        self._measures.paused()
+
+
+def _serve_metrics(settings: Settings, measures: Measures, folder: SnapshotFolder) -> None:
+    if settings.worker_metrics_port is None:
+        return
+    try:
+        serve_metrics(settings.worker_metrics_port, measures, folder)
+    except OSError as error:  # such as another worker's of this machine, which shows the measures of both
+        log.warning("/metrics is not answered on port %d: %s", settings.worker_metrics_port, error.strerror)
 
 
 def child_environment(settings: Settings) -> dict[str, str]:
@@ -191,9 +231,9 @@ def remove_old(database: Database, settings: Settings) -> tuple[int, int]:
         age = DAY_SECONDS * settings.keep_jobs_days
         while True:
             with database.write() as connection:
-                removed = queue.remove_ended(connection, older_than=age)
+                removed = retention.remove_ended(connection, older_than=age)
             jobs += removed
-            if removed < queue.REMOVED_AT_ONCE:
+            if removed < retention.REMOVED_AT_ONCE:
                 break
         with database.write() as connection:
             datasets.forget_keys(connection, older_than=age)

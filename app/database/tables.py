@@ -27,6 +27,7 @@ from app.identifiers import ID_LENGTH, KEY_LENGTH, NAME_LENGTH
 
 WORKER_NAME_LENGTH = 255
 DATASET_NAME_LENGTH = 255
+TRACE_CONTEXT_LENGTH = 64
 _BLOB_KEY_LENGTH = 255
 
 metadata = MetaData(
@@ -73,6 +74,9 @@ jobs = Table(
     CheckConstraint("(state = 'running') = (lease_until IS NOT NULL)", name="leased"),
     Column("table_key", String(_BLOB_KEY_LENGTH)),
     Column("fit_key", String(_BLOB_KEY_LENGTH)),
+    Column("lease_seconds", Double),
+    Column("milestone", Integer, nullable=False, default=0, server_default="0"),
+    Column("trace_context", String(TRACE_CONTEXT_LENGTH)),
     Index(None, "state", "priority", "created_at", "id"),
     Index(None, "model", "id"),
     Index(None, "state", "id"),

@@ -4,9 +4,9 @@ In (one line on standard input): {"id", "kind", "payload", "checkpoint", "attemp
 then stays open; its end means that the supervisor is gone, and the child ends too. On Linux it also asks for a
 death signal, which works even while a C loop holds the interpreter.
 
-Out (lines on what was standard output): {"progress": {..}}, {"checkpoint": {..}}, and one of {"done": {..}},
-{"failed": {"type", "message", "errors"?, "total"?}} or {"postponed": {"type", "message"}}, after which the job
-goes back to the queue. File descriptor 1 then points at standard error, so that a
+Out (lines on what was standard output): {"progress": {..}}, {"checkpoint": {..}}, {"milestone": {"number": 1}}, and
+one of {"done": {..}}, {"failed": {"type", "message", "errors"?, "total"?}} or {"postponed": {"type", "message"}},
+after which the job goes back to the queue. File descriptor 1 then points at standard error, so that a
 stray print cannot break the protocol. A number that JSON has no form for (NaN, infinity) is sent as null.
 """
 
@@ -58,6 +58,11 @@ class Reporter:
     def checkpoint(self, state: JSON) -> None:
         """Send the state to resume from; the last one is the `checkpoint` of the next attempt."""
         self._send({"checkpoint": state})
+
+    def milestone(self, number: int) -> None:
+        """Send that the job has got so far, without a state to resume from: deaths before it and after it are counted
+        apart. The first is 1."""
+        self._send({"milestone": {"number": number}})
 
     def done(self, result: JSON) -> None:
         """Send the result; `run_task` does it for what a handler returns."""

@@ -32,6 +32,8 @@ class Job:
     refused. attempts: claims since the last checkpoint (at most MAX_ATTEMPTS of them); claims: claims in all, as
     clients see them. revision: raised by every change.
     requeue_reason: why it went back to the queue last, in words: what its process died of, or what did not answer.
+    lease_seconds: length of its last lease, None where an older release claimed it. milestone: how far it has got that
+    no checkpoint says (`Reporter.milestone`). trace_context: W3C traceparent of the request that submitted it.
     needs_memory: estimated bytes, needs_rows: rows of its table; only a worker whose limits allow both claims it
     (`app.jobs.workers`).
     """
@@ -53,6 +55,9 @@ class Job:
     fence: int
     worker: str | None
     lease_until: float | None
+    lease_seconds: float | None
+    milestone: int
+    trace_context: str | None
     cancel_requested: bool
     requeue_reason: str | None
     idempotency_key: str | None

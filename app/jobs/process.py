@@ -17,6 +17,7 @@ log = logging.getLogger(__name__)
 
 _STDERR_CHARACTERS = 300
 _JOIN_SECONDS = 2.0
+_TERMINATING = {-signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP}
 
 
 class ChildProcess:
@@ -29,6 +30,7 @@ class ChildProcess:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], job: Job, deadline: float) -> None:
         self.messages: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self.deadline = deadline
+        self.lease_expired = False
         self._failure: str | None = None
         self._job = job
         self._last_line = ""
@@ -90,6 +92,16 @@ class ChildProcess:
         except ProcessLookupError:
             return
 
+    @property
+    def was_terminated(self) -> bool:
+        """True where a signal ended it that asks a process to end: it came from outside."""
+        return self._process.returncode in _TERMINATING
+
+    @property
+    def job_is_at_fault(self) -> bool:
+        """True where its death may be its job's fault: not of a signal from outside, nor of a lease that was over."""
+        return not (self.was_terminated or self.lease_expired)
+
     def death_reason(self) -> str:
         """Describe why it ended without a result; after `close` or `has_ended`."""
         if self._failure is not None:
@@ -132,16 +144,18 @@ class ChildProcess:
             self.messages.put(message)
 
     def _log_stderr(self, stderr: IO[bytes]) -> None:
+        fields = {"job": self._job.id, "model": self._job.model}  # of a thread of its own
         for line in stderr:
             text = line.decode("utf-8", "replace").replace("\0", "").rstrip()
             self._last_line = text
-            log.info("%s child: %s", self._job.id, text)
+            log.info("%s child: %s", self._job.id, text, extra=fields)
 
     def _enforce_deadline(self) -> None:
         while not self._closed.wait(min(max(self.deadline - time.monotonic(), 0.0), 1.0)):
             if time.monotonic() >= self.deadline:
                 log.warning("%s: the lease has expired, its process is killed", self._job.id)
                 self._failure = "its lease expired"
+                self.lease_expired = True
                 self.kill()
                 return
 

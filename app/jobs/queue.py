@@ -1,19 +1,21 @@
 """The durable queue: one row per job, leased by a worker, fenced against workers that return after their lease.
 
-A claim takes the first job that is queued, or running with its lease over, and raises `fence`. Every later write of
-that worker has WHERE id AND fence AND state = 'running'. Zero rows mean that the lease was lost to another worker,
-or that the job was cancelled: LeaseLostError, and the worker must stop and publish nothing. So a job may be
-*run* more than once, but it *ends* once, and what is written in the transaction of `succeed` is written once.
+A claim takes the first job that is queued, or running with its lease over (`app.jobs.watch`), and raises `fence`.
+Every later write of that worker has WHERE id AND fence AND state = 'running'. Zero rows mean that the lease was lost
+to another worker, or that the job was cancelled: LeaseLostError, and the worker must stop and publish nothing. So a job
+may be *run* more than once, but it *ends* once, and what is written in the transaction of `succeed` is written once.
 
-The lease of a worker that dies expires; a supervisor whose child died returns the job at once (`requeue_after_death`).
-Both count: after MAX_ATTEMPTS claims without a checkpoint between them, or MAX_CLAIMS in all, the job fails.
+A supervisor whose child died returns the job at once (`requeue_after_death`). That counts: after MAX_ATTEMPTS of them
+without a checkpoint between them the job fails. What is not the job's fault does not: the lease of a worker that was
+lost, a signal that came from outside, deaths on a worker on which all jobs die. MAX_CLAIMS bounds all of it.
 
 A running job with `cancel_requested` never succeeds if the worker calls `renew` first in the transaction that ends
 it. Functions take an open connection, so that a job can be submitted or ended together with other rows; all but
 `has_work` and `is_cancel_requested` need `Database.write()`. What only reads jobs is in `app.jobs.queries`.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import (
@@ -21,7 +23,6 @@ from sqlalchemy import (
     Connection,
     and_,
     case,
-    delete,
     func,
     null,
     or_,
@@ -30,27 +31,30 @@ from sqlalchemy import (
     update,
 )
 
-from app.database.batched import batched
 from app.database.clock import now
 from app.database.tables import jobs
 from app.database.upsert import insert_or_ignore
 from app.errors import BusyError, InvalidRequestError, LeaseLostError
-from app.identifiers import NAME_LENGTH, check_idempotency_key, new_job_id, oldest_job_id
+from app.identifiers import NAME_LENGTH, check_idempotency_key, new_job_id
 from app.jobs.job import JSON, Job, JobState
 from app.jobs.notify import notify_workers
 from app.jobs.queries import QUEUE_ORDER, c, get, job_from_row
-from app.jobs.workers import UNLIMITED, WORKER_TIMEOUT_SECONDS, Resources, largest_limits, no_worker_fits
+from app.jobs.watch import Watch
+from app.jobs.workers import (
+    UNLIMITED,
+    WORKER_TIMEOUT_SECONDS,
+    Resources,
+    largest_limits,
+    no_worker_fits,
+    running_limits,
+    too_large_error,
+)
 
 MAX_ATTEMPTS = 3
 """Claims without a checkpoint between them, after which the job itself is taken to be what kills its workers."""
 MAX_CLAIMS = 20
 """Claims in all: a job that makes some progress each time ends too."""
 MAX_PRIORITY = 1_000_000
-
-REMOVED_AT_ONCE = 1_000
-"""Ended jobs that one transaction removes: others wait for it on SQLite."""
-_BATCH = 500
-_CLOCK_SLACK_SECONDS = 86_400.0
 
 _UNLEASED: dict[Any, Any] = {c.worker: null(), c.lease_until: null()}
 
@@ -67,6 +71,7 @@ def submit(
     table: str | None = None,
     fit: str | None = None,
     max_queued: int | None = None,
+    trace_context: str | None = None,
 ) -> tuple[Job, bool]:
     """Put a job in the queue: (job, True), or (the job that has this key already, False). Safe under races.
 
@@ -92,6 +97,7 @@ def submit(
         "needs_rows": needs.rows,
         "table_key": table,
         "fit_key": fit,
+        "trace_context": trace_context,
         "created_at": now(),
         "updated_at": now(),
     }
@@ -117,7 +123,7 @@ def request_cancel(connection: Connection, job_id: str) -> Job:
     NotFoundError if there is no such job.
     """
     get(connection, job_id)
-    unheld = or_(c.state == JobState.QUEUED, c.lease_until <= now())
+    unheld = or_(c.state == JobState.QUEUED, c.lease_until <= now())  # by a wrong clock it ends a little sooner
     statement = (
         update(jobs)
         .where(c.id == job_id, c.state.in_([JobState.QUEUED, JobState.RUNNING]))
@@ -137,10 +143,17 @@ def request_cancel(connection: Connection, job_id: str) -> Job:
     return get(connection, job_id)
 
 
-def has_work(connection: Connection, *, limits: Resources = UNLIMITED, excluding: Collection[str] = ()) -> bool:
+def has_work(
+    connection: Connection,
+    *,
+    limits: Resources = UNLIMITED,
+    excluding: Collection[str] = (),
+    watch: Watch | None = None,
+) -> bool:
     """True if a claim would find a job; only reads, so that idle workers do not hold the write lock."""
     taken = [_fits(limits), c.id.not_in(excluding)]
-    found = [select(c.id).where(claimable, *taken).exists() for claimable in (_is_queued(), _is_expired())]
+    expired = (watch or Watch()).is_over(connection)
+    found = [select(c.id).where(claimable, *taken).exists() for claimable in (_is_queued(), expired)]
     return bool(connection.execute(select(or_(*found))).scalar_one())
 
 
@@ -151,20 +164,25 @@ def claim(
     lease_seconds: float,
     limits: Resources = UNLIMITED,
     excluding: Collection[str] = (),
+    watch: Watch | None = None,
 ) -> Job | None:
     """Claim the next job within `limits` for `lease_seconds`, or None. Jobs that are to be cancelled or have no
-    attempts left are ended on the way. excluding: ids of jobs that are left to other workers.
+    attempts left are ended on the way. excluding: ids of jobs that are left to other workers. watch: what this process
+    has seen of leases; on SQLite none is over without one.
     """
+    expired = (watch or Watch()).is_over(connection)
     queries = [
         select(jobs)
         .where(claimable, _fits(limits), c.id.not_in(excluding))
         .order_by(*QUEUE_ORDER)
         .limit(1)
         .with_for_update(skip_locked=True)
-        for claimable in (_is_queued(), _is_expired())  # an OR of them would sort all queued jobs for the first
+        for claimable in (_is_queued(), expired)  # an OR of them would sort all queued jobs for the first
     ]
     while rows := [row for query in queries for row in connection.execute(query)]:
         job = min(map(job_from_row, rows), key=lambda job: (-job.priority, job.created_at, job.id))
+        if job.state == JobState.RUNNING:  # its worker was lost, which is not its fault
+            job = replace(job, attempts=max(job.attempts - 1, 0))
         if job.cancel_requested:
             _set(connection, job, _ended(JobState.CANCELLED))
         elif _is_exhausted(job):
@@ -176,10 +194,11 @@ def claim(
                 {
                     c.state: JobState.RUNNING,
                     c.fence: c.fence + 1,
-                    c.attempts: c.attempts + 1,
+                    c.attempts: job.attempts + 1,
                     c.claims: c.claims + 1,
                     c.worker: worker,
                     c.lease_until: now() + lease_seconds,
+                    c.lease_seconds: lease_seconds,
                     c.started_at: func.coalesce(c.started_at, now()),
                 },
             )
@@ -199,7 +218,7 @@ def renew(connection: Connection, job: Job, *, lease_seconds: float, progress: J
 
     LeaseLostError. Until the transaction ends no other can change the job's row.
     """
-    values: dict[Any, Any] = {c.lease_until: now() + lease_seconds}
+    values: dict[Any, Any] = {c.lease_until: now() + lease_seconds, c.lease_seconds: lease_seconds}
     if progress is not None:
         values |= {c.progress: dict(progress), **_revised()}
     statement = update(jobs).where(_is_leased(job)).values(values).returning(c.cancel_requested)
@@ -212,6 +231,12 @@ def renew(connection: Connection, job: Job, *, lease_seconds: float, progress: J
 def save_checkpoint(connection: Connection, job: Job, checkpoint: JSON) -> None:
     """Keep the state from which the next claim resumes. It is progress, so `attempts` starts again; LeaseLostError."""
     _write(connection, job, {c.checkpoint: dict(checkpoint), c.attempts: 0})
+
+
+def save_milestone(connection: Connection, job: Job, number: int) -> None:
+    """Keep how far the job has got. `attempts` starts again the first time that it gets there; LeaseLostError."""
+    if _read_leased(connection, job) < number:
+        _write(connection, job, {c.milestone: number, c.attempts: 0})
 
 
 def succeed(connection: Connection, job: Job, result: JSON) -> Job:
@@ -229,12 +254,13 @@ def cancel(connection: Connection, job: Job) -> Job:
     return _write(connection, job, _ended(JobState.CANCELLED))
 
 
-def requeue_after_death(connection: Connection, job: Job, reason: str) -> Job:
+def requeue_after_death(connection: Connection, job: Job, reason: str, *, counts: bool = True) -> Job:
     """Return a job whose process died to the queue, or fail it if that was the last attempt; LeaseLostError.
 
-    A job whose cancellation is requested is cancelled.
+    counts: False where the death was not its fault. A job whose cancellation is requested is cancelled.
     """
-    written = _write(connection, job, {c.requeue_reason: reason})
+    values: dict[Any, Any] = {} if counts else {c.attempts: _reduced(1)}
+    written = _write(connection, job, values | {c.requeue_reason: reason})
     if written.cancel_requested:
         return _write(connection, job, _ended(JobState.CANCELLED))
     if _is_exhausted(written):
@@ -243,49 +269,44 @@ def requeue_after_death(connection: Connection, job: Job, reason: str) -> Job:
     return _write(connection, job, _UNLEASED | {c.state: JobState.QUEUED})
 
 
+def forgive_deaths(connection: Connection, deaths: Mapping[str, int]) -> None:
+    """Take back so many deaths of each of these jobs, as far as they are still queued."""
+    for job_id, number in deaths.items():
+        connection.execute(update(jobs).where(c.id == job_id, _is_queued()).values({c.attempts: _reduced(number)}))
+
+
 def postpone(connection: Connection, job: Job, error: JSON) -> Job:
     """Return a job whose store or cluster is unavailable to the queue as `release` does, with the reason."""
     return _write(connection, job, _requeued() | {c.requeue_reason: str(error["message"])})
 
 
-def fail_oversized(connection: Connection, *, timeout: float = WORKER_TIMEOUT_SECONDS) -> list[Job]:
+def fail_oversized(
+    connection: Connection, *, timeout: float = WORKER_TIMEOUT_SECONDS, watch: Watch | None = None
+) -> list[Job]:
     """Fail and return the jobs that waited for `timeout` seconds and are too large for every worker seen within them.
 
     The caller has recorded its heartbeat: there is a worker. A running job whose worker is lost counts from the end of
     its lease.
     """
-    fits_none = no_worker_fits(connection, c.needs_memory, c.needs_rows, timeout)
+    watch = watch or Watch()
+    running = running_limits(connection, watch, timeout=timeout)
+    fits_none = no_worker_fits(running, c.needs_memory, c.needs_rows)
     if fits_none is None:
         return []
     rows: list[Any] = []
     for waiting in (
         and_(_is_queued(), c.created_at <= now() - timeout),
-        and_(c.state == JobState.RUNNING, c.lease_until <= now() - timeout),
+        watch.is_over(connection, since=timeout),
     ):
         query = select(jobs).where(waiting, fits_none).with_for_update(skip_locked=True)
         rows += connection.execute(query).all()
     if not rows:
         return []
-    limits = largest_limits(connection, timeout=timeout)
+    limits = largest_limits(running)
     return [
-        _set(connection, job, _ended(JobState.FAILED) | {c.error: _too_large(job, limits)})
+        _set(connection, job, _ended(JobState.FAILED) | {c.error: too_large_error(job, limits)})
         for job in map(job_from_row, rows)
     ]
-
-
-def remove_ended(connection: Connection, *, older_than: float, limit: int = REMOVED_AT_ONCE) -> int:
-    """Remove up to `limit` jobs that ended so many seconds ago, with their idempotency keys; return how many."""
-    removed = 0
-    for state in (JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED):
-        old = select(c.id).where(
-            c.state == state,
-            c.id < oldest_job_id(older_than - _CLOCK_SLACK_SECONDS),  # ids sort by age: a range of the index
-            c.finished_at < now() - older_than,
-        )
-        chosen = connection.execute(old.order_by(c.id).limit(limit - removed)).scalars().all()
-        for ids in batched(chosen, _BATCH):
-            removed += connection.execute(delete(jobs).where(c.id.in_(ids), c.state == state)).rowcount
-    return removed
 
 
 def release(connection: Connection, job: Job) -> Job:
@@ -303,17 +324,18 @@ def _requeued() -> dict[Any, Any]:
         c.state: case((c.cancel_requested, JobState.CANCELLED.value), else_=JobState.QUEUED.value),
         c.finished_at: case((c.cancel_requested, now()), else_=null()),
         c.checkpoint: case((c.cancel_requested, null()), else_=c.checkpoint),
-        c.attempts: case((c.attempts > 0, c.attempts - 1), else_=0),
+        c.attempts: _reduced(1),
         c.claims: c.claims - 1,
     }
 
 
+def _reduced(number: int) -> ColumnElement[int]:
+    """Attempts without so many of them."""
+    return case((c.attempts > number, c.attempts - number), else_=0)
+
+
 def _is_queued() -> ColumnElement[bool]:
     return c.state == JobState.QUEUED
-
-
-def _is_expired() -> ColumnElement[bool]:
-    return and_(c.state == JobState.RUNNING, c.lease_until <= now())
 
 
 def _fits(limits: Resources) -> ColumnElement[bool]:
@@ -321,21 +343,16 @@ def _fits(limits: Resources) -> ColumnElement[bool]:
     return and_(true(), *(or_(need.is_(None), need <= limit) for need, limit in pairs if limit is not None))
 
 
-def _too_large(job: Job, limits: Resources) -> dict[str, str]:
-    compared = [(job.needs_memory, limits.memory, "bytes of memory"), (job.needs_rows, limits.rows, "rows")]
-    needs = [f"{need} {unit}" for need, _, unit in compared if need is not None]
-    largest = [f"{limit} {unit}" for need, limit, unit in compared if need is not None and limit is not None]
-    limit_text = f": the largest limit is {' and '.join(largest)}" if largest else ""
-    return {
-        "type": "too-large",
-        "message": f"the job needs about {' and '.join(needs)}, and no worker takes it{limit_text}; "
-        "a smaller basis_size or fewer rows need less",
-    }
-
-
 def _is_leased(job: Job) -> ColumnElement[bool]:
     """SQL condition, the fence: the job is still running under the claim that `job` came from."""
     return and_(c.id == job.id, c.fence == job.fence, c.state == JobState.RUNNING)
+
+
+def _read_leased(connection: Connection, job: Job) -> int:
+    milestone = connection.execute(select(c.milestone).where(_is_leased(job))).scalar_one_or_none()
+    if milestone is None:
+        raise _lease_lost(job)
+    return int(milestone)
 
 
 def _lease_lost(job: Job) -> LeaseLostError:

@@ -25,10 +25,14 @@ from app.database.tables import WORKER_NAME_LENGTH
 from app.errors import LeaseLostError, PursuitError, UnavailableError
 from app.jobs import queue
 from app.jobs.child import describe
+from app.jobs.early_deaths import EARLY_DEATH_SECONDS, EarlyDeaths
 from app.jobs.job import JSON, Job
 from app.jobs.notify import JobListener
+from app.jobs.observer import JobObserver
 from app.jobs.process import ChildProcess
+from app.jobs.watch import Watch
 from app.jobs.workers import UNLIMITED, Resources, record_heartbeat
+from app.log import log_fields
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +47,9 @@ MAX_RETRY_SECONDS = 5.0
 """The longest pause between two tries to reach the database."""
 POSTPONED_JOB_SECONDS = 10.0
 """Seconds for which this worker leaves a job whose store or cluster was unavailable to others."""
+STOP_PATIENCE_SECONDS = 1.0
+"""Seconds in which this process hears of a signal that its child was ended by too, as a service manager sends it to
+all."""
 
 
 @dataclass(slots=True)
@@ -53,18 +60,30 @@ class _RunningJob:
     child: ChildProcess
     renewed_at: float
     checked_at: float
+    began_at: float
     progress: JSON | None = None
     checkpoint: JSON | None = None
+    milestone: int | None = None
+    reached_something: bool = False
     outcome: dict[str, Any] = field(default_factory=dict)
     retry_pause: float = 0.0
     retry_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _End:
+    """How a try ends: the function that writes it, and why the job goes back to the queue if it does, in one word."""
+
+    write: Callable[[Connection], Job]
+    requeued: str = ""
 
 
 class Supervisor:
     """Loop of one worker: claim, run, write the end.
 
     `environment` is added to this process's own for the child; `worker` is its name in the database; `limits` are those
-    of the jobs that it takes; `check_ready` raises UnavailableError where it should take none now.
+    of the jobs that it takes; `check_ready` raises UnavailableError where it should take none now; `observer` is told
+    of all jobs.
 
     The thread that calls `run` must live as long as the child: on Linux the child dies with that thread.
     """
@@ -81,6 +100,7 @@ class Supervisor:
         poll_seconds: float = 0.5,
         limits: Resources = UNLIMITED,
         check_ready: Callable[[], None] = lambda: None,
+        observer: JobObserver | None = None,
     ) -> None:
         self._database = database
         self._command = tuple(command)
@@ -91,6 +111,9 @@ class Supervisor:
         self._poll = poll_seconds
         self._limits = limits
         self._check_ready = check_ready
+        self._observer = observer or JobObserver()
+        self._watch = Watch(lease_seconds)
+        self._deaths = EarlyDeaths()
         self._listener = JobListener(database)
         self._heartbeat_at = -math.inf
         self._postponed: dict[str, float] = {}
@@ -117,62 +140,112 @@ class Supervisor:
                 self._record_heartbeat(connection)
         now = time.monotonic()
         self._postponed = {job: until for job, until in self._postponed.items() if until > now}
+        if self._deaths.is_paused:
+            return False
         with self._database.read() as connection:
-            if not queue.has_work(connection, limits=self._limits, excluding=self._postponed):
+            if not queue.has_work(connection, limits=self._limits, excluding=self._postponed, watch=self._watch):
                 return False
         self._check_ready()
         began = time.monotonic()
-        with self._database.write() as connection:
-            job = queue.claim(
-                connection,
-                worker=self._worker,
-                lease_seconds=self._lease,
-                limits=self._limits,
-                excluding=self._postponed,
-            )
+        job = self._claim()
         if job is None:
             return False
-        log.info("%s: claim %d by %s (%s of %s)", job.id, job.fence, self._worker, job.kind, job.model)
-        try:
-            self._run_child(job, began, stop)
-        except LeaseLostError as error:
-            log.warning("%s: lease lost: %s", job.id, error)
-        except Exception:
-            log.exception("%s: unexpected error of the supervisor", job.id)
-            reason = "an unexpected error of the supervisor, see its log"
-            self._finish(job, stop, lambda connection: queue.requeue_after_death(connection, job, reason))
+        with log_fields(job=job.id, model=job.model):
+            log.info("%s: claim %d by %s (%s of %s)", job.id, job.fence, self._worker, job.kind, job.model)
+            self._observer.started(job)
+            try:
+                end = self._run_child(job, began, stop)
+            except LeaseLostError as error:
+                log.warning("%s: lease lost: %s", job.id, error)
+                end = "lease-lost"
+            except Exception:
+                log.exception("%s: unexpected error of the supervisor", job.id)
+                reason = "an unexpected error of the supervisor, see its log"
+                end = self._finish(job, stop, self._death(job, reason))
+            self._observer.ended(end)
         return True
 
-    def _run_child(self, job: Job, began: float, stop: threading.Event) -> None:
+    def _claim(self) -> Job | None:
+        """Claim the next job; one that has just died here only where there is no other."""
+        with self._database.write() as connection:
+            for excluding in ({*self._postponed, *self._deaths.suspects}, set(self._postponed)):
+                job = queue.claim(
+                    connection,
+                    worker=self._worker,
+                    lease_seconds=self._lease,
+                    limits=self._limits,
+                    excluding=excluding,
+                    watch=self._watch,
+                )
+                if job is not None or not self._deaths.suspects:
+                    return job
+        return None
+
+    def _run_child(self, job: Job, began: float, stop: threading.Event) -> str:
+        """Run the job in a child; return how the try ended. LeaseLostError."""
         try:
             child = ChildProcess(self._command, self._environment, job, deadline=began + self._lease)
         except OSError as error:
             reason = f"the child process could not be started: {error}"
-            self._finish(job, stop, lambda connection: queue.requeue_after_death(connection, job, reason))
-            return
-        running = _RunningJob(job=job, child=child, renewed_at=began, checked_at=time.monotonic())
+            log.error("%s: %s; this worker pauses for %.0f s", job.id, reason, self._pause())
+            return self._finish(job, stop, self._death(job, reason, counts=False))
+        started = time.monotonic()
+        running = _RunningJob(job=job, child=child, renewed_at=began, checked_at=started, began_at=started)
         try:
             end = self._wait_for_end(running, stop)
         finally:
             child.close()
-        self._finish(job, stop, end)
+        how = self._finish(job, stop, end)
+        if end.requeued == "died" and child.job_is_at_fault:
+            self._weigh_death(running)
+        elif running.outcome or running.reached_something:
+            self._deaths.healthy()
+        return how
 
-    def _wait_for_end(self, running: _RunningJob, stop: threading.Event) -> Callable[[Connection], Job]:
-        """Handle the child's messages until the job ends; return the function that writes its end. LeaseLostError."""
+    def _weigh_death(self, running: _RunningJob) -> None:
+        """Tell a job that dies from a worker on which all do: then their deaths do not count, and it pauses."""
+        if running.reached_something or time.monotonic() - running.began_at > EARLY_DEATH_SECONDS:
+            self._deaths.healthy()
+            return
+        self._deaths.add(running.job.id)
+        if not self._deaths.worker_is_at_fault():
+            return
+        forgiven = self._deaths.forgive()
+        log.error(
+            "this worker pauses for %.0f s: the processes of %d jobs in a row died in their first seconds, so it is "
+            "taken to be at fault and not they (%s)",
+            self._pause(),
+            len(self._deaths.suspects),
+            running.child.death_reason(),
+        )
+        try:
+            with self._database.write() as connection:
+                queue.forgive_deaths(connection, forgiven)
+        except UnavailableError as error:
+            log.warning("deaths of jobs go on to count against them: %s", error)
+
+    def _pause(self) -> float:
+        self._observer.paused()
+        return self._deaths.pause()
+
+    def _wait_for_end(self, running: _RunningJob, stop: threading.Event) -> _End:
+        """Handle the child's messages until the job ends; return how. LeaseLostError."""
         job, child = running.job, running.child
         while True:
             if stop.is_set():
-                return lambda connection: queue.release(connection, job)
+                return _End(write=lambda connection: queue.release(connection, job), requeued="stopped")
             ended = child.has_ended()
             message = child.receive(0.0 if ended else PROGRESS_INTERVAL_SECONDS / 2)
             if message is not None:
                 self._handle(running, message)
             elif ended:
+                if child.was_terminated and stop.wait(STOP_PATIENCE_SECONDS):
+                    continue
                 reason = child.death_reason()
                 log.warning("%s: its process %s", job.id, reason)
-                return lambda connection: queue.requeue_after_death(connection, job, reason)
+                return self._death(job, reason, counts=child.job_is_at_fault)
             if time.monotonic() >= running.retry_at and self._renew_or_check(running):
-                return lambda connection: queue.cancel(connection, job)
+                return _End(write=lambda connection: queue.cancel(connection, job))
             if running.outcome:
                 return self._outcome_writer(running)
 
@@ -180,8 +253,14 @@ class Supervisor:
         ((kind, body),) = message.items()
         if kind == "progress":
             running.progress = body
+            if phase := body.get("phase"):
+                self._observer.phase(str(phase))
         elif kind == "checkpoint":
             running.checkpoint = body
+            running.reached_something = True
+        elif kind == "milestone":
+            running.milestone = int(body["number"])
+            running.reached_something = True
         elif kind in {"done", "failed", "postponed"}:
             running.outcome = message
         else:
@@ -196,6 +275,7 @@ class Supervisor:
         since = began - running.renewed_at
         write = (
             running.checkpoint is not None
+            or running.milestone is not None
             or since >= self._lease / 3
             or (running.progress is not None and since >= PROGRESS_INTERVAL_SECONDS)
         )
@@ -217,12 +297,14 @@ class Supervisor:
         with self._database.write() as connection:
             if self._heartbeat_is_due():
                 self._record_heartbeat(connection)
+            if running.milestone is not None:
+                queue.save_milestone(connection, running.job, running.milestone)
             if running.checkpoint is not None:
                 queue.save_checkpoint(connection, running.job, running.checkpoint)
             cancel = queue.renew(connection, running.job, lease_seconds=self._lease, progress=running.progress)
         running.renewed_at = began
         running.child.deadline = began + self._lease
-        running.checkpoint = running.progress = None
+        running.checkpoint = running.progress = running.milestone = None
         return cancel
 
     def _heartbeat_is_due(self) -> bool:
@@ -231,7 +313,7 @@ class Supervisor:
     def _record_heartbeat(self, connection: Connection) -> None:
         """Record that this worker runs, and fail the jobs that are too large for all workers that do."""
         record_heartbeat(connection, self._worker, self._limits)
-        for job in queue.fail_oversized(connection):
+        for job in queue.fail_oversized(connection, watch=self._watch):
             log.warning("%s: %s", job.id, (job.error or {}).get("message"))
         self._heartbeat_at = time.monotonic()
 
@@ -239,8 +321,14 @@ class Supervisor:
         with self._database.read() as connection:
             return queue.is_cancel_requested(connection, running.job)
 
-    def _outcome_writer(self, running: _RunningJob) -> Callable[[Connection], Job]:
-        """Return the function that writes the child's outcome, or the cancellation that was requested meanwhile."""
+    @staticmethod
+    def _death(job: Job, reason: str, *, counts: bool = True) -> _End:
+        return _End(
+            write=lambda connection: queue.requeue_after_death(connection, job, reason, counts=counts), requeued="died"
+        )
+
+    def _outcome_writer(self, running: _RunningJob) -> _End:
+        """Return the end that the child's outcome is, or the cancellation that was requested meanwhile."""
         job, outcome = running.job, running.outcome
         if "postponed" in outcome:
             log.warning("%s: back to the queue: %s", job.id, outcome["postponed"].get("message"))
@@ -255,10 +343,11 @@ class Supervisor:
                 return queue.postpone(connection, job, outcome["postponed"])
             return queue.succeed(connection, job, self._publish(connection, job, outcome["done"]))
 
-        return end
+        return _End(write=end, requeued="unavailable")
 
-    def _finish(self, job: Job, stop: threading.Event, end: Callable[[Connection], Job]) -> None:
-        """Write the end in one transaction, for as long as it takes; LeaseLostError if the lease is lost.
+    def _finish(self, job: Job, stop: threading.Event, end: _End) -> str:
+        """Write the end in one transaction, for as long as it takes; return it in one word. LeaseLostError if the lease
+        is lost.
 
         An error of `publish` fails the job.
         """
@@ -267,16 +356,16 @@ class Supervisor:
         while True:
             try:
                 with self._database.write() as connection:
-                    ended = end(connection)
+                    ended = end.write(connection)
                 log.info("%s: %s", job.id, ended.state)
-                return
+                return ended.state.value if ended.state.ended else end.requeued
             except LeaseLostError:
                 raise
             except UnavailableError as error:
                 log.warning("%s: its end could not be written, next try in %.1f s: %s", job.id, pause, error)
                 if stop.wait(pause):
                     log.warning("%s: stopped before its end was written; the lease will expire", job.id)
-                    return
+                    return "stopped"
                 pause = min(2 * pause, MAX_RETRY_SECONDS)
             except Exception as error:
                 if failing:
@@ -292,5 +381,5 @@ class Supervisor:
         return {"type": "internal", "message": f"an internal error; the worker's log has it under {job.id}"}
 
     @staticmethod
-    def _failure(job: Job, error: dict[str, Any]) -> Callable[[Connection], Job]:
-        return lambda connection: queue.fail(connection, job, error)
+    def _failure(job: Job, error: dict[str, Any]) -> _End:
+        return _End(write=lambda connection: queue.fail(connection, job, error))

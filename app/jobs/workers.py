@@ -4,6 +4,7 @@ A worker without a heartbeat for WORKER_TIMEOUT_SECONDS is taken to be gone for 
 could do waits for it. Rows of workers that are long gone are removed by those that run.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, or_, select
@@ -11,6 +12,8 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, or_, select
 from app.database.clock import now
 from app.database.tables import workers
 from app.database.upsert import insert_or_update
+from app.jobs.job import Job
+from app.jobs.watch import Watch
 
 WORKER_TIMEOUT_SECONDS = 120.0
 """Seconds that a job waits for a worker that is large enough: longer than a restart of one takes."""
@@ -40,34 +43,55 @@ def record_heartbeat(connection: Connection, name: str, limits: Resources) -> No
     connection.execute(delete(workers).where(_w.seen_at < now() - WORKER_RETENTION_SECONDS))
 
 
-def largest_limits(connection: Connection, *, timeout: float = WORKER_TIMEOUT_SECONDS) -> Resources:
-    """Return the largest limit of any running worker, each by itself; None where one has no limit."""
-    rows = connection.execute(select(_w.max_memory, _w.max_rows).where(_is_running(timeout))).all()
-    memory, table_rows = ([row[column] for row in rows] for column in (0, 1))
-    return Resources(
-        memory=None if None in memory else max(memory, default=0),
-        rows=None if None in table_rows else max(table_rows, default=0),
-    )
+def running_limits(connection: Connection, watch: Watch, *, timeout: float = WORKER_TIMEOUT_SECONDS) -> set[Resources]:
+    """Return the limits of the workers that run: with a heartbeat in so many seconds, on SQLite as `watch` saw them."""
+    query = select(_w.name, _w.max_memory, _w.max_rows, _w.seen_at)
+    if connection.dialect.name != "sqlite":
+        rows = connection.execute(query.where(_w.seen_at >= now() - timeout)).all()
+    else:
+        known = connection.execute(query).all()
+        silent = watch.unchanged_seconds("worker", {row.name: row.seen_at for row in known})
+        rows = [row for row in known if silent[row.name] <= timeout]
+    return {Resources(memory=row.max_memory, rows=row.max_rows) for row in rows}
+
+
+def largest_limits(running: Collection[Resources]) -> Resources:
+    """Return the largest of these limits, each by itself; None where a worker has no limit."""
+    memory, rows = [worker.memory for worker in running], [worker.rows for worker in running]
+    return Resources(memory=_largest(memory), rows=_largest(rows))
 
 
 def no_worker_fits(
-    connection: Connection, memory: ColumnElement[int | None], rows: ColumnElement[int | None], timeout: float
+    running: Collection[Resources], memory: ColumnElement[int | None], rows: ColumnElement[int | None]
 ) -> ColumnElement[bool] | None:
-    """SQL condition: no running worker takes a job of this memory and these rows. None where one takes any job."""
-    running = connection.execute(select(_w.max_memory, _w.max_rows).where(_is_running(timeout)).distinct()).all()
-    if any(worker.max_memory is None and worker.max_rows is None for worker in running):
+    """SQL condition: none of these workers takes a job of this memory and these rows. None where one takes any job."""
+    if UNLIMITED in running:
         return None
     return and_(
         or_(memory.is_not(None), rows.is_not(None)),
         *(
             or_(
-                *([] if worker.max_memory is None else [memory > worker.max_memory]),
-                *([] if worker.max_rows is None else [rows > worker.max_rows]),
+                *([] if worker.memory is None else [memory > worker.memory]),
+                *([] if worker.rows is None else [rows > worker.rows]),
             )
             for worker in running
         ),
     )
 
 
-def _is_running(timeout: float) -> ColumnElement[bool]:
-    return _w.seen_at >= now() - timeout
+def too_large_error(job: Job, limits: Resources) -> dict[str, str]:
+    """Error of a job that is too large for workers of these limits."""
+    compared = [(job.needs_memory, limits.memory, "bytes of memory"), (job.needs_rows, limits.rows, "rows")]
+    needs = [f"{need} {unit}" for need, _, unit in compared if need is not None]
+    largest = [f"{limit} {unit}" for need, limit, unit in compared if need is not None and limit is not None]
+    limit_text = f": the largest limit is {' and '.join(largest)}" if largest else ""
+    return {
+        "type": "too-large",
+        "message": f"the job needs about {' and '.join(needs)}, and no worker takes it{limit_text}; "
+        "a smaller basis_size or fewer rows need less",
+    }
+
+
+def _largest(limits: list[int | None]) -> int | None:
+    known = [limit for limit in limits if limit is not None]
+    return None if len(known) < len(limits) else max(known, default=0)

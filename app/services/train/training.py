@@ -205,6 +205,7 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         if body.duplicates == "drop":
             design_matrix = without_copies(design_matrix)
         reading += completed.seconds["reading"]
+        reporter.milestone(1)  # before the first checkpoint, which may be minutes away
         spec = core_spec(completed.affordable(body), schema.group_names, design_matrix.rows)
         dataset = Dataset(
             inputs=design_matrix.inputs,

@@ -14,7 +14,8 @@ from app.database.engine import Database
 from app.database.tables import metadata
 from app.errors import UnavailableError
 from app.jobs import queries, queue
-from app.jobs.workers import Resources, largest_limits
+from app.jobs.watch import Watch
+from app.jobs.workers import Resources, largest_limits, running_limits
 from app.migrations.upgrade import newest, scripts, upgrade
 from app.storage import catalog, datasets
 from tests.app.jobs.helpers import submit_echo
@@ -121,7 +122,7 @@ def test_rows_of_every_earlier_release_are_read_after_the_upgrade(database_url: 
             assert datasets.get(connection, DATASET_ID).table == "tables/y"
             assert datasets.get(connection, DATASET_ID).fits == {}
             assert datasets.referenced_fits(connection) == set()
-            assert largest_limits(connection, timeout=1e12) == Resources(memory=5, rows=7)
+            assert largest_limits(running_limits(connection, Watch(), timeout=1e12)) == Resources(memory=5, rows=7)
         with database.write() as connection:
             claimed = queue.claim(connection, worker="w", lease_seconds=60.0)
             assert claimed is not None

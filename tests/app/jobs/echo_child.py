@@ -39,6 +39,14 @@ def steps(task: Task, reporter: Reporter) -> JSON:
     return {"steps": task.payload["steps"], "model": "cars"}
 
 
+def phases(task: Task, reporter: Reporter) -> JSON:
+    """Go through phases. payload: phases, seconds each."""
+    for phase in task.payload["phases"]:
+        reporter.progress({"phase": phase})
+        time.sleep(task.payload["seconds"])
+    return {}
+
+
 def spin(task: Task, reporter: Reporter) -> JSON:
     """Run a loop in C that never releases the interpreter; the pid is in the file payload["log"]."""
     Path(task.payload["log"]).write_text(f"{os.getpid()}\n")
@@ -56,6 +64,13 @@ def die(task: Task, reporter: Reporter) -> JSON:
     if "signal" in task.payload:
         os.kill(os.getpid(), task.payload["signal"])
     os._exit(task.payload["exit"])
+
+
+def die_where(task: Task, reporter: Reporter) -> JSON:
+    """Die at once where there is a file payload["broken"]."""
+    if Path(task.payload["broken"]).exists():
+        os.kill(os.getpid(), 4)
+    return {}
 
 
 def refuse(task: Task, reporter: Reporter) -> JSON:
@@ -108,5 +123,5 @@ def garbage(task: Task, reporter: Reporter) -> JSON:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO)
-    KINDS = (echo, steps, spin, die, refuse, unavailable, detach, chatter, garbage)
+    KINDS = (echo, steps, phases, spin, die, die_where, refuse, unavailable, detach, chatter, garbage)
     sys.exit(run_task({kind.__name__: kind for kind in KINDS}, client_errors=(WrongNumbersError,)))

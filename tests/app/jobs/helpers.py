@@ -15,7 +15,25 @@ from app.database.engine import Database
 from app.database.tables import jobs
 from app.jobs import queries, queue
 from app.jobs.job import Job
+from app.jobs.watch import Watch
 from tests.processes import wait_until
+
+
+class Clock:
+    """A monotonic clock that a test moves, and what a process that goes by it has seen of leases."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.watch = Watch(clock=lambda: self.now)
+
+    def look(self, database: Database) -> None:
+        """Look at the leases as they are now, as a worker does that is idle."""
+        with database.read() as connection:
+            queue.has_work(connection, watch=self.watch)
+
+
+CLOCK = Clock()
+"""The one that `claim` and `expire` go by."""
 
 CHILD = (sys.executable, "-m", "tests.app.jobs.echo_child")
 
@@ -41,7 +59,7 @@ def wait_for_end(database: Database, job: Job) -> float:
 def claim(database: Database, worker: str = "w", lease_seconds: float = 60.0) -> Job | None:
     """Claim a job in a transaction of its own."""
     with database.write() as connection:
-        return queue.claim(connection, worker=worker, lease_seconds=lease_seconds)
+        return queue.claim(connection, worker=worker, lease_seconds=lease_seconds, watch=CLOCK.watch)
 
 
 def claimed(database: Database) -> Job:
@@ -57,6 +75,8 @@ def expire(database: Database) -> None:
     with database.write() as connection:
         leased = update(jobs).where(jobs.c.lease_until.is_not(None))
         connection.execute(leased.values(lease_until=now() - 0.001))
+    CLOCK.look(database)
+    CLOCK.now += 61.0
 
 
 def lines(path: Path) -> list[str]:
@@ -67,8 +87,17 @@ def lines(path: Path) -> list[str]:
 class Worker:
     """A worker in a process of its own; killed at the end of the block, its children with it."""
 
-    def __init__(self, url: str, name: str, lease_seconds: float = 1.5) -> None:
-        command = [sys.executable, "-m", "tests.app.jobs.worker_process", url, name, str(lease_seconds)]
+    def __init__(
+        self,
+        url: str,
+        name: str,
+        lease_seconds: float = 1.5,
+        *,
+        clock_offset: float = 0.0,
+        clock_file: Path | None = None,
+    ) -> None:
+        clock = str(clock_file or clock_offset)
+        command = [sys.executable, "-m", "tests.app.jobs.worker_process", url, name, str(lease_seconds), clock]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE)
 
     def __enter__(self) -> Self:

@@ -11,9 +11,9 @@ from app.database.clock import now
 from app.database.engine import Database
 from app.database.tables import jobs as jobs_table
 from app.errors import InvalidRequestError, LeaseLostError, NotFoundError
-from app.jobs import queries, queue
+from app.jobs import queries, queue, retention
 from app.jobs.job import Job, JobState
-from tests.app.jobs.helpers import claim, claimed, expire, read, submit_echo
+from tests.app.jobs.helpers import CLOCK, claim, claimed, expire, read, submit_echo
 
 
 def test_submit_then_read(database: Database) -> None:
@@ -133,7 +133,7 @@ def test_a_lease_that_is_over_is_claimed_by_another(database: Database) -> None:
         queue.save_checkpoint(connection, job, {"round": 2})
     expire(database)
     with database.read() as connection:
-        assert queue.has_work(connection)
+        assert queue.has_work(connection, watch=CLOCK.watch)
     second = claim(database, "other")
     assert second is not None
     assert (second.id, second.fence, second.worker, second.claims, second.attempts) == (job.id, 2, "other", 2, 1)
@@ -145,6 +145,7 @@ WRITES: dict[str, Callable[[Connection, Job], object]] = {
     "renew": lambda connection, job: queue.renew(connection, job, lease_seconds=60),
     "is_cancel_requested": queue.is_cancel_requested,
     "save_checkpoint": lambda connection, job: queue.save_checkpoint(connection, job, {"x": 1}),
+    "save_milestone": lambda connection, job: queue.save_milestone(connection, job, 1),
     "succeed": lambda connection, job: queue.succeed(connection, job, {"x": 1}),
     "fail": lambda connection, job: queue.fail(connection, job, {"type": "x", "message": "y"}),
     "cancel": queue.cancel,
@@ -214,16 +215,44 @@ def test_a_job_that_kills_its_child_fails_after_three(database: Database) -> Non
     assert claim(database) is None
 
 
-def test_a_job_that_kills_its_workers_fails_after_three(database: Database) -> None:
+def test_lost_workers_do_not_count_against_a_job_but_not_for_ever(database: Database) -> None:
+    """Killed from outside, their nodes drained: without a checkpoint between them."""
     job = submit_echo(database)
-    for _ in range(3):
-        assert claim(database) is not None
+    for number in range(queue.MAX_CLAIMS):
+        taken = claim(database)
+        assert taken is not None
+        assert (taken.attempts, taken.claims) == (1, number + 1)
         expire(database)
     assert claim(database) is None
     ended = read(database, job)
-    assert (ended.state, ended.claims) == (JobState.FAILED, 3)
+    assert (ended.state, ended.claims) == (JobState.FAILED, queue.MAX_CLAIMS)
     assert ended.error is not None
-    assert "worker died 3 times" in ended.error["message"]
+    assert "worker died 20 times" in ended.error["message"]
+
+
+def test_a_death_from_outside_does_not_count(database: Database) -> None:
+    submit_echo(database)
+    for number in range(5):
+        job = claim(database)
+        assert job is not None
+        assert (job.attempts, job.claims) == (1, number + 1)
+        with database.write() as connection:
+            after = queue.requeue_after_death(connection, job, "killed by signal 15", counts=False)
+    assert (after.state, after.attempts, after.requeue_reason) == (JobState.QUEUED, 0, "killed by signal 15")
+
+
+def test_deaths_before_and_after_a_milestone_count_apart(database: Database) -> None:
+    """Each milestone is reached once: a job that dies behind it again and again still ends."""
+    submit_echo(database)
+    attempts = []
+    while (job := claim(database)) is not None:
+        attempts.append(job.attempts)
+        with database.write() as connection:
+            if len(attempts) > 2:
+                queue.save_milestone(connection, job, 1)
+            after = queue.requeue_after_death(connection, job, "killed")
+    assert attempts == [1, 2, 3, 1, 2, 3]
+    assert (after.state, after.milestone) == (JobState.FAILED, 1)
 
 
 def test_progress_resets_the_count_but_not_for_ever(database: Database) -> None:
@@ -361,9 +390,9 @@ def test_ended_jobs_of_an_age_are_removed_a_few_at_once(database: Database) -> N
         for number, job in enumerate(jobs[:4]):
             ended = {"state": ("succeeded", "failed", "cancelled")[number % 3], "finished_at": now() - 100.0 * number}
             connection.execute(update(jobs_table).where(jobs_table.c.id == job.id).values(ended))
-        assert queue.remove_ended(connection, older_than=150.0, limit=1) == 1
-        assert queue.remove_ended(connection, older_than=150.0) == 1
-        assert queue.remove_ended(connection, older_than=150.0) == 0
+        assert retention.remove_ended(connection, older_than=150.0, limit=1) == 1
+        assert retention.remove_ended(connection, older_than=150.0) == 1
+        assert retention.remove_ended(connection, older_than=150.0) == 0
     with database.read() as connection:
         left, _ = queries.list_jobs(connection)
     assert {job.id for job in left} == {jobs[i].id for i in (0, 1, 4, 5)}

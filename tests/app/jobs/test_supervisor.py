@@ -16,7 +16,7 @@ from app.errors import ConflictError, UnavailableError
 from app.jobs import queries, queue
 from app.jobs.job import JSON, Job, JobState
 from app.jobs.supervisor import Supervisor
-from tests.app.jobs.helpers import CHILD, expire, lines, read, submit_echo, wait_for_end
+from tests.app.jobs.helpers import CHILD, claim, expire, lines, read, submit_echo, wait_for_end
 from tests.processes import alive, wait_until
 
 
@@ -139,13 +139,20 @@ def test_an_answer_that_comes_after_the_end_is_heard(database: Database) -> None
     assert read(database, job).result == {"published": {"late": 1}}
 
 
-def test_a_command_that_cannot_be_started(database: Database) -> None:
+def test_a_command_that_cannot_be_started_is_the_workers_fault(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Other workers may do the job; this one pauses instead of claiming it again and again."""
     job = submit_echo(database)
-    for _ in range(3):
-        run_one(database, command=("/no/such/program",))
+    broken = build(database, command=("/no/such/program",))
+    assert broken.run_one(threading.Event())
+    assert not broken.run_one(threading.Event())
     after = read(database, job)
-    assert after.state == JobState.FAILED
+    assert (after.state, after.attempts, after.claims) == (JobState.QUEUED, 0, 1)
     assert "could not be started" in str(after.requeue_reason)
+    assert "this worker pauses for 10 s" in caplog.text
+    run_one(database)
+    assert read(database, job).state == JobState.SUCCEEDED
 
 
 def test_checkpoints_carry_a_job_over_a_death(database: Database, tmp_path: Path) -> None:
@@ -213,8 +220,7 @@ def test_a_lost_lease_kills_the_child_and_publishes_nothing(database: Database, 
     with running(database, lease_seconds=60.0) as stop:
         wait_until(lambda: read(database, job).progress is not None)
         expire(database)
-        with database.write() as connection:
-            other = queue.claim(connection, worker="other", lease_seconds=60.0)
+        other = claim(database, "other")
         assert other is not None
         wait_until(lambda: not alive(int(lines(log)[0])), 2.0)
         stop.set()

@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from app.database.engine import Database
 from app.jobs import queue
 from app.jobs.job import JobState
@@ -126,9 +128,103 @@ def test_a_poisonous_job_fails_and_the_next_one_is_done(database: Database, data
     good = submit_echo(database)
     with Worker(database_url, "a"):
         wait_for_end(database, good)
+        assert read(database, poison).claims < 3, "another goes before one that has died"
+        wait_for_end(database, poison)
     after = read(database, poison)
     assert (after.state, len(lines(tmp_path / "log"))) == (JobState.FAILED, 3)
     assert read(database, good).state == JobState.SUCCEEDED
+
+
+def test_a_worker_on_which_every_job_dies_fails_none_of_them(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    """Its processes find something broken, as those of other workers do not: they do the jobs."""
+    broken = tmp_path / "broken"
+    broken.touch()
+    jobs = [submit_echo(database, "die_where", payload={"broken": str(broken)}) for _ in range(5)]
+    with Worker(database_url, "a") as worker:
+        wait_until(lambda: sum(read(database, job).claims for job in jobs) >= 3)
+        time.sleep(1.0)
+        after = [read(database, job) for job in jobs]
+        assert [job.state for job in after] == [JobState.QUEUED] * 5
+        assert sorted(job.claims for job in after) == [0, 0, 1, 1, 1], "after the third it pauses"
+        assert [job.attempts for job in after] == [0] * 5
+        broken.unlink()
+        with Worker(database_url, "b"):
+            for job in jobs:
+                wait_for_end(database, job)
+    assert all(read(database, job).state == JobState.SUCCEEDED for job in jobs)
+    assert "taken to be at fault" in worker.log
+
+
+def test_signals_to_all_processes_of_a_worker_do_not_count(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    """As a service manager sends them to a whole control group."""
+    log = tmp_path / "log"
+    job = submit_echo(database, "spin", payload={"log": str(log)})
+    with Worker(database_url, "a", lease_seconds=60.0) as worker:
+        wait_until(lambda: bool(lines(log)))
+        os.kill(int(lines(log)[0]), signal.SIGTERM)
+        assert worker.stop() == 0
+    after = read(database, job)
+    assert (after.state, after.attempts, after.claims) == (JobState.QUEUED, 0, 0)
+
+
+def test_workers_that_are_killed_before_the_first_checkpoint_fail_no_job(
+    database: Database, database_url: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    job = submit_echo(database, "steps", payload=stepping(log, steps=1, seconds=0.4))
+    for tries in (1, 2, 3):
+        with Worker(database_url, f"w{tries}", 0.5) as worker:
+            wait_until(lambda tries=tries: len(lines(log)) == tries)  # type: ignore[misc]
+            worker.signal(signal.SIGKILL)
+    with Worker(database_url, "last", 0.5):
+        wait_for_end(database, job)
+    after = read(database, job)
+    assert (after.state, after.claims) == (JobState.SUCCEEDED, 4)
+
+
+@pytest.mark.parametrize("hours", [1.0, -1.0])
+def test_clocks_of_workers_an_hour_apart(tmp_path: Path, hours: float) -> None:
+    """SQLite goes by the clock of whoever asks. A living job is not taken over; that of a dead worker is, and soon."""
+    url, log = f"sqlite:///{tmp_path / 'pursuit.db'}", tmp_path / "log"
+    with Database(url) as database:
+        database.migrate()
+        living = submit_echo(database, "steps", payload=stepping(log, steps=3, seconds=0.5))
+        with Worker(url, "right", 0.6, clock_offset=0.0):
+            wait_until(lambda: bool(lines(log)))
+            with Worker(url, "wrong", 0.6, clock_offset=3600.0 * hours):
+                wait_for_end(database, living)
+        after = read(database, living)
+        assert (after.state, after.claims, after.fence) == (JobState.SUCCEEDED, 1, 1)
+        log.unlink()
+        dying = submit_echo(database, "steps", payload=stepping(log, steps=2, seconds=0.5))
+        with Worker(url, "wrong", 0.6, clock_offset=3600.0 * hours) as wrong:
+            wait_until(lambda: bool(lines(log)))
+            wrong.signal(signal.SIGKILL)
+        with Worker(url, "right", 0.6, clock_offset=0.0):
+            assert wait_for_end(database, dying) < 10.0
+        assert read(database, dying).claims == 2
+
+
+def test_a_clock_that_steps(tmp_path: Path) -> None:
+    """The clock of both workers steps by an hour, forwards and back, while one of them works."""
+    url, log, step = f"sqlite:///{tmp_path / 'pursuit.db'}", tmp_path / "log", tmp_path / "step"
+    step.write_text("0")
+    with Database(url) as database:
+        database.migrate()
+        job = submit_echo(database, "steps", payload=stepping(log, steps=4, seconds=0.5))
+        with Worker(url, "a", 0.6, clock_file=step):
+            wait_until(lambda: bool(lines(log)))
+            with Worker(url, "b", 0.6, clock_file=step):
+                for seconds in ("3600", "0", "-3600", "0"):
+                    step.write_text(seconds)
+                    time.sleep(0.4)
+                wait_for_end(database, job)
+        after = read(database, job)
+    assert (after.state, after.claims, after.fence) == (JobState.SUCCEEDED, 1, 1)
 
 
 def test_sigterm_gives_the_job_back_and_another_goes_on(database: Database, database_url: str, tmp_path: Path) -> None:

@@ -116,6 +116,7 @@ def test_a_run_tells_its_progress_and_publishes(training: Training, tmp_path: Pa
     assert {"starting", "selecting", "adapting", "fitting", "evaluating"} <= set(phases)
     rounds = [checkpoint["round"] for checkpoint in heard.checkpoints]
     assert rounds == [0, 1, 2, 3]
+    assert heard.milestones == [1], "once the table is read"
     with database.write() as connection:
         claimed = queue.claim(connection, worker="w", lease_seconds=9)
         assert claimed is not None
