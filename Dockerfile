@@ -12,7 +12,9 @@ FROM python:3.12-slim
 RUN useradd --system --uid 10001 --user-group --no-create-home --shell /usr/sbin/nologin pursuit \
     && install --directory --owner=pursuit --group=pursuit /data
 COPY --from=build /opt/pursuit /opt/pursuit
+ARG COMMIT=
 ENV PATH=/opt/pursuit/bin:$PATH \
+    PURSUIT_COMMIT=$COMMIT \
     PYTHONUNBUFFERED=1 \
     PURSUIT_DATA_DIR=/data \
     PURSUIT_HOST=0.0.0.0 \

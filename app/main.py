@@ -10,7 +10,6 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from anyio import CapacityLimiter, to_thread
@@ -52,8 +51,10 @@ from app.services.models import Models
 from app.services.predict.batching import Batcher
 from app.services.predict.registry import ModelRegistry
 from app.services.readiness import Readiness
+from app.services.served_models import ServedModels
 from app.services.specification import SpecBody
 from app.services.train.training import Training
+from app.services.version import package_version
 from app.settings import Settings, available_cores
 from app.storage.process_folder import ProcessFolder
 from app.storage.stores import open_store
@@ -74,7 +75,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         Measures(),
         title="Pursuit",
         summary="Regression with honest error bars, as a service",
-        version=_version(),
+        version=package_version(),
         lifespan=_lifespan,
         docs_url=None,  # FastAPI's own pages load their scripts from another host
         redoc_url=None,
@@ -134,7 +135,7 @@ def _services(settings: Settings, database: Database, measures: Measures) -> Ser
     registry = ModelRegistry(
         database, blobs, most_models=settings.cache_models, most_bytes=settings.cache_bytes, measures=measures
     )
-    readiness = Readiness(database, blobs)
+    readiness = Readiness(database, blobs, ServedModels(database, registry))
     process_folder = ProcessFolder(settings.uploads)
     jobs_service, stopping = Jobs(database), threading.Event()
     return Services(
@@ -239,10 +240,3 @@ def _describe(app: FastAPI) -> None:
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way
-
-
-def _version() -> str:
-    try:
-        return version("pursuit-gp")
-    except PackageNotFoundError:
-        return "0+unknown"

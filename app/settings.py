@@ -146,6 +146,9 @@ class Settings(BaseSettings):
         description="Port on which `pursuit worker` answers /metrics. By default on none: an API with the same metrics "
         "directory shows its measures.",
     )
+    commit: str | None = Field(
+        default=None, description="Commit that this was built from, which /version shows; the image sets it."
+    )
     log_format: Literal["text", "json"] = Field(default="text", description="Log lines for people or for machines.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="Least level that is logged."

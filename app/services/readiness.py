@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from app.database.engine import Database
 from app.errors import UnavailableError
+from app.services.served_models import ServedModels
 from app.storage import catalog
 from app.storage.blobs import BlobStore
 from app.storage.store_identity import check_store_identity
@@ -33,9 +34,10 @@ TOLD_VERSIONS = 20
 class Readiness:
     """Probe of what the service cannot do without; used from one event loop."""
 
-    def __init__(self, database: Database, blobs: BlobStore) -> None:
+    def __init__(self, database: Database, blobs: BlobStore, served: ServedModels | None = None) -> None:
         self._database = database
         self._blobs = blobs
+        self._served = served
         self._probe_task: asyncio.Task[None] | None = None
         self._error: UnavailableError | None = None
         self._probed_at = -OLD_SECONDS
@@ -49,7 +51,7 @@ class Readiness:
 
     async def check(self) -> None:
         """Raise UnavailableError: no database, a schema that is not the newest, a store that takes no bytes or is
-        not the database's."""
+        not the database's, a model that is served and does not load here or predicts other numbers."""
         age = time.monotonic() - self._probed_at
         if self._error is not None or age >= GOOD_SECONDS:
             patience = PATIENCE_SECONDS if age < OLD_SECONDS else None
@@ -96,9 +98,10 @@ class Readiness:
                 return UnavailableError("the database's schema is older than this version needs: run `pursuit migrate`")
             self._blobs.check()
             check_store_identity(self._database, self._blobs)
+            error = None if self._served is None else self._served.find_error()
             with self._database.read() as connection:
                 found = catalog.quarantined(connection, limit=TOLD_VERSIONS)
             self.quarantined = tuple(version.reference for version in found)
-        except UnavailableError as error:
-            return error
-        return None
+        except UnavailableError as unavailable:
+            return unavailable
+        return error

@@ -38,6 +38,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from app.errors import BrokenArtefactError
+from app.storage.probe import Probe
 from core.arrays import FloatArray
 from core.errors import CoreError
 from core.hyperparameters import KernelFamily
@@ -68,7 +69,7 @@ _OF_MEAN = ("basis", "alpha")
 _RANGE = ("lowest", "highest")
 _PARTS = ("schema", "spec", "hyperparameters", "report", "basis_columns", "basis_rows", "gains")
 _NUMBERS = ("format_version", "kind", "shapes", "scalars", "noise_scalars", "calibration", "transform")
-DESCRIPTION = frozenset({*_PARTS, *_NUMBERS, "precision", "kernel"})
+DESCRIPTION = frozenset({*_PARTS, *_NUMBERS, "precision", "kernel", "probe"})
 """Fields of the document in the metadata."""
 TYPES = ("F16", "F32", "F64")
 """Types of tensors as the file names them: directions have any, all others the last."""
@@ -85,7 +86,7 @@ class ModelArtefact:
     numbers of the upload, in the order chosen. gains: (d,) the criterion's value of each, None for a method without.
     report: as the job showed it. noise, calibration, transform, precision, mean, near: see core.predict.model. donors:
     (D, p) rows that the values of missing cells are taken from, and shifts (f,) of rows that miss a feature
-    (core.predict.missing), None where no row may miss any.
+    (core.predict.missing), None where no row may miss any. probe: a prediction to compare with, None of older releases.
     """
 
     posterior: Stored
@@ -104,6 +105,7 @@ class ModelArtefact:
     donors: FloatArray | None = None
     shifts: FloatArray | None = None
     near: FloatArray | None = None
+    probe: Probe | None = None
 
     def model(self) -> Model:
         """Return the model. O(1), or O(d^3) for a compact one; CoreError where the numbers are not those of a model."""
@@ -154,6 +156,7 @@ def save(artefact: ModelArtefact) -> bytes:
         "transform": artefact.transform.to_json(),
         "precision": artefact.precision.value,
         **({} if artefact.posterior.kernel is KernelFamily.GAUSSIAN else {"kernel": artefact.posterior.kernel.value}),
+        **({} if artefact.probe is None else {"probe": artefact.probe.to_json()}),
         **{name: getattr(artefact, name) for name in _PARTS},
     }
     text = orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode()
@@ -215,6 +218,7 @@ def load(data: bytes) -> ModelArtefact:
         donors=_donors(arrays, posterior, document["format_version"]),
         shifts=arrays.get(_SHIFTS),
         near=near,
+        probe=Probe.from_json(document["probe"], len(posterior.basis)) if "probe" in document else None,
         schema=document["schema"],
         spec=document["spec"],
         hyperparameters=document["hyperparameters"],

@@ -139,6 +139,22 @@ def resolve(connection: Connection, reference: str) -> Version:
     return _version(connection, row)
 
 
+def served(connection: Connection) -> list[Version]:
+    """Return the versions that aliases mean, by name; those in whose place an older one stands are left out."""
+    rows = connection.execute(
+        select(versions, aliases.c.alias)
+        .join(aliases, (aliases.c.model == versions.c.model) & (aliases.c.version == versions.c.version))
+        .order_by(versions.c.model, versions.c.version)
+    ).all()
+    found = {(row.model, row.version): _as_version(row, {}) for row in rows if row.quarantined_at is None}
+    for row in rows:
+        if row.quarantined_at is not None:
+            version = resolve(connection, f"{row.model}@{row.alias}")
+            if version.quarantined_at is None:
+                found[version.model, version.version] = version
+    return list(found.values())
+
+
 def quarantine(connection: Connection, artefact: str) -> None:
     """Mark the versions of a damaged artefact."""
     if _set_quarantine(connection, artefact, damaged=True):

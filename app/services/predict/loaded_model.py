@@ -6,6 +6,7 @@ import numpy as np
 
 from app.errors import BrokenArtefactError, MalformedError
 from app.services.predict.far_rows import knows_far_rows
+from app.services.predict.probe import check_probe
 from app.services.predict.row_decoder import RowDecoder
 from app.storage import artefact
 from app.storage.artefact import ModelArtefact
@@ -56,6 +57,7 @@ def prepare_model(stored: ModelArtefact, workspace: Workspace | None = None) -> 
     try:
         with np.errstate(all="ignore"):  # predictions look for numbers that are not finite
             predictor = ModelPredictor(stored.model(), workspace)
+            check_probe(stored, predictor)
             knows_far = knows_far_rows(predictor, stored.posterior.basis)
     except CoreError as error:
         raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error}") from error

@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -106,6 +107,21 @@ class ModelRegistry:
                 self._measures.cache_hit()
                 return resolved
         return await self._loads.get(reference)
+
+    def verify(self, version: catalog.Version) -> None:
+        """Load a version as a prediction does, and keep nothing of it; a damaged file comes into quarantine.
+
+        Raises BrokenArtefactError for one that cannot be read or does not predict its probe row, UnavailableError.
+        """
+        if self._cache.get(version.artefact) is not None:
+            return
+        try:
+            load_model(self._read(version))
+        except DamagedFileError as error:
+            if version.quarantined_at is None:
+                with suppress(_QuarantinedError):
+                    self._quarantine(version, error)
+            log.error("%s is in quarantine: %s", version.reference, error.message)
 
     def close(self) -> None:
         """Give the connection back; call it in the event loop."""

@@ -2,8 +2,10 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from app.services.predict.probe import probe_of
 from app.services.specification import SpecBody
 from app.storage.artefact import ModelArtefact
 from app.tables import DesignMatrix, Schema
@@ -89,7 +91,7 @@ def build_artefact(
 ) -> ModelArtefact:
     """Return all that is stored of a model. donors: rows that values of missing cells are taken from."""
     model = result.model
-    return ModelArtefact(
+    stored = ModelArtefact(
         posterior=result.stored,
         noise=model.noise,
         calibration=model.calibration,
@@ -107,3 +109,4 @@ def build_artefact(
         gains=tuple(gain if math.isfinite(gain) else None for gain in result.selection.gains.tolist()),
         report=dict(report),
     )
+    return replace(stored, probe=probe_of(stored))

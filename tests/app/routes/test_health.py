@@ -1,11 +1,16 @@
 """Alive is not ready."""
 
 import shutil
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from app import main
+from app.migrations.upgrade import newest
+from app.storage import artefact, catalog
+from app.storage.artefact import FORMAT_VERSION
 from tests.app.routes.service import QUICK, Service, numbers, running
 from tests.processes import wait_until
 
@@ -19,6 +24,55 @@ def test_the_first_page_leads_to_the_documentation(empty: Service) -> None:
     answer = empty.client.get("/", follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (307, "docs")
     assert empty.client.get("/docs").status_code == 200
+
+
+def test_what_runs_here(tmp_path: Path) -> None:
+    with running(tmp_path, commit="0123abc") as service:
+        answer = service.client.get("/version").json()
+    assert answer == {
+        "version": version("pursuit-gp"),
+        "api_revision": 1,
+        "artefact_format": FORMAT_VERSION,
+        "schema_revision": newest(),
+        "commit": "0123abc",
+    }
+
+
+def test_not_ready_while_a_model_that_is_served_predicts_other_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its file is whole, but this process does not reproduce the probe row that was stored with it."""
+    monkeypatch.setattr("app.services.served_models.RETRY_SECONDS", 0.0)
+    with running(tmp_path) as service:
+        assert service.train(numbers(), model="m", **QUICK)["state"] == "succeeded"
+        assert service.client.get("/health/ready").status_code == 200
+        with service.database.read() as connection:
+            good = catalog.resolve(connection, "m")
+        stored = artefact.load(service.blobs.read(good.artefact))
+        assert stored.probe is not None
+        other = replace(stored.probe, mean=stored.probe.mean + 1e-3 * (stored.probe.std or 1.0))
+        key = service.blobs.put("models", ".safetensors", artefact.save(replace(stored, probe=other)))
+        with service.database.write() as connection:
+            catalog.publish(connection, model="m", artefact=key, size=1, job_id=None, summary=good.summary)
+        wait_until(lambda: service.client.get("/health/ready").status_code == 503)
+        assert "m@2" in service.client.get("/health/ready").json()["detail"]
+        assert "probe row" in service.client.get("/health/ready").json()["detail"]
+        assert service.client.delete("/models/m/versions/2").status_code == 204
+        wait_until(lambda: service.client.get("/health/ready").status_code == 200)
+    assert "m@2 does not load" in caplog.text
+
+
+def test_not_ready_before_all_models_that_are_served_were_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(tmp_path) as service:
+        assert service.train(numbers(), model="m", **QUICK)["state"] == "succeeded"
+    monkeypatch.setattr("app.services.served_models.LOOK_SECONDS", 0.0)
+    with running(tmp_path) as service:
+        answer = service.client.get("/health/ready")
+        assert (answer.status_code, "still being checked" in answer.text) == (503, True)
+        monkeypatch.setattr("app.services.served_models.LOOK_SECONDS", 2.0)
+        wait_until(lambda: service.client.get("/health/ready").status_code == 200)
 
 
 def test_not_ready_without_a_store(empty: Service) -> None:
