@@ -61,6 +61,7 @@ from app.storage.stores import open_store
 from app.tables import Limits
 from app.telemetry.measures import Measures
 from app.telemetry.snapshots import SnapshotFolder
+from app.telemetry.tracing import Tracing, start_tracing
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +102,10 @@ class _Application(FastAPI):
         self.measures = measures
         self._templates: dict[object, str] = {}
         self._around = RequestContext(Shortcut(super().__call__, hot=_hot), measures, self._templates)
+
+    def use_tracing(self, tracing: Tracing | None) -> None:
+        """Make spans of all requests from now on."""
+        self._around.tracing = tracing
 
     def name_routes(self, routes: Iterable[BaseRoute]) -> None:
         """Give requests to these routes the path that they are counted under."""
@@ -183,6 +188,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     database: Database = app.state.database
     await to_thread.run_sync(services.scratch.open)
     await to_thread.run_sync(services.metrics.open)
+    tracing = await to_thread.run_sync(start_tracing, "pursuit-api")
+    assert isinstance(app, _Application)  # what create_app makes
+    app.use_tracing(tracing)
     waiting = None
     if not await to_thread.run_sync(_migrate, database):
         waiting = asyncio.create_task(_migrate_when_possible(database))
@@ -197,6 +205,8 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await to_thread.run_sync(services.batcher.close)
         services.registry.close()
         await to_thread.run_sync(services.metrics.close)
+        if tracing is not None:
+            await to_thread.run_sync(tracing.close)
         await to_thread.run_sync(database.close)
         await to_thread.run_sync(services.scratch.close)
 

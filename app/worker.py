@@ -36,6 +36,7 @@ from app.telemetry.job_measures import JobMeasures
 from app.telemetry.measures import Measures
 from app.telemetry.server import serve_metrics
 from app.telemetry.snapshots import SnapshotFolder
+from app.telemetry.tracing import JobTraces, start_tracing
 from core.errors import CoreError
 from core.numeric.shards import Compute
 
@@ -65,6 +66,7 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
     measures = Measures()
     folder = SnapshotFolder(settings.metrics, measures)
     folder.open()
+    tracing = start_tracing("pursuit-worker")
     _serve_metrics(settings, measures, folder)
     _migrate(database, stop)
     name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
@@ -78,7 +80,7 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
         poll_seconds=settings.poll_seconds,
         limits=Resources(memory=settings.memory_limit, rows=settings.worker_max_rows),
         check_ready=partial(_refuse_wrong_store, database, blobs),
-        observer=WorkerTelemetry(JobMeasures(measures)),
+        observer=WorkerTelemetry(JobMeasures(measures), None if tracing is None else JobTraces(tracing)),
     )
     swept = (database, blobs, ShardFolder(settings.shards), settings, stop)
     threading.Thread(target=_sweep_regularly, args=swept, name="sweep", daemon=True).start()
@@ -86,23 +88,33 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
         log.info("worker %s is ready, with %d threads for each training", name, settings.training_threads)
     supervisor.run(stop)
     folder.close()
+    if tracing is not None:
+        tracing.close()
     database.close()
 
 
 class WorkerTelemetry(JobObserver):
-    """Measures of the jobs of this worker."""
+    """Measures and traces of the jobs of this worker."""
 
-    def __init__(self, measures: JobMeasures) -> None:
+    def __init__(self, measures: JobMeasures, traces: JobTraces | None = None) -> None:
         self._measures = measures
+        self._traces = traces
 
-    def started(self, job: Job) -> None:  # noqa: ARG002  the measures are of all jobs alike
+    def started(self, job: Job) -> None:
         self._measures.started()
+        if self._traces is not None:
+            names = {"pursuit.job.id": job.id, "pursuit.model": job.model, "pursuit.job.claim": job.claims}
+            self._traces.started(job.kind, job.trace_context, names)
 
     def phase(self, name: str) -> None:
         self._measures.phase(name)
+        if self._traces is not None:
+            self._traces.phase(name)
 
     def ended(self, end: str) -> None:
         self._measures.ended(end)
+        if self._traces is not None:
+            self._traces.ended(end)
 
     def paused(self) -> None:
         self._measures.paused()

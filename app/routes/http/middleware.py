@@ -19,6 +19,7 @@ from app.routes.http.bodies import first_headers
 from app.routes.http.body_budget import release
 from app.routes.http.errors import CLIENT_CLOSED_REQUEST, internal_error, refuse, stopping_response
 from app.telemetry.measures import UNMATCHED, Measures
+from app.telemetry.tracing import Tracing
 from core.errors import CoreError
 
 log = logging.getLogger("app.access")
@@ -33,7 +34,10 @@ class RequestContext:
     """Adds to every answer an `X-Request-ID` (the client's own, if it is a harmless word), counts it, logs one line.
 
     templates: path of each route by its endpoint, which whoever finds the endpoint leaves in the scope.
+    tracing: None where no traces are asked for.
     """
+
+    tracing: Tracing | None = None
 
     def __init__(self, app: ASGIApp, measures: Measures, templates: Mapping[object, str]) -> None:
         self.app = app
@@ -44,7 +48,25 @@ class RequestContext:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
-            return
+        elif self.tracing is None:
+            await self._answer(scope, receive, send)
+        else:
+            traceparent = first_headers(scope).get(b"traceparent")
+            given = None if traceparent is None else traceparent.decode("latin-1")
+            with self.tracing.request(scope["method"], given) as span:
+                route, status = await self._answer(scope, receive, send)
+                span.update_name(f"{scope['method']} {route}")
+                span.set_attributes(
+                    {
+                        "http.request.method": scope["method"],
+                        "http.route": route,
+                        "http.response.status_code": status,
+                        "pursuit.request_id": scope["state"]["request_id"],
+                    }
+                )
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> tuple[str, int]:
+        """Answer one request; return its route and status."""
         given = first_headers(scope).get(b"x-request-id", b"")
         chosen = given if _ACCEPTABLE.fullmatch(given) else b"%032x" % self._chance.getrandbits(128)
         name = chosen.decode()
@@ -80,6 +102,7 @@ class RequestContext:
                     fields["model"] = model
                 log.log(level, "%s %s", scope["method"], scope["path"], extra=fields)
             request_id.reset(token)
+        return route, status
 
 
 class Shortcut:

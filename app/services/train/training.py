@@ -45,6 +45,7 @@ from app.tables import (
     open_canonical,
     options_digest,
 )
+from app.telemetry.tracing import trace_context
 from core.data import Dataset
 from core.numeric.shards import Compute
 from core.train.progress import Checkpoint, Phase, Progress
@@ -170,6 +171,7 @@ class Training:
                 table=table.key,
                 fit=table.fit_key or None,
                 max_queued=self.max_queued,
+                trace_context=trace_context.get(),
             )
             earlier = {name: value for name, value in job.payload.items() if name != "fit"}
             if not created and (job.kind, job.model, earlier) != (KIND, model, request):
@@ -177,6 +179,8 @@ class Training:
                     f"the idempotency key {key!r} was used before, for another request (job {job.id}); "
                     "use a new key for a new request"
                 )
+            if created:
+                log.info("%s is queued", job.id, extra={"job": job.id, "model": job.model})
             return view(connection, job)
 
 
