@@ -14,9 +14,14 @@ from importlib.machinery import ModuleSpec, PathFinder
 
 
 def _root(folder: str) -> str:
-    """Return the folder of the packages `app` and `core`: that of this file, or the one that holds `app/entry`."""
+    """Return the folder of the packages `app` and `core`: the one that holds `app/entry`; installed, one of `pursuit`,
+    where they hide no package of a user's (`pursuit_build`); else that of this file.
+    """
     parent, name = os.path.split(folder)
-    return os.path.dirname(parent) if (os.path.basename(parent), name) == ("app", "entry") else folder
+    if (os.path.basename(parent), name) == ("app", "entry"):
+        return os.path.dirname(parent)
+    installed = os.path.join(folder, "pursuit", "_packages")
+    return installed if os.path.isdir(installed) else folder
 
 
 ROOT = _root(os.path.dirname(os.path.realpath(__file__)))

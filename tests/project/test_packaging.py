@@ -40,18 +40,22 @@ def test_the_wheel_holds_migrations_the_bundled_table_and_the_package_pursuit(tm
     names = set(zipfile.ZipFile(wheel).namelist())
     sources = {p.relative_to(ROOT).as_posix() for room in ("app", "core") for p in (ROOT / room).rglob("*.py")}
     library = {name for name in sources if name.startswith("app/library/")}
-    assert {*sources - library, "pursuit_gp.py"} <= names
+    assert {f"pursuit/_packages/{name}" for name in sources - library} | {"pursuit_gp.py"} <= names
     assert {name.removeprefix("app/library/") for name in library - {"app/library/__init__.py"}} <= names
     assert "pursuit/py.typed" in names
-    assert not any(name.startswith("app/library/") for name in names)
-    assert {"app/demo/flights.csv", "app/demo/flights.md", "app/migrations/script.py.mako"} <= names
-    assert any(re.fullmatch(r"app/migrations/versions/\w+\.py", n) and "__init__" not in n for n in names)
-    assert not any(name.startswith("tests/") for name in names)
+    assert not any("app/library/" in name for name in names)
+    data = {"app/demo/flights.csv", "app/demo/flights.md", "app/migrations/script.py.mako"}
+    assert {f"pursuit/_packages/{name}" for name in data} <= names
+    assert any(
+        re.fullmatch(r"pursuit/_packages/app/migrations/versions/\w+\.py", n) and "__init__" not in n for n in names
+    )
+    at_the_top = {name.partition("/")[0] for name in names if not re.match(r"pursuit_gp-[^/]+\.dist-info/", name)}
+    assert at_the_top == {"pursuit", "pursuit_gp.py"}
     _check_import(wheel, tmp_path / "installed", tmp_path / "mine")
 
 
 def _check_import(wheel: Path, installed: Path, folder: Path) -> None:
-    """Import `pursuit` of the wheel in a folder that has an `app.py` and a `core`."""
+    """Import `pursuit` of the wheel in a folder that has an `app.py` and a `core`, and run the command there."""
     zipfile.ZipFile(wheel).extractall(installed)
     (folder / "core").mkdir(parents=True)
     for name in ("app.py", "core/__init__.py"):
@@ -61,6 +65,18 @@ def _check_import(wheel: Path, installed: Path, folder: Path) -> None:
         "print(app.MINE, core.MINE, sys.modules[LocalModel.__module__].artefact.__file__)"
     )
     environment = {**os.environ, "PYTHONPATH": str(installed)}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True, timeout=60)
-    assert done.stdout == f"True True {installed / 'app' / 'storage' / 'artefact.py'}\n"
+
+    def run(*words: str) -> "subprocess.CompletedProcess[str]":
+        command = [sys.executable, *words]
+        return subprocess.run(
+            command, cwd=folder, env=environment, check=True, capture_output=True, text=True, timeout=100
+        )
+
+    done = run("-c", program)
+    assert done.stdout == f"True True {installed / 'pursuit' / '_packages' / 'app' / 'storage' / 'artefact.py'}\n"
+    (folder / "table.csv").write_text("x,y\n" + "".join(f"{x},{x * x}\n" for x in range(40)))
+    train = ("train", "table.csv", "--local", "--data-dir", "data", "--basis-size", "10")  # API, worker and its child
+    assert "table version 1" in run("-m", "pursuit_gp", *train).stdout
+    (folder / "app.py").unlink()
+    absent = "from importlib.util import find_spec; import pursuit, pursuit_gp; print(find_spec('app'))"
+    assert run("-P", "-S", "-c", absent).stdout == "None\n"

@@ -23,7 +23,10 @@ PRIVATE = {"app": f"{_NAME}._app", "core": f"{_NAME}._core"}
 
 
 def _root(folder: str) -> str:
-    """Return the folder of `app` and `core`: the one that holds this package, or `app/library` with it."""
+    """Return the folder of `app` and `core`: one of this package, in a checkout the one that holds `app/library`."""
+    installed = os.path.join(folder, "_packages")
+    if os.path.isdir(installed):
+        return installed
     parent = os.path.dirname(folder)
     grandparent, name = os.path.split(parent)
     return os.path.dirname(grandparent) if (os.path.basename(grandparent), name) == ("app", "library") else parent
