@@ -31,9 +31,9 @@ from app.routes import (
     jobs,
     metrics,
     models,
+    page,
     predict,
     predict_document,
-    root,
     train,
 )
 from app.routes.http import errors
@@ -83,7 +83,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.database = database
     app.state.services = _services(settings, database, app.measures)
-    app.router.routes[:0] = [predict.route, root.route, *docs.routes, *inference.routes]
+    app.router.routes[:0] = [predict.route, *page.routes, *docs.routes, *inference.routes]
     app.name_routes(app.router.routes)
     for module in (train, jobs, models, datasets, health, metrics):
         app.include_router(module.router)

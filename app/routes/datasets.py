@@ -90,8 +90,8 @@ class DatasetDetailBody(DatasetBody):
 
     target: str = Field(description="The column that the warnings are about.")
     columns: list[dict[str, Any]] = Field(
-        description="Name, type, missing, distinct, warnings; min, mean, max and a histogram, or the top texts "
-        "and the number of levels."
+        description="Name, type, missing, distinct, the first cells, warnings; min, mean, max and a histogram, or the "
+        "top texts and the number of levels."
     )
     warnings: list[str]
 

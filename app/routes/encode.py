@@ -1,14 +1,17 @@
 """Encoding of an answer to `POST /predict`: JSON, CSV or npy, as `Accept` asks."""
 
+import csv
+import io
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
-from numpy.typing import NDArray
 from starlette.responses import Response
 
 from app.errors import NotAcceptableError
@@ -18,6 +21,7 @@ from app.services.predict.far_rows import SUPPORT, TOLD_ROWS, far_message, far_r
 from app.services.predict.npy import write_npy
 from app.services.predict.options import EXTRAS, IMPUTED, PredictOptions
 from app.services.predict.registry import ResolvedModel
+from app.tables.columns.cells import Texts
 from core.arrays import FloatArray, IntArray
 
 PIECE_ROWS = 1 << 14
@@ -59,10 +63,14 @@ def _quality(parameters: str) -> float:
 
 
 def encode(
-    resolved: ResolvedModel, arrays: dict[str, FloatArray], options: PredictOptions, media_type: str
+    resolved: ResolvedModel,
+    arrays: dict[str, FloatArray],
+    options: PredictOptions,
+    media_type: str,
+    texts: Mapping[str, Texts] | None = None,
 ) -> Response:
     """Encode the arrays of a prediction in a media type of `negotiate`. CSV says of rows with missing cells that they
-    are such, asked or not."""
+    are such, asked or not. texts: columns of the file, for CSV to have before those of the prediction."""
     if IMPUTED in arrays and IMPUTED not in options.include and not (media_type == CSV and arrays[IMPUTED].any()):
         arrays = {name: array for name, array in arrays.items() if name != IMPUTED}
     far = far_rows(arrays)
@@ -76,7 +84,8 @@ def encode(
     if far is not None:
         headers["X-Warnings"] = far_message(far)
     if media_type == CSV:
-        return Response(_csv(arrays), media_type=CSV, headers=headers)
+        headers["X-Rows"] = str(len(arrays["mean"]))
+        return Response(_csv(arrays, texts or {}), media_type=CSV, headers=headers)
     headers["X-Columns"] = ",".join(arrays)
     return Bytes(write_npy(np.stack(list(arrays.values()), axis=1)), NPY, headers)
 
@@ -129,11 +138,15 @@ def _in_pieces(value: object) -> object:
     return orjson.Fragment(b"[" + b",".join(parts) + b"]")
 
 
-def _csv(arrays: dict[str, FloatArray]) -> bytes:
-    columns: dict[str, NDArray[Any]] = dict(arrays)
-    if IMPUTED in columns:
-        columns[IMPUTED] = columns[IMPUTED].astype(np.int64)
+def _csv(arrays: dict[str, FloatArray], texts: Mapping[str, Texts]) -> bytes:
+    columns: dict[str, Any] = dict(texts)
+    for name, array in arrays.items():
+        columns[f"predicted_{name}" if name in texts else name] = array.astype(np.int64) if name == IMPUTED else array
+    header = io.StringIO()
+    csv.writer(header, lineterminator="\n").writerow(columns)
     sink = pa.BufferOutputStream()
-    sink.write(",".join(arrays).encode() + b"\n")  # Arrow would put the names in quotation marks
-    pa_csv.write_csv(pa.table(columns), sink, pa_csv.WriteOptions(include_header=False))
+    sink.write(header.getvalue().encode())  # Arrow would put every name in quotation marks, and every text
+    special = any(pc.any(pc.match_substring_regex(cells, r'[",\r\n]')).as_py() for cells in texts.values())
+    quoting: Any = "needed" if special else "none"
+    pa_csv.write_csv(pa.table(columns), sink, pa_csv.WriteOptions(include_header=False, quoting_style=quoting))
     return sink.getvalue().to_pybytes()

@@ -7,13 +7,14 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from app.routes.encode import negotiate
 from app.routes.http.answers import json_answer, problems, rfc3339
-from app.routes.http.bodies import JSON, expect_media_type, stream_body
+from app.routes.http.bodies import CSV, JSON, expect_media_type, header, stream_body
 from app.routes.http.content_encoding import read_json
 from app.routes.http.services import in_heavy_thread, in_reader_thread, in_thread, services
 from app.routes.http.uploads import receive_file, temporary_upload
 from app.services.decoding import decode
-from app.storage.artefact import ModelArtefact
+from app.storage.artefact import PREDICTED_ROWS, ModelArtefact
 from app.storage.blobs import digest_of
 from app.storage.catalog import LATEST, Model, Version
 from app.tables import Schema
@@ -25,6 +26,7 @@ ARTEFACT = "application/octet-stream"
 Name = Annotated[str, Path(description="Name of the model.")]
 Number = Annotated[int, Path(description="Number of the version.", ge=1)]
 Limit = Annotated[int, Query(ge=1, le=500)]
+Basis = Annotated[bool, Query(description="false: without the basis vectors, their rows and gains, which may be long.")]
 Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
 Force = Annotated[bool, Query(description="Delete even what an alias points at, and the alias with it.")]
 
@@ -53,6 +55,8 @@ class ModelBody(BaseModel):
     latest: int
     versions: int = Field(description="How many versions there are.")
     aliases: dict[str, int]
+    trained_at: str = Field(description="When the newest version was published.")
+    summary: dict[str, Any] = Field(description="Of the newest version: rows, basis size, target and scores.")
 
 
 class ModelsBody(BaseModel):
@@ -81,9 +85,13 @@ class VersionDetailBody(VersionBody):
     features: list[dict[str, Any]]
     spec: dict[str, Any]
     hyperparameters: dict[str, Any] = Field(description="In standardized units; lengthscales by column.")
-    basis: list[list[float]] = Field(description="(d, p): basis vectors in raw units; categories as 0 and 1.")
+    basis: list[list[float]] | None = Field(
+        None, description="(d, p): basis vectors in raw units; categories as 0 and 1."
+    )
     basis_columns: list[str] = Field(description="(p,): names of the columns of `basis`.")
-    basis_rows: list[int] = Field(description="(d,): 0-based row numbers of the upload, in the order chosen.")
+    basis_rows: list[int] | None = Field(
+        None, description="(d,): 0-based row numbers of the upload, in the order chosen."
+    )
     mean_rows: int = Field(description="Rows that the mean rests on: the basis vectors, or more rows (`mean_rows`).")
     moved: bool = Field(description="The basis vectors moved on (`refine`): each only started from its row.")
     artefact: dict[str, Any] | None = Field(
@@ -91,12 +99,31 @@ class VersionDetailBody(VersionBody):
         "its size, the largest error of an error bar on the training rows and its certified bound. Null for an "
         "older one."
     )
-    gains: list[float | None] = Field(description="(d,): what the criterion said of each; null for a method without.")
+    gains: list[float | None] | None = Field(
+        None, description="(d,): what the criterion said of each; null for a method without."
+    )
     calibration: dict[str, Any] = Field(
         description="Factors of the two parts of the variance; quantiles of the standardized error, from how many rows."
     )
     target_transform: dict[str, Any] = Field(description="What the target was learnt as, and with which numbers.")
     report: dict[str, Any]
+
+
+class HeldOutBody(BaseModel):
+    """Rows that a version had not seen, as it predicted them: up to 500, evenly spread over all of them."""
+
+    model: str
+    version: int
+    name: str = Field(description="Of the target.")
+    held_out: bool = Field(description="Held out for the report; false: each left out of the fit that predicted it.")
+    total: int = Field(description="How many such rows there were.")
+    interval: float = Field(description="Level of `lower` and `upper`.")
+    rows: list[int] = Field(description="0-based row numbers of the upload.")
+    target: list[float] = Field(description="The truth.")
+    mean: list[float]
+    std: list[float]
+    lower: list[float]
+    upper: list[float]
 
 
 class AliasBody(BaseModel):
@@ -112,6 +139,8 @@ class AliasRequest(msgspec.Struct, forbid_unknown_fields=True):
 
     version: int
 
+
+_HELD_OUT = ("target", "mean", "std", "lower", "upper")
 
 _ALIAS_REQUEST = {
     "requestBody": {
@@ -145,7 +174,15 @@ _ARTEFACT_REQUEST = {
 async def list_models(request: Request, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List models by name; `next_cursor` is null on the last page."""
     found, following = await in_thread(services(request).models.page, limit=limit, cursor=cursor)
-    models = [_model_json(model) | {"versions": model.versions} for model in found]
+    models = [
+        _model_json(model)
+        | {
+            "versions": model.versions,
+            "trained_at": rfc3339(model.newest.created_at),
+            "summary": model.newest.summary,
+        }
+        for model in found
+    ]
     return json_answer({"models": models, "next_cursor": following})
 
 
@@ -178,9 +215,11 @@ async def delete_model(request: Request, name: Name, force: Force = False) -> Re
     summary="All about a version",
     responses={200: {"model": VersionDetailBody}, **problems(404, 422)},
 )
-async def get_version(request: Request, name: Name, version: Number) -> Response:
+async def get_version(request: Request, name: Name, version: Number, basis: Basis = True) -> Response:
     """Hyperparameters, lengthscales by column, the basis and how it was chosen, the training's report."""
-    return await in_heavy_thread(request, lambda: _detail(*services(request).models.version(name, version)))
+    return await in_heavy_thread(
+        request, lambda: _detail(*services(request).models.version(name, version), basis=basis)
+    )
 
 
 @router.post(
@@ -238,6 +277,26 @@ async def get_artefact(request: Request, name: Name, version: Number) -> Respons
     return Response(data, media_type="application/octet-stream", headers=headers)
 
 
+@router.get(
+    "/models/{name}/versions/{version}/held-out",
+    response_class=Response,
+    summary="Rows that a version had not seen, as it predicted them",
+    responses={
+        200: {"model": HeldOutBody, "content": {CSV: {"schema": {"type": "string"}}}},
+        **problems(404, 406, 422),
+    },
+)
+async def get_held_out(request: Request, name: Name, version: Number) -> Response:
+    """For plots of predicted against true values, with the 95% interval of each. JSON, or CSV by `Accept`."""
+    written = negotiate(header(request, b"accept", "*/*"))
+    found, rows = await in_heavy_thread(request, services(request).models.predicted_rows, name, version)
+    if written != CSV:
+        return json_answer({"model": found.model, "version": found.version, **rows})
+    lines = zip(rows["rows"], *(rows[column] for column in _HELD_OUT), strict=True)
+    text = "".join(",".join(map(repr, line)) + "\n" for line in lines)
+    return Response(f"row,{','.join(_HELD_OUT)}\n{text}", media_type=CSV)
+
+
 @router.put(
     "/models/{name}/aliases/{alias}",
     response_class=Response,
@@ -288,7 +347,7 @@ def _version_json(version: Version) -> dict[str, object]:
     }
 
 
-def _detail(version: Version, model: ModelArtefact) -> Response:
+def _detail(version: Version, model: ModelArtefact, basis: bool = True) -> Response:
     return json_answer(
         _version_json(version)
         | {
@@ -297,15 +356,21 @@ def _detail(version: Version, model: ModelArtefact) -> Response:
             "features": model.schema["features"],
             "spec": model.spec,
             "hyperparameters": model.hyperparameters,
-            "basis": model.posterior.basis + Schema.from_json(model.schema).offsets,
             "basis_columns": model.basis_columns,
-            "basis_rows": model.basis_rows,
             "mean_rows": model.mean_rows,
             "moved": model.report["moved"],
             "artefact": model.report.get("artefact"),
-            "gains": model.gains,
             "calibration": model.calibration.to_json(),
             "target_transform": model.transform.to_json(),
-            "report": model.report,
+            "report": {name: part for name, part in model.report.items() if name != PREDICTED_ROWS},
         }
+        | (_basis(model) if basis else {})
     )
+
+
+def _basis(model: ModelArtefact) -> dict[str, Any]:
+    return {
+        "basis": model.posterior.basis + Schema.from_json(model.schema).offsets,
+        "basis_rows": model.basis_rows,
+        "gains": model.gains,
+    }

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from app.errors import InvalidRequestError
 from app.routes.encode import encode, negotiate
-from app.routes.http.bodies import JSON, NPY, TABLES, content_type, expect_media_type, header, read_body
+from app.routes.http.bodies import CSV, JSON, NPY, TABLES, content_type, expect_media_type, header, read_body
 from app.routes.http.content_encoding import read_json
 from app.routes.http.services import Services, in_heavy_thread, services
 from app.services.decoding import decode, given
@@ -25,7 +25,7 @@ from app.services.predict.npy import NPY as NPY_MAGIC
 from app.services.predict.npy import read_npy
 from app.services.predict.options import PredictOptions, predict_options
 from app.services.predict.registry import ResolvedModel
-from app.services.predict.row_decoder import RowDecoder, decode_table
+from app.services.predict.row_decoder import RowDecoder, decode_table, decode_table_and_texts
 from core.arrays import FloatArray
 
 
@@ -57,13 +57,23 @@ async def answer(request: Request) -> Response:
 
 
 async def _answer_file(request: Request) -> Response:
-    reference, options = _read_query(request.scope["query_string"])
+    reference, options, with_table = _read_query(request.scope["query_string"])
     app = services(request)
     body = await read_body(request, app.settings.max_body_bytes)
     resolved = await app.registry.resolve(reference)
     request.scope["state"]["model"] = resolved.reference
     media_type = negotiate(header(request, b"accept", "*/*"))
-    if content_type(request) != NPY and not body.startswith(NPY_MAGIC):
+    is_array = content_type(request) == NPY or body.startswith(NPY_MAGIC)
+    if with_table:
+        if is_array or media_type != CSV:
+            raise InvalidRequestError(
+                "table: the columns of a file come back as CSV, and an array has none: ask with `Accept: text/csv`"
+            )
+        schema = resolved.model.schema
+        inputs, texts = await in_heavy_thread(request, decode_table_and_texts, schema, body, app.body_limits)
+        arrays = await app.batcher.submit(resolved.model, inputs, options)
+        return await in_heavy_thread(request, encode, resolved, arrays, options, media_type, texts)
+    if not is_array:
         inputs = await in_heavy_thread(request, decode_table, resolved.model.schema, body, app.body_limits)
     else:
         inputs = await app.batcher.run(len(body), resolved.model.rows.encode_matrix, read_npy(body))
@@ -106,10 +116,10 @@ def _options(asked: PredictRequest) -> PredictOptions:
 
 
 @lru_cache(maxsize=1024)
-def _read_query(query_string: bytes) -> tuple[str, PredictOptions]:
-    """Reference of the model and options. Clients repeat their queries."""
+def _read_query(query_string: bytes) -> tuple[str, PredictOptions, bool]:
+    """Reference of the model, options, and whether the table is wanted back. Clients repeat their queries."""
     query = QueryParams(query_string)
-    known = ("model", "interval", "quantiles", "include")
+    known = ("model", "interval", "quantiles", "include", "table")
     unknown = sorted(set(query) - set(known))
     if unknown:
         raise InvalidRequestError(f"unknown query parameter {unknown[0]!r}; known are {', '.join(known)}")
@@ -123,7 +133,11 @@ def _read_query(query_string: bytes) -> tuple[str, PredictOptions]:
         raise InvalidRequestError("interval: expected a number, got nothing")
     quantiles = _numbers("quantiles", query.getlist("quantiles"))
     include = frozenset(_words(query.getlist("include")))
-    return query["model"], predict_options(levels or None, quantiles, include, mean_only, len(levels) <= 1)
+    with_table = query.get("table", "false")
+    if with_table not in ("true", "false"):
+        raise InvalidRequestError(f"table: expected true or false, got {with_table!r}")
+    options = predict_options(levels or None, quantiles, include, mean_only, len(levels) <= 1)
+    return query["model"], options, with_table == "true"
 
 
 def _words(values: Iterable[str]) -> list[str]:

@@ -34,6 +34,12 @@ _INCLUDE = {
     "prior's variance that is left: 0 at the data, 1 far from all of them; `imputed`, how many cells of the row were "
     "missing, over whose plausible values the prediction is integrated (CSV has it unasked where there are any).",
 }
+_TABLE = {
+    "type": "boolean",
+    "default": False,
+    "description": "true: the columns of the file come back before those of the prediction, as CSV. Where the file has "
+    "a column of such a name, that of the prediction is `predicted_mean` and so on.",
+}
 _BASIS = {"enum": list(IntervalBasis)}
 _BASES = (
     "For each level: `conformal`, from the ranks of rows that were left out; `tail`, from a distribution fitted to "
@@ -132,6 +138,7 @@ PATHS: dict[str, Any] = {
                 {"name": "interval", "in": "query", "schema": _INTERVAL, "description": "For a file."},
                 {"name": "quantiles", "in": "query", "schema": _QUANTILES, "description": "For a file."},
                 {"name": "include", "in": "query", "schema": _INCLUDE, "description": "For a file."},
+                {"name": "table", "in": "query", "schema": _TABLE, "description": "For a file."},
             ],
             "requestBody": {
                 "required": True,
@@ -157,6 +164,7 @@ PATHS: dict[str, Any] = {
                             "schema": {"type": "string"},
                             "description": "CSV and npy: what `warnings` says, if anything.",
                         },
+                        "X-Rows": {"schema": {"type": "integer"}, "description": "CSV: how many rows."},
                         "X-Columns": {
                             "schema": {"type": "string"},
                             "description": "npy: the names of the array's columns, with commas between, since an array "

@@ -1,10 +1,12 @@
 """Published models: what there is, what a version knows of itself, aliases, deletion."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from app.database.engine import Database
+from app.errors import NotFoundError
 from app.storage import artefact, catalog
-from app.storage.artefact import ModelArtefact
+from app.storage.artefact import PREDICTED_ROWS, ModelArtefact
 from app.storage.blobs import BlobStore
 from app.storage.catalog import Model, Version
 
@@ -32,6 +34,18 @@ class Models:
         """A version with all its artefact says. Raises NotFoundError, BrokenArtefactError."""
         found, data = self.artefact(name, version)
         return found, artefact.load(data)
+
+    def predicted_rows(self, name: str, version: int) -> tuple[Version, dict[str, Any]]:
+        """Return rows that a version had not seen, as it predicted them, with its target's name. Raises NotFoundError,
+        also for a version of a release that kept none."""
+        found, model = self.version(name, version)
+        rows = model.report.get(PREDICTED_ROWS)
+        if rows is None:
+            raise NotFoundError(
+                f"no held-out rows are kept with version {version} of {name!r}, which an earlier release trained: "
+                "train it again to have them"
+            )
+        return found, {**rows, "name": model.schema["target"]}
 
     def artefact(self, name: str, version: int) -> tuple[Version, bytes]:
         """A version's artefact as it is stored. Raises NotFoundError."""

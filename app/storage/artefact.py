@@ -64,6 +64,8 @@ _MEAN = "mean."
 _MISSING = "missing."
 _DONORS, _SHIFTS = "missing.rows", "missing.shifts"
 _NEAR = "near_noise"
+PREDICTED_ROWS = "predicted_rows"
+"""Part of the report that is not shown with it: rows the model had not seen, as it predicted them."""
 _OF_MEAN = ("basis", "alpha")
 """Arrays of a mean on rows of its own; it shares the others with the posterior."""
 _RANGE = ("lowest", "highest")
@@ -84,9 +86,10 @@ class ModelArtefact:
     posterior: what predicts, or what expands to it. schema: how columns become inputs, as JSON. spec: what was asked,
     as JSON. hyperparameters: by column, as JSON. basis_columns: (p,) names of the inputs. basis_rows: (d,) 0-based row
     numbers of the upload, in the order chosen. gains: (d,) the criterion's value of each, None for a method without.
-    report: as the job showed it. noise, calibration, transform, precision, mean, near: see core.predict.model. donors:
-    (D, p) rows that the values of missing cells are taken from, and shifts (f,) of rows that miss a feature
-    (core.predict.missing), None where no row may miss any. probe: a prediction to compare with, None of older releases.
+    report: as the job showed it, and PREDICTED_ROWS. noise, calibration, transform, precision, mean, near: see
+    core.predict.model. donors: (D, p) rows that the values of missing cells are taken from, and shifts (f,) of rows
+    that miss a feature (core.predict.missing), None where no row may miss any. probe: a prediction to compare with,
+    None of older releases.
     """
 
     posterior: Stored

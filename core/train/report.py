@@ -14,6 +14,7 @@ from core.predict.transforms import Transform
 from core.selection.state import Selection
 from core.spec import Precision, Variance
 from core.train.local_coverage import LocalCoverage
+from core.train.predicted_rows import PredictedRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +181,7 @@ class TrainReport:
     warnings: tuple[str, ...]
     target_transform: TransformReport
     local_coverage: LocalCoverage
+    predicted_rows: PredictedRows
     candidates: tuple[Candidate, ...] = ()
 
     @property
@@ -187,7 +189,7 @@ class TrainReport:
         return [f"feature {number}" for number in range(len(self.hyperparameters.lengthscales))]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain numbers, text, lists and dictionaries."""
+        """Plain numbers, text, lists and dictionaries; without single rows."""
         hyperparameters = self.hyperparameters
         return {
             "rows": self.rows,

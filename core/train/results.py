@@ -30,6 +30,7 @@ from core.train.fit import Fit
 from core.train.full_choice import FullModel
 from core.train.local_coverage import LocalCoverage
 from core.train.mean_choice import SPARSE_THETA, MeanChoice
+from core.train.predicted_rows import PredictedRows
 from core.train.progress import Journal, Phase
 from core.train.report import ArtefactReport, BoundsReport, CalibrationReport, Candidate, TrainReport, TrainResult
 from core.train.search import Stage, random_of
@@ -79,15 +80,17 @@ class Results:
         with self.journal.phase(Phase.EVALUATING, 0.98):
             stored, note = self._stored(outcome)
             model, doubt = self._model(outcome, stored)
+            left_out, rows = self._on_left_out(outcome)
             holdout = None
             if outcome.predicted is not None:
-                holdout = self._holdout_scores(self.on_held_out(outcome.predicted, read), model)
-            left_out = self._left_out_scores(fit, self.left_out(outcome), read)
+                holdout, rows = self._on_held_out(outcome.predicted, read, model)
             bounds = None if self.spec.bounds is None else bounds_report(fit, self.spec.bounds.rows)
         self._warn(fit.selection, note, doubt)
         theta = fit.factors.hyperparameters
         local = local_coverage_of(fit, read)
-        report = self._report(model, stored, theta, fit.selection, read, holdout, left_out, local, bounds, candidates)
+        report = self._report(
+            model, stored, theta, fit.selection, read, holdout, left_out, local, rows, bounds, candidates
+        )
         moved = fit.solution.moved is not None
         return TrainResult(model=model, stored=stored, selection=fit.selection, report=report, moved=moved)
 
@@ -98,17 +101,19 @@ class Results:
             model = full.model(self.dataset.inputs, self.dataset.groups, self.transform)
             precision, doubt = kept_precision(model, self.dataset.inputs, self.spec.precision)
             model = replace(model, precision=precision)
-            holdout = None
+            predicted = full.left_out(self.transform)
+            left_out = leave_one_out_scores(self.raw_targets, predicted, read)
+            everything, holdout = np.arange(len(self.raw_targets)), None
+            rows = PredictedRows.of(everything, self.raw_targets, predicted, held_out=False)
             if len(self.held_out):
-                holdout = self._holdout_scores(self.on_held_out(full.moments(self.held_out), read), model)
-            left_out = leave_one_out_scores(self.raw_targets, full.left_out(self.transform), read)
+                holdout, rows = self._on_held_out(full.moments(self.held_out), read, model)
             assert read.left_out is not None  # a full process is always calibrated
             local = local_coverage_by(full.subset, full.process.theta.lengthscales, read, read.left_out)
         self._warn(selection, None, doubt)
         own = replace(self.full_candidate(full), taken=True, reason=reason)
         candidates = (*(replace(each, taken=False) for each in others), own)
         stored, theta = model.posterior, full.process.theta
-        report = self._report(model, stored, theta, selection, read, holdout, left_out, local, None, candidates)
+        report = self._report(model, stored, theta, selection, read, holdout, left_out, local, rows, None, candidates)
         return TrainResult(model=model, stored=stored, selection=selection, report=report, moved=False)
 
     def on_held_out(self, predicted: Moments, read: CalibrationResult) -> PredictiveDistribution:
@@ -157,6 +162,18 @@ class Results:
         else:
             found = scores(self.raw_targets, full.left_out(self.transform))
         return full.candidate(found)
+
+    def _on_held_out(self, moments: Moments, read: CalibrationResult, model: Model) -> tuple[Scores, PredictedRows]:
+        """Score the held-out rows, and return some of them."""
+        predicted = self.on_held_out(moments, read)
+        rows = PredictedRows.of(self.held_out, self.raw_targets, predicted, held_out=True)
+        return self._holdout_scores(predicted, model), rows
+
+    def _on_left_out(self, outcome: Outcome) -> tuple[Scores, PredictedRows]:
+        """Score the rows of the fit, each left out, and return some of them."""
+        predicted = self.left_out(outcome)
+        rows = PredictedRows.of(outcome.fit.subset.numbers, self.raw_targets, predicted, held_out=False)
+        return self._left_out_scores(outcome.fit, predicted, outcome.read), rows
 
     def _holdout_scores(self, predicted: PredictiveDistribution, model: Model) -> Scores:
         """Score the held-out rows, and beside them as large a share of those that the model did not learn from."""
@@ -236,6 +253,7 @@ class Results:
         holdout: Scores | None,
         left_out: Scores,
         local: LocalCoverage,
+        rows: PredictedRows,
         bounds: BoundsReport | None,
         candidates: tuple[Candidate, ...],
     ) -> TrainReport:
@@ -252,6 +270,7 @@ class Results:
             ),
             target_transform=self.transform_choice.report(self.raw_targets),
             local_coverage=local,
+            predicted_rows=rows,
             stop_reason=selection.reason,
             measures=tuple(selection.measures.tolist()),
             bounds=bounds,

@@ -28,7 +28,7 @@ def test_the_licence_is_there() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_the_wheel_holds_migrations_the_bundled_table_and_the_package_pursuit(tmp_path: Path) -> None:
+def test_the_wheel_holds_migrations_the_page_the_bundled_table_and_the_package_pursuit(tmp_path: Path) -> None:
     source = tmp_path / "source"  # a copy: what an earlier build left must not count, nor anything be left here
     for name in ("app", "core"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -45,7 +45,9 @@ def test_the_wheel_holds_migrations_the_bundled_table_and_the_package_pursuit(tm
     assert "pursuit/py.typed" in names
     assert not any("app/library/" in name for name in names)
     data = {"app/demo/flights.csv", "app/demo/flights.md", "app/migrations/script.py.mako"}
-    assert {f"pursuit/_packages/{name}" for name in data} <= names
+    page = {path.relative_to(ROOT).as_posix() for path in (ROOT / "app/page").iterdir()}
+    assert "app/page/index.html" in page
+    assert {f"pursuit/_packages/{name}" for name in data | page} <= names
     assert any(
         re.fullmatch(r"pursuit/_packages/app/migrations/versions/\w+\.py", n) and "__init__" not in n for n in names
     )

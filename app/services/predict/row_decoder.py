@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from app.errors import InvalidRequestError
 from app.services.decoding import check_whole_numbers, decode_any
 from app.services.predict.row_objects import IGNORED, RowObjects
-from app.tables import Feature, Kind, Limits, Schema, flatten_column, read_table
+from app.tables import Feature, Kind, Limits, Schema, Table, flatten_column, read_table
+from app.tables.columns.cells import Texts
 from app.tables.read.strict_json import check_duplicate_keys
 
 PIECE_BYTES = 1 << 17
@@ -126,10 +127,19 @@ class RowDecoder:
 
 def decode_table(schema: Schema, body: bytes, limits: Limits) -> NDArray[np.float64]:
     """Decode a table file of any format to the model's inputs (m, p)."""
-    table = read_table(
+    return schema.encode_table(_read_table(schema, body, limits))
+
+
+def decode_table_and_texts(schema: Schema, body: bytes, limits: Limits) -> tuple[NDArray[np.float64], dict[str, Texts]]:
+    """Decode it, and return beside the inputs all columns of the file as texts."""
+    table = _read_table(schema, body, limits)
+    return schema.encode_table(table), {name: table.columns[name].texts for name in table.names}
+
+
+def _read_table(schema: Schema, body: bytes, limits: Limits) -> Table:
+    return read_table(
         body, limits=limits, known=schema.names, least_columns=1, sheet=schema.read_options.sheet, sheet_wanted=False
     )
-    return schema.encode_table(table)
 
 
 def pieces_of_numbers(data: memoryview) -> Iterator[memoryview | bytes]:

@@ -7,10 +7,12 @@ from typing import Any
 
 from app.services.predict.probe import probe_of
 from app.services.specification import SpecBody
-from app.storage.artefact import ModelArtefact
+from app.services.train.feature_ranges import feature_ranges
+from app.storage.artefact import PREDICTED_ROWS, ModelArtefact
 from app.tables import DesignMatrix, Schema
 from core.copies import copies
 from core.predict.missing import Donors
+from core.train.predicted_rows import LEVEL
 from core.train.report import TrainResult
 
 
@@ -43,6 +45,7 @@ def build_report(
     """
     found: dict[str, Any] = result.report.to_json()
     hyperparameters = result.report.hyperparameters
+    ranges = feature_ranges(schema, design_matrix.inputs)
     columns = [
         {
             "name": feature.name,
@@ -54,6 +57,7 @@ def build_report(
             **({"difference_from": str(feature.offset)} if feature.offset is not None else {}),
             **({"missing_replaced_by": feature.replacement} if feature.replacement is not None else {}),
             **({"missing": "integrated" if feature.integrate else "marked"} if feature.takes_missing else {}),
+            **ranges.get(feature.name, {}),
         }
         for feature in schema.features
     ]
@@ -89,8 +93,17 @@ def build_artefact(
     report: Mapping[str, Any],
     donors: Donors | None = None,
 ) -> ModelArtefact:
-    """Return all that is stored of a model. donors: rows that values of missing cells are taken from."""
-    model = result.model
+    """Return all that is stored of a model, with rows that it had not seen as it predicted them.
+
+    donors: rows that values of missing cells are taken from.
+    """
+    model, rows = result.model, result.report.predicted_rows
+    predicted = {
+        "held_out": rows.held_out,
+        "total": rows.total,
+        "interval": LEVEL,
+        "rows": design_matrix.rows[rows.rows].tolist(),
+    }
     stored = ModelArtefact(
         posterior=result.stored,
         noise=model.noise,
@@ -107,6 +120,6 @@ def build_artefact(
         basis_columns=schema.column_names,
         basis_rows=tuple(int(design_matrix.rows[index]) for index in result.selection.indices),
         gains=tuple(gain if math.isfinite(gain) else None for gain in result.selection.gains.tolist()),
-        report=dict(report),
+        report={**report, PREDICTED_ROWS: predicted | rows.columns()},
     )
     return replace(stored, probe=probe_of(stored))

@@ -6,7 +6,7 @@ import numpy as np
 
 from app.errors import InvalidRequestError
 from app.tables.columns.cell_errors import plural
-from app.tables.columns.cells import FloatArray, IntArray, quote
+from app.tables.columns.cells import FloatArray, IntArray, cell_text, quote
 from app.tables.columns.dates import DateOrder, parse_date
 from app.tables.columns.integers import add_offset
 from app.tables.columns.row_numbers import is_index, row_number_start
@@ -31,6 +31,8 @@ from app.tables.schema.table_options import Dates, Missing, TableOptions, resolv
 BINS = 20
 TOP = 20
 """Bins of a histogram, and how many of the most common texts are listed."""
+FIRST, FIRST_CHARS = 5, 80
+"""How many cells of the first rows are shown as they came, and how much of each."""
 _NAMED = 5  # wrong cells that a warning quotes
 
 
@@ -78,7 +80,8 @@ def _describe(name: str, column: Column, inferred: InferredType, *, index: bool)
         warnings.append(lookalike_warning(inferred.lookalike))
     if inferred.kind is Kind.NUMBER:
         warnings += map(describe, find_sentinels(column.numbers.values))
-    return {"name": name, "missing": len(absent), **found, "warnings": warnings}
+    first = [(cell_text(column.cell(row)) or "")[:FIRST_CHARS] for row in range(min(FIRST, len(column)))]
+    return {"name": name, "missing": len(absent), **found, "first": first, "warnings": warnings}
 
 
 def _text_facts(column: Column) -> dict[str, Any]:

@@ -21,8 +21,7 @@ def test_alive_and_ready(empty: Service) -> None:
 
 
 def test_the_first_page_leads_to_the_documentation(empty: Service) -> None:
-    answer = empty.client.get("/", follow_redirects=False)
-    assert (answer.status_code, answer.headers["location"]) == (307, "docs")
+    assert '<a href="docs">' in empty.client.get("/").text
     assert empty.client.get("/docs").status_code == 200
 
 

@@ -106,7 +106,8 @@ def test_tensors_tell_them_apart(service: Service, expected: list[float]) -> Non
 def test_the_report_and_the_model_tell_what_was_taken(service: Service) -> None:
     version = service.client.get("/models/ids/versions/1").json()
     report = version["report"]
-    assert report["columns"][0] == {"name": "x", "kind": "number", "difference_from": str(LOW)}
+    ends = {"lowest": LOW, "highest": HIGH, "typical": HIGH}
+    assert report["columns"][0] == {"name": "x", "kind": "number", "difference_from": str(LOW), **ends}
     assert f"it was read as the difference from {LOW}" in report["warnings"][0]
     assert version["features"][0]["offset"] == str(LOW)
     assert {row[0] for row in version["basis"]} == {float(LOW), float(HIGH)}

@@ -1,0 +1,116 @@
+// A training: what it does, how far it is, what came out of it.
+
+import { follow, get, hasEnded, send } from "./api.js";
+import { announce, h, show, table } from "./dom.js";
+import { failure } from "./failure.js";
+import { duration, score } from "./format.js";
+import { lineFigure } from "./figures.js";
+import { jobLine, sentence } from "./progress.js";
+
+export async function view([id], signal) {
+  const path = `jobs/${encodeURIComponent(id)}`;
+  const first = await get(path, { signal });
+  const card = h("div");
+  const curve = h("div");
+  const end = h("div");
+  const objectives = [];
+  let told = "";
+
+  function update(job) {
+    const running = !hasEnded(job);
+    const focused = card.contains(document.activeElement);
+    show(card, jobLine(job, running ? { cancel } : {}));
+    if (focused) card.querySelector("button")?.focus();
+    if (sentence(job) !== told) announce(`${job.model}: ${(told = sentence(job))}`);
+    const { objective, elapsed_s: elapsed } = job.progress;
+    if (running && objective !== null && objectives.at(-1)?.[1] !== objective) {
+      objectives.push([elapsed, objective]);
+      if (objectives.length > 1) show(curve, objectiveFigure(objectives));
+    }
+    if (!running) show(end, outcome(job));
+    if (!running && job.result) show(curve, candidates(job.result.report));
+  }
+
+  async function cancel() {
+    try {
+      update(await send("DELETE", path));
+    } catch (error) {
+      show(end, failure(error));
+    }
+  }
+
+  async function listen() {
+    try {
+      for await (const job of follow(`${path}/events`, signal, (lost) => card.classList.toggle("lost", lost))) {
+        if (signal.aborted) return;
+        update(job);
+        if (job.state === "succeeded") {
+          const { model, version } = job.result;
+          location.replace(`#/models/${encodeURIComponent(model)}@${version}`);
+        }
+      }
+    } catch (error) {
+      if (!signal.aborted) show(end, failure(error));
+    }
+  }
+
+  update(first);
+  return {
+    title: `Training ${first.model}`,
+    body: [h("h1", {}, `Training ${first.model}`), card, end, curve],
+    shown: () => void (hasEnded(first) || listen()),
+  };
+}
+
+function objectiveFigure(points) {
+  return lineFigure({
+    title: "What the training minimises",
+    good: "It falls and then levels off.",
+    x: { label: "seconds", values: points.map(([x]) => x) },
+    y: { label: "objective, nats", values: points.map(([, y]) => y) },
+  });
+}
+
+function outcome(job) {
+  switch (job.state) {
+    case "succeeded": {
+      const { model, version, report } = job.result;
+      return h(
+        "div",
+        {},
+        h("p", { class: "actions" }, h("a", { class: "button primary", href: `#/models/${encodeURIComponent(model)}@${version}` }, `Look at ${model}, version ${version}`)),
+        report.warnings.length ? [h("h2", {}, "What to know"), h("ul", { class: "warnings" }, report.warnings.map((text) => h("li", {}, text)))] : null,
+        h("h2", {}, "Time"),
+        h("p", {}, `It took ${duration(job.progress.elapsed_s)}.`),
+      );
+    }
+    case "cancelled":
+      return [h("p", {}, "This training was cancelled. Nothing was published."), h("p", {}, h("a", { href: "#/" }, "Home"))];
+    default:
+      return [
+        failure({ message: job.error?.message ?? "The training failed.", errors: job.error?.errors ?? [], count: job.error?.error_count }),
+        h("p", {}, "Nothing was published. Correct the table or the options, and train again from ", h("a", { href: "#/" }, "home"), "."),
+      ];
+  }
+}
+
+/** Models that were compared. */
+export function candidates(report) {
+  if (!report.candidates?.length) return null;
+  const rows = report.candidates.map((each) => [
+    h("span", {}, each.mean === "basis" ? "sparse" : "full", each.taken ? [" ", h("span", { class: "mark" }, "taken")] : null),
+    each.kernel,
+    String(each.mean_rows),
+    each.nmse === null ? "–" : score(each.nmse),
+    score(each.nlpd),
+    each.seconds.toFixed(1),
+    each.reason ?? "",
+  ]);
+  return h(
+    "section",
+    {},
+    h("h2", {}, "Models that were compared"),
+    h("p", { class: "quiet" }, "On rows that were left out. NMSE: the share of the target's variance that is not explained. NLPD: how surprising the truth was, given the error bars. Less is better for both."),
+    table("Models that were compared", ["Model", "Kernel", "Rows it rests on", "NMSE", "NLPD", "Seconds", "Why"], rows, { numeric: [2, 3, 4, 5], hideCaption: true }),
+  );
+}

@@ -1,0 +1,79 @@
+// A model: what it predicts and how well, and its parts as tabs.
+
+import { get } from "./api.js";
+import { h } from "./dom.js";
+import { count, percent, plural, score, when } from "./format.js";
+
+const TABS = [
+  ["look", "Look", () => import("./look.js")],
+  ["ask", "Ask and what-if", () => import("./ask.js")],
+  ["file", "Predict a file", () => import("./file.js")],
+  ["versions", "Versions", () => import("./versions.js")],
+  ["use", "Use it elsewhere", () => import("./use.js")],
+];
+
+const FEW = 100; // held-out rows whose shares say little by themselves
+
+export async function view([name, reference, tab = "look"], signal) {
+  const place = `models/${encodeURIComponent(name)}`;
+  const model = await get(`${place}?limit=100`, { signal });
+  const version = versionOf(model, reference);
+  const detail = await get(`${place}/versions/${version}?basis=false`, { signal });
+  const [, title, load] = TABS.find(([id]) => id === tab) ?? TABS[0];
+  const content = await (await load()).view({ model, detail, signal, place: `${place}/versions/${version}` });
+  return {
+    title: `${title}: ${name}`,
+    keepScroll: true,
+    body: [heading(model, detail), tabs(model, reference, tab), content.body],
+    shown: content.shown,
+  };
+}
+
+// What a plain name means: its champion, else its latest.
+function versionOf(model, reference) {
+  if (reference && /^\d+$/.test(reference)) return Number(reference);
+  if (reference) return model.aliases[reference] ?? reference;
+  return model.aliases.champion ?? model.latest;
+}
+
+function heading(model, detail) {
+  const { report, target } = detail;
+  const used = report.columns.filter((column) => column.kind !== "unused").length;
+  const scores = report.holdout ?? report.leave_one_out;
+  const rows = `${plural(scores.rows, "row")} ${report.holdout ? "it had not seen" : "that were left out one by one"}`;
+  const spread = 2 * scores.coverage_standard_error["0.95"];
+  const leftOut = report.leave_one_out;
+  const few = report.holdout && scores.rows < FEW && leftOut;
+  const other = detail.version === (model.aliases.champion ?? model.latest);
+  return [
+    h("h1", {}, model.name, " ", h("span", { class: "quiet" }, `version ${detail.version}`)),
+    h(
+      "p",
+      { class: "lead" },
+      h("strong", {}, target),
+      ` from ${plural(used, "column")} · `,
+      h("strong", {}, `± ${score(scores.rmse)} ${target}`),
+      ` (RMSE on ${rows}) · 95% intervals held `,
+      h("strong", {}, `${percent(scores.coverage["0.95"])} ± ${(100 * spread).toFixed(1)}`),
+    ),
+    h(
+      "p",
+      { class: "facts" },
+      few ? h("span", {}, `few rows: of all ${count(leftOut.rows)}, left out one by one, ± ${score(leftOut.rmse)} ${target} and ${percent(leftOut.coverage["0.95"])}`) : null,
+      h("span", {}, `learnt from ${plural(report.rows, "row")}`),
+      h("span", {}, `trained ${when(detail.created_at)}`),
+      detail.aliases.length ? h("span", {}, "known as ", detail.aliases.map((alias) => [h("span", { class: "mark" }, alias), " "])) : null,
+      other ? null : h("span", {}, h("a", { href: `#/models/${encodeURIComponent(model.name)}` }, "The version in use is another")),
+    ),
+  ];
+}
+
+function tabs(model, reference, tab) {
+  const base = `#/models/${encodeURIComponent(model.name)}${reference ? `@${encodeURIComponent(reference)}` : ""}`;
+  return h(
+    "nav",
+    { class: "tabs", "aria-label": "Parts of the model" },
+    TABS.map(([id, text]) => h("a", { href: `${base}/${id}`, "aria-current": id === tab ? "page" : null }, text)),
+  );
+}
+

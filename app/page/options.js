@@ -1,0 +1,104 @@
+// Options of a training: what has to be said is in sight, the rest is folded.
+
+import { field, h, newId, select, show } from "./dom.js";
+import { plural } from "./format.js";
+
+const EFFORTS = [
+  ["quick", "Quick: one sparse model, seconds"],
+  ["normal", "Normal: the best of several models"],
+  ["best", "Best: the same, searched for longer"],
+];
+const KERNELS = [
+  ["", "Whichever predicts best"],
+  ["gaussian", "Gaussian: very smooth"],
+  ["matern52", "Matérn 5/2: smooth"],
+  ["matern32", "Matérn 3/2: rougher"],
+  ["matern12", "Matérn 1/2: roughest"],
+];
+const METHODS = "batch dmax kappa sb info rand nlml nlpp vfe variance loo-cve nlgpp gpe".split(" ");
+const TRANSFORMS = [
+  ["none", "As it is"],
+  ["auto", "Whichever predicts best"],
+  ["log", "Its logarithm"],
+  ["log1p", "Logarithm of 1 + target"],
+  ["yeo-johnson", "Yeo-Johnson"],
+  ["rank-normal", "Its ranks"],
+];
+
+/** Fields of the specification: `body` to show, `spec()` what was chosen, `missing(columns)` which have holes. */
+export function trainOptions(dataset) {
+  const name = h("input", { type: "text", maxlength: 64, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", placeholder: stem(dataset.name) });
+  const effort = select(EFFORTS, "normal");
+  const kernel = select(KERNELS, "");
+  const method = select([["", "The default (batch)"], ...METHODS.map((value) => [value, value])], "");
+  const size = h("input", { type: "number", min: 1, step: 1, placeholder: "automatic" });
+  const holdout = h("input", { type: "number", min: 0, max: 90, step: 1, value: 10 });
+  const transform = select(TRANSFORMS, "none");
+  const holes = h("div", { "aria-live": "polite" });
+  const group = newId("missing");
+  let choice = "impute";
+  let asked = false;
+
+  function missing(columns) {
+    asked = columns.length > 0;
+    if (!asked) return void show(holes);
+    const cells = columns.reduce((sum, column) => sum + column.missing, 0);
+    const one = (value, text, hint) => {
+      const id = newId("choice");
+      return h(
+        "div",
+        { class: "choice" },
+        h("input", { type: "radio", name: group, id, value, checked: choice === value, onchange: () => (choice = value) }),
+        h("label", { for: id }, text, h("span", { class: "hint" }, hint)),
+      );
+    };
+    show(
+      holes,
+      h(
+        "fieldset",
+        {},
+        h("legend", {}, `${plural(cells, "cell")} ${cells === 1 ? "is" : "are"} missing, in ${columns.map((column) => column.name).slice(0, 4).join(", ")}${columns.length > 4 ? " and others" : ""}`),
+        one("impute", "Keep these rows", "A prediction then takes into account everything such a cell may have been. New rows may have holes too."),
+        one("drop", "Leave these rows out", "New rows need every cell."),
+      ),
+    );
+  }
+
+  function spec() {
+    const found = { effort: effort.value };
+    if (name.value.trim()) found.model = name.value.trim();
+    if (asked) found.missing = choice;
+    if (kernel.value) found.kernel = kernel.value;
+    if (method.value) found.method = method.value;
+    if (size.value) found.basis_size = Number(size.value);
+    if (Number(holdout.value) !== 10 && holdout.value !== "") found.holdout = Number(holdout.value) / 100;
+    if (transform.value !== "none") found.target_transform = transform.value;
+    return found;
+  }
+
+  const body = h(
+    "div",
+    {},
+    holes,
+    h("div", { class: "fields" }, field("Name of the model", name, "Letters, digits, dot, dash. A name that exists gets a new version."), field("Effort", effort, "How many models are compared on rows that were left out.")),
+    h(
+      "details",
+      { class: "advanced" },
+      h("summary", {}, "Advanced"),
+      h(
+        "div",
+        { class: "fields" },
+        field("Kernel", kernel, "How quickly the target may change from row to row."),
+        field("The target is learnt as", transform, "For a target that is skewed, such as prices."),
+        field("Held-out rows, in %", holdout, "Kept back to measure the error; learnt from afterwards."),
+        field("Sparse method", method, "How the rows that a sparse model rests on are chosen."),
+        field("Size of the sparse model", size, "How many such rows; more is slower and often better."),
+      ),
+    ),
+  );
+  return { body, spec, missing };
+}
+
+function stem(filename) {
+  return (filename || "").replace(/(\.[A-Za-z0-9]{1,8})+$/, "").replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[-._]+|[-._]+$/g, "").slice(0, 64) || "model";
+}
