@@ -143,8 +143,8 @@ class Settings(BaseSettings):
         default=None,
         ge=1,
         le=65535,
-        description="Port on which `pursuit worker` answers /metrics. By default on none: an API with the same metrics "
-        "directory shows its measures.",
+        description="Port of PURSUIT_HOST on which `pursuit worker` answers /metrics. By default on none: an API with "
+        "the same metrics directory shows its measures.",
     )
     commit: str | None = Field(
         default=None, description="Commit that this was built from, which /version shows; the image sets it."

@@ -124,7 +124,7 @@ def _serve_metrics(settings: Settings, measures: Measures, folder: SnapshotFolde
     if settings.worker_metrics_port is None:
         return
     try:
-        serve_metrics(settings.worker_metrics_port, measures, folder)
+        serve_metrics(settings.host, settings.worker_metrics_port, measures, folder)
     except OSError as error:  # such as another worker's of this machine, which shows the measures of both
         log.warning("/metrics is not answered on port %d: %s", settings.worker_metrics_port, error.strerror)
 

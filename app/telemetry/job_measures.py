@@ -23,9 +23,8 @@ class JobMeasures:
         self._enter(STARTING)
 
     def phase(self, name: str) -> None:
-        """It entered a phase."""
-        if name != self._phase:
-            self._enter(name)
+        """It entered a phase, or goes on in one: seconds are counted as they pass."""
+        self._enter(name)
 
     def ended(self, end: str) -> None:
         """Its try ended."""

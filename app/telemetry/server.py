@@ -25,9 +25,9 @@ class _Totals(Collector):
         yield from metrics_of(self._measures.families, self._folder.total())
 
 
-def serve_metrics(port: int, measures: Measures, folder: SnapshotFolder) -> None:
-    """Answer on this port, in a thread, until the process ends. OSError where the port is taken."""
+def serve_metrics(host: str, port: int, measures: Measures, folder: SnapshotFolder) -> None:
+    """Answer on this address and port, in a thread, until the process ends. OSError where the port is taken."""
     registry = CollectorRegistry()
     registry.register(_Totals(measures, folder))
-    start_http_server(port, registry=registry)
+    start_http_server(port, addr=host, registry=registry)
     log.info("/metrics is answered on port %d", port)

@@ -105,6 +105,7 @@ def measures(database: Database) -> dict[str, Callable[[Connection], object]]:
         "GET /jobs?model=": lambda _: view.page(state=None, model="m7", limit=50, cursor=None),
         "positions of one job": lambda connection: queries.positions(connection, [first_job]),
         "positions of the last 50": lambda connection: queries.positions(connection, page),
+        "the queue in GET /metrics": queries.backlog,
         "has_work": queue.has_work,
         "claim": claim,
         "claim where all are too large": claim_nothing,

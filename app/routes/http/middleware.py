@@ -26,7 +26,7 @@ log = logging.getLogger("app.access")
 
 _ACCEPTABLE = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 
-_HOT = ("/predict", "/health/", "/jobs/", "/v2/")
+_HOT = ("/predict", "/health/", "/jobs/", "/v2/", "/metrics")
 """Paths that are asked often and say little: their successes are logged at debug level only."""
 
 

@@ -131,16 +131,20 @@ def test_unknown_names_make_no_series(measured: Service, count: int) -> None:
     def series() -> int:
         return sum(map(len, scrape(measured).values()))
 
-    client = measured.client
-    client.post("/predict", json={"model": "none", "rows": [[1]]})
-    client.get("/models/none"), client.get("/none"), client.request("WRONG", "/predict")
-    before = series()
-    for number in range(count):
+    def ask(number: int) -> None:
         assert client.post("/predict", json={"model": f"none{number}", "rows": [[1]]}).status_code == 404
         assert client.get(f"/none{number}").status_code == 404
         if number % 10 == 0:
             assert client.get(f"/models/none{number}").status_code == 404
-            client.request(f"WRONG{number}", "/predict")
+            methods = ("PROPFIND", "MKCOL", "LOCK", "SEARCH")
+            assert client.request(methods[number // 10 % 4], f"/none{number}").status_code == 404
+
+    client = measured.client
+    ask(0)
+    series()  # which is a request too
+    before = series()
+    for number in range(count):
+        ask(number)
     assert series() == before
 
 
@@ -174,8 +178,8 @@ def test_jobs_of_the_workers_of_this_machine(measured: Service, tmp_path: Path) 
     assert value(samples, "pursuit_job_tries_total", end="succeeded") == 1
     assert value(samples, "pursuit_job_tries_total", end="died") == 2
     assert value(samples, "pursuit_job_tries_total", end="failed") == 1
-    assert value(samples, "pursuit_job_phase_seconds_total", phase="reading") == pytest.approx(0.2, abs=0.15)
-    assert value(samples, "pursuit_job_phase_seconds_total", phase="fitting") == pytest.approx(0.4, abs=0.2)
+    assert value(samples, "pursuit_job_phase_seconds_total", phase="reading") > 0.1
+    assert value(samples, "pursuit_job_phase_seconds_total", phase="fitting") > 0.3
     assert value(samples, "pursuit_job_phase_seconds_total", phase="starting") > 0
 
 
