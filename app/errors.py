@@ -9,6 +9,9 @@ PursuitError
 ├── NotFoundError               no such job, model, version, alias
 ├── ConflictError               the request conflicts with the current state
 ├── TooSlowError                a body did not come within its time
+├── UnauthenticatedError        an API key is needed, and none that is valid was sent
+├── ForbiddenError              the API key lacks a scope, or may not use this model
+├── LimitExceededError          the API key has used up a limit of its own
 ├── UnavailableError            the database or the store does not answer; try again
 │   ├── BusyError               a queue, a budget or all table readers are full
 │   ├── ComputeUnavailableError the cluster does not answer; the job waits
@@ -78,6 +81,30 @@ class NotFoundError(PursuitError):
 
 class ConflictError(PursuitError):
     """The request conflicts with the current state."""
+
+
+class UnauthenticatedError(PursuitError):
+    """An API key is needed, and none was sent, or one that is not valid."""
+
+    def __init__(self, message: str, *, invalid: bool = False) -> None:
+        super().__init__(message)
+        self.invalid = invalid
+
+
+class ForbiddenError(PursuitError):
+    """The API key lacks the scope that is wanted, or may not use this model. scope: the one that it lacks."""
+
+    def __init__(self, message: str, *, scope: str | None = None) -> None:
+        super().__init__(message)
+        self.scope = scope
+
+
+class LimitExceededError(PursuitError):
+    """The API key has used up a limit of its own. retry_seconds: when trying again may help."""
+
+    def __init__(self, message: str, *, retry_seconds: int) -> None:
+        super().__init__(message)
+        self.retry_seconds = retry_seconds
 
 
 class UnavailableError(PursuitError):

@@ -1,4 +1,5 @@
-"""The rules of names and keys, each once: models, aliases, references to versions, jobs, datasets, idempotency keys.
+"""The rules of names and keys, each once: models, aliases, references to versions, jobs, datasets, idempotency keys,
+ids of API keys.
 
 Lengths are those of the columns in `app.database.tables`; a longer text would be refused by PostgreSQL alone.
 """
@@ -18,12 +19,15 @@ ID_LENGTH = 36
 """Most characters of the id of a job or a dataset."""
 KEY_LENGTH = 255
 """Most characters of an idempotency key."""
+API_KEY_ID_LENGTH = 16
+"""Characters of the id of an API key, which is no secret."""
 LARGEST_VERSION = 2**31 - 1
 """The largest version of a model, a 32-bit integer in the database."""
 
 _NAME = re.compile(NAME_PATTERN)
 _JOB_ID = re.compile(r"job_[0-9a-f]{32}")
 _DATASET_ID = re.compile(r"ds_[0-9a-f]{32}")
+_API_KEY_ID = re.compile(rf"[0-9a-f]{{{API_KEY_ID_LENGTH}}}")
 
 
 def is_name(text: str) -> bool:
@@ -82,6 +86,16 @@ def new_dataset_id() -> str:
 def is_dataset_id(text: str) -> bool:
     """True if it has the form of a dataset's id."""
     return _DATASET_ID.fullmatch(text) is not None
+
+
+def new_api_key_id() -> str:
+    """Return 16 hexadecimal digits."""
+    return secrets.token_hex(API_KEY_ID_LENGTH // 2)
+
+
+def is_api_key_id(text: str) -> bool:
+    """True if it has the form of an API key's id."""
+    return _API_KEY_ID.fullmatch(text) is not None
 
 
 def check_idempotency_key(key: str | None) -> str | None:

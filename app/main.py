@@ -7,7 +7,7 @@ to training.
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app import posix  # noqa: F401  says where the service runs before anything fails for it
 from app.database.engine import Database
@@ -29,6 +29,7 @@ from app.routes import (
     inference,
     inference_document,
     jobs,
+    keys,
     metrics,
     models,
     page,
@@ -36,16 +37,21 @@ from app.routes import (
     predict_document,
     train,
 )
-from app.routes.http import errors
+from app.routes.http import access, errors
 from app.routes.http.answers import ProblemBody, problems
 from app.routes.http.body_budget import BodyBudget
-from app.routes.http.middleware import RequestContext, Shortcut
+from app.routes.http.guard import Guard
+from app.routes.http.middleware import RequestContext, Shortcut, allow_origins
 from app.routes.http.services import Services
 from app.routes.http.table_readers import TableReaders
 from app.services.artefact_import import ArtefactImport
 from app.services.intake.datasets import Datasets
 from app.services.job_followers import JobFollowers
 from app.services.jobs import Jobs
+from app.services.keys.budgets import Budgets
+from app.services.keys.key_ring import KeyRing
+from app.services.keys.keys import Keys
+from app.services.keys.usage import UsageCounter
 from app.services.metrics import Metrics
 from app.services.models import Models
 from app.services.predict.batching import Batcher
@@ -68,12 +74,17 @@ log = logging.getLogger(__name__)
 _RETRY_SECONDS = 2.0
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
-    """The API for these settings (by default those of the environment). Opens nothing before it starts to serve."""
+def create_app(settings: Settings | None = None, *, trusted: bool = False) -> FastAPI:
+    """The API for these settings (by default those of the environment). Opens nothing before it starts to serve.
+
+    trusted: whoever reaches it owns its files anyway, and needs no key.
+    """
     settings = settings or Settings()
     database = Database(settings.database)
     app = _Application(
         Measures(),
+        origins=settings.allowed_origins,
+        guarded=not trusted,
         title="Pursuit",
         summary="Regression with honest error bars, as a service",
         version=package_version(),
@@ -85,7 +96,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.services = _services(settings, database, app.measures)
     app.router.routes[:0] = [predict.route, *page.routes, *docs.routes, *inference.routes]
     app.name_routes(app.router.routes)
-    for module in (train, jobs, models, datasets, health, metrics):
+    for module in (train, jobs, models, datasets, keys, health, metrics):
         app.include_router(module.router)
         app.name_routes(module.router.routes)
     errors.install(app)
@@ -97,11 +108,12 @@ class _Application(FastAPI):
     """The busiest routes are outside of all that FastAPI and Starlette wrap around the others: even empty, it costs a
     tenth of a prediction."""
 
-    def __init__(self, measures: Measures, **settings: Any) -> None:
+    def __init__(self, measures: Measures, *, origins: Sequence[str], guarded: bool, **settings: Any) -> None:
         super().__init__(**settings)
         self.measures = measures
         self._templates: dict[object, str] = {}
-        self._around = RequestContext(Shortcut(super().__call__, hot=_hot), measures, self._templates)
+        inner: ASGIApp = Guard(Shortcut(super().__call__, hot=_hot), guarded=guarded)
+        self._around = RequestContext(allow_origins(inner, origins) if origins else inner, measures, self._templates)
 
     def use_tracing(self, tracing: Tracing | None) -> None:
         """Make spans of all requests from now on."""
@@ -174,6 +186,10 @@ def _services(settings: Settings, database: Database, measures: Measures) -> Ser
         batcher=Batcher(measures),
         readiness=readiness,
         metrics=Metrics(database, measures, SnapshotFolder(settings.metrics, measures), readiness),
+        keys=Keys(database),
+        key_ring=KeyRing(database, insecure=settings.insecure, private=settings.is_loopback),
+        budgets=Budgets(database),
+        usage=UsageCounter(database),
         heavy=CapacityLimiter(max(2, available_cores())),
         readers=TableReaders(
             max(2, available_cores()), waiting=settings.max_waiting_tables, seconds=settings.max_wait_seconds
@@ -202,6 +218,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         for task in running:
             task.cancel()
         await asyncio.wait(running)
+        await services.usage.close()
         await to_thread.run_sync(services.batcher.close)
         services.registry.close()
         await to_thread.run_sync(services.metrics.close)
@@ -246,6 +263,7 @@ def _describe(app: FastAPI) -> None:
                     operation["responses"]["422"] = problems(422)[422]
             schemas.update(inference_document.SCHEMAS)
             document["paths"] = {**predict_document.PATHS, **inference_document.PATHS, **document["paths"]}
+            access.describe(document)
             app.openapi_schema = document
         return app.openapi_schema
 

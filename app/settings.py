@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from difflib import get_close_matches
 from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import unquote, urlsplit
@@ -15,8 +16,8 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MIB = 1 << 20
-CLIENT_URL_VARIABLE = "PURSUIT_URL"
-"""The variable that the client commands read."""
+CLIENT_VARIABLES = ("PURSUIT_URL", "PURSUIT_API_KEY")
+"""The variables that the client commands read."""
 IGNORED_PREFIXES = ("PURSUIT_TEST_", "PURSUIT_BENCHMARK_", "PURSUIT_SERVICE_", "PURSUIT_PORT_")
 """Prefixes of variables that tests read, and that Kubernetes sets for a service of this name."""
 
@@ -46,6 +47,21 @@ class Settings(BaseSettings):
     )
     host: str = Field(default="127.0.0.1", description="Address the API listens on.")
     port: int = Field(default=8000, ge=0, le=65535, description="Port the API listens on; 0 takes a free one.")
+    insecure: bool = Field(
+        default=False,
+        description="Listen on an address that others can reach without any API key, and let everybody in until there "
+        "is one; otherwise the API does not start there before `pursuit keys create`.",
+    )
+    trusted_proxies: str = Field(
+        default="127.0.0.1,::1",
+        description="Addresses and networks of proxies whose X-Forwarded-For is taken for the client's address, with "
+        "commas between; `*`: all.",
+    )
+    cors_origins: str = Field(
+        default="",
+        description="Origins whose pages may ask this API from a browser, with commas between, as in "
+        "https://example.com; `*`: all. By default none.",
+    )
     workers: int = Field(default=1, ge=0, description="Worker processes that `pursuit serve` starts.")
     threads: Positive | None = Field(
         default=None, description="Threads of one training; by default the cores divided by the workers."
@@ -134,6 +150,8 @@ class Settings(BaseSettings):
         description="Days after which a dataset is removed that no training used within them. By default datasets are "
         "kept until they are deleted.",
     )
+    keep_audit_days: Days = Field(default=365.0, description="Days after which an entry of the audit log is removed.")
+    keep_usage_days: Days = Field(default=30.0, description="Days that counts of use by key and minute are kept.")
     metrics_dir: Path | None = Field(
         default=None,
         description="Folder of the measures of processes whose sums /metrics shows; by default metrics in the data "
@@ -187,6 +205,32 @@ class Settings(BaseSettings):
         if find_spec("distributed") is None:
             raise ValueError("a Dask cluster needs Dask here too: pip install 'pursuit-gp[dask]'")
         return value
+
+    @field_validator("cors_origins")
+    @classmethod
+    def _known_origins(cls, value: str) -> str:
+        for origin in _words(value):
+            url = urlsplit(origin)
+            if origin != "*" and (
+                url.scheme not in {"http", "https"} or not url.netloc or origin != f"{url.scheme}://{url.netloc}"
+            ):
+                raise ValueError(f"expected origins like https://example.com, without a path, got {origin!r}")
+        return value
+
+    @property
+    def allowed_origins(self) -> list[str]:
+        """The origins whose pages may ask."""
+        return _words(self.cors_origins)
+
+    @property
+    def is_loopback(self) -> bool:
+        """True if only this machine can reach the address that the API listens on."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:  # a name, which may be any machine's address
+            return False
 
     @property
     def database(self) -> str:
@@ -250,6 +294,10 @@ class Settings(BaseSettings):
         return self.threads or max(1, available_cores() // max(1, self.workers))
 
 
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
 def unknown_variables(environment: Mapping[str, str]) -> dict[str, str | None]:
     """Return the variables that look like settings and are none, each with the setting that it may be meant for."""
     prefix = str(Settings.model_config["env_prefix"])
@@ -258,7 +306,7 @@ def unknown_variables(environment: Mapping[str, str]) -> dict[str, str | None]:
     return {
         name: next(iter(get_close_matches(name.upper(), known, n=1, cutoff=0.8)), None)
         for name in unknown
-        if name.upper() != CLIENT_URL_VARIABLE and not name.upper().startswith(IGNORED_PREFIXES)
+        if name.upper() not in CLIENT_VARIABLES and not name.upper().startswith(IGNORED_PREFIXES)
     }
 
 

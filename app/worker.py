@@ -28,7 +28,7 @@ from app.log import set_up
 from app.services.intake.table_store import FITS, TABLES
 from app.services.train.training import KIND, publish, training_handler
 from app.settings import Settings
-from app.storage import catalog, datasets
+from app.storage import audit, catalog, datasets, key_usage
 from app.storage.blobs import MODELS, BlobStore, sweep
 from app.storage.store_identity import check_store_identity
 from app.storage.stores import open_store
@@ -237,7 +237,11 @@ def _migrate(database: Database, stop: threading.Event) -> None:
 
 
 def remove_old(database: Database, settings: Settings) -> tuple[int, int]:
-    """Remove ended jobs and unused datasets of an age that the settings name; return how many of each."""
+    """Remove ended jobs, unused datasets and entries of the audit log of an age that the settings name; return how many
+    of the first two."""
+    with database.write() as connection:
+        audit.remove_old(connection, older_than=DAY_SECONDS * settings.keep_audit_days)
+        key_usage.remove_old_usage(connection, older_than=DAY_SECONDS * settings.keep_usage_days)
     jobs = unused = 0
     if settings.keep_jobs_days is not None:
         age = DAY_SECONDS * settings.keep_jobs_days

@@ -1,6 +1,7 @@
 """A small HTTP client of the service: refusals become exceptions with the server's own words."""
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +17,9 @@ from app.cli.retry import ATTEMPTS, pause_seconds, retry_after
 Json = dict[str, Any]
 ENDED = frozenset({"succeeded", "failed", "cancelled"})
 """States that a job never leaves."""
+
+KEY_VARIABLE = "PURSUIT_API_KEY"
+"""The environment variable with the API key."""
 
 _TIMEOUT = httpx.Timeout(600.0, connect=5.0)  # reading a large upload takes the server a while
 _MAX_RECONNECTS = 8
@@ -59,8 +63,8 @@ class ProblemError(ClientError):
 class Client:
     """One server, by URL or by the path of its Unix socket. A context manager that closes it.
 
-    key: sent with every request. patience: so many seconds requests are sent again to a server that is busy or away,
-    where they can be without doing anything twice.
+    key: an API key, sent with every request; by default KEY_VARIABLE, if any. patience: so many seconds requests
+    are sent again to a server that is busy or away, where they can be without doing anything twice.
     """
 
     def __init__(self, url: str, *, socket: Path | None = None, key: str | None = None, patience: float = 0.0) -> None:
@@ -71,13 +75,11 @@ class Client:
         try:
             self._http = httpx.Client(
                 base_url=self.url,
+                headers=_authorization(os.environ.get(KEY_VARIABLE) if key is None else key),
                 transport=None if socket is None else httpx.HTTPTransport(uds=str(socket)),
                 timeout=_TIMEOUT,
                 trust_env=not local,
-                headers={} if key is None else {"authorization": f"Bearer {key}"},
             )
-        except UnicodeEncodeError:
-            raise ClientError("the key has letters that no key has") from None
         except (httpx.InvalidURL, ValueError) as error:
             raise ClientError(
                 f"the server {self.url}, or a proxy that the environment names, cannot be used: {error}"
@@ -316,6 +318,15 @@ class Client:
 
     def _unreachable(self, error: httpx.TransportError) -> UnreachableError:
         return UnreachableError(f"no answer from {self.url}: {error or type(error).__name__}")
+
+
+def _authorization(key: str | None) -> dict[str, str]:
+    """Headers that send a key; ClientError for one that no header can hold, without showing it."""
+    if not key:
+        return {}
+    if not (key.isascii() and key.isprintable() and " " not in key):
+        raise ClientError(f"the API key ({KEY_VARIABLE} or --key) has letters that no key has")
+    return {"authorization": f"Bearer {key}"}
 
 
 def _server_url(text: str) -> str:

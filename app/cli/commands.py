@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -14,11 +14,10 @@ from rich.console import Console
 from app.cli import display
 from app.cli.arguments import file_content, json_object, numbers, split_values
 from app.cli.client import Client, ClientError, Json
+from app.cli.environment import read_settings
+from app.cli.keys import keys
 from app.cli.progress import watch
 from app.cli.service import local_service
-
-if TYPE_CHECKING:
-    from app.settings import Settings
 
 cli = typer.Typer(
     no_args_is_help=True,
@@ -30,6 +29,10 @@ Host = Annotated[str | None, typer.Option(help="Address to listen on.", show_def
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.", show_default="8000")]
 DataDir = Annotated[Path | None, typer.Option(help="Directory of the embedded store.", show_default="./pursuit-data")]
 Url = Annotated[str, typer.Option(envvar="PURSUIT_URL", help="The server.")]
+Key = Annotated[str | None, typer.Option(envvar="PURSUIT_API_KEY", help="An API key of the server.")]
+Insecure = Annotated[
+    bool | None, typer.Option("--insecure", help="Listen on any address without an API key: everybody is let in.")
+]
 Local = Annotated[bool, typer.Option("--local", help="Work on the data directory, without a running server.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the server's JSON.")]
 ExistingFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False, readable=True)]
@@ -37,6 +40,8 @@ Target = Annotated[str | None, typer.Option(help="Column to predict.", show_defa
 Spec = Annotated[str, typer.Option(help="Any other fields of the spec, as a JSON object.")]
 WhileStdin = Annotated[bool, typer.Option("--while-stdin", hidden=True)]
 DEFAULT_URL = "http://127.0.0.1:8000"
+
+cli.add_typer(keys, name="keys")
 
 
 def _print_version(value: bool) -> None:
@@ -65,22 +70,23 @@ def serve(
     port: Port = None,
     data_dir: DataDir = None,
     workers: Annotated[int | None, typer.Option(min=0, help="Worker processes.", show_default="1")] = None,
+    insecure: Insecure = None,
     socket: Annotated[Path | None, typer.Option(hidden=True)] = None,
     while_stdin: WhileStdin = False,
 ) -> None:
     """Serve the API and work on jobs: API and worker processes in one."""
     from app.cli import servers
 
-    settings = _settings(host=host, port=port, data_dir=data_dir, workers=workers)
+    settings = read_settings(host=host, port=port, data_dir=data_dir, workers=workers, insecure=insecure)
     servers.serve(settings, unix_socket=socket, while_stdin=while_stdin)
 
 
 @cli.command()
-def api(host: Host = None, port: Port = None, data_dir: DataDir = None) -> None:
+def api(host: Host = None, port: Port = None, data_dir: DataDir = None, insecure: Insecure = None) -> None:
     """Serve the API only; start workers with `pursuit worker`."""
     from app.cli import servers
 
-    servers.run_api(_settings(host=host, port=port, data_dir=data_dir))
+    servers.run_api(read_settings(host=host, port=port, data_dir=data_dir, insecure=insecure))
 
 
 @cli.command()
@@ -88,7 +94,7 @@ def worker(data_dir: DataDir = None, while_stdin: WhileStdin = False) -> None:
     """Work on jobs, one at a time."""
     from app.cli import servers
 
-    servers.run_worker(_settings(data_dir=data_dir), while_stdin=while_stdin)
+    servers.run_worker(read_settings(data_dir=data_dir), while_stdin=while_stdin)
 
 
 @cli.command()
@@ -96,7 +102,7 @@ def migrate(data_dir: DataDir = None) -> None:
     """Bring the database's schema to the newest version."""
     from app.cli import servers
 
-    settings = _settings(data_dir=data_dir)
+    settings = read_settings(data_dir=data_dir)
     servers.migrate(settings)
     typer.echo("the database's schema is at the newest version")
 
@@ -143,6 +149,7 @@ def train(
     wait: Annotated[bool, typer.Option(help="Show the progress until the job has ended.")] = True,
     local: Local = False,
     url: Url = DEFAULT_URL,
+    key: Key = None,
     data_dir: DataDir = None,
 ) -> None:
     """Train a model on a table."""
@@ -157,7 +164,7 @@ def train(
     if local and not wait:
         raise typer.BadParameter("--local has nobody to go on with the job: leave out --no-wait")
     console = Console()
-    with _client(url, local=local, data_dir=data_dir, workers=1) as client:
+    with _client(url, key, local=local, data_dir=data_dir, workers=1) as client:
         job = client.train(file, fields)
         if not wait:
             console.print(
@@ -198,11 +205,12 @@ def predict(
     output: Annotated[Path | None, typer.Option(help="Write here.", show_default="standard output")] = None,
     local: Local = False,
     url: Url = DEFAULT_URL,
+    key: Key = None,
     data_dir: DataDir = None,
 ) -> None:
     """Predict the rows of a table: mean, standard deviation, intervals and quantiles, as CSV."""
     intervals, quantiles = numbers(interval, "--interval"), numbers(quantile, "--quantile")
-    with _client(url, local=local, data_dir=data_dir, workers=0) as client:
+    with _client(url, key, local=local, data_dir=data_dir, workers=0) as client:
         answer = client.predict(
             model,
             file_content(file),
@@ -232,10 +240,11 @@ def models(
     as_json: AsJson = False,
     local: Local = False,
     url: Url = DEFAULT_URL,
+    key: Key = None,
     data_dir: DataDir = None,
 ) -> None:
     """List the models, or the versions of one, or tell all about a version."""
-    with _client(url, local=local, data_dir=data_dir, workers=0) as client:
+    with _client(url, key, local=local, data_dir=data_dir, workers=0) as client:
         show: Callable[[Console, Json], None]
         if name is None:
             answer, show = client.models(), display.models
@@ -255,10 +264,11 @@ def import_(
     file: ExistingFile,
     local: Local = False,
     url: Url = DEFAULT_URL,
+    key: Key = None,
     data_dir: DataDir = None,
 ) -> None:
     """Publish an artefact, a safetensors file, as the next version of a model."""
-    with _client(url, local=local, data_dir=data_dir, workers=1) as client:
+    with _client(url, key, local=local, data_dir=data_dir, workers=1) as client:
         version = client.import_version(name, file)
     typer.echo(f"{version['model']}@{version['version']} is published, sha256 {version['sha256']}")
 
@@ -273,13 +283,14 @@ def jobs(
     as_json: AsJson = False,
     local: Local = False,
     url: Url = DEFAULT_URL,
+    key: Key = None,
     data_dir: DataDir = None,
 ) -> None:
     """List the jobs, follow one, or cancel one."""
     if cancel and job_id is None:
         raise typer.BadParameter("--cancel needs the id of a job")
     console = Console()
-    with _client(url, local=local, data_dir=data_dir, workers=0) as client:
+    with _client(url, key, local=local, data_dir=data_dir, workers=0) as client:
         if job_id is None:
             answer = client.jobs(state=state, model=model)
             if not as_json:
@@ -323,14 +334,14 @@ def demo(
 
 
 @contextmanager
-def _client(url: str, *, local: bool, data_dir: Path | None, workers: int) -> Iterator[Client]:
+def _client(url: str, key: str | None, *, local: bool, data_dir: Path | None, workers: int) -> Iterator[Client]:
     """Open a client of the server at `url`, or of a private one over the data directory; print what goes wrong.
 
     Without workers nothing is trained, so there have to be data in the directory.
     """
     try:
         if local:
-            settings = _settings(data_dir=data_dir)
+            settings = read_settings(data_dir=data_dir)
             embedded = Path(settings.database.removeprefix("sqlite:///"))
             if not workers and settings.database_url is None and not embedded.exists():
                 raise ClientError(
@@ -340,38 +351,10 @@ def _client(url: str, *, local: bool, data_dir: Path | None, workers: int) -> It
             with local_service(settings.data_dir, workers=workers) as client:
                 yield client
         else:
-            with Client(url) as client:
+            with Client(url, key=key) as client:
                 yield client
     except ClientError as error:
         raise display.fail(error, hint=not local) from None
-
-
-def _settings(**given: Any) -> "Settings":
-    """The settings of the environment under those of the command line."""
-    from pydantic import ValidationError
-
-    from app.settings import Settings
-
-    try:
-        from app import posix  # noqa: F401  says where the service runs
-
-        Path.cwd()  # a relative folder begins there
-    except ImportError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
-    except FileNotFoundError:
-        typer.echo("error: the current folder does not exist any more: go to another one", err=True)
-        raise typer.Exit(1) from None
-    try:
-        return Settings(**{name: value for name, value in given.items() if value is not None})
-    except ValidationError as error:
-        lines = []
-        for fault in error.errors():
-            field = str(fault["loc"][0])
-            name = f"PURSUIT_{field.upper()}" if given.get(field) is None else f"--{field.replace('_', '-')}"
-            lines.append(f"{name}: {fault['msg'].removeprefix('Value error, ')}")
-        typer.echo(f"error: {'; '.join(lines)}", err=True)
-        raise typer.Exit(2) from None
 
 
 def _print_json(answer: Json) -> None:

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Container, Iterable, Sequence
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any
 
 import typer
@@ -16,11 +17,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.client import ClientError, Json, ProblemError, UnreachableError
+from app.cli.client import KEY_VARIABLE, ClientError, Json, ProblemError, UnreachableError
 
 _MIN_WIDTH = 10
 _GAP = 2  # between two columns
 _NUMERIC = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?|[0-9.]+%( \+- [0-9.]+%)?|-|nan")
+KEY_HINT = f"send one with {KEY_VARIABLE} or --key"
 START_HINT = "start one with `pursuit serve`, name another with --url or PURSUIT_URL, or work without one with --local"
 
 
@@ -36,6 +38,8 @@ def fail(error: ClientError, *, hint: bool = True) -> typer.Exit:
             console.print(f"  ... {error.total} in all")
     if isinstance(error, UnreachableError) and hint:
         console.print(f"[dim]{escape(START_HINT)}[/]")
+    if isinstance(error, ProblemError) and error.status == HTTPStatus.UNAUTHORIZED:
+        console.print(f"[dim]{escape(KEY_HINT)}[/]")
     return typer.Exit(1)
 
 

@@ -37,11 +37,14 @@ def run_api(settings: Settings) -> None:
     """Serve the API until a signal; print its address on standard output once it listens."""
     with _listening(settings, None) as (listener, url):
         _prepare(settings, *settings.folders)
+        _refuse_without_keys(settings)
         _run_api(settings, listener, url)
 
 
-def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_stdin: bool = False) -> None:
-    """Serve the API on a bound socket until a signal, or until standard input ends."""
+def _run_api(
+    settings: Settings, listener: sockets.socket, url: str, *, while_stdin: bool = False, trusted: bool = False
+) -> None:
+    """Serve the API on a bound socket until a signal, or until standard input ends. trusted: without API keys."""
     # BLAS reads this at import: requests are small, and the cores belong to the worker's training.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import uvicorn
@@ -51,7 +54,7 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
     from app.main import create_app
     from app.posix import raise_open_files
 
-    app = create_app(settings)
+    app = create_app(settings, trusted=trusted)
     set_up(style=settings.log_format, level=settings.log_level)
     _warn_of_unknown_settings()
 
@@ -81,6 +84,7 @@ def _run_api(settings: Settings, listener: sockets.socket, url: str, *, while_st
         log_config=None,
         access_log=False,
         server_header=False,
+        forwarded_allow_ips=settings.trusted_proxies,
         timeout_graceful_shutdown=math.ceil(settings.drain_seconds),
     )
     server = _Server(config)
@@ -127,8 +131,10 @@ def serve(settings: Settings, *, unix_socket: Path | None = None, while_stdin: b
     """Run the API and `settings.workers` workers until a signal, or until standard input ends."""
     with _listening(settings, unix_socket) as (listener, url):  # first: a taken port must not leave a trace
         _prepare(settings, *settings.folders)
-        with _workers(settings):
-            _run_api(settings, listener, url, while_stdin=while_stdin)
+        if unix_socket is None:
+            _refuse_without_keys(settings)
+        with _workers(settings):  # who reaches the socket, in a folder of this user alone, could read the files too
+            _run_api(settings, listener, url, while_stdin=while_stdin, trusted=unix_socket is not None)
 
 
 def migrate(settings: Settings) -> None:
@@ -172,6 +178,25 @@ def _prepare(settings: Settings, *folders: Path, wait: bool = True) -> None:
             raise _refusal(str(error)) from None
     except SQLAlchemyError as error:
         raise _refusal(f"the database cannot be used: {getattr(error, 'orig', None) or error}") from None
+
+
+def _refuse_without_keys(settings: Settings) -> None:
+    """End the program where others could reach an API that lets everybody in.
+
+    A database that does not answer yet may have keys: until it has told, the API refuses all requests by itself.
+    """
+    if settings.insecure or settings.is_loopback:
+        return
+    from app.database.engine import Database
+    from app.errors import UnavailableError
+    from app.services.keys.keys import Keys
+
+    with contextlib.suppress(UnavailableError), Database(settings.database) as database:
+        if not Keys(database).any_live():
+            raise _refusal(
+                f"{settings.host} can be reached by others, and there is no API key: create one with `pursuit keys "
+                "create --scope predict,train,admin`, or let everybody in with --insecure or PURSUIT_INSECURE=1"
+            )
 
 
 def _warn_of_unknown_settings() -> None:

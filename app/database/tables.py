@@ -23,11 +23,14 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from app.identifiers import ID_LENGTH, KEY_LENGTH, NAME_LENGTH
+from app.identifiers import API_KEY_ID_LENGTH, ID_LENGTH, KEY_LENGTH, NAME_LENGTH
 
 WORKER_NAME_LENGTH = 255
 DATASET_NAME_LENGTH = 255
 TRACE_CONTEXT_LENGTH = 64
+API_KEY_NAME_LENGTH = 64
+ADDRESS_LENGTH = 64
+REQUEST_ID_LENGTH = 128
 _BLOB_KEY_LENGTH = 255
 
 metadata = MetaData(
@@ -77,6 +80,9 @@ jobs = Table(
     Column("lease_seconds", Double),
     Column("milestone", Integer, nullable=False, default=0, server_default="0"),
     Column("trace_context", String(TRACE_CONTEXT_LENGTH)),
+    Column("owner", String(API_KEY_ID_LENGTH)),
+    Column("table_bytes", BigInteger),
+    Index(None, "owner", "state"),
     Index(None, "state", "priority", "created_at", "id"),
     Index(None, "model", "id"),
     Index(None, "state", "id"),
@@ -127,11 +133,13 @@ versions = Table(
     Column("created_at", Double, nullable=False),
     Column("summary", JSON, nullable=False),
     Column("quarantined_at", Double),
+    Column("owner", String(API_KEY_ID_LENGTH)),
     UniqueConstraint("job_id"),
     Index(None, "artefact"),
     Index(None, "quarantined_at"),
+    Index(None, "owner"),
 )
-"""Published versions; `artefact` is a key of the blob store, which holds its SHA-256."""
+"""Published versions; `artefact` is a key of the blob store, which holds its SHA-256, `owner` the id of an API key."""
 
 aliases = Table(
     "aliases",
@@ -163,7 +171,9 @@ datasets = Table(
     Column("idempotency_key", String(KEY_LENGTH)),
     Column("created_at", Double, nullable=False),
     Column("fits", JSON),
+    Column("owner", String(API_KEY_ID_LENGTH)),
     UniqueConstraint("idempotency_key"),
+    Index(None, "owner"),
     Index(None, "created_at", "id"),
     Index("ix_datasets_table_key", "table_key"),
 )
@@ -177,3 +187,61 @@ store_identity = Table(
     Column("blob", String(_BLOB_KEY_LENGTH), key="blob_key"),  # NULL until the blob is in the store
 )
 """The one row by which a database knows its blob store, see `app.storage.store_identity`."""
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", String(API_KEY_ID_LENGTH), primary_key=True),
+    Column("name", String(API_KEY_NAME_LENGTH), nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("scopes", JSON, nullable=False),
+    Column("models", JSON(none_as_null=True)),
+    Column("requests_per_minute", BigInteger),
+    Column("rows_per_minute", BigInteger),
+    Column("queued_jobs", BigInteger),
+    Column("stored_bytes", BigInteger),
+    Column("created_at", Double, nullable=False),
+    Column("created_by", String(API_KEY_ID_LENGTH)),
+    Column("expires_at", Double),
+    Column("revoked_at", Double),
+    Column("revision", Integer, nullable=False),
+)
+"""API keys, see `app.storage.api_keys`; a row stays when its key is revoked or has expired."""
+
+key_budgets = Table(
+    "key_budgets",
+    metadata,
+    Column("key_id", String(API_KEY_ID_LENGTH), ForeignKey(api_keys.c.id), primary_key=True),
+    Column("unit", String(16), primary_key=True),
+    Column("minute", BigInteger, nullable=False),
+    Column("used", BigInteger, nullable=False),
+)
+"""What of a key's limits a minute has been given out to the API processes, see `app.storage.key_usage`."""
+
+key_usage = Table(
+    "key_usage",
+    metadata,
+    Column("minute", BigInteger, primary_key=True, autoincrement=False),
+    Column("key_id", String(API_KEY_ID_LENGTH), primary_key=True),
+    Column("model", String(NAME_LENGTH), primary_key=True),
+    Column("action", String(16), primary_key=True),
+    Column("requests", BigInteger, nullable=False),
+    Column("rows", BigInteger, nullable=False),
+)
+"""Predictions and reads of models by key and minute (since 1970), see `app.storage.key_usage`."""
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("action", String(32), nullable=False),
+    Column("subject", String(255), nullable=False),
+    Column("detail", JSON(none_as_null=True)),
+    Column("key_id", String(API_KEY_ID_LENGTH)),
+    Column("address", String(ADDRESS_LENGTH), nullable=False),
+    Column("request_id", String(REQUEST_ID_LENGTH), nullable=False),
+    Index(None, "at"),
+    Index(None, "key_id", "id"),
+)
+"""Who changed what, when and from where, see `app.storage.audit`; `key_id` is NULL where no key was needed."""

@@ -34,6 +34,7 @@ class Job:
     requeue_reason: why it went back to the queue last, in words: what its process died of, or what did not answer.
     lease_seconds: length of its last lease, None where an older release claimed it. milestone: how far it has got that
     no checkpoint says (`Reporter.milestone`). trace_context: W3C traceparent of the request that submitted it.
+    owner: id of the API key that asked for it. table_bytes: of a table that is kept for it alone.
     needs_memory: estimated bytes, needs_rows: rows of its table; only a worker whose limits allow both claims it
     (`app.jobs.workers`).
     """
@@ -46,6 +47,8 @@ class Job:
     payload: JSON
     needs_memory: int | None
     needs_rows: int | None
+    owner: str | None
+    table_bytes: int | None
     progress: JSON | None
     checkpoint: JSON | None
     result: JSON | None

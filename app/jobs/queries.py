@@ -1,6 +1,6 @@
 """Queries of jobs: one, a page, their positions in the queue. `app.jobs.queue` is what changes them."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -9,12 +9,15 @@ from sqlalchemy import ColumnElement, Connection, func, select
 from app.database.batched import batched
 from app.database.clock import now
 from app.database.tables import jobs
-from app.errors import InvalidRequestError, NotFoundError
+from app.errors import BusyError, InvalidRequestError, LimitExceededError, NotFoundError
 from app.identifiers import is_job_id
 from app.jobs.job import Job, JobState
 
 MAX_PAGE_SIZE = 500
 """The largest page of `list_jobs`."""
+
+OWNER_RETRY_SECONDS = 10
+"""When an owner whose jobs all wait is told to come again."""
 
 _BATCH = 500
 """Values of one IN."""
@@ -82,10 +85,11 @@ def list_jobs(
     *,
     state: JobState | None = None,
     model: str | None = None,
+    models: Collection[str] | None = None,
     limit: int = 50,
     cursor: str | None = None,
 ) -> tuple[list[Job], str | None]:
-    """Return a page of jobs, newest first, and the cursor of the next page (None at the end)."""
+    """Return a page of jobs, newest first, and the cursor of the next page (None at the end). models: only of these."""
     if not 1 <= limit <= MAX_PAGE_SIZE:
         raise InvalidRequestError(f"limit: expected 1 to {MAX_PAGE_SIZE}, got {limit}")
     query = select(jobs).order_by(c.id.desc()).limit(limit + 1)
@@ -95,12 +99,31 @@ def list_jobs(
         if not model.isprintable():  # PostgreSQL takes no NUL
             return [], None
         query = query.where(c.model == model)
+    if models is not None:
+        query = query.where(c.model.in_(models))
     if cursor is not None:
         if not is_job_id(cursor):
             raise InvalidRequestError(f"cursor: expected one from an earlier page, got {cursor[:80]!r}")
         query = query.where(c.id < cursor)
     page = [job_from_row(row) for row in connection.execute(query)]
     return page[:limit], page[limit - 1].id if len(page) > limit else None
+
+
+def refuse_if_full(connection: Connection, max_queued: int) -> None:
+    """Raise BusyError if so many jobs wait."""
+    waiting = select(c.id).where(c.state == JobState.QUEUED).limit(max_queued).subquery()
+    if connection.execute(select(func.count()).select_from(waiting)).scalar_one() >= max_queued:
+        raise BusyError("the queue of jobs is full (PURSUIT_MAX_QUEUED_JOBS); send the request again in a while")
+
+
+def refuse_if_owner_is_full(connection: Connection, owner: str, max_owned: int) -> None:
+    """Raise LimitExceededError if so many jobs of one API key wait."""
+    waiting = select(c.id).where(c.owner == owner, c.state == JobState.QUEUED).limit(max_owned).subquery()
+    if connection.execute(select(func.count()).select_from(waiting)).scalar_one() >= max_owned:
+        raise LimitExceededError(
+            "so many jobs of this API key wait that it may queue no more; send the request again when one has started",
+            retry_seconds=OWNER_RETRY_SECONDS,
+        )
 
 
 def positions(connection: Connection, queried: Iterable[Job]) -> dict[str, int]:

@@ -34,11 +34,11 @@ from sqlalchemy import (
 from app.database.clock import now
 from app.database.tables import jobs
 from app.database.upsert import insert_or_ignore
-from app.errors import BusyError, InvalidRequestError, LeaseLostError
+from app.errors import InvalidRequestError, LeaseLostError
 from app.identifiers import NAME_LENGTH, check_idempotency_key, new_job_id
 from app.jobs.job import JSON, Job, JobState
 from app.jobs.notify import notify_workers
-from app.jobs.queries import QUEUE_ORDER, c, get, job_from_row
+from app.jobs.queries import QUEUE_ORDER, c, get, job_from_row, refuse_if_full, refuse_if_owner_is_full
 from app.jobs.watch import Watch
 from app.jobs.workers import (
     UNLIMITED,
@@ -72,13 +72,19 @@ def submit(
     fit: str | None = None,
     max_queued: int | None = None,
     trace_context: str | None = None,
+    owner: str | None = None,
+    max_owned: int | None = None,
+    table_bytes: int | None = None,
 ) -> tuple[Job, bool]:
     """Put a job in the queue: (job, True), or (the job that has this key already, False). Safe under races.
 
     The caller compares `payload` with the old job's if the same key with another request must be refused.
     Larger `priority` first, then older first. needs: a worker with smaller limits does not claim it. table, fit: keys
     of the blobs that it reads, kept until it has ended. On PostgreSQL idle workers are notified at the commit.
-    InvalidRequestError for a model, key or priority that cannot be kept; BusyError where `max_queued` jobs wait.
+    owner: id of the API key that asks, of whose jobs at most `max_owned` wait: the caller holds the key's row, so that
+    two requests do not both take the last place. table_bytes: of a table that is kept for this job alone.
+    InvalidRequestError for a model, key or priority that cannot be kept; BusyError where `max_queued` jobs wait,
+    LimitExceededError where the owner's do.
     """
     check_idempotency_key(idempotency_key)
     if not (1 <= len(model) <= NAME_LENGTH and model.isprintable()):
@@ -98,6 +104,8 @@ def submit(
         "table_key": table,
         "fit_key": fit,
         "trace_context": trace_context,
+        "owner": owner,
+        "table_bytes": table_bytes,
         "created_at": now(),
         "updated_at": now(),
     }
@@ -105,16 +113,11 @@ def submit(
     if row is not None:
         if max_queued is not None:
             refuse_if_full(connection, max_queued + 1)  # with this one, which is taken back
+        if owner is not None and max_owned is not None:
+            refuse_if_owner_is_full(connection, owner, max_owned + 1)
         notify_workers(connection)
         return job_from_row(row), True
     return job_from_row(connection.execute(select(jobs).where(c.idempotency_key == idempotency_key)).one()), False
-
-
-def refuse_if_full(connection: Connection, max_queued: int) -> None:
-    """Raise BusyError if so many jobs wait."""
-    waiting = select(c.id).where(_is_queued()).limit(max_queued).subquery()
-    if connection.execute(select(func.count()).select_from(waiting)).scalar_one() >= max_queued:
-        raise BusyError("the queue of jobs is full (PURSUIT_MAX_QUEUED_JOBS); send the request again in a while")
 
 
 def request_cancel(connection: Connection, job_id: str) -> Job:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from app.errors import InvalidRequestError
 from app.routes.http.answers import STRICT_JSON, json_answer, problems, rfc3339
 from app.routes.http.bodies import JSON, MULTIPART, expect_media_type
+from app.routes.http.callers import caller_of
 from app.routes.http.content_encoding import read_json
 from app.routes.http.services import Services, in_reader_thread, in_thread, services
 from app.routes.http.table_requests import (
@@ -23,6 +24,7 @@ from app.routes.http.table_requests import (
     rows_of,
     uploaded,
 )
+from app.services.keys.caller import Caller
 from app.storage.datasets import MAX_PAGE_SIZE, Dataset
 from app.tables import ReadOptions
 
@@ -73,6 +75,7 @@ class AddOptions(TypedDict):
     target: str | None
     key: str | None
     options: ReadOptions
+    caller: Caller
 
 
 class DatasetBody(BaseModel):
@@ -127,7 +130,9 @@ async def add(
         "target": target,
         "key": key,
         "options": ReadOptions(decimal=decimal, thousands=thousands, sheet=sheet),
+        "caller": caller_of(request),
     }
+    await in_thread(app.datasets.refuse_if_full, add_options["caller"])
     if expect_media_type(request, MULTIPART, JSON) == MULTIPART:
         async with uploaded(request) as upload:
             found = await in_reader_thread(
@@ -174,7 +179,7 @@ async def get(request: Request, dataset: Id) -> Response:
 )
 async def delete(request: Request, dataset: Id) -> Response:
     """Jobs that train on it go on, models trained on it stay."""
-    await in_thread(services(request).datasets.delete, dataset)
+    await in_thread(services(request).datasets.delete, dataset, caller=caller_of(request))
     return Response(status_code=204)
 
 

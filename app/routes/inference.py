@@ -19,6 +19,7 @@ from app.errors import InvalidRequestError, UnsupportedMediaError
 from app.routes.encode import interval_bases
 from app.routes.http.answers import Bytes, json_answer
 from app.routes.http.bodies import JSON, content_type, header
+from app.routes.http.callers import count_rows
 from app.routes.http.content_encoding import read_json
 from app.routes.http.services import in_thread, services
 from app.services.decoding import decode
@@ -103,6 +104,7 @@ async def infer(request: Request) -> Response:
     levels = _levels(asked, names)
     mean_only = levels is None and names == ("mean",)
     options = predict_options(levels, (), frozenset(names) & frozenset(EXTRAS), mean_only)
+    await count_rows(request, app, resolved.name, len(inputs))
     arrays = await app.batcher.submit(resolved.model, inputs, options)
     app.metrics.predicted(resolved.name, arrays)
     return await app.batcher.run(ROW_BYTES * len(inputs), _encode, resolved, asked, names, arrays, options)

@@ -10,6 +10,7 @@ from starlette.responses import Response, StreamingResponse
 
 from app.jobs.job import JobState
 from app.routes.http.answers import json_answer, problems, rfc3339
+from app.routes.http.callers import caller_of
 from app.routes.http.services import in_thread, services
 from app.services.jobs import JobView
 
@@ -79,7 +80,12 @@ async def list_jobs(
 ) -> Response:
     """The newest first; `next_cursor` is null on the last page."""
     views, following = await in_thread(
-        services(request).jobs.page, state=state, model=model, limit=limit, cursor=cursor
+        services(request).jobs.page,
+        state=state,
+        model=model,
+        limit=limit,
+        cursor=cursor,
+        caller=caller_of(request),
     )
     return json_answer({"jobs": [job_json(view) for view in views], "next_cursor": following})
 
@@ -87,13 +93,13 @@ async def list_jobs(
 @router.get("/jobs/{job_id}", response_class=Response, summary="One job", responses=_JOB | problems(404))
 async def get_job(request: Request, job_id: str) -> Response:
     """State, progress, and in the end the result or the reason of the failure."""
-    return json_answer(job_json(await in_thread(services(request).jobs.get, job_id)))
+    return json_answer(job_json(await in_thread(services(request).jobs.get, job_id, caller=caller_of(request))))
 
 
 @router.delete("/jobs/{job_id}", response_class=Response, summary="Cancel a job", responses=_JOB | problems(404))
 async def cancel_job(request: Request, job_id: str) -> Response:
     """A queued job is cancelled at once, a running one within a second or two; one that has ended stays as it is."""
-    return json_answer(job_json(await in_thread(services(request).jobs.cancel, job_id)))
+    return json_answer(job_json(await in_thread(services(request).jobs.cancel, job_id, caller=caller_of(request))))
 
 
 @router.get(
@@ -113,14 +119,17 @@ async def follow_job(request: Request, job_id: str) -> Response:
 
     A stream that ends before the job has is to be asked for again: the server was stopping.
     """
-    first = await in_thread(services(request).jobs.get, job_id)
+    first = await in_thread(services(request).jobs.get, job_id, caller=caller_of(request))
     headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     return StreamingResponse(_events(request, first), media_type="text/event-stream", headers=headers)
 
 
 async def _events(request: Request, first: JobView) -> AsyncIterator[bytes]:
     app = services(request)
+    key = caller_of(request).key
     async for view in app.followers.follow(first, _QUIET_SECONDS):
+        if not await app.key_ring.is_valid(key):  # revoked since
+            return
         if view is None:
             yield b": still there\n\n"
         else:

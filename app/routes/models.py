@@ -10,6 +10,7 @@ from starlette.responses import Response
 from app.routes.encode import negotiate
 from app.routes.http.answers import json_answer, problems, rfc3339
 from app.routes.http.bodies import CSV, JSON, expect_media_type, header, stream_body
+from app.routes.http.callers import caller_of
 from app.routes.http.content_encoding import read_json
 from app.routes.http.services import in_heavy_thread, in_reader_thread, in_thread, services
 from app.routes.http.uploads import receive_file, temporary_upload
@@ -173,7 +174,9 @@ _ARTEFACT_REQUEST = {
 )
 async def list_models(request: Request, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """List models by name; `next_cursor` is null on the last page."""
-    found, following = await in_thread(services(request).models.page, limit=limit, cursor=cursor)
+    found, following = await in_thread(
+        services(request).models.page, limit=limit, cursor=cursor, only=caller_of(request).models
+    )
     models = [
         _model_json(model)
         | {
@@ -205,7 +208,7 @@ async def get_model(request: Request, name: Name, limit: Limit = 50, cursor: Cur
 async def delete_model(request: Request, name: Name, force: Force = False) -> Response:
     """Delete it; 409 where an alias other than `latest` points at one, unless forced. A training that is under
     way publishes its version nevertheless: cancel it first."""
-    await in_thread(services(request).models.delete_model, name, force=force)
+    await in_thread(services(request).models.delete_model, name, force=force, caller=caller_of(request))
     return Response(status_code=204)
 
 
@@ -241,7 +244,7 @@ async def import_version(request: Request, name: Name) -> Response:
     )
     with temporary_upload(app.scratch.path) as file:
         path = await receive_file(pieces, file)
-        version, model = await in_reader_thread(request, app.imports.add, name, path)
+        version, model = await in_reader_thread(request, app.imports.add, name, path, caller=caller_of(request))
     answer = await in_heavy_thread(request, _detail, version, model)
     answer.status_code = 201
     answer.headers["Location"] = f"/models/{version.model}/versions/{version.version}"
@@ -257,7 +260,7 @@ async def import_version(request: Request, name: Name) -> Response:
 )
 async def delete_version(request: Request, name: Name, version: Number, force: Force = False) -> Response:
     """Delete it. Its number is never used again; 409 where an alias other than `latest` points at it, unless forced."""
-    await in_thread(services(request).models.delete_version, name, version, force=force)
+    await in_thread(services(request).models.delete_version, name, version, force=force, caller=caller_of(request))
     return Response(status_code=204)
 
 
@@ -308,7 +311,7 @@ async def put_alias(request: Request, name: Name, alias: str) -> Response:
     """Promote or roll back: `champion` is what the plain name then means."""
     expect_media_type(request, JSON)
     body = decode(await read_json(request, services(request).settings.max_body_bytes), AliasRequest)
-    found = await in_thread(services(request).models.put_alias, name, alias, body.version)
+    found = await in_thread(services(request).models.put_alias, name, alias, body.version, caller=caller_of(request))
     return json_answer({"model": found.model, "alias": alias, "version": found.version})
 
 
@@ -321,7 +324,7 @@ async def put_alias(request: Request, name: Name, alias: str) -> Response:
 )
 async def delete_alias(request: Request, name: Name, alias: str) -> Response:
     """The version it points at stays."""
-    await in_thread(services(request).models.delete_alias, name, alias)
+    await in_thread(services(request).models.delete_alias, name, alias, caller=caller_of(request))
     return Response(status_code=204)
 
 

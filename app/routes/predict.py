@@ -17,6 +17,7 @@ from starlette.routing import Route
 from app.errors import InvalidRequestError
 from app.routes.encode import encode, negotiate
 from app.routes.http.bodies import CSV, JSON, NPY, TABLES, content_type, expect_media_type, header, read_body
+from app.routes.http.callers import check_model, count_rows
 from app.routes.http.content_encoding import read_json
 from app.routes.http.services import Services, in_heavy_thread, services
 from app.services.decoding import decode, given
@@ -49,17 +50,19 @@ async def answer(request: Request) -> Response:
     app = services(request)
     body = await read_json(request, app.settings.max_body_bytes)
     asked = await app.batcher.run(len(body), decode, body, PredictRequest)
+    check_model(request, asked.model)
     resolved = await app.registry.resolve(asked.model)
     request.scope["state"]["model"] = resolved.reference
     media_type = negotiate(header(request, b"accept", "*/*"))
     inputs = await app.batcher.run(len(body), _decode_rows, resolved.model.rows, asked)
-    return await _predict(app, resolved, inputs, _options(asked), media_type)
+    return await _predict(request, app, resolved, inputs, _options(asked), media_type)
 
 
 async def _answer_file(request: Request) -> Response:
     reference, options, with_table = _read_query(request.scope["query_string"])
     app = services(request)
     body = await read_body(request, app.settings.max_body_bytes)
+    check_model(request, reference)
     resolved = await app.registry.resolve(reference)
     request.scope["state"]["model"] = resolved.reference
     media_type = negotiate(header(request, b"accept", "*/*"))
@@ -77,12 +80,18 @@ async def _answer_file(request: Request) -> Response:
         inputs = await in_heavy_thread(request, decode_table, resolved.model.schema, body, app.body_limits)
     else:
         inputs = await app.batcher.run(len(body), resolved.model.rows.encode_matrix, read_npy(body))
-    return await _predict(app, resolved, inputs, options, media_type)
+    return await _predict(request, app, resolved, inputs, options, media_type)
 
 
 async def _predict(
-    app: Services, resolved: ResolvedModel, inputs: FloatArray, options: PredictOptions, media_type: str
+    request: Request,
+    app: Services,
+    resolved: ResolvedModel,
+    inputs: FloatArray,
+    options: PredictOptions,
+    media_type: str,
 ) -> Response:
+    await count_rows(request, app, resolved.name, len(inputs))
     arrays = await app.batcher.submit(resolved.model, inputs, options)
     app.metrics.predicted(resolved.name, arrays)
     return await app.batcher.run(ROW_BYTES * len(inputs), encode, resolved, arrays, options, media_type)

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from app.routes.http.answers import STRICT_JSON, json_answer, problems
 from app.routes.http.bodies import JSON, MULTIPART, content_type, expect_media_type
+from app.routes.http.callers import caller_of
 from app.routes.http.content_encoding import read_json
 from app.routes.http.services import Services, in_reader_thread, in_thread, services
 from app.routes.http.table_requests import (
@@ -25,6 +26,7 @@ from app.routes.http.table_requests import (
 from app.routes.http.uploads import refuse_fields
 from app.routes.jobs import JobBody, job_json
 from app.services.jobs import JobView
+from app.services.keys.caller import Caller
 
 router = APIRouter(tags=["training"])
 
@@ -71,28 +73,34 @@ _REQUEST: dict[str, Any] = {
 )
 async def train(request: Request) -> Response:
     """Checks table and specification, queues the training and answers with the job; `Location` is its address."""
-    key = idempotency_key(request)
+    key, caller = idempotency_key(request), caller_of(request)
     app = services(request)
     if key is None:  # with one the job may be there already
-        await in_thread(app.training.refuse_if_full)
+        await in_thread(app.training.refuse_if_full, caller)
     refuse_fields(content_type(request))
     if expect_media_type(request, MULTIPART, JSON) == MULTIPART:
         async with uploaded(request) as upload:
             spec = spec_of(upload.spec)
             view = await in_reader_thread(
-                request, app.training.submit_file, upload.path, filename=upload.filename, spec=spec, key=key
+                request,
+                app.training.submit_file,
+                upload.path,
+                filename=upload.filename,
+                spec=spec,
+                key=key,
+                caller=caller,
             )
     else:
         body = await read_json(request, app.settings.max_body_bytes)
-        view = await in_reader_thread(request, _train_on_json, app, body, key)
+        view = await in_reader_thread(request, _train_on_json, app, body, key, caller)
     return json_answer(job_json(view), 202, {"Location": f"/jobs/{view.job.id}"})
 
 
-def _train_on_json(app: Services, body: bytes, key: str | None) -> JobView:
+def _train_on_json(app: Services, body: bytes, key: str | None, caller: Caller) -> JobView:
     asked = read_request(body, app.settings.max_json_depth, "columns", "rows", "dataset")
     spec = spec_of(asked.spec)
     if isinstance(asked.dataset, str):
-        return app.training.submit_dataset(asked.dataset, spec=spec, key=key)
+        return app.training.submit_dataset(asked.dataset, spec=spec, key=key, caller=caller)
     if isinstance(asked.columns, msgspec.Raw):
-        return app.training.submit_columns(columns_of(asked.columns), spec=spec, key=key)
-    return app.training.submit_rows(rows_of(asked.rows), spec=spec, key=key)
+        return app.training.submit_columns(columns_of(asked.columns), spec=spec, key=key, caller=caller)
+    return app.training.submit_rows(rows_of(asked.rows), spec=spec, key=key, caller=caller)

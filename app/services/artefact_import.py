@@ -9,11 +9,13 @@ from app.database.engine import Database
 from app.errors import BrokenArtefactError, InvalidRequestError, MalformedError
 from app.identifiers import check_name
 from app.services.artefact_checks import check_header, check_model, differing_field, refuse
+from app.services.keys.caller import ANYBODY, Caller
 from app.services.predict.loaded_model import LoadedModel, prepare_model
 from app.services.predict.options import DEFAULT_OPTIONS, PredictOptions
 from app.services.predict.run import answer_arrays
 from app.storage import artefact, catalog
 from app.storage.artefact import ModelArtefact
+from app.storage.audit import AuditAction
 from app.storage.blobs import MODELS, BlobStore
 from app.storage.catalog import Version
 from app.tables import Schema
@@ -34,16 +36,20 @@ class ArtefactImport:
     blobs: BlobStore
     max_basis_size: int
 
-    def add(self, model: str, path: Path) -> tuple[Version, ModelArtefact]:
+    def add(self, model: str, path: Path, *, caller: Caller = ANYBODY) -> tuple[Version, ModelArtefact]:
         """Publish the artefact in a file as the next version of a model, which may be new. Memory: some times the file.
 
         Raises MalformedError for a file of another format, InvalidRequestError naming what is wrong, TooLargeError.
         """
         check_name(model)
         data = path.read_bytes()
+        if caller.has_byte_limit:  # before it is in the store
+            with self.database.read() as connection:
+                caller.check_bytes(connection, len(data))
         stored = check_artefact(data, max_basis_size=self.max_basis_size)
         key = self.blobs.put(MODELS, ".safetensors", data)
         with self.database.write() as connection:
+            caller.hold(connection)
             version = catalog.publish(
                 connection,
                 model=model,
@@ -51,7 +57,10 @@ class ArtefactImport:
                 size=len(data),
                 job_id=None,
                 summary=artefact.summary_of(stored.report),
+                owner=caller.owner,
             )
+            caller.check_bytes(connection)
+            caller.record(connection, AuditAction.IMPORT, f"{model}@{version.version}")
         return version, stored
 
 

@@ -10,6 +10,8 @@ from app.database.engine import Database
 from app.errors import InvalidRequestError
 from app.jobs import queries, queue
 from app.jobs.job import Job, JobState
+from app.services.keys.caller import ANYBODY, Caller
+from app.storage.audit import AuditAction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,18 +29,22 @@ class Jobs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def get(self, job_id: str) -> JobView:
-        """One job. Raises NotFoundError."""
+    def get(self, job_id: str, *, caller: Caller = ANYBODY) -> JobView:
+        """One job. Raises NotFoundError; ForbiddenError for one of a model that the caller may not use."""
         with self._database.read() as connection:
-            return view(connection, queries.get(connection, job_id))
+            return view(connection, _job(connection, job_id, caller))
 
     def page(
-        self, *, state: str | None, model: str | None, limit: int, cursor: str | None
+        self, *, state: str | None, model: str | None, limit: int, cursor: str | None, caller: Caller = ANYBODY
     ) -> tuple[Sequence[JobView], str | None]:
-        """Jobs, the newest first, and the cursor of the next page (None at the end)."""
+        """Jobs of models that the caller may use, the newest first, and the cursor of the next page (None: the end)."""
         wanted = None if state is None else _state(state)
+        if model is not None:
+            caller.check_model(model)
         with self._database.read() as connection:
-            jobs, following = queries.list_jobs(connection, state=wanted, model=model, limit=limit, cursor=cursor)
+            jobs, following = queries.list_jobs(
+                connection, state=wanted, model=model, models=caller.models, limit=limit, cursor=cursor
+            )
             places = queries.positions(connection, jobs)
             clock = _clock(connection)
             return [JobView(job=job, position=places[job.id], now=clock) for job in jobs], following
@@ -55,15 +61,28 @@ class Jobs:
         views = [JobView(job=job, position=places[job.id], now=clock) for job in found]
         return [view for view in views if (view.job.revision, view.position) != known[view.job.id]]
 
-    def cancel(self, job_id: str) -> JobView:
-        """Ask for a job's end: a queued one is cancelled at once, a running one in a moment. Raises NotFoundError."""
+    def cancel(self, job_id: str, *, caller: Caller = ANYBODY) -> JobView:
+        """Ask for a job's end: a queued one is cancelled at once, a running one in a moment.
+
+        Raises NotFoundError; ForbiddenError for one of a model that the caller may not use.
+        """
         with self._database.write() as connection:
-            return view(connection, queue.request_cancel(connection, job_id))
+            before = _job(connection, job_id, caller)
+            cancelled = queue.request_cancel(connection, job_id)
+            if not (before.state.ended or before.cancel_requested):
+                caller.record(connection, AuditAction.CANCEL, job_id, model=before.model)
+            return view(connection, cancelled)
 
 
 def view(connection: Connection, job: Job) -> JobView:
     """A job with its place in the queue."""
     return JobView(job=job, position=queries.position(connection, job), now=_clock(connection))
+
+
+def _job(connection: Connection, job_id: str, caller: Caller) -> Job:
+    job = queries.get(connection, job_id)
+    caller.check_model(job.model)
+    return job
 
 
 def _clock(connection: Connection) -> float:

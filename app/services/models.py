@@ -1,12 +1,14 @@
 """Published models: what there is, what a version knows of itself, aliases, deletion."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from app.database.engine import Database
 from app.errors import NotFoundError
+from app.services.keys.caller import ANYBODY, Caller
 from app.storage import artefact, catalog
 from app.storage.artefact import PREDICTED_ROWS, ModelArtefact
+from app.storage.audit import AuditAction
 from app.storage.blobs import BlobStore
 from app.storage.catalog import Model, Version
 
@@ -18,10 +20,12 @@ class Models:
         self._database = database
         self._blobs = blobs
 
-    def page(self, *, limit: int, cursor: str | None) -> tuple[Sequence[Model], str | None]:
-        """Models by name, and the cursor of the next page (None at the end)."""
+    def page(
+        self, *, limit: int, cursor: str | None, only: Collection[str] | None = None
+    ) -> tuple[Sequence[Model], str | None]:
+        """Models by name (`only` these), and the cursor of the next page (None at the end)."""
         with self._database.read() as connection:
-            return catalog.list_models(connection, limit=limit, cursor=cursor)
+            return catalog.list_models(connection, limit=limit, cursor=cursor, only=only)
 
     def get(self, name: str, *, limit: int, cursor: str | None) -> tuple[Model, Sequence[Version], str | None]:
         """A model with a page of its versions, the newest first. Raises NotFoundError."""
@@ -53,28 +57,33 @@ class Models:
             found = catalog.get_version(connection, name, version)
         return found, self._blobs.read(found.artefact)
 
-    def put_alias(self, name: str, alias: str, version: int) -> Version:
+    def put_alias(self, name: str, alias: str, version: int, *, caller: Caller = ANYBODY) -> Version:
         """Point an alias at a version. Raises NotFoundError, InvalidRequestError for a name that is none."""
         with self._database.write() as connection:
-            return catalog.put_alias(connection, model=name, alias=alias, version=version)
+            found = catalog.put_alias(connection, model=name, alias=alias, version=version)
+            caller.record(connection, AuditAction.SET_ALIAS, f"{name}@{alias}", version=version)
+            return found
 
-    def delete_alias(self, name: str, alias: str) -> None:
+    def delete_alias(self, name: str, alias: str, *, caller: Caller = ANYBODY) -> None:
         """Remove an alias. Raises NotFoundError; ConflictError for `latest`."""
         with self._database.write() as connection:
             catalog.delete_alias(connection, model=name, alias=alias)
+            caller.record(connection, AuditAction.DELETE_ALIAS, f"{name}@{alias}")
 
-    def delete_version(self, name: str, version: int, *, force: bool) -> None:
+    def delete_version(self, name: str, version: int, *, force: bool, caller: Caller = ANYBODY) -> None:
         """Delete a version.
 
         Raises NotFoundError; ConflictError where an alias other than `latest` points at it, unless forced.
         """
         with self._database.write() as connection:
             catalog.delete_version(connection, model=name, version=version, force=force)
+            caller.record(connection, AuditAction.DELETE_VERSION, f"{name}@{version}")
 
-    def delete_model(self, name: str, *, force: bool) -> None:
+    def delete_model(self, name: str, *, force: bool, caller: Caller = ANYBODY) -> None:
         """Delete a model.
 
         Raises NotFoundError; ConflictError where it has aliases other than `latest`, unless forced.
         """
         with self._database.write() as connection:
             catalog.delete_model(connection, model=name, force=force)
+            caller.record(connection, AuditAction.DELETE_MODEL, name)

@@ -8,7 +8,7 @@ Functions take an open connection, so that a version is published in the transac
 change something need `Database.write()`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,8 +73,9 @@ def publish(
     size: int,
     job_id: str | None,
     summary: Mapping[str, Any],
+    owner: str | None = None,
 ) -> Version:
-    """Publish a new version under the next number, and point the alias `latest` at it.
+    """Publish a new version under the next number, and point the alias `latest` at it. owner: id of an API key.
 
     A job publishes once: a second call for the same `job_id` returns the version of the first. The artefact was just
     written, so that older versions of the same bytes leave the quarantine.
@@ -97,6 +98,7 @@ def publish(
         "size": size,
         "created_at": now(),
         "summary": dict(summary),
+        "owner": owner,
     }
     if insert_or_ignore(connection, versions, values, key=[versions.c.job_id]) is None:
         earlier = connection.execute(select(versions).where(versions.c.job_id == job_id)).one()
@@ -196,12 +198,14 @@ def get_model(connection: Connection, name: str) -> Model:
 
 
 def list_models(
-    connection: Connection, *, limit: int = 50, cursor: str | None = None
+    connection: Connection, *, limit: int = 50, cursor: str | None = None, only: Collection[str] | None = None
 ) -> tuple[list[Model], str | None]:
-    """Return a page of models by name, and the cursor of the next page (None at the end)."""
+    """Return a page of models by name, and the cursor of the next page (None at the end). only: no others."""
     _check_limit(limit)
     exists = select(versions.c.version).where(versions.c.model == models.c.name).exists()
     query = select(models).where(exists).order_by(models.c.name).limit(limit + 1)
+    if only is not None:
+        query = query.where(models.c.name.in_(only))
     if cursor is not None:
         if not is_name(cursor):
             raise InvalidRequestError(f"cursor: expected one from an earlier page, got {cursor[:80]!r}")

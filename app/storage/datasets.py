@@ -37,9 +37,20 @@ class Dataset:
 
 
 def add(
-    connection: Connection, *, name: str, table: str, size: int, rows: int, profile: Mapping[str, Any], key: str | None
+    connection: Connection,
+    *,
+    name: str,
+    table: str,
+    size: int,
+    rows: int,
+    profile: Mapping[str, Any],
+    key: str | None,
+    owner: str | None = None,
 ) -> tuple[Dataset, bool]:
-    """Add a dataset: (dataset, True), or (the one that has this idempotency key already, False). Safe under races."""
+    """Add a dataset: (dataset, True), or (the one that has this idempotency key already, False). Safe under races.
+
+    owner: id of the API key that uploaded it.
+    """
     values = {
         "id": new_dataset_id(),
         "name": name[:DATASET_NAME_LENGTH],
@@ -48,6 +59,7 @@ def add(
         "rows": rows,
         "profile": dict(profile),
         "idempotency_key": key,
+        "owner": owner,
         "created_at": now(),
     }
     row = insert_or_ignore(connection, datasets, values, key=[_c.idempotency_key])

@@ -60,6 +60,9 @@ def test_a_bucket_instead_of_a_folder(tmp_path: Path) -> None:
         ("COMPUTE", "dask://host"),
         ("COMPUTE", "dask://host:8786/path"),
         ("ARTEFACT_URL", "file://share/models"),
+        ("CORS_ORIGINS", "https://example.com/path"),
+        ("CORS_ORIGINS", "example.com"),
+        ("KEEP_AUDIT_DAYS", "0"),
     ],
 )
 def test_nonsense_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
@@ -99,9 +102,27 @@ def test_what_looks_like_a_setting_and_is_none() -> None:
             "PURSUIT_LEASE_SECONDS": "9",
             "pursuit_threads": "2",
             "PURSUIT_URL": "http://x",
+            "PURSUIT_API_KEY": "pk_",
             "PURSUIT_TEST_POSTGRES_URL": "x",
             "PURSUIT_SERVICE_HOST": "10.0.0.1",
             "PATH": "/bin",
         }
     )
     assert found == {"PURSUIT_FOO": None, "PURSUIT_WROKERS": "PURSUIT_WORKERS"}
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.1.2.3", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.0.0.1", False),
+        ("localhost.example.com", False),
+    ],
+)
+def test_whether_others_can_reach_it(host: str, loopback: bool) -> None:
+    assert Settings(host=host).is_loopback == loopback

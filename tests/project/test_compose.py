@@ -58,6 +58,16 @@ def test_nothing_is_offered_to_the_network_unless_somebody_says_so(compose: dict
     assert ports[0].startswith("127.0.0.1:8000:")
 
 
+def test_only_what_one_machine_can_reach_goes_without_api_keys() -> None:
+    """The image listens on all addresses: without a key its API does not start, unless it is told to."""
+    assert "PURSUIT_HOST=0.0.0.0" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert "INSECURE" not in (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert "INSECURE" not in (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    open_ones = {name for name, one in services(LAPTOP).items() if one.get("environment", {}).get("PURSUIT_INSECURE")}
+    assert open_ones == {"api"}
+    assert all(port.startswith("127.0.0.1:") for port in services(LAPTOP)["api"]["ports"])
+
+
 @pytest.mark.parametrize("compose", [SEVERAL, LAPTOP])
 def test_whoever_is_waited_for_is_there_and_can_say_so(compose: dict[str, Any]) -> None:
     for service in services(compose).values():

@@ -118,8 +118,8 @@ def test_the_commands_run_as_a_script(tmp_path: Path) -> None:
             subprocess.run(["sh", "-euc", line], cwd=source, check=True, timeout=600)
     environment = {name: moved(value) for name, value in environment_of_the_image().items()}
     environment["PATH"] = environment["PATH"].replace("$PATH", os.environ["PATH"])
-    environment |= {"PURSUIT_HOST": "127.0.0.1", "PURSUIT_PORT": str(free_port())}
     services = LAPTOP["services"]
+    environment |= services["api"]["environment"] | {"PURSUIT_PORT": str(free_port())}
     with _running(services["api"]["command"], environment, data):
         check = json.loads(only("HEALTHCHECK")[0].rest.partition("CMD ")[2])
         check[-1] = check[-1].replace(":8000", f":{environment['PURSUIT_PORT']}")

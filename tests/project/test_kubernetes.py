@@ -143,3 +143,7 @@ def test_secrets_are_only_referred_to() -> None:
     assert of_kind("Secret") == []
     text = "".join(path.read_text(encoding="utf-8") for path in FOLDER.iterdir())
     assert "://pursuit:" not in text
+
+
+def test_nobody_goes_without_api_keys() -> None:
+    assert "INSECURE" not in "".join(path.read_text(encoding="utf-8") for path in FOLDER.iterdir())

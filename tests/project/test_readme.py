@@ -46,6 +46,7 @@ def test_links_and_files_exist() -> None:
 
 def test_commands_exist() -> None:
     known = {command.name or command.callback.__name__ for command in cli.registered_commands if command.callback}
+    known |= {str(group.name) for group in cli.registered_groups}
     named = set(re.findall(r"`?pursuit ([a-z]+)", README))
     assert {"demo", "serve", "train", "predict"} <= named
     assert named <= known

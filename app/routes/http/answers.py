@@ -41,6 +41,8 @@ STRICT_JSON = (
 
 _MEANING = {
     400: "The bytes are not what they claim to be",
+    401: "An API key is needed, or this one is not valid",
+    403: "The API key lacks the scope, or may not use the model",
     404: "There is no such thing",
     406: "No form of the answer that Accept takes is written here",
     409: "The state of the thing forbids it",
@@ -48,6 +50,7 @@ _MEANING = {
     413: "A limit is passed",
     415: "A content type that is not read here",
     422: "Understood, but a field, a column or a cell is wrong",
+    429: "The API key has used up a limit of its own; `Retry-After` says when to come again",
     503: "The database or the store does not answer; try again",
 }
 

@@ -23,14 +23,17 @@ from app.errors import (
     BrokenArtefactError,
     BusyError,
     ConflictError,
+    ForbiddenError,
     InvalidRequestError,
     LeaseLostError,
+    LimitExceededError,
     MalformedError,
     NotAcceptableError,
     NotFoundError,
     PursuitError,
     TooLargeError,
     TooSlowError,
+    UnauthenticatedError,
     UnavailableError,
     UnsupportedMediaError,
 )
@@ -50,6 +53,8 @@ PROBLEM = "application/problem+json"
 
 STATUS: Mapping[type[Exception], tuple[int, str]] = {
     MalformedError: (400, "Malformed body"),
+    UnauthenticatedError: (401, "Unauthorized"),
+    ForbiddenError: (403, "Forbidden"),
     NotFoundError: (404, "Not found"),
     NotAcceptableError: (406, "Not acceptable"),
     ConflictError: (409, "Conflict"),
@@ -60,6 +65,7 @@ STATUS: Mapping[type[Exception], tuple[int, str]] = {
     InvalidSpecError: (422, "Invalid request"),
     InvalidDataError: (422, "Invalid data"),
     MeanOnlyError: (422, "Invalid request"),
+    LimitExceededError: (429, "Too many requests"),
     NumericalError: (500, "Numerical failure"),
     LeaseLostError: (409, "Conflict"),
     BrokenArtefactError: (500, "Broken artefact"),
@@ -67,7 +73,10 @@ STATUS: Mapping[type[Exception], tuple[int, str]] = {
 }
 """Status and title of each error class; a subclass has its nearest base's."""
 
-_DETAILS = {404: "there is nothing at this address", 405: "method not allowed at this address"}
+NOTHING_HERE = "there is nothing at this address"
+METHOD_NOT_ALLOWED = "method not allowed at this address"
+_DETAILS = {404: NOTHING_HERE, 405: METHOD_NOT_ALLOWED}
+_CHALLENGE = 'Bearer realm="pursuit"'
 
 
 def status_of(error: Exception) -> tuple[int, str]:
@@ -112,11 +121,22 @@ async def refuse(request: Request, error: Exception) -> Response:
     if status >= 500:
         level = logging.WARNING if isinstance(error, BusyError) else logging.ERROR
         log.log(level, "%s", error, exc_info=error if status == 500 else None)
-    headers = {"Retry-After": str(getattr(error, "retry_seconds", 1))} if status == 503 else None
+    headers = _headers(error, status)
     if not isinstance(error, PursuitError):
         return problem(request, status, title, str(error), headers=headers)
     faults = [{name: v for name, v in asdict(f).items() if v is not None} for f in error.faults]
     return problem(request, status, title, error.message, errors=faults, total=error.total, headers=headers)
+
+
+def _headers(error: Exception, status: int) -> dict[str, str] | None:
+    """When to come again; what would let a client in (RFC 6750, 3)."""
+    if status in (429, 503):
+        return {"Retry-After": str(getattr(error, "retry_seconds", 1))}
+    if isinstance(error, UnauthenticatedError):
+        return {"WWW-Authenticate": f'{_CHALLENGE}, error="invalid_token"' if error.invalid else _CHALLENGE}
+    if isinstance(error, ForbiddenError) and error.scope is not None:
+        return {"WWW-Authenticate": f'{_CHALLENGE}, error="insufficient_scope", scope="{error.scope}"'}
+    return None
 
 
 async def refuse_http(request: Request, error: Exception) -> Response:

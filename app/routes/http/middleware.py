@@ -7,8 +7,9 @@ import logging
 import random
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,6 +18,7 @@ from app.errors import PursuitError
 from app.log import request_id
 from app.routes.http.bodies import first_headers
 from app.routes.http.body_budget import release
+from app.routes.http.callers import KEY
 from app.routes.http.errors import CLIENT_CLOSED_REQUEST, internal_error, refuse, stopping_response
 from app.telemetry.measures import UNMATCHED, Measures
 from app.telemetry.tracing import Tracing
@@ -100,9 +102,38 @@ class RequestContext:
                 fields: dict[str, object] = {"status": status, "ms": round(1e3 * seconds, 1)}
                 if (model := scope["state"].get("model")) is not None:
                     fields["model"] = model
+                if KEY in scope:
+                    fields["key"] = scope[KEY].id
                 log.log(level, "%s %s", scope["method"], scope["path"], extra=fields)
             request_id.reset(token)
         return route, status
+
+
+def allow_origins(app: ASGIApp, origins: Sequence[str]) -> ASGIApp:
+    """Let pages of these origins (`*`: of all) ask `app` from a browser. Keys come in a header, not in cookies."""
+    return CORSMiddleware(
+        app,
+        allow_origins=origins,
+        allow_methods=["GET", "HEAD", "POST", "PUT", "DELETE"],
+        allow_headers=[
+            "Accept",
+            "Authorization",
+            "Content-Type",
+            "Content-Encoding",
+            "Idempotency-Key",
+            "X-Request-ID",
+        ],
+        expose_headers=[
+            "Location",
+            "Retry-After",
+            "X-Columns",
+            "X-Interval-Basis",
+            "X-Model",
+            "X-Request-ID",
+            "X-Warnings",
+        ],
+        max_age=600,
+    )
 
 
 class Shortcut:

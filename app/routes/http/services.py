@@ -14,6 +14,10 @@ from app.services.artefact_import import ArtefactImport
 from app.services.intake.datasets import Datasets
 from app.services.job_followers import JobFollowers
 from app.services.jobs import Jobs
+from app.services.keys.budgets import Budgets
+from app.services.keys.key_ring import KeyRing
+from app.services.keys.keys import Keys
+from app.services.keys.usage import UsageCounter
 from app.services.metrics import Metrics
 from app.services.models import Models
 from app.services.predict.batching import Batcher
@@ -33,8 +37,9 @@ class Services:
     """The services of an application.
 
     body_limits: for tables in bodies that are held in memory. heavy: bounds the threads that compute for long.
-    readers: those that read tables. bodies: the memory for bodies in progress. stopping: set
-    when the server is told to stop, which ends streams that have no end of their own.
+    key_ring: checks API keys; budgets, usage: count what they do. readers: those that read tables. bodies: the memory
+    for bodies in progress. stopping: set when the server is told to stop, which ends streams that have no end of their
+    own.
     """
 
     settings: Settings
@@ -50,6 +55,10 @@ class Services:
     batcher: Batcher
     readiness: Readiness
     metrics: Metrics
+    keys: Keys
+    key_ring: KeyRing
+    budgets: Budgets
+    usage: UsageCounter
     heavy: CapacityLimiter
     readers: TableReaders
     bodies: BodyBudget

@@ -9,7 +9,9 @@ from app.database.engine import Database
 from app.errors import ConflictError
 from app.services.intake.ingest import IngestRequest, IngestResult, ingest, ingest_table
 from app.services.intake.table_store import stored_table
+from app.services.keys.caller import ANYBODY, Caller
 from app.storage import datasets
+from app.storage.audit import AuditAction
 from app.storage.blobs import BlobStore
 from app.storage.datasets import Dataset
 from app.tables import AUTODETECT, Limits, ReadOptions, from_columns, from_rows
@@ -35,13 +37,14 @@ class Datasets:
         target: str | None = None,
         key: str | None = None,
         options: ReadOptions = AUTODETECT,
+        caller: Caller = ANYBODY,
     ) -> Dataset:
         """Keep a file of any format. target: what its warnings are about. Raises what is wrong with it; O(file)."""
 
         def read(request: IngestRequest) -> IngestResult:
             return ingest(replace(request, upload=path), seconds=self.read_seconds, memory=self.read_memory)
 
-        return self._add(filename, target, key, options, read)
+        return self._add(filename, target, key, options, read, caller)
 
     def add_columns(
         self,
@@ -50,10 +53,11 @@ class Datasets:
         target: str | None = None,
         key: str | None = None,
         options: ReadOptions = AUTODETECT,
+        caller: Caller = ANYBODY,
     ) -> Dataset:
         """Keep columns of JSON values."""
         table = from_columns(columns, limits=self.limits)
-        return self._add("", target, key, options, lambda request: ingest_table(table, request))
+        return self._add("", target, key, options, lambda request: ingest_table(table, request), caller)
 
     def add_rows(
         self,
@@ -62,10 +66,11 @@ class Datasets:
         target: str | None = None,
         key: str | None = None,
         options: ReadOptions = AUTODETECT,
+        caller: Caller = ANYBODY,
     ) -> Dataset:
         """Keep rows of JSON values by column."""
         table = from_rows(rows, limits=self.limits)
-        return self._add("", target, key, options, lambda request: ingest_table(table, request))
+        return self._add("", target, key, options, lambda request: ingest_table(table, request), caller)
 
     def get(self, dataset: str) -> Dataset:
         """NotFoundError if there is none of that id."""
@@ -77,10 +82,17 @@ class Datasets:
         with self.database.read() as connection:
             return datasets.page(connection, limit=limit, cursor=cursor)
 
-    def delete(self, dataset: str) -> None:
+    def delete(self, dataset: str, *, caller: Caller = ANYBODY) -> None:
         """NotFoundError if there is none. Jobs that train on it go on; models stay."""
         with self.database.write() as connection:
             datasets.delete(connection, dataset)
+            caller.record(connection, AuditAction.DELETE_DATASET, dataset)
+
+    def refuse_if_full(self, caller: Caller) -> None:
+        """Raise LimitExceededError where the caller's bytes are used up: before a table is read."""
+        if caller.has_byte_limit:
+            with self.database.read() as connection:
+                caller.check_bytes(connection, 1)
 
     def _add(
         self,
@@ -89,17 +101,32 @@ class Datasets:
         key: str | None,
         options: ReadOptions,
         read: Callable[[IngestRequest], IngestResult],
+        caller: Caller,
     ) -> Dataset:
         name = "".join(letter for letter in filename if letter.isprintable()) or "table"
         with stored_table(self.database, self.blobs, self.scratch) as table:
             result = read(
                 IngestRequest(stored=table.path, limits=self.limits, profile=True, target=target, options=options)
             )
+            if caller.has_byte_limit:  # before it is in the store
+                with self.database.read() as connection:
+                    caller.check_bytes(connection, table.path.stat().st_size)
         profile = result.profile or {}
         with self.database.write() as connection:
+            caller.hold(connection)
             found, created = datasets.add(
-                connection, name=name, table=table.key, size=table.size, rows=result.rows, profile=profile, key=key
+                connection,
+                name=name,
+                table=table.key,
+                size=table.size,
+                rows=result.rows,
+                profile=profile,
+                key=key,
+                owner=caller.owner,
             )
+            if created:
+                caller.check_bytes(connection)
+                caller.record(connection, AuditAction.UPLOAD, found.id, name=found.name, rows=found.rows)
         if not created and (found.table, found.name, found.profile["target"]) != (table.key, name, profile["target"]):
             raise ConflictError(
                 f"the idempotency key {key!r} was used before, for another table (dataset {found.id}); "

@@ -21,7 +21,7 @@ from sqlalchemy import Connection
 
 from app.database.engine import Database
 from app.errors import ConflictError, Fault, InvalidRequestError, MalformedError, NotFoundError, UnavailableError
-from app.jobs import queue
+from app.jobs import queries, queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.job import Job
 from app.jobs.workers import Resources
@@ -29,11 +29,13 @@ from app.services.core_spec import core_spec
 from app.services.intake.ingest import IngestRequest, IngestResult, ingest, ingest_table, table_options
 from app.services.intake.table_store import StoredTable, stored_table
 from app.services.jobs import JobView, view
+from app.services.keys.caller import ANYBODY, Caller
 from app.services.specification import SpecBody, default_name, read_spec
 from app.services.train.assemble import build_artefact, build_report, without_copies
 from app.services.train.missing import complete_table
 from app.services.train.unseen import place_unseen
 from app.storage import artefact, catalog, datasets
+from app.storage.audit import AuditAction
 from app.storage.blobs import MODELS, BlobStore
 from app.tables import (
     Limits,
@@ -85,26 +87,34 @@ class Training:
     read_memory: int | None = None
     max_queued: int | None = None
 
-    def submit_file(self, path: Path, *, filename: str, spec: object, key: str | None = None) -> JobView:
+    def submit_file(
+        self, path: Path, *, filename: str, spec: object, key: str | None = None, caller: Caller = ANYBODY
+    ) -> JobView:
         """Queue a training on a file of any format. Raises what is wrong with it or the specification; O(file)."""
         body = read_spec(spec, max_basis_size=self.max_basis_size)
         return self._submit(
-            body, default_name(filename), key, lambda request: self._read(replace(request, upload=path))
+            body, default_name(filename), key, lambda request: self._read(replace(request, upload=path)), caller
         )
 
-    def submit_columns(self, columns: Mapping[str, list[Any]], *, spec: object, key: str | None = None) -> JobView:
+    def submit_columns(
+        self, columns: Mapping[str, list[Any]], *, spec: object, key: str | None = None, caller: Caller = ANYBODY
+    ) -> JobView:
         """Queue a training on columns of JSON values."""
         body = read_spec(spec, max_basis_size=self.max_basis_size)
         table = from_columns(columns, limits=self.limits)
-        return self._submit(body, "model", key, lambda request: ingest_table(table, request))
+        return self._submit(body, "model", key, lambda request: ingest_table(table, request), caller)
 
-    def submit_rows(self, rows: list[dict[str, Any]], *, spec: object, key: str | None = None) -> JobView:
+    def submit_rows(
+        self, rows: list[dict[str, Any]], *, spec: object, key: str | None = None, caller: Caller = ANYBODY
+    ) -> JobView:
         """Queue a training on rows of JSON values by column."""
         body = read_spec(spec, max_basis_size=self.max_basis_size)
         table = from_rows(rows, limits=self.limits)
-        return self._submit(body, "model", key, lambda request: ingest_table(table, request))
+        return self._submit(body, "model", key, lambda request: ingest_table(table, request), caller)
 
-    def submit_dataset(self, dataset: str, *, spec: object, key: str | None = None) -> JobView:
+    def submit_dataset(
+        self, dataset: str, *, spec: object, key: str | None = None, caller: Caller = ANYBODY
+    ) -> JobView:
         """Queue a training on an uploaded dataset. NotFoundError if there is none of that id."""
         body = read_spec(spec, max_basis_size=self.max_basis_size)
         if body.sheet is not None:
@@ -112,6 +122,7 @@ class Training:
             raise InvalidRequestError(f"spec.sheet: {message}", [Fault(message=message, column="sheet")])
         with self.database.read() as connection:
             found = datasets.get(connection, dataset)
+        caller.check_model(body.model or default_name(found.name))
         stored = self.blobs.path(found.table)
         digest = options_digest(table_options(body))
         with stored_table(self.database, self.blobs, self.scratch) as table:
@@ -123,26 +134,38 @@ class Training:
         if found.fits.get(digest) != table.fit_key:
             with self.database.write() as connection:
                 datasets.keep_fit(connection, found.id, digest, table.fit_key)
-        return self._queue(body, default_name(found.name), key, table, result, dataset=dataset)
+        return self._queue(body, default_name(found.name), key, table, result, caller, dataset=dataset)
 
-    def refuse_if_full(self) -> None:
-        """Raise BusyError where no job would be queued: before a table is read for it."""
-        if self.max_queued is not None:
-            with self.database.read() as connection:
-                queue.refuse_if_full(connection, self.max_queued)
+    def refuse_if_full(self, caller: Caller = ANYBODY) -> None:
+        """Raise BusyError or LimitExceededError where no job would be queued: before a table is read for it."""
+        with self.database.read() as connection:
+            if self.max_queued is not None:
+                queries.refuse_if_full(connection, self.max_queued)
+            if caller.owner is not None and caller.most_queued is not None:
+                queries.refuse_if_owner_is_full(connection, caller.owner, caller.most_queued)
+            caller.check_bytes(connection, 1)
 
     def _read(self, request: IngestRequest) -> IngestResult:
         return ingest(request, seconds=self.read_seconds, memory=self.read_memory)
 
     def _submit(
-        self, body: SpecBody, name: str, key: str | None, read: Callable[[IngestRequest], IngestResult]
+        self,
+        body: SpecBody,
+        name: str,
+        key: str | None,
+        read: Callable[[IngestRequest], IngestResult],
+        caller: Caller,
     ) -> JobView:
+        caller.check_model(body.model or name)
         options = ReadOptions(decimal=body.decimal, thousands=body.thousands, sheet=body.sheet)
         with stored_table(self.database, self.blobs, self.scratch) as table:
             result = read(
                 IngestRequest(stored=table.path, limits=self.limits, spec=body, fit=table.fit_path, options=options)
             )
-        return self._queue(body, name, key, table, result)
+            if caller.has_byte_limit:  # before it is in the store
+                with self.database.read() as connection:
+                    caller.check_bytes(connection, table.path.stat().st_size)
+        return self._queue(body, name, key, table, result, caller)
 
     def _queue(
         self,
@@ -151,6 +174,7 @@ class Training:
         key: str | None,
         table: StoredTable,
         result: IngestResult,
+        caller: Caller,
         *,
         dataset: str | None = None,
     ) -> JobView:
@@ -158,6 +182,7 @@ class Training:
         request = {"spec": body.model_dump(mode="json"), "table": table.key, "rows": result.rows}
         needs = Resources(memory=result.memory, rows=result.rows)
         with self.database.write() as connection:
+            caller.hold(connection)
             if dataset is not None:  # it may have been deleted, and swept away, while it was read
                 datasets.get(connection, dataset, hold=True)
             job, created = queue.submit(
@@ -172,6 +197,9 @@ class Training:
                 fit=table.fit_key or None,
                 max_queued=self.max_queued,
                 trace_context=trace_context.get(),
+                owner=caller.owner,
+                max_owned=caller.most_queued,
+                table_bytes=table.size or None,
             )
             earlier = {name: value for name, value in job.payload.items() if name != "fit"}
             if not created and (job.kind, job.model, earlier) != (KIND, model, request):
@@ -180,6 +208,8 @@ class Training:
                     "use a new key for a new request"
                 )
             if created:
+                caller.check_bytes(connection)
+                caller.record(connection, AuditAction.TRAIN, model, job=job.id, rows=result.rows)
                 log.info("%s is queued", job.id, extra={"job": job.id, "model": job.model})
             return view(connection, job)
 
@@ -283,6 +313,7 @@ def publish(connection: Connection, job: Job, outcome: Mapping[str, Any]) -> dic
         artefact=outcome["artefact"],
         size=outcome["size"],
         job_id=job.id,
+        owner=job.owner,
         summary=artefact.summary_of(report),
     )
     return {"model": version.model, "version": version.version, "report": report}

@@ -3,11 +3,13 @@
 import csv
 import io
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,14 +40,14 @@ def table(tmp_path: Path) -> Path:
     return path
 
 
-def pursuit(*words: object, url: str = "http://127.0.0.1:9") -> subprocess.CompletedProcess[str]:
+def pursuit(*words: object, url: str = "http://127.0.0.1:9", **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "app.cli", *map(str, words)],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
-        env={**os.environ, "PURSUIT_URL": url},
+        env={**os.environ, "PURSUIT_URL": url, **environment},
     )
 
 
@@ -180,6 +182,55 @@ def test_nobody_is_let_in_before_there_is_somebody_to_answer() -> None:
         address = ("127.0.0.1", int(url.rpartition(":")[2]))
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(address, timeout=10.0)
+
+
+def test_an_address_of_others_wants_a_key_first(tmp_path: Path, table: Path) -> None:
+    """Refused without one; then it starts, and the commands send theirs."""
+    data = tmp_path / "data"
+    for command in ("serve", "api"):
+        said = assert_one_line_error(command, "--host", "0.0.0.0", "--data-dir", data, code=1)
+        assert "pursuit keys create" in said
+        assert "--insecure" in said
+    made = pursuit("keys", "create", "--scope", "predict,train", "--data-dir", data)
+    assert made.returncode == 0, made.stderr
+    key = made.stdout.strip()
+    assert re.fullmatch(r"pk_[0-9a-f]{16}_[0-9a-f]{64}", key)
+    with started("serve", "--host", "0.0.0.0", "--data-dir", data) as url:
+        refused = pursuit("models", url=url)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "an API key is needed" in refused.stderr
+        assert "PURSUIT_API_KEY or --key" in refused.stderr
+        assert pursuit("models", "--key", key, url=url).returncode == 0
+        trained = pursuit("train", table, "--basis-size", 10, url=url, PURSUIT_API_KEY=key)
+        assert trained.returncode == 0, trained.stderr
+        check_prediction(pursuit("predict", "squares", table, url=url, PURSUIT_API_KEY=key))
+    assert "squares" in pursuit("models", "--local", "--data-dir", data).stdout, "whoever has the files needs no key"
+    log = pursuit("keys", "audit", "--data-dir", data).stdout
+    assert re.search(rf"{key.split('_')[1]} +127\.0\.0\.1 +train +squares", log), log
+
+
+@pytest.mark.parametrize("told", [("--insecure",), ()])
+def test_an_address_of_others_without_keys_where_the_operator_says_so(tmp_path: Path, told: tuple[str, ...]) -> None:
+    environment = {} if told else {"PURSUIT_INSECURE": "1"}
+    with started("api", "--host", "0.0.0.0", "--data-dir", tmp_path / "data", *told, **environment) as url:
+        assert pursuit("models", url=url).returncode == 0
+
+
+@contextmanager
+def started(*words: object, **environment: str) -> Iterator[str]:
+    """Run a server's command until the end of the block; yield its URL on this machine."""
+    command = [sys.executable, "-m", "app.cli", *map(str, words)]
+    settings = {**os.environ, "PURSUIT_PORT": "0", **environment}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=settings
+    ) as process:
+        try:
+            assert process.stdout is not None
+            port = process.stdout.readline().strip().rpartition(":")[2]
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(30)
 
 
 def test_migrate(tmp_path: Path) -> None:

@@ -1,0 +1,277 @@
+"""`/keys` and `/audit`: API keys, and what was done with them."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from app.errors import InvalidRequestError
+from app.routes.http.answers import json_answer, problems, rfc3339
+from app.routes.http.bodies import JSON, expect_media_type
+from app.routes.http.callers import caller_of
+from app.routes.http.content_encoding import read_json
+from app.routes.http.services import in_thread, services
+from app.services.decoding import decode
+from app.services.keys.caller import KeyScope
+from app.services.keys.keys import KeyRequest
+from app.storage.api_keys import ApiKey, KeyLimits
+from app.storage.audit import AuditAction
+
+router = APIRouter(tags=["keys"])
+
+Limit = Annotated[int, Query(ge=1, le=500)]
+Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
+KeyId = Annotated[str, Path(description="Id of the key: the 16 digits after `pk_`.")]
+OfKey = Annotated[str | None, Query(description="Only what this key did: its id.")]
+
+
+class LimitsBody(BaseModel):
+    """Limits of a key over all API processes; null: none."""
+
+    requests_per_minute: int | None
+    rows_per_minute: int | None = Field(description="Rows that it has predicted.")
+    queued_jobs: int | None
+    stored_bytes: int | None = Field(description="Of its datasets, models, and tables of jobs that have not ended.")
+
+
+class KeyBody(BaseModel):
+    """A key, without its secret."""
+
+    id: str
+    name: str
+    scopes: list[KeyScope]
+    models: list[str] | None = Field(description="The only models that it may use; null: all.")
+    limits: LimitsBody
+    created_at: str
+    created_by: str | None = Field(description="Id of the key that created it; null: the command line.")
+    expires_at: str | None
+    revoked_at: str | None
+
+
+class NewKeyBody(KeyBody):
+    """A key that was just created."""
+
+    token: str = Field(description="`pk_<id>_<secret>`: shown here and never again.")
+
+
+class KeysBody(BaseModel):
+    """A page of keys, the newest first."""
+
+    keys: list[KeyBody]
+    next_cursor: str | None
+
+
+class AuditEntryBody(BaseModel):
+    """One change."""
+
+    id: int
+    at: str
+    action: AuditAction
+    subject: str = Field(description="Model, `name@version`, dataset, job or key.")
+    detail: dict[str, Any] | None
+    key: str | None = Field(description="Id of the key; null where none was needed.")
+    address: str = Field(description="Of the client; `command line` for commands on the database.")
+    request_id: str
+
+
+class AuditBody(BaseModel):
+    """A page of the audit log, the newest first."""
+
+    entries: list[AuditEntryBody]
+    next_cursor: str | None
+
+
+class UsageBody(BaseModel):
+    """Predictions, or reads, of one model by one key within one minute."""
+
+    minute: str
+    key: str
+    model: str
+    action: str = Field(description="`predict` or `read`.")
+    requests: int
+    rows: int
+
+
+class UsagesBody(BaseModel):
+    """A page of use, the newest first."""
+
+    usage: list[UsageBody]
+    next_cursor: str | None
+
+
+class NewKeyRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of `POST /keys`."""
+
+    scopes: list[str]
+    name: str = ""
+    models: list[str] | None = None
+    expires_at: datetime | None = None
+    requests_per_minute: int | None = None
+    rows_per_minute: int | None = None
+    queued_jobs: int | None = None
+    stored_bytes: int | None = None
+
+
+_POSITIVE = {"type": ["integer", "null"], "minimum": 1}
+_REQUEST: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            JSON: {
+                "schema": {
+                    "type": "object",
+                    "required": ["scopes"],
+                    "additionalProperties": False,
+                    "properties": {
+                        "scopes": {
+                            "type": "array",
+                            "minItems": 1,
+                            "items": {"enum": [scope.value for scope in KeyScope]},
+                        },
+                        "name": {"type": "string", "maxLength": 64},
+                        "models": {"type": ["array", "null"], "minItems": 1, "items": {"type": "string"}},
+                        "expires_at": {"type": ["string", "null"], "format": "date-time"},
+                        "requests_per_minute": _POSITIVE,
+                        "rows_per_minute": _POSITIVE,
+                        "queued_jobs": _POSITIVE,
+                        "stored_bytes": _POSITIVE,
+                    },
+                },
+                "example": {"scopes": ["predict"], "name": "dashboard", "models": ["cars"], "requests_per_minute": 600},
+            }
+        },
+    }
+}
+
+
+@router.post(
+    "/keys",
+    status_code=201,
+    response_class=Response,
+    summary="Create an API key",
+    responses={201: {"model": NewKeyBody}, **problems(400, 408, 413, 415, 422)},
+    openapi_extra=_REQUEST,
+)
+async def create(request: Request) -> Response:
+    """The answer has the token, which is shown once. Other processes take it at once."""
+    expect_media_type(request, JSON)
+    app = services(request)
+    body = decode(await read_json(request, app.settings.max_body_bytes), NewKeyRequest)
+    limits = KeyLimits(
+        requests_per_minute=body.requests_per_minute,
+        rows_per_minute=body.rows_per_minute,
+        queued_jobs=body.queued_jobs,
+        stored_bytes=body.stored_bytes,
+    )
+    seconds = None if body.expires_at is None else _seconds_until(body.expires_at)
+    wanted = KeyRequest(scopes=body.scopes, name=body.name, models=body.models, seconds=seconds, limits=limits)
+    key, token = await in_thread(app.keys.create, wanted, caller_of(request))
+    await app.key_ring.forget()
+    return json_answer(_json(key) | {"token": token}, 201, {"Cache-Control": "no-store"})
+
+
+@router.get(
+    "/keys", response_class=Response, summary="List API keys", responses={200: {"model": KeysBody}, **problems(422)}
+)
+async def list_keys(request: Request, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """The newest first, with those that are revoked or have expired; `next_cursor` is null on the last page."""
+    found, following = await in_thread(services(request).keys.page, limit=limit, cursor=cursor)
+    return json_answer({"keys": [_json(key) for key in found], "next_cursor": following})
+
+
+@router.delete(
+    "/keys/{key_id}",
+    response_class=Response,
+    summary="Revoke an API key",
+    responses={200: {"model": KeyBody}, **problems(404)},
+)
+async def revoke(request: Request, key_id: KeyId) -> Response:
+    """For good. All processes refuse it within five seconds."""
+    app = services(request)
+    key = await in_thread(app.keys.revoke, key_id, caller_of(request))
+    await app.key_ring.forget()
+    return json_answer(_json(key))
+
+
+@router.get(
+    "/audit", response_class=Response, summary="The audit log", responses={200: {"model": AuditBody}, **problems(422)}
+)
+async def list_audit(
+    request: Request,
+    action: Annotated[AuditAction | None, Query(description="Only this.")] = None,
+    key: OfKey = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """Who trained, promoted, deleted, when and from where, the newest first; kept for `PURSUIT_KEEP_AUDIT_DAYS`."""
+    found, following = await in_thread(
+        services(request).keys.audit, limit=limit, cursor=cursor, action=action, key_id=key
+    )
+    entries = [
+        {
+            "id": entry.id,
+            "at": rfc3339(entry.at),
+            "action": entry.action,
+            "subject": entry.subject,
+            "detail": entry.detail,
+            "key": entry.key_id,
+            "address": entry.address,
+            "request_id": entry.request_id,
+        }
+        for entry in found
+    ]
+    return json_answer({"entries": entries, "next_cursor": following})
+
+
+@router.get(
+    "/audit/usage",
+    response_class=Response,
+    summary="Predictions and reads by key",
+    responses={200: {"model": UsagesBody}, **problems(422)},
+)
+async def list_usage(request: Request, key: OfKey = None, limit: Limit = 50, cursor: Cursor = None) -> Response:
+    """Counts by key, minute, model and action, the newest first; some seconds late."""
+    found, following = await in_thread(services(request).keys.usage, limit=limit, cursor=cursor, key_id=key)
+    usage = [
+        {
+            "minute": rfc3339(60.0 * one.minute),
+            "key": one.key_id,
+            "model": one.model,
+            "action": one.action,
+            "requests": one.requests,
+            "rows": one.rows,
+        }
+        for one in found
+    ]
+    return json_answer({"usage": usage, "next_cursor": following})
+
+
+def _seconds_until(moment: datetime) -> float:
+    if moment.tzinfo is None:
+        raise InvalidRequestError(
+            f"expires_at: expected a time with its zone, as in 2030-01-31T00:00:00Z; got {moment}"
+        )
+    return (moment - datetime.now(UTC)).total_seconds()
+
+
+def _json(key: ApiKey) -> dict[str, object]:
+    limits = key.limits
+    return {
+        "id": key.id,
+        "name": key.name,
+        "scopes": sorted(key.scopes),
+        "models": None if key.models is None else sorted(key.models),
+        "limits": {
+            "requests_per_minute": limits.requests_per_minute,
+            "rows_per_minute": limits.rows_per_minute,
+            "queued_jobs": limits.queued_jobs,
+            "stored_bytes": limits.stored_bytes,
+        },
+        "created_at": rfc3339(key.created_at),
+        "created_by": key.created_by,
+        "expires_at": rfc3339(key.expires_at),
+        "revoked_at": rfc3339(key.revoked_at),
+    }
