@@ -1,8 +1,8 @@
 """Which scope each route wants, in one table. What is not in it wants `admin`; a test finds every route of the
 application here.
 
-A segment in braces stands for one that is not empty, as in the routes themselves; `{model}` is checked against the
-models that a key may use.
+Paths are written as the routes write them: a segment in braces stands for one that is not empty, and `{name}` is the
+model, which is checked against those that a key may use.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ PREDICT, TRAIN, ADMIN, MONITOR = KeyScope.PREDICT, KeyScope.TRAIN, KeyScope.ADMI
 PUBLIC = None
 """Routes that need no key: of all models, data and users they name versions whose files are damaged, and no more."""
 
-MODEL = "{model}"
+MODEL = "{name}"
 
 ACCESS: dict[str, dict[str, KeyScope | None]] = {
     "/": {"GET": PUBLIC},
@@ -33,26 +33,26 @@ ACCESS: dict[str, dict[str, KeyScope | None]] = {
     "/v2/health/ready": {"GET": PUBLIC},
     "/predict": {"POST": PREDICT},
     "/v2": {"GET": PREDICT},
-    "/v2/models/{model}": {"GET": PREDICT},
-    "/v2/models/{model}/ready": {"GET": PREDICT},
-    "/v2/models/{model}/infer": {"POST": PREDICT},
-    "/v2/models/{model}/versions/{version}": {"GET": PREDICT},
-    "/v2/models/{model}/versions/{version}/ready": {"GET": PREDICT},
-    "/v2/models/{model}/versions/{version}/infer": {"POST": PREDICT},
+    "/v2/models/{name}": {"GET": PREDICT},
+    "/v2/models/{name}/ready": {"GET": PREDICT},
+    "/v2/models/{name}/infer": {"POST": PREDICT},
+    "/v2/models/{name}/versions/{version}": {"GET": PREDICT},
+    "/v2/models/{name}/versions/{version}/ready": {"GET": PREDICT},
+    "/v2/models/{name}/versions/{version}/infer": {"POST": PREDICT},
     "/models": {"GET": PREDICT},
-    "/models/{model}": {"GET": PREDICT, "DELETE": ADMIN},
-    "/models/{model}/versions": {"POST": TRAIN},
-    "/models/{model}/versions/{version}": {"GET": PREDICT, "DELETE": ADMIN},
-    "/models/{model}/versions/{version}/artefact": {"GET": PREDICT},
-    "/models/{model}/aliases/{alias}": {"PUT": ADMIN, "DELETE": ADMIN},
+    "/models/{name}": {"GET": PREDICT, "DELETE": ADMIN},
+    "/models/{name}/versions": {"POST": TRAIN},
+    "/models/{name}/versions/{version}": {"GET": PREDICT, "DELETE": ADMIN},
+    "/models/{name}/versions/{version}/artefact": {"GET": PREDICT},
+    "/models/{name}/aliases/{alias}": {"PUT": ADMIN, "DELETE": ADMIN},
     "/train": {"POST": TRAIN},
     "/jobs": {"GET": TRAIN},
-    "/jobs/{id}": {"GET": TRAIN, "DELETE": TRAIN},
-    "/jobs/{id}/events": {"GET": TRAIN},
+    "/jobs/{job_id}": {"GET": TRAIN, "DELETE": TRAIN},
+    "/jobs/{job_id}/events": {"GET": TRAIN},
     "/datasets": {"GET": TRAIN, "POST": TRAIN},
-    "/datasets/{id}": {"GET": TRAIN, "DELETE": ADMIN},
+    "/datasets/{dataset}": {"GET": TRAIN, "DELETE": ADMIN},
     "/keys": {"GET": ADMIN, "POST": ADMIN},
-    "/keys/{id}": {"DELETE": ADMIN},
+    "/keys/{key_id}": {"DELETE": ADMIN},
     "/audit": {"GET": ADMIN},
     "/audit/usage": {"GET": ADMIN},
 }

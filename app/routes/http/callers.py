@@ -9,6 +9,8 @@ from app.storage.api_keys import ApiKey
 
 KEY = "api_key"
 """Where the guard leaves the key in the scope; absent where none is needed."""
+ROUTE = "refused_route"
+"""Where it leaves the path, as its route writes it, of a request that it refuses."""
 
 
 def caller_of(request: Request) -> Caller:

@@ -18,7 +18,7 @@ from app.errors import PursuitError
 from app.log import request_id
 from app.routes.http.bodies import first_headers
 from app.routes.http.body_budget import release
-from app.routes.http.callers import KEY
+from app.routes.http.callers import KEY, ROUTE
 from app.routes.http.errors import CLIENT_CLOSED_REQUEST, internal_error, refuse, stopping_response
 from app.telemetry.measures import UNMATCHED, Measures
 from app.telemetry.tracing import Tracing
@@ -94,7 +94,7 @@ class RequestContext:
             release(scope)
             status = status or 500
             seconds = time.perf_counter() - started
-            route = self._templates.get(scope.get("endpoint"), UNMATCHED)
+            route = self._templates.get(scope.get("endpoint")) or scope.get(ROUTE, UNMATCHED)
             self._measures.request(scope["method"], route, status, seconds)
             hot = status < 400 and scope["path"].startswith(_HOT)
             level = logging.DEBUG if hot else logging.INFO

@@ -56,7 +56,7 @@ class KeyRing:
     def __init__(self, database: Database, *, insecure: bool = False, private: bool = True) -> None:
         self._database = database
         self._insecure = insecure
-        self._private = private
+        self.private = private
         self._known: _Known | None = None
         self._look: asyncio.Task[None] | None = None
         self._impatient_until = 0.0
@@ -70,7 +70,7 @@ class KeyRing:
         now = time.monotonic()
         if known is None or now - known.at > LOOK_SECONDS:
             known = await self._look_since(now - REVOKED_SECONDS)
-        if not known.keys and (self._insecure or (self._private and not known.any_ever)):
+        if not known.keys and (self._insecure or (self.private and not known.any_ever)):
             return None
         if not authorization:
             raise UnauthenticatedError(_needed(known))
