@@ -54,12 +54,25 @@ class Guard:
             if key is not None and as_get == "GET" and access is not None and access.model is not None:
                 send = _counting(send, services, key, access.model_of(path) or "")
         if method == "HEAD":
-            inner = {**scope, "method": "GET"}
-            await self.app(inner, _leaving(), send)  # the server leaves the body out
-            if "endpoint" in inner:
-                scope["endpoint"] = inner["endpoint"]
+            await self._head(scope, send)
             return
         await self.app(scope, receive, send)
+
+    async def _head(self, scope: Scope, send: Send) -> None:
+        """Answer as to GET; the server leaves the body out. One without an end is ended."""
+        ended = False
+
+        async def send_once(message: Message) -> None:
+            nonlocal ended
+            if not ended:
+                ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+                await send(message)
+
+        inner = {**scope, "method": "GET"}
+        await self.app(inner, _leaving(), send_once)
+        await send_once({"type": "http.response.body"})
+        if "endpoint" in inner:
+            scope["endpoint"] = inner["endpoint"]
 
 
 def _route_path(scope: Scope) -> str:
