@@ -22,6 +22,7 @@ MODEL = "{name}"
 
 ACCESS: dict[str, dict[str, KeyScope | None]] = {
     "/": {"GET": PUBLIC},
+    "/page/{file}": {"GET": PUBLIC},
     "/docs": {"GET": PUBLIC},
     "/docs/{file}": {"GET": PUBLIC},
     "/openapi.json": {"GET": PUBLIC},
@@ -44,6 +45,7 @@ ACCESS: dict[str, dict[str, KeyScope | None]] = {
     "/models/{name}/versions": {"POST": TRAIN},
     "/models/{name}/versions/{version}": {"GET": PREDICT, "DELETE": ADMIN},
     "/models/{name}/versions/{version}/artefact": {"GET": PREDICT},
+    "/models/{name}/versions/{version}/held-out": {"GET": PREDICT},
     "/models/{name}/aliases/{alias}": {"PUT": ADMIN, "DELETE": ADMIN},
     "/train": {"POST": TRAIN},
     "/jobs": {"GET": TRAIN},
