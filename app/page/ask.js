@@ -3,6 +3,7 @@
 import { Problem, send } from "./api.js";
 import { announce, h, newId, select, show } from "./dom.js";
 import { failure } from "./failure.js";
+import { numbersBehind } from "./figures.js";
 import { number, plain, plural } from "./format.js";
 import { curve, density, levelsPlot } from "./whatif.js";
 
@@ -185,6 +186,16 @@ function card(column, changed) {
   }
 
   function draw(data, { range, target, now }) {
+    const open = chart.querySelector("details")?.open;
+    plot(data, { range, target, now });
+    const head = [column.name, "mean", ...(data.bands.length ? ["lower 95%", "upper 95%"] : [])];
+    const rows = () => data.values.map((each, row) => [each, data.mean[row], ...(data.bands.length ? data.bands[0].map((end) => end[row]) : [])]);
+    const numbers = numbersBehind(`${target} over ${column.name}`, head, rows, "what-if.csv");
+    numbers.open = Boolean(open);
+    chart.append(numbers);
+  }
+
+  function plot(data, { range, target, now }) {
     if (column.kind === "category" || column.kind === "boolean") {
       show(chart, levelsPlot(column.name, data, { range, target, current: value() }));
       return;

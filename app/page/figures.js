@@ -7,10 +7,16 @@ import { chart, path, rangeOf } from "./plot.js";
 
 const SHOWN = 100;
 
+/** The numbers behind a plot, made when they are asked for. head, rows(): their table; file: its name as CSV. */
+export function numbersBehind(title, head, rows, file) {
+  const place = h("details", { class: "numbers" }, h("summary", {}, "Numbers"));
+  place.addEventListener("toggle", () => place.append(...numbersOf(title, head, rows(), file)), { once: true });
+  return place;
+}
+
 /** A figure. head, rows: its numbers; file: their name as CSV. */
 export function figure({ title, plot, good, head, rows, file, key }) {
-  const numbers = h("details", { class: "numbers" }, h("summary", {}, "Numbers"));
-  numbers.addEventListener("toggle", () => numbers.childElementCount > 1 || numbers.append(...numbersOf(title, head, rows, file)), { once: true });
+  const numbers = numbersBehind(title, head, () => rows, file);
   return h("figure", {}, h("h3", {}, title), key ? h("p", { class: "key" }, key) : null, plot, h("figcaption", {}, good), numbers);
 }
 

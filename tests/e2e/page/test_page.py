@@ -217,6 +217,27 @@ def test_code_to_use_it_works_as_it_stands(window: Window) -> None:
     assert len(found["told"]) == 3
 
 
+def test_it_works_under_a_prefix(window: Window, site: Site, tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def cut(route: Route) -> None:  # as a proxy does that takes its prefix off
+        asked.append(route.request.url)
+        route.continue_(url=route.request.url.replace("/some/where/", "/"))
+
+    window.page.route(f"{site.url}/some/where/**", cut)
+    outside: list[str] = []
+    window.page.on("request", lambda request: outside.append(request.url))
+    window.url = f"{site.url}/some/where"
+    page = upload(window, table(tmp_path / "below.csv", surface(80)))
+    page.get_by_label("Effort").select_option("quick")
+    page.get_by_role("button", name="Train", exact=True).click()
+    page.wait_for_url(re.compile("/some/where/#/models/below@1"))
+    page.get_by_role("link", name="Ask and what-if").click()
+    expect(page.locator(".answer .big")).to_have_text(re.compile("±"))
+    assert all(url.startswith(f"{site.url}/some/where/") for url in outside)
+    assert len(asked) > 20
+
+
 def test_the_keyboard_leads_to_the_file_and_past_the_links(window: Window) -> None:
     page = window.open()
     page.keyboard.press("Tab")
