@@ -67,7 +67,7 @@ export async function view({ model, detail, signal }) {
   function refuse(error) {
     const places = error instanceof Problem ? error.errors.filter((each) => each.column) : [];
     cards.forEach((each) => each.wrong(places.find(({ column }) => column === each.column.name)?.message ?? ""));
-    show(problem, failure(places.length ? { message: error.message } : error));
+    show(problem, failure(places.length ? { message: places.map(({ column, message }) => `${column}: ${message}`).join("; ") } : error));
   }
 
   function drawAnswer(one) {

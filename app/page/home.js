@@ -47,7 +47,7 @@ function dropZone() {
     "aria-describedby": "table-hint",
     onchange: () => input.files.length && read(input.files[0]),
   });
-  const example = h("button", { type: "button", onclick: tryFlights }, "Try it on 5,000 flights");
+  const example = h("button", { type: "button", onclick: tryFlights }, "Try it on 6,000 flights");
   const zone = h(
     "div",
     { class: "drop" },

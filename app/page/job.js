@@ -57,7 +57,7 @@ export async function view([id], signal) {
   update(first);
   return {
     title: `Training ${first.model}`,
-    body: [h("h1", {}, `Training ${first.model}`), card, end, curve],
+    body: [h("h1", {}, `Training ${first.model}`), card, end, curve, hasEnded(first) ? null : h("p", { class: "quiet" }, "The training goes on if you leave this page; it is listed at ", h("a", { href: "#/" }, "home"), ".")],
     shown: () => void (hasEnded(first) || listen()),
   };
 }

@@ -59,7 +59,7 @@ function heading(model, detail) {
     h(
       "p",
       { class: "facts" },
-      few ? h("span", {}, `few rows: of all ${count(leftOut.rows)}, left out one by one, ± ${score(leftOut.rmse)} ${target} and ${percent(leftOut.coverage["0.95"])}`) : null,
+      few ? h("span", {}, `${count(scores.rows)} rows are few; over all ${count(leftOut.rows)}, each left out once: ± ${score(leftOut.rmse)} ${target}, ${percent(leftOut.coverage["0.95"])} held`) : null,
       h("span", {}, `learnt from ${plural(report.rows, "row")}`),
       h("span", {}, `trained ${when(detail.created_at)}`),
       detail.aliases.length ? h("span", {}, "known as ", detail.aliases.map((alias) => [h("span", { class: "mark" }, alias), " "])) : null,

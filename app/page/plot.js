@@ -50,7 +50,7 @@ export function chart({ x, y, draw, label, width = WIDTH, height = HEIGHT, margi
       svg("line", { class: "grid", x1: across(place), x2: across(place), y1: box.top, y2: box.bottom }),
       svg("text", { x: across(place), y: box.bottom + 17, "text-anchor": "middle" }, text),
     ]),
-    axisTicks(y, Math.max(2, Math.round((box.bottom - box.top) / 40))).map(([place, text]) => [
+    axisTicks(y, Math.max(2, Math.round((box.bottom - box.top) / (height < HEIGHT ? 32 : 40)))).map(([place, text]) => [
       svg("line", { class: "grid", x1: box.left, x2: box.right, y1: up(place), y2: up(place) }),
       svg("text", { x: box.left - 7, y: up(place) + 4, "text-anchor": "end" }, text),
     ]),

@@ -14,6 +14,8 @@ export async function view({ model, detail }) {
     ["One row, by curl", `curl -s ${base}/predict${key} -H 'Content-Type: application/json' -d ${quoted(JSON.stringify({ model: name, rows: [row], interval: 0.95 }))}`],
     ["A file, by curl", `curl -s '${base}/predict?model=${name}&interval=0.95'${key} -H 'Content-Type: text/csv' -H 'Accept: text/csv' --data-binary @table.csv`],
     ["Python", python(base, name, row, key)],
+    ["Python, without a server", local(name, detail.version, row)],
+    ["Python, by HTTP alone", http(base, name, row, key)],
     ["Open Inference Protocol (V2)", v2(base, name, columns, row, key)],
     ["Command line", `pursuit predict ${name} table.csv --url ${base}`],
   ];
@@ -28,6 +30,20 @@ export async function view({ model, detail }) {
 }
 
 function python(base, name, row, key) {
+  return `from pursuit import Client  # pip install pursuit-gp
+
+with Client(${JSON.stringify(base)}${key ? ', key=os.environ["PURSUIT_KEY"]' : ""}) as client:
+    model = client.model(${JSON.stringify(name)})
+    print(model.predict([${pythonText(row)}]))  # or a frame of pandas or polars`.replace(/^/, key ? "import os\n\n" : "");
+}
+
+function local(name, version, row) {
+  return `from pursuit import load  # the file is under “Versions”, “Download”
+
+print(load("${name}-${version}.safetensors").predict([${pythonText(row)}]))`;
+}
+
+function http(base, name, row, key) {
   return `import httpx
 
 answer = httpx.post(

@@ -1,6 +1,11 @@
 """What people do on the page, in a browser: upload, train, ask, compare, promote and roll back."""
 
+import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +17,9 @@ from tests.e2e.processes import surface
 pytestmark = [pytest.mark.e2e]
 
 MODEL = "#/models/surface"
+ROOT = Path(__file__).parents[3]
+LIBRARY = os.pathsep.join((str(ROOT / "app" / "library"), str(ROOT)))
+"""Where the package `pursuit` is found, if it is not installed."""
 
 
 def table(path: Path, text: str) -> Path:
@@ -209,12 +217,27 @@ def test_a_version_is_downloaded_and_another_deleted(window: Window, site: Site)
     assert site.client.get("/models/short/versions/1").status_code == 404
 
 
-def test_code_to_use_it_works_as_it_stands(window: Window) -> None:
+def test_code_to_use_it_works_as_it_stands(window: Window, site: Site, tmp_path: Path) -> None:
     page = window.open(f"{MODEL}/use")
-    code = page.get_by_label("Python", exact=True).inner_text()
-    found: dict[str, list[str]] = {"told": []}
-    exec(code, {"print": lambda *values: found["told"].extend(map(str, values))})
-    assert len(found["told"]) == 3
+    artefact = site.client.get("/models/surface/versions/2/artefact").content
+    (tmp_path / "surface-2.safetensors").write_bytes(artefact)
+
+    def run(title: str, *command: str) -> str:
+        code = page.get_by_label(title, exact=True).inner_text()
+        environment = {**os.environ, "PYTHONPATH": LIBRARY}
+        ran = subprocess.run([*command, code], cwd=tmp_path, env=environment, capture_output=True, check=False)
+        assert ran.returncode == 0, ran.stderr.decode()
+        return ran.stdout.decode()
+
+    said = [
+        run(title, sys.executable, "-c") for title in ("Python", "Python, without a server", "Python, by HTTP alone")
+    ]
+    if shutil.which("curl") is not None:
+        said += [run(title, "bash", "-c") for title in ("One row, by curl", "Open Inference Protocol (V2)")]
+    page.get_by_text("The row in these examples").click()
+    row = json.loads(page.locator("details pre").inner_text())
+    told = site.client.post("/predict", json={"model": "surface", "rows": [row]}).json()
+    assert all(f"{told['mean'][0]:.7f}"[:7] in text for text in said), said
 
 
 def test_it_works_under_a_prefix(window: Window, site: Site, tmp_path: Path) -> None:
