@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from pursuit import Client
 
-from tests.app.routes.service import QUICK, Service, running
+from tests.app.routes.service import Service, running
 
 KINDS = ("low", "high")
 
@@ -21,7 +21,7 @@ def working(folder: Path, **settings: Any) -> Iterator[Service]:
     stop = threading.Event()
 
     def work(service: Service) -> None:
-        while not stop.wait(0.02):
+        while not stop.wait(0.1):
             service.work()
 
     with running(folder, **settings) as service:
@@ -38,7 +38,7 @@ def url(service: Service) -> str:
     return str(service.client.base_url)
 
 
-def table(rows: int = 120) -> pd.DataFrame:
+def table(rows: int = 60) -> pd.DataFrame:
     """A number, a category, a date and a target, with an index of its own."""
     x = [6.0 * row / rows for row in range(rows)]
     kind = [KINDS[row * row % 3 % 2] for row in range(rows)]
@@ -53,12 +53,8 @@ def table(rows: int = 120) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service with the model `mixed` (x, kind, day -> y) and `plain` (a, b -> y); bodies must be small."""
+    """A service with nothing in it; bodies must be small."""
     with working(tmp_path_factory.mktemp("library"), max_body_bytes=10_000) as found:
-        with Client(url(found)) as client:
-            client.train(table(), "y", model="mixed", **QUICK).wait()
-            plain = pd.DataFrame({"a": range(60), "b": [row % 5 for row in range(60)]}).astype(float)
-            client.train(plain.assign(y=plain["a"] + plain["b"] ** 2), "y", model="plain", **QUICK).wait()
         yield found
 
 

@@ -27,6 +27,7 @@ from tests.app.cli.stub import Answer, events, job, problem, stub
 from tests.app.library.conftest import table, url
 from tests.app.routes.service import QUICK, Service
 
+ROWS = [{"a": float(number), "kind": "odd" if number % 2 else "even", "y": number**1.5} for number in range(40)]
 QUEUED = Answer(body=job("queued"), status=202)
 
 
@@ -44,19 +45,20 @@ def test_a_frame_is_trained_on_without_its_index(client: Client) -> None:
     assert repr(client.job(job.id)) == f"Job({job.id!r}, 'cars', succeeded, 100%)"
 
 
-def test_files_and_lists_of_dicts_are_trained_on(client: Client, tmp_path: Path) -> None:
+def test_files_and_lists_of_dicts_are_trained_on(idle: Service, tmp_path: Path) -> None:
     path = tmp_path / "boats.csv"
     table().to_csv(path, index=False)
-    assert client.train(path, **QUICK).wait().reference == "boats@1"
-    rows = [{"a": number, "y": number * number} for number in range(30)]
-    model = client.train(rows, model="rows", **QUICK).wait()
-    assert model.details()["target"] == "y"
-    with pytest.raises(TypeError, match="an array has no names of columns"):
-        client.train(np.ones((3, 2)))
-    with pytest.raises(TypeError, match="expected a list of dicts"):
-        client.train([[1, 2]])
-    with pytest.raises(PursuitError, match="cannot read nowhere"):
-        client.train("nowhere.csv")
+    with Client(url(idle)) as client:
+        for job, name in ((client.train(path, effort="quick"), "boats"), (client.train(ROWS, "y"), "model")):
+            assert (job.cancel().state, job.document["model"]) == ("cancelled", name)
+        with pytest.raises(InvalidError, match="there is no column 'z'; there are 'a', 'kind', 'y'"):
+            client.train(ROWS, "z")
+        with pytest.raises(TypeError, match="an array has no names of columns"):
+            client.train(np.ones((3, 2)))
+        with pytest.raises(TypeError, match="expected a list of dicts"):
+            client.train([[1, 2]])
+        with pytest.raises(PursuitError, match=r"cannot read nowhere\.csv: "):
+            client.train("nowhere.csv")
 
 
 def test_refusals_of_a_table_print_its_cells_and_those_of_the_specification_its_field(client: Client) -> None:
@@ -67,14 +69,16 @@ def test_refusals_of_a_table_print_its_cells_and_those_of_the_specification_its_
         client.train(frame, "y")
     assert (caught.value.status, caught.value.total) == (422, 1)
     with pytest.raises(InvalidError, match="did you mean basis_size"):
-        client.train(table(), "y", basis_sise=3)
+        client.train(ROWS, "y", basis_sise=3)
     with pytest.raises(InvalidError, match="there is no column 'kinf'"):
-        client.train(table(), "kinf")
+        client.train(ROWS, "kinf")
 
 
 def test_models_are_listed_promoted_and_deleted(client: Client) -> None:
+    inputs = np.linspace(0, 6, 30)[:, None]
+    artefact = SparseGPRegressor(**QUICK).fit(inputs, np.sin(inputs[:, 0])).artefact_
     for expected in (1, 2):
-        assert client.train(table(), "y", model="bikes", **QUICK).wait().reference == f"bikes@{expected}"
+        assert client.push(artefact, "bikes").reference == f"bikes@{expected}"
     (listed,) = [model for model in client.models() if model["name"] == "bikes"]
     assert listed["versions"] == 2
     first, second = client.model("bikes@1"), client.model("bikes")
@@ -121,14 +125,14 @@ def test_fitted_estimators_and_artefacts_are_pushed(client: Client, tmp_path: Pa
 
 def test_jobs_are_listed_cancelled_and_not_waited_for(idle: Service) -> None:
     with Client(url(idle)) as client:
-        job = client.train(table(), "y", model="cars")
+        job = client.train(ROWS, "y", model="cars")
         assert [found.id for found in client.jobs(state="queued", model="cars")] == [job.id]
         assert client.jobs(state="running") == []
         assert job.cancel().state == "cancelled"
         with pytest.raises(JobError, match=f"{job.id} cancelled"):
             job.wait()
-        again = client.train(table(), "y", model="cars", idempotency_key="mine")
-        assert client.train(table(), "y", model="cars", idempotency_key="mine").id == again.id
+        again = client.train(ROWS, "y", model="cars", idempotency_key="mine")
+        assert client.train(ROWS, "y", model="cars", idempotency_key="mine").id == again.id
         with pytest.raises(NotFoundError):
             client.job("job_none")
 
@@ -231,11 +235,11 @@ def test_a_status_without_a_class_of_its_own() -> None:
 def test_the_same_awaited(service: Service, tmp_path: Path) -> None:
     async def use() -> None:
         async with AsyncClient(url(service)) as client:
-            job = await client.train(table(), "y", model="trains", **QUICK)
+            job = await client.train(ROWS, "y", model="trains", **QUICK)
             model = await job.wait()
             assert (job.state, model.reference, job.progress["fraction"]) == ("succeeded", "trains@1", 1.0)
             assert (await model.details())["report"] == job.report
-            frames = [table(rows) for rows in (1, 5, 9)]
+            frames = [pd.DataFrame(ROWS[:rows], index=range(5, 5 + rows)) for rows in (1, 5, 9)]
             found = await asyncio.gather(*(model.predict(frame) for frame in frames))
             for frame, predicted in zip(frames, found, strict=True):
                 pd.testing.assert_index_equal(predicted.index, frame.index)
@@ -247,8 +251,8 @@ def test_the_same_awaited(service: Service, tmp_path: Path) -> None:
             await client.remove_alias("trains", "tested")
             assert "trains" in [item["name"] for item in await client.models()]
             assert [item.id for item in await client.jobs(model="trains")] == [job.id]
-            with pytest.raises(InvalidError, match="row 0, column 'kind', value 'odd'"):
-                await client.predict("trains", table(1).assign(kind="odd"))
+            with pytest.raises(InvalidError, match="row 0, column 'kind', value 'neither'"):
+                await client.predict("trains", [{"a": 1, "kind": "neither"}])
             await (await client.model("trains")).delete()
 
     asyncio.run(use())
@@ -257,7 +261,7 @@ def test_the_same_awaited(service: Service, tmp_path: Path) -> None:
 def test_a_task_that_waits_can_be_cancelled_and_the_job_after_it(idle: Service) -> None:
     async def use() -> None:
         async with AsyncClient(url(idle)) as client:
-            job: Any = await client.train(table(), "y", model="trains")
+            job: Any = await client.train(ROWS, "y", model="trains")
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.3):
                     await job.wait()

@@ -10,8 +10,18 @@ import pyarrow as pa
 import pytest
 from pursuit import Client, InvalidError, LocalModel, Model, PredictionWarning, TooLargeError, load
 
-from tests.app.library.conftest import table
-from tests.app.routes.service import Service
+from tests.app.library.conftest import table, url
+from tests.app.routes.service import QUICK, Service
+
+
+@pytest.fixture(autouse=True, scope="module")
+def models(service: Service) -> None:
+    """The models `mixed` (x, kind, day -> y) and `plain` (a, b -> y)."""
+    with Client(url(service)) as client:
+        mixed = client.train(table(120), "y", model="mixed", **QUICK)
+        frame = pd.DataFrame({"a": range(60), "b": [row % 5 for row in range(60)]}).astype(float)
+        client.train(frame.assign(y=frame["a"] + frame["b"] ** 2), "y", model="plain", **QUICK).wait()
+        mixed.wait()
 
 
 @pytest.fixture(params=["server", "local"])
