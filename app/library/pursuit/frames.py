@@ -8,6 +8,7 @@ a list of dicts or lists      JSON; a list of dicts
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Protocol
 
 import narwhals as nw
@@ -32,9 +33,11 @@ Arrays = Mapping[str, NDArray[np.float64]]
 
 
 class Rows(Protocol):
-    """Rows to predict. media_type: of `body`, which for JSON is the list of rows."""
+    """Rows to predict. A body of JSON is the list of rows alone."""
 
-    media_type: str
+    @property
+    def media_type(self) -> str:
+        """Content type of a body."""
 
     @property
     def count(self) -> int:
@@ -135,6 +138,8 @@ def _plain(value: object) -> object:
         return None
     if hasattr(value, "isoformat"):
         return value.isoformat()
+    if isinstance(value, Decimal):
+        return float(value)
     raise TypeError(f"a cell is of type {type(value).__name__}")
 
 
@@ -142,7 +147,10 @@ def _plain(value: object) -> object:
 class _Frame:
     table: pa.Table
     frame: "nw.DataFrame[Any]"
-    media_type: str = ARROW
+
+    @property
+    def media_type(self) -> str:
+        return ARROW if self.count else JSON  # a file without rows would be taken for a damaged one
 
     @property
     def count(self) -> int:
@@ -153,7 +161,7 @@ class _Frame:
         return self.table.nbytes / max(1, self.count)
 
     def body(self, start: int, stop: int) -> bytes:
-        return _stream(self.table.slice(start, stop - start))
+        return _stream(self.table.slice(start, stop - start)) if self.count else b"[]"
 
     def restore(self, arrays: Arrays) -> Any:
         made = nw.from_dict(dict(arrays), backend=self.frame.implementation).to_native()

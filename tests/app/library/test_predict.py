@@ -1,5 +1,7 @@
 """Predictions in the caller's kind of frame, by a server and without one, to the same bits."""
 
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,30 @@ def test_matrices(plain: Model | LocalModel) -> None:
         check(predicted, {name: expected[name].to_numpy() for name in expected})
     with pytest.raises(InvalidError, match=r"expected a matrix \(rows, columns\), got an array of shape \(2,\)"):
         plain.predict(numbers[0])
+
+
+def test_no_rows(mixed: Model | LocalModel, plain: Model | LocalModel) -> None:
+    nothing: list[Any] = [table(0), pl.from_pandas(table(0)), []]
+    for given in nothing:
+        predicted = mixed.predict(given)
+        assert (type(predicted), len(predicted)) == (type(given), 0)
+    assert list(mixed.predict(table(0)).columns) == ["mean", "std", "lower", "upper"]
+    assert plain.predict(np.empty((0, 2))).dtype.names == ("mean", "std", "lower", "upper")
+
+
+def test_cells_of_other_kinds(mixed: Model | LocalModel) -> None:
+    day = datetime(2024, 1, 9, tzinfo=UTC)
+    expected = mixed.predict([{"x": 1.5, "kind": "low", "day": "2024-01-09"}])
+    assert mixed.predict([{"x": Decimal("1.5"), "kind": np.str_("low"), "day": day}]) == expected
+    frame = pd.DataFrame(
+        {"x": pd.array([1.5], dtype="Float64"), "kind": pd.array(["low"], dtype="string"), "day": [day]}
+    )
+    assert mixed.predict(frame).to_dict("records") == expected
+    with pytest.raises(InvalidError, match="cannot be written as JSON: Type is not JSON serializable: object"):
+        mixed.predict([{"x": object(), "kind": "low", "day": day}])
+    for missing in (None, float("nan"), pd.NA):
+        with pytest.raises(InvalidError, match=r"row 0.*'x'.*missing|missing.*row 0"):
+            mixed.predict([{"x": missing, "kind": "low", "day": day}])
 
 
 def test_intervals_quantiles_and_more(mixed: Model | LocalModel) -> None:
