@@ -36,7 +36,7 @@ class Client:
 
     Args:
         url: of the server; by default PURSUIT_URL of the environment, else http://127.0.0.1:8000.
-        key: API key, where the server asks for one.
+        key: API key, where the server asks for one; by default PURSUIT_API_KEY of the environment.
         patience: seconds for which requests are repeated while the server is busy or away; a training that is sent
             twice runs once.
     """

@@ -25,7 +25,9 @@ from sklearn.pipeline import make_pipeline
 
 from tests.app.cli.stub import Answer, events, job, problem, stub
 from tests.app.library.conftest import table, url
-from tests.app.routes.service import QUICK, Service
+from tests.app.routes.keys import create
+from tests.app.routes.service import QUICK, Service, running
+from tests.processes import wait_until
 
 ROWS = [{"a": float(number), "kind": "odd" if number % 2 else "even", "y": number**1.5} for number in range(40)]
 QUEUED = Answer(body=job("queued"), status=202)
@@ -192,6 +194,22 @@ def test_a_key_is_sent_and_its_refusal_is_an_error_of_its_own() -> None:
             client.models()
         assert "pk_secret" not in repr(client)
     assert server.headers[0]["authorization"] == "Bearer pk_secret"
+
+
+def test_a_server_with_keys_lets_a_key_do_what_it_is_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(tmp_path) as service:
+        key = create(service, "predict")["Authorization"].removeprefix("Bearer ")
+        wait_until(lambda: service.client.get("/models").status_code == 401)
+        with Client(url(service)) as stranger, pytest.raises(AccessError) as caught:
+            stranger.models()
+        assert caught.value.status == 401
+        monkeypatch.setenv("PURSUIT_API_KEY", key)
+        with Client(url(service)) as client:
+            with pytest.raises(NotFoundError, match="cars"):
+                client.predict("cars", ROWS)
+            with pytest.raises(AccessError, match="train") as caught:
+                client.train(ROWS, "y")
+        assert caught.value.status == 403
 
 
 def test_the_servers_url_may_be_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
