@@ -298,7 +298,7 @@ def fail_oversized(
         return []
     rows: list[Any] = []
     for waiting in (
-        and_(_is_queued(), c.created_at <= now() - timeout),
+        and_(_is_queued(), watch.has_waited(connection, and_(_is_queued(), fits_none), timeout)),
         watch.is_over(connection, since=timeout),
     ):
         query = select(jobs).where(waiting, fits_none).with_for_update(skip_locked=True)

@@ -18,6 +18,9 @@ from app.jobs.job import JobState
 
 c = jobs.c
 
+_MAX_VALUES = 500
+"""Values of one IN: further jobs have their turn at the next heartbeat."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Lease:
@@ -48,6 +51,14 @@ class Watch:
             if lease.overdue >= since
         ]
         return and_(running, or_(false(), *stale))
+
+    def has_waited(self, connection: Connection, waiting: ColumnElement[bool], seconds: float) -> ColumnElement[bool]:
+        """SQL condition: the job has waited so long. waiting: condition of the jobs that are asked for."""
+        if connection.dialect.name != "sqlite":
+            return c.created_at <= now() - seconds
+        ids = connection.execute(select(c.id).where(waiting)).scalars()
+        ages = self.unchanged_seconds("waiting", dict.fromkeys(ids))
+        return c.id.in_([job for job, age in ages.items() if age >= seconds][:_MAX_VALUES])
 
     def unchanged_seconds(self, kind: str, states: Mapping[str, Hashable]) -> dict[str, float]:
         """Return for how long each thing of a kind has been seen in the state that it is in; forget those that are not

@@ -10,6 +10,7 @@ from app.database.tables import jobs
 from app.jobs import queue
 from app.jobs.job import Job
 from app.jobs.watch import Watch
+from app.jobs.workers import Resources, record_heartbeat
 from tests.app.jobs.helpers import Clock, submit_echo
 
 
@@ -88,3 +89,23 @@ def test_what_is_forgotten_begins_anew() -> None:
     assert clock.watch.unchanged_seconds("kind", {"b": None}) == {"b": 2.0}
     clock.now = 8.0
     assert clock.watch.unchanged_seconds("kind", {"a": 1, "b": 3}) == {"a": 0.0, "b": 0.0}
+
+
+@pytest.mark.parametrize("seconds", [3600.0, -3600.0])
+def test_a_job_waits_for_a_large_worker_as_long_as_it_is_looked_at(sqlite: Database, seconds: float) -> None:
+    """Not as long as the clock says: it has stepped since the job was submitted."""
+    clock = Clock()
+    job = submit_echo(sqlite, needs=Resources(memory=1_000))
+    with sqlite.write() as connection:
+        connection.execute(update(jobs).values(created_at=jobs.c.created_at - seconds))
+
+    def fail() -> list[str]:
+        with sqlite.write() as connection:
+            record_heartbeat(connection, "small", Resources(memory=10))
+            return [one.id for one in queue.fail_oversized(connection, watch=clock.watch)]
+
+    assert fail() == []
+    clock.now += 119.0
+    assert fail() == []
+    clock.now += 2.0
+    assert fail() == [job.id]
