@@ -45,6 +45,7 @@ from app.routes.http.middleware import RequestContext, Shortcut, allow_origins
 from app.routes.http.services import Services
 from app.routes.http.table_readers import TableReaders
 from app.services.artefact_import import ArtefactImport
+from app.services.dataset_predictions import DatasetPredictions
 from app.services.intake.datasets import Datasets
 from app.services.job_followers import JobFollowers
 from app.services.jobs import Jobs
@@ -157,6 +158,7 @@ def _services(settings: Settings, database: Database, measures: Measures) -> Ser
     jobs_service, stopping = Jobs(database), threading.Event()
     return Services(
         settings=settings,
+        table_limits=limits,
         body_limits=body_limits,
         scratch=process_folder,
         training=Training(
@@ -182,6 +184,7 @@ def _services(settings: Settings, database: Database, measures: Measures) -> Ser
         stopping=stopping,
         models=Models(database, blobs),
         imports=ArtefactImport(database=database, blobs=blobs, max_basis_size=settings.max_basis_size),
+        dataset_predictions=DatasetPredictions(database=database, blobs=blobs, max_queued=settings.max_queued_jobs),
         registry=registry,
         batcher=Batcher(measures),
         readiness=readiness,

@@ -13,20 +13,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
+from sqlalchemy import Connection
+
 from app import posix  # noqa: F401  says where the service runs before anything fails for it
 from app.compute.folder import ShardFolder
 from app.database.engine import Database
 from app.errors import NotFoundError, UnavailableError, WrongStoreError
 from app.jobs import queries, retention
-from app.jobs.child import run_task
-from app.jobs.job import Job
+from app.jobs.child import Handler, run_task
+from app.jobs.job import JSON, Job
 from app.jobs.observer import JobObserver
 from app.jobs.supervisor import Supervisor
 from app.jobs.workers import Resources
 from app.launch import python_command
 from app.log import set_up
+from app.services import dataset_predictions
+from app.services.dataset_predictions import PREDICTIONS
 from app.services.intake.table_store import FITS, TABLES
-from app.services.train.training import KIND, publish, training_handler
+from app.services.train import training
 from app.settings import Settings
 from app.storage import audit, catalog, datasets, key_usage
 from app.storage.blobs import MODELS, BlobStore, sweep
@@ -152,8 +156,22 @@ def child() -> int:
     settings = Settings()
     set_up(style=settings.log_format, level=settings.log_level)
     with _compute(settings) as compute:
-        handler = training_handler(open_store(settings), threads=settings.training_threads, compute=compute)
-        return run_task({KIND: handler}, client_errors=(CoreError,))
+        handlers = job_handlers(open_store(settings), threads=settings.training_threads, compute=compute)
+        return run_task(handlers, client_errors=(CoreError,))
+
+
+def job_handlers(blobs: BlobStore, *, threads: int, compute: Compute | None = None) -> dict[str, Handler]:
+    """Return what does each kind of job, in the child."""
+    return {
+        training.KIND: training.training_handler(blobs, threads=threads, compute=compute),
+        dataset_predictions.KIND: dataset_predictions.prediction_handler(blobs),
+    }
+
+
+def publish(connection: Connection, job: Job, outcome: JSON) -> JSON:
+    """Write what a job of any kind leaves, in the transaction that ends it; return its result."""
+    by_kind = {training.KIND: training.publish, dataset_predictions.KIND: dataset_predictions.publish}
+    return by_kind[job.kind](connection, job, outcome)
 
 
 @contextmanager
@@ -193,8 +211,13 @@ def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORP
             kept = datasets.referenced_fits(connection)
             return kept | queries.fits_in_use(connection, old)
 
+    def outputs(old: list[str]) -> set[str]:
+        with database.read() as connection:
+            return queries.outputs_in_use(connection, old)
+
     removed = sweep(blobs, MODELS, artefacts, older_than=older_than)
     removed += sweep(blobs, TABLES, tables, older_than=older_than)
+    removed += sweep(blobs, PREDICTIONS, outputs, older_than=older_than)
     return removed + sweep(blobs, FITS, fits, older_than=older_than)
 
 

@@ -1,12 +1,22 @@
 """Values of options and files: text of the command line to what commands work with."""
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import typer
 
 from app.cli.client import ClientError, Json
+
+FORMS = {
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+    "arrow": "application/vnd.apache.arrow.stream",
+    "npy": "application/x-npy",
+    "json": "application/json",
+}
+"""Media types of predictions by the names of their forms, which are suffixes of files too."""
 
 
 def file_content(file: Path) -> bytes:
@@ -49,3 +59,36 @@ def numbers(values: Sequence[str] | None, option: str) -> list[float]:
         except ValueError:
             raise typer.BadParameter(f"expected a number like 0.9, got {word!r}", param_hint=option) from None
     return found
+
+
+def write_content(output: Path | None, content: bytes) -> None:
+    """Write to a file, or to standard output. Ends the command where the file cannot be written."""
+    if output is None:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        output.write_bytes(content)
+    except OSError as error:
+        typer.echo(f"error: cannot write {output}: {error.strerror}", err=True)
+        raise typer.Exit(1) from None
+
+
+def existing_file(name: str) -> Path:
+    """The path of a file. BadParameter where there is none."""
+    path = Path(name)
+    if not path.is_file():
+        raise typer.BadParameter(f"file {name!r} does not exist; nor is it the id of a dataset", param_hint="FILE")
+    return path
+
+
+def media_type(form: str | None, output: Path | None, *, is_dataset: bool) -> str:
+    """The media type of predictions in a form by its name, else by that of the output. BadParameter."""
+    if form is not None and form not in FORMS:
+        raise typer.BadParameter(f"expected one of {', '.join(FORMS)}; got {form!r}", param_hint="--format")
+    suffix = "" if output is None else output.suffix.removeprefix(".").lower()
+    if is_dataset:
+        if form not in (None, "parquet"):
+            raise typer.BadParameter("the predictions of a dataset are a Parquet file", param_hint="--format")
+        return FORMS["parquet"]
+    return FORMS[form or (suffix if suffix in FORMS else "csv")]

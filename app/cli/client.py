@@ -127,10 +127,14 @@ class Client:
         quantiles: Sequence[float] = (),
         include: Sequence[str] = (),
         accept: str = "application/json",
+        on_error: str | None = None,
+        keep: str | None = None,
     ) -> httpx.Response:
-        """Predict the rows of a CSV table; return the answer as `accept`. interval: empty for the default."""
+        """Predict the rows of a table file of any format; return the answer as `accept`. interval: empty for the
+        default."""
         levels = [interval] if isinstance(interval, int | float) else interval
-        options = {"interval": levels, "quantiles": quantiles, "include": include}
+        words = {name: [word] for name, word in (("on_error", on_error), ("keep", keep)) if word is not None}
+        options = {"interval": levels, "quantiles": quantiles, "include": include, **words}
         query = {"model": model} | {name: [str(value) for value in values] for name, values in options.items()}
         return self.predict_body(body, content_type="text/csv", accept=accept, query=query)
 
@@ -149,6 +153,15 @@ class Client:
         if response.headers.get("content-type", "").partition(";")[0].strip() != accept:
             raise self._unexpected_response()
         return response
+
+    def predict_dataset(self, model: str, dataset: str, options: Mapping[str, Any]) -> Json:
+        """Start a job that predicts a dataset; return it, most likely queued."""
+        fields = {name: value for name, value in options.items() if value not in (None, [])}
+        return self._json("POST", "/predict", _JOB, json={"model": model, "dataset": dataset, **fields})
+
+    def predictions(self, job_id: str) -> bytes:
+        """Return the Parquet file that a job of predictions left."""
+        return self._send("GET", f"/jobs/{quote(job_id, safe='')}/predictions").content
 
     def job(self, job_id: str) -> Json:
         """Return a job in its current state."""

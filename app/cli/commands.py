@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 from rich.console import Console
 
 from app.cli import display
-from app.cli.arguments import file_content, json_object, numbers, split_values
+from app.cli.arguments import existing_file, file_content, json_object, media_type, numbers, split_values, write_content
 from app.cli.client import Client, ClientError, Json
 from app.cli.environment import read_settings
 from app.cli.keys import keys
@@ -186,7 +185,7 @@ def train(
 def predict(
     *,
     model: Annotated[str, typer.Argument(help="name, name@3 or name@alias")],
-    file: ExistingFile,
+    table: Annotated[str, typer.Argument(metavar="FILE", help="Table of any format, or the id of a dataset.")],
     interval: Annotated[
         list[str] | None,
         typer.Option(
@@ -202,34 +201,54 @@ def predict(
             metavar="NAME[,NAME..]", help="More columns: latent_std, median, support, imputed; may be repeated."
         ),
     ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(help="Columns of the table to keep: none, others (as an id), or all.", show_default="others"),
+    ] = None,
+    on_error: Annotated[
+        str | None, typer.Option(help="Rows that cannot be predicted: refuse, or null.", show_default="refuse")
+    ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format", help="csv, parquet, arrow, npy or json.", show_default="by the name of the output, else csv"
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Write here.", show_default="standard output")] = None,
     local: Local = False,
     url: Url = DEFAULT_URL,
     key: Key = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Predict the rows of a table: mean, standard deviation, intervals and quantiles, as CSV."""
-    intervals, quantiles = numbers(interval, "--interval"), numbers(quantile, "--quantile")
-    with _client(url, key, local=local, data_dir=data_dir, workers=0) as client:
-        answer = client.predict(
-            model,
-            file_content(file),
-            interval=intervals,
-            quantiles=quantiles,
-            include=split_values(include, "--include"),
-            accept="text/csv",
-        )
-    if warning := answer.headers.get("x-warnings"):
+    """Predict the rows of a table: mean, standard deviation, intervals and quantiles. Those of a dataset by a job, as
+    Parquet."""
+    options: Json = {
+        "interval": numbers(interval, "--interval"),
+        "quantiles": numbers(quantile, "--quantile"),
+        "include": split_values(include, "--include"),
+        "on_error": on_error,
+        "keep": keep,
+    }
+    is_dataset = re.fullmatch("ds_[0-9a-f]{32}", table) is not None
+    accept = media_type(form, output, is_dataset=is_dataset)
+    body = b"" if is_dataset else file_content(existing_file(table))
+    with _client(url, key, local=local, data_dir=data_dir, workers=int(is_dataset)) as client:
+        if is_dataset:
+            console = Console(stderr=True)
+            job = watch(client, client.predict_dataset(model, table, options)["id"], console)
+            if job["state"] != "succeeded":
+                raise display.job_error(job)
+            warnings = [warning["message"] for warning in job["result"]["warnings"]]
+            content = client.predictions(job["id"])
+        else:
+            answer = client.predict(model, body, accept=accept, **options)
+            warnings, content = (
+                [answer.headers[name] for name in ("x-warnings",) if name in answer.headers],
+                answer.content,
+            )
+    for warning in warnings:
         typer.echo(f"note: {warning}", err=True)
-    if output is None:
-        sys.stdout.buffer.write(answer.content)
-        sys.stdout.buffer.flush()
-    else:
-        try:
-            output.write_bytes(answer.content)
-        except OSError as error:
-            typer.echo(f"error: cannot write {output}: {error.strerror}", err=True)
-            raise typer.Exit(1) from None
+    write_content(output, content)
 
 
 @cli.command()

@@ -80,6 +80,7 @@ jobs = Table(
     Column("lease_seconds", Double),
     Column("milestone", Integer, nullable=False, default=0, server_default="0"),
     Column("trace_context", String(TRACE_CONTEXT_LENGTH)),
+    Column("output_key", String(_BLOB_KEY_LENGTH)),
     Column("owner", String(API_KEY_ID_LENGTH)),
     Column("table_bytes", BigInteger),
     Index(None, "owner", "state"),
@@ -89,6 +90,7 @@ jobs = Table(
     Index(None, "model", "state", "id"),
     Index(None, "state", "table_key"),
     Index(None, "state", "fit_key"),
+    Index(None, "output_key"),
 )
 Index(
     "ix_jobs_queue",

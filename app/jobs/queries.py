@@ -213,6 +213,20 @@ def fits_in_use(connection: Connection, keys: Iterable[str]) -> set[str]:
     return _in_use(connection, c.fit_key, "fit", keys)
 
 
+def output(connection: Connection, job_id: str) -> str | None:
+    """Return the key of the blob that a job left, None where there is none."""
+    return connection.execute(select(c.output_key).where(c.id == job_id)).scalar()
+
+
+def outputs_in_use(connection: Connection, keys: Iterable[str]) -> set[str]:
+    """Return which of these keys some job has left."""
+    kept: set[str] = set()
+    for some in batched(keys, _BATCH):
+        found = connection.execute(select(c.output_key).where(c.output_key.in_(some)).distinct()).scalars()
+        kept.update(key for key in found if key is not None)
+    return kept
+
+
 def _in_use(connection: Connection, column: ColumnElement[str | None], name: str, keys: Iterable[str]) -> set[str]:
     """Look the keys up by an index; only jobs of an earlier release, without the column, have their payload read."""
     unfinished = c.state.in_([JobState.QUEUED, JobState.RUNNING])

@@ -247,6 +247,11 @@ def succeed(connection: Connection, job: Job, result: JSON) -> Job:
     return _write(connection, job, _ended(JobState.SUCCEEDED) | {c.result: dict(result)})
 
 
+def keep_output(connection: Connection, job: Job, key: str) -> None:
+    """Keep the key of the blob that a job leaves, in the transaction that ends it; it is kept while the job is."""
+    connection.execute(update(jobs).where(c.id == job.id, c.fence == job.fence).values({c.output_key: key}))
+
+
 def fail(connection: Connection, job: Job, error: JSON) -> Job:
     """End the job with an error: at least `type` and `message`. It is not tried again; LeaseLostError."""
     return _write(connection, job, _ended(JobState.FAILED) | {c.error: dict(error)})

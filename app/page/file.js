@@ -16,7 +16,7 @@ export async function view({ model, detail, signal }) {
 
   async function predict(file) {
     show(place, h("p", { class: "busy" }, `Predicting ${file.name} …`));
-    const query = new URLSearchParams({ model: `${model.name}@${detail.version}`, table: "true", interval: bars ? level.value : "false" });
+    const query = new URLSearchParams({ model: `${model.name}@${detail.version}`, keep: "all", interval: bars ? level.value : "false" });
     try {
       const answer = await ask(`predict?${query}`, {
         method: "POST",

@@ -1,40 +1,36 @@
-"""Encoding of an answer to `POST /predict`: JSON, CSV or npy, as `Accept` asks."""
+"""Encoding of an answer to `POST /predict`: JSON, CSV, npy, Arrow or Parquet, as `Accept` asks."""
 
-import csv
 import io
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any
+from typing import IO, Any
 
-import numpy as np
-import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 from starlette.responses import Response
 
 from app.errors import NotAcceptableError
 from app.routes.http.answers import Bytes
-from app.routes.http.bodies import CSV, JSON, NPY
-from app.services.predict.far_rows import SUPPORT, TOLD_ROWS, far_message, far_rows
-from app.services.predict.npy import write_npy
-from app.services.predict.options import EXTRAS, IMPUTED, PredictOptions
+from app.routes.http.bodies import ARROW, CSV, JSON, NPY, PARQUET
+from app.services.predict.answer_files import AnswerFile, ArrowStream, CsvFile, NpyFile, ParquetFile
+from app.services.predict.json_answer import dump_json, json_content, json_numbers
+from app.services.predict.options import IMPUTED, OnError, PredictOptions
 from app.services.predict.registry import ResolvedModel
-from app.tables.columns.cells import Texts
-from core.arrays import FloatArray, IntArray
+from app.services.predict.row_notes import RowNotes
+from app.services.predict.run import interval_bases, shown_arrays
+from core.arrays import FloatArray
 
-PIECE_ROWS = 1 << 14
-"""Lists are written as JSON so many numbers at a time, so that other threads wait for no more."""
+FILES: Mapping[str, type[AnswerFile]] = {CSV: CsvFile, NPY: NpyFile, ARROW: ArrowStream, PARQUET: ParquetFile}
+"""Media types of answers that are files."""
+TYPED = frozenset({ARROW, PARQUET})
+"""Those whose columns have types."""
 
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 _QUALITY = re.compile(r";\s*q\s*=\s*(\d(?:\.\d{0,3})?)\s*(?:;|$)")
 _RANGES = {
-    "*/*": (JSON, CSV, NPY),
-    "application/*": (JSON, NPY),
+    "*/*": (JSON, *FILES),
+    "application/*": (JSON, NPY, ARROW, PARQUET),
     "text/*": (CSV,),
-    JSON: (JSON,),
-    CSV: (CSV,),
-    NPY: (NPY,),
+    **{kind: (kind,) for kind in (JSON, *FILES)},
 }
 """Media types that are written here, by the ranges of an Accept header; the first of them is preferred."""
 
@@ -49,7 +45,8 @@ def negotiate(accept: str) -> str:
         for written in _RANGES.get(kind, ()):
             if quality and written not in refused:
                 return written
-    raise NotAcceptableError(f"the answer can be {JSON}, {CSV} or {NPY}; the Accept header has {accept[:200]!r}")
+    written = ", ".join(FILES)
+    raise NotAcceptableError(f"the answer can be {JSON}, {written}; the Accept header has {accept[:200]!r}")
 
 
 def _parts(accept: str) -> list[tuple[str, str, str]]:
@@ -64,89 +61,72 @@ def _quality(parameters: str) -> float:
 
 def encode(
     resolved: ResolvedModel,
-    arrays: dict[str, FloatArray],
+    arrays: Mapping[str, FloatArray],
     options: PredictOptions,
     media_type: str,
-    texts: Mapping[str, Texts] | None = None,
+    *,
+    reason: str | None = None,
+    kept: Mapping[str, Any] | None = None,
 ) -> Response:
-    """Encode the arrays of a prediction in a media type of `negotiate`. CSV says of rows with missing cells that they
-    are such, asked or not. texts: columns of the file, for CSV to have before those of the prediction."""
-    if IMPUTED in arrays and IMPUTED not in options.include and not (media_type == CSV and arrays[IMPUTED].any()):
-        arrays = {name: array for name, array in arrays.items() if name != IMPUTED}
-    far = far_rows(arrays)
-    if SUPPORT in arrays and SUPPORT not in options.include:
-        arrays = {name: array for name, array in arrays.items() if name != SUPPORT}
+    """Encode the arrays of a prediction in a media type of `negotiate`, NaN where there is none. CSV and the files that
+    have types say of rows with missing cells that they are such, asked or not.
+
+    reason: why the first row without a prediction has none; kept: columns that stand before the predictions.
+    """
+    notes = RowNotes()
+    notes.add(arrays, reason=reason, tolerated=options.on_error is OnError.NULL)
+    incomplete = media_type not in (JSON, NPY) and IMPUTED in arrays and bool((arrays[IMPUTED] > 0).any())
+    shown = shown_arrays(arrays, options, imputed=incomplete)
+    kept = kept or {}
     if media_type == JSON:
-        return Bytes(_json(resolved, arrays, options, far), JSON)
-    headers = {"X-Model": f"{resolved.name}@{resolved.version}"}
+        return Bytes(_json(resolved, shown, options, notes, kept), JSON)
+    sink = io.BytesIO()
+    file = open_file(sink, media_type, resolved, len(arrays["mean"]))
+    file.write(shown, kept)
+    file.close(notes.sentence())
+    return Bytes(sink.getvalue(), media_type, file_headers(resolved, shown, options, notes, media_type, len(arrays["mean"])))
+
+
+def open_file(sink: IO[bytes], media_type: str, resolved: ResolvedModel, rows: int) -> AnswerFile:
+    """Begin a file of so many rows."""
+    return FILES[media_type](sink, rows=rows, note=f"{resolved.name}@{resolved.version}")
+
+
+def file_headers(
+    resolved: ResolvedModel,
+    arrays: Mapping[str, Any],
+    options: PredictOptions,
+    notes: RowNotes,
+    media_type: str,
+    rows: int,
+) -> dict[str, str]:
+    """Return what the headers of a file of so many rows say of it, for it has no other place for that."""
+    headers = {"X-Model": f"{resolved.name}@{resolved.version}", "X-Rows": str(rows)}
     if "std" in arrays:
-        headers["X-Interval-Basis"] = ",".join(interval_bases(resolved, options))
-    if far is not None:
-        headers["X-Warnings"] = far_message(far)
-    if media_type == CSV:
-        headers["X-Rows"] = str(len(arrays["mean"]))
-        return Response(_csv(arrays, texts or {}), media_type=CSV, headers=headers)
-    headers["X-Columns"] = ",".join(arrays)
-    return Bytes(write_npy(np.stack(list(arrays.values()), axis=1)), NPY, headers)
-
-
-def interval_bases(resolved: ResolvedModel, options: PredictOptions) -> tuple[str, ...]:
-    """Basis of each interval of an answer: see `core.predict.calibration.IntervalBasis`."""
-    calibration = resolved.model.predictor.calibration
-    return tuple(calibration.basis(level).value for level in options.interval_levels)
+        headers["X-Interval-Basis"] = ",".join(interval_bases(resolved.model, options))
+    if sentence := notes.sentence():
+        headers["X-Warnings"] = _UNPRINTABLE.sub("?", sentence)
+    if notes.failed.count:
+        headers["X-Failed-Rows"] = str(notes.failed.count)
+    if media_type == NPY:
+        headers["X-Columns"] = ",".join(arrays)
+    return headers
 
 
 def _json(
-    resolved: ResolvedModel, arrays: dict[str, FloatArray], options: PredictOptions, far: IntArray | None
+    resolved: ResolvedModel,
+    arrays: Mapping[str, FloatArray],
+    options: PredictOptions,
+    notes: RowNotes,
+    kept: Mapping[str, Any],
 ) -> bytes:
-    content: dict[str, object] = {"model": resolved.name, "version": resolved.version, "mean": arrays["mean"]}
-    if "std" in arrays:
-        levels = options.interval_levels
-        content["std"] = arrays["std"]
-        if options.one_interval:
-            content |= {"lower": arrays["lower"], "upper": arrays["upper"]}
-        else:
-            content |= {end: [arrays[f"{end}_{level!r}"] for level in levels] for end in ("lower", "upper")}
-        if options.include:
-            content |= {name: arrays[name] for name in EXTRAS if name in options.include}
-        bases = interval_bases(resolved, options)
-        content["interval"] = levels[0] if options.one_interval else levels
-        content["interval_basis"] = bases[0] if options.one_interval else bases
-    if IMPUTED in arrays:
-        content[IMPUTED] = arrays[IMPUTED].astype(np.int64)
-    if options.quantiles:
-        values = [arrays[f"quantile_{probability!r}"] for probability in options.quantiles]
-        content |= {"quantiles": options.quantiles, "quantile_values": values}
-    if far is not None:
-        warning = {"kind": "far", "message": far_message(far), "count": len(far), "rows": far[:TOLD_ROWS].tolist()}
-        content["warnings"] = [warning]
-    if len(arrays["mean"]) > PIECE_ROWS:
-        content = {name: _in_pieces(value) for name, value in content.items()}
-    return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+    numbers = {name: json_numbers(name, array) for name, array in arrays.items()}
+    content = json_content(resolved.model, json_head(resolved), numbers, options, notes)
+    if kept:
+        content["columns"] = {name: column.to_pylist() for name, column in kept.items()}
+    return dump_json(content, len(arrays["mean"]))
 
 
-def _in_pieces(value: object) -> object:
-    """Long arrays written already."""
-    if isinstance(value, list | tuple):
-        return [_in_pieces(one) for one in value]
-    if not isinstance(value, np.ndarray):
-        return value
-    parts = (
-        orjson.dumps(value[start : start + PIECE_ROWS], option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
-        for start in range(0, len(value), PIECE_ROWS)
-    )
-    return orjson.Fragment(b"[" + b",".join(parts) + b"]")
-
-
-def _csv(arrays: dict[str, FloatArray], texts: Mapping[str, Texts]) -> bytes:
-    columns: dict[str, Any] = dict(texts)
-    for name, array in arrays.items():
-        columns[f"predicted_{name}" if name in texts else name] = array.astype(np.int64) if name == IMPUTED else array
-    header = io.StringIO()
-    csv.writer(header, lineterminator="\n").writerow(columns)
-    sink = pa.BufferOutputStream()
-    sink.write(header.getvalue().encode())  # Arrow would put every name in quotation marks, and every text
-    special = any(pc.any(pc.match_substring_regex(cells, r'[",\r\n]')).as_py() for cells in texts.values())
-    quoting: Any = "needed" if special else "none"
-    pa_csv.write_csv(pa.table(columns), sink, pa_csv.WriteOptions(include_header=False, quoting_style=quoting))
-    return sink.getvalue().to_pybytes()
+def json_head(resolved: ResolvedModel) -> dict[str, object]:
+    """Return the first fields of an answer."""
+    return {"model": resolved.name, "version": resolved.version}

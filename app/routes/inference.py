@@ -16,7 +16,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.errors import InvalidRequestError, UnsupportedMediaError
-from app.routes.encode import interval_bases
 from app.routes.http.answers import Bytes, json_answer
 from app.routes.http.bodies import JSON, content_type, header
 from app.routes.http.callers import count_rows
@@ -24,9 +23,10 @@ from app.routes.http.content_encoding import read_json
 from app.routes.http.services import in_thread, services
 from app.services.decoding import decode
 from app.services.predict.batching import ROW_BYTES
-from app.services.predict.far_rows import far_message, far_rows
 from app.services.predict.options import EXTRAS, IMPUTED, INTERVAL, PredictOptions, predict_options
 from app.services.predict.registry import ResolvedModel
+from app.services.predict.row_notes import RowNotes
+from app.services.predict.run import interval_bases
 from app.services.predict.tensors import BYTES, ROWS, FlatTensor, InputTensor, bytes_tensor, read_tensors, to_inputs
 from app.tables import Feature, Kind
 from app.tables.read.strict_json import check_duplicate_keys
@@ -193,10 +193,12 @@ def _encode(
     if asked.id is not None:
         content["id"] = asked.id
     if "lower" in arrays:
-        basis = interval_bases(resolved, options)[0]
+        basis = interval_bases(resolved.model, options)[0]
         content["parameters"] = {"interval": options.interval_levels[0], "interval_basis": basis}
-    if (far := far_rows(arrays)) is not None:
-        content["parameters"] = {**content.get("parameters", {}), "warnings": far_message(far)}
+    notes = RowNotes()
+    notes.add(arrays)
+    if sentence := notes.sentence():
+        content["parameters"] = {**content.get("parameters", {}), "warnings": sentence}
     content["outputs"] = outputs
     head = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
     if not behind:

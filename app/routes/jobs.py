@@ -1,61 +1,23 @@
 """`/jobs`: look, list, cancel, and follow by server-sent events."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import orjson
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
-from starlette.responses import Response, StreamingResponse
+from pydantic import BaseModel
+from starlette.responses import FileResponse, Response, StreamingResponse
 
-from app.jobs.job import JobState
-from app.routes.http.answers import json_answer, problems, rfc3339
+from app.routes.http.answers import json_answer, problems
+from app.routes.http.bodies import PARQUET
 from app.routes.http.callers import caller_of
 from app.routes.http.services import in_thread, services
+from app.routes.job_body import JobBody, job_json
 from app.services.jobs import JobView
 
 router = APIRouter(tags=["jobs"])
 
 _QUIET_SECONDS = 10.0
-_COMMIT_SECONDS = 1.0
-
-
-class ProgressBody(BaseModel):
-    """Progress of a job. It never goes back, not even where another worker takes over."""
-
-    fraction: float = Field(ge=0, le=1)
-    phase: Literal["reading", "starting", "selecting", "adapting", "fitting", "evaluating", "publishing"] | None = None
-    round: int | None = None
-    rounds: int | None = None
-    basis_size: int | None = None
-    objective: float | None = None
-    elapsed_s: float = Field(description="Seconds since work on it began, breaks included.")
-    eta_s: float | None = Field(None, description="Seconds left, as far as one can tell.")
-
-
-class FailureBody(BaseModel):
-    """Why a job failed."""
-
-    type: str
-    message: str
-
-
-class JobBody(BaseModel):
-    """A job as it stands."""
-
-    id: str
-    kind: Literal["train"]
-    state: Literal["queued", "running", "succeeded", "failed", "cancelled"]
-    model: str
-    created_at: str
-    started_at: str | None
-    finished_at: str | None
-    attempts: int
-    position: int = Field(description="Jobs in front of it in the queue.")
-    requeue_reason: str | None = Field(description="Why a job that had been started is in the queue again.")
-    progress: ProgressBody
-    result: dict[str, Any] | None = Field(description="`model`, `version` and `report` once it succeeded.")
-    error: FailureBody | None
 
 
 class JobsBody(BaseModel):
@@ -124,6 +86,25 @@ async def follow_job(request: Request, job_id: str) -> Response:
     return StreamingResponse(_events(request, first), media_type="text/event-stream", headers=headers)
 
 
+@router.get(
+    "/jobs/{job_id}/predictions",
+    response_class=FileResponse,
+    summary="The file of predictions",
+    responses={
+        200: {
+            "description": "The file that a job of kind `predict` left.",
+            "content": {PARQUET: {"schema": {"type": "string", "format": "binary"}}},
+        },
+        **problems(404, 409),
+    },
+)
+async def get_predictions(request: Request, job_id: str) -> Response:
+    """A row for each row of the dataset, in its order: the columns that were kept, then the predictions. It is there
+    for as long as the job is listed."""
+    job, path = await in_thread(services(request).dataset_predictions.file, job_id, caller=caller_of(request))
+    return FileResponse(path, media_type=PARQUET, filename=f"{job.model}-{job.id}.parquet")
+
+
 async def _events(request: Request, first: JobView) -> AsyncIterator[bytes]:
     app = services(request)
     key = caller_of(request).key
@@ -134,51 +115,3 @@ async def _events(request: Request, first: JobView) -> AsyncIterator[bytes]:
             yield b": still there\n\n"
         else:
             yield b"id: %d\nevent: job\ndata: %b\n\n" % (view.job.revision, orjson.dumps(job_json(view)))
-
-
-def job_json(view: JobView) -> dict[str, object]:
-    """A job as the API shows it."""
-    job = view.job
-    return {
-        "id": job.id,
-        "kind": job.kind,
-        "state": job.state.value,
-        "model": job.model,
-        "created_at": rfc3339(job.created_at),
-        "started_at": rfc3339(job.started_at),
-        "finished_at": rfc3339(job.finished_at),
-        "attempts": job.claims,
-        "position": view.position,
-        "requeue_reason": job.requeue_reason if job.state is JobState.QUEUED else None,
-        "progress": _progress(view),
-        "result": job.result,
-        "error": job.error,
-    }
-
-
-def _progress(view: JobView) -> dict[str, object]:
-    job, reported = view.job, view.job.progress or {}
-    succeeded = job.state is JobState.SUCCEEDED
-    left = reported.get("eta_s") if job.state is JobState.RUNNING else None
-    if left is not None:  # it was said when the row was written
-        left = round(max(0.0, left - max(0.0, view.now - job.updated_at)), 1)
-    return {
-        "fraction": 1.0 if succeeded else reported.get("fraction", 0.0),
-        "phase": reported.get("phase"),
-        "round": reported.get("round"),
-        "rounds": reported.get("rounds"),
-        "basis_size": reported.get("basis_size"),
-        "objective": reported.get("objective"),
-        "elapsed_s": round(_elapsed(view), 3),
-        "eta_s": 0.0 if succeeded else left,
-    }
-
-
-def _elapsed(view: JobView) -> float:
-    """Seconds since work on the job began. The end is written a moment before it can be read, so while a job runs
-    the clock is shown a little late: it must not go back at the end."""
-    job = view.job
-    if job.started_at is None:
-        return 0.0
-    until = job.finished_at or max(job.updated_at, view.now - _COMMIT_SECONDS)
-    return max(0.0, until - job.started_at)

@@ -6,7 +6,7 @@ read in threads of their own.
 """
 
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import msgspec
 from starlette.datastructures import QueryParams
@@ -14,24 +14,35 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.errors import InvalidRequestError
-from app.routes.encode import encode, negotiate
-from app.routes.http.bodies import CSV, JSON, NPY, TABLES, content_type, expect_media_type, header, read_body
-from app.routes.http.callers import check_model, count_rows
+from app.errors import InvalidRequestError, TooLargeError
+from app.routes.encode import TYPED, encode, negotiate
+from app.routes.http.answers import json_answer
+from app.routes.http.bodies import JSON, NPY, TABLES, content_type, expect_media_type, header, read_body
+from app.routes.http.callers import caller_of, check_model, count_rows
 from app.routes.http.content_encoding import read_json
-from app.routes.http.services import Services, in_heavy_thread, services
+from app.routes.http.services import Services, in_heavy_thread, in_thread, services
+from app.routes.http.table_requests import idempotency_key
+from app.routes.job_body import job_json
+from app.routes.predict_files import answer_file, received, small_limits, written
 from app.services.decoding import decode, given
+from app.services.keys.caller import KeyScope
+from app.services.keys.key_ring import check_scope
 from app.services.predict.batching import ROW_BYTES
 from app.services.predict.npy import NPY as NPY_MAGIC
 from app.services.predict.npy import read_npy
-from app.services.predict.options import PredictOptions, predict_options
+from app.services.predict.options import Keep, OnError, PredictOptions, predict_options, word_of
 from app.services.predict.registry import ResolvedModel
-from app.services.predict.row_decoder import RowDecoder, decode_table, decode_table_and_texts
+from app.services.predict.row_decoder import DecodedRows, RowDecoder
+from app.services.predict.table_parts import PartOptions, TablePart, matrix_part, read_part
 from core.arrays import FloatArray
+
+SMALL_BYTES = 4 << 20
+"""Larger files are not held in memory."""
 
 
 class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The JSON body: a model's reference, one of `rows` and `columns`, and its options. null is as if left out."""
+    """The JSON body: a model's reference, one of `rows`, `columns` and `dataset`, and its options. null is as if left
+    out."""
 
     model: str
     rows: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -39,6 +50,9 @@ class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
     interval: float | list[float] | bool | msgspec.UnsetType | None = msgspec.UNSET
     quantiles: list[float] | msgspec.UnsetType | None = msgspec.UNSET
     include: list[str] | msgspec.UnsetType | None = msgspec.UNSET
+    on_error: str | msgspec.UnsetType | None = msgspec.UNSET
+    dataset: str | msgspec.UnsetType | None = msgspec.UNSET
+    keep: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 async def answer(request: Request) -> Response:
@@ -51,50 +65,100 @@ async def answer(request: Request) -> Response:
     body = await read_json(request, app.settings.max_body_bytes)
     asked = await app.batcher.run(len(body), decode, body, PredictRequest)
     check_model(request, asked.model)
+    if asked.dataset or asked.keep:
+        return await _answer_dataset(request, app, asked)
     resolved = await app.registry.resolve(asked.model)
     request.scope["state"]["model"] = resolved.reference
     media_type = negotiate(header(request, b"accept", "*/*"))
+    options = _options(asked)
+    if options.on_error is OnError.NULL:
+        decoded = await app.batcher.run(len(body), _decode_tolerantly, resolved.model.rows, asked)
+        return await _predict(request, app, resolved, TablePart(decoded=decoded), options, media_type)
     inputs = await app.batcher.run(len(body), _decode_rows, resolved.model.rows, asked)
-    return await _predict(request, app, resolved, inputs, _options(asked), media_type)
+    await count_rows(request, app, resolved.name, len(inputs))
+    arrays = await app.batcher.submit(resolved.model, inputs, options)
+    app.metrics.predicted(resolved.name, arrays)
+    return await app.batcher.run(ROW_BYTES * len(inputs), encode, resolved, arrays, options, media_type)
 
 
 async def _answer_file(request: Request) -> Response:
-    reference, options, with_table = _read_query(request.scope["query_string"])
+    reference, options, keep = _read_query(request.scope["query_string"])
+    media_type = negotiate(header(request, b"accept", "*/*"))
+    announced = header(request, b"content-length")
     app = services(request)
-    body = await read_body(request, app.settings.max_body_bytes)
+    part_options = _part_options(options, keep, media_type)
+    if announced.isdigit() and int(announced) <= SMALL_BYTES:
+        body = await read_body(request, app.settings.max_upload_bytes, "PURSUIT_MAX_UPLOAD_BYTES")
+    else:
+        async with received(request) as path:
+            if path.stat().st_size > SMALL_BYTES:
+                resolved = await _resolve(request, app, reference)
+                return await answer_file(request, path, resolved, options, part_options, media_type)
+            body = path.read_bytes()
+    resolved = await _resolve(request, app, reference)
+    if content_type(request) == NPY or body.startswith(NPY_MAGIC):
+        rows = read_npy(body)
+        decoded = await app.batcher.run(len(body), matrix_part, resolved.model, rows, part_options)
+        return await _predict(request, app, resolved, TablePart(decoded=decoded), options, media_type)
+    try:
+        limits = small_limits(app.body_limits)
+        part = await in_heavy_thread(request, read_part, resolved.model, body, limits, part_options)
+    except TooLargeError:  # it unpacks to more than one part
+        async with written(request, body) as path:
+            return await answer_file(request, path, resolved, options, part_options, media_type)
+    return await _predict(request, app, resolved, part, options, media_type)
+
+
+async def _resolve(request: Request, app: Services, reference: str) -> ResolvedModel:
     check_model(request, reference)
     resolved = await app.registry.resolve(reference)
     request.scope["state"]["model"] = resolved.reference
-    media_type = negotiate(header(request, b"accept", "*/*"))
-    is_array = content_type(request) == NPY or body.startswith(NPY_MAGIC)
-    if with_table:
-        if is_array or media_type != CSV:
-            raise InvalidRequestError(
-                "table: the columns of a file come back as CSV, and an array has none: ask with `Accept: text/csv`"
-            )
-        schema = resolved.model.schema
-        inputs, texts = await in_heavy_thread(request, decode_table_and_texts, schema, body, app.body_limits)
-        arrays = await app.batcher.submit(resolved.model, inputs, options)
-        return await in_heavy_thread(request, encode, resolved, arrays, options, media_type, texts)
-    if not is_array:
-        inputs = await in_heavy_thread(request, decode_table, resolved.model.schema, body, app.body_limits)
-    else:
-        inputs = await app.batcher.run(len(body), resolved.model.rows.encode_matrix, read_npy(body))
-    return await _predict(request, app, resolved, inputs, options, media_type)
+    return resolved
 
 
 async def _predict(
     request: Request,
     app: Services,
     resolved: ResolvedModel,
-    inputs: FloatArray,
+    part: TablePart,
     options: PredictOptions,
     media_type: str,
 ) -> Response:
-    await count_rows(request, app, resolved.name, len(inputs))
-    arrays = await app.batcher.submit(resolved.model, inputs, options)
-    app.metrics.predicted(resolved.name, arrays)
-    return await app.batcher.run(ROW_BYTES * len(inputs), encode, resolved, arrays, options, media_type)
+    await count_rows(request, app, resolved.name, part.decoded.rows)
+    found = await app.batcher.submit(resolved.model, part.decoded.inputs, options)
+    app.metrics.predicted(resolved.name, found)
+    arrays = part.decoded.spread(found)
+    write = partial(encode, reason=part.decoded.reason, kept=part.kept)
+    return await app.batcher.run(ROW_BYTES * part.decoded.rows, write, resolved, arrays, options, media_type)
+
+
+async def _answer_dataset(request: Request, app: Services, asked: PredictRequest) -> Response:
+    """Queue a job that predicts the rows of a dataset."""
+    if not asked.dataset:
+        raise InvalidRequestError("keep: goes with a dataset, or in the query of a file")
+    if given(asked.rows) is not None or given(asked.columns) is not None:
+        raise InvalidRequestError("expected the rows as one of `rows`, `columns` and `dataset`, got several")
+    keep = word_of(Keep, asked.keep, "keep") if asked.keep else Keep.OTHERS
+    caller = caller_of(request)
+    if caller.key is not None:
+        check_scope(caller.key, KeyScope.TRAIN)  # who may not look at datasets may not have their columns copied
+    options, key = _options(asked), idempotency_key(request)
+    found = await in_thread(app.datasets.get, asked.dataset)
+    await count_rows(request, app, asked.model.partition("@")[0], found.rows)
+    view = await in_thread(
+        app.dataset_predictions.submit, asked.model, found.id, options, keep, key=key, caller=caller
+    )
+    return json_answer(job_json(view), 202, {"Location": f"/jobs/{view.job.id}"})
+
+
+def _part_options(options: PredictOptions, keep: Keep | None, media_type: str) -> PartOptions:
+    """keep: what the query asks for; by default what is neither input nor target goes into files, where there is room
+    for text."""
+    if keep is None:
+        keep = Keep.NONE if media_type in (JSON, NPY) else Keep.OTHERS
+    elif keep is not Keep.NONE and media_type == NPY:
+        raise InvalidRequestError("keep: npy has no place for columns of text; ask for another form of the answer")
+    return PartOptions(on_error=options.on_error, keep=keep, typed=media_type in TYPED)
 
 
 def _decode_rows(decoder: RowDecoder, asked: PredictRequest) -> FloatArray:
@@ -104,6 +168,15 @@ def _decode_rows(decoder: RowDecoder, asked: PredictRequest) -> FloatArray:
         return decoder.decode_rows(rows)
     if columns is not None and rows is None:
         return decoder.decode_columns(columns)
+    raise InvalidRequestError("expected the rows as one of `rows` and `columns`, not both and not neither")
+
+
+def _decode_tolerantly(decoder: RowDecoder, asked: PredictRequest) -> DecodedRows:
+    rows, columns = given(asked.rows), given(asked.columns)
+    if rows is not None and columns is None:
+        return decoder.decode_tolerantly(rows, columns=False)
+    if columns is not None and rows is None:
+        return decoder.decode_tolerantly(columns, columns=True)
     raise InvalidRequestError("expected the rows as one of `rows` and `columns`, not both and not neither")
 
 
@@ -121,19 +194,23 @@ def _options(asked: PredictRequest) -> PredictOptions:
         frozenset(asked.include or ()),
         asked.interval is False,
         not isinstance(asked.interval, list),
+        word_of(OnError, asked.on_error, "on_error") if asked.on_error else OnError.REFUSE,
     )
 
 
 @lru_cache(maxsize=1024)
-def _read_query(query_string: bytes) -> tuple[str, PredictOptions, bool]:
-    """Reference of the model, options, and whether the table is wanted back. Clients repeat their queries."""
+def _read_query(query_string: bytes) -> tuple[str, PredictOptions, Keep | None]:
+    """Reference of the model and options. Clients repeat their queries."""
     query = QueryParams(query_string)
-    known = ("model", "interval", "quantiles", "include", "table")
+    known = ("model", "interval", "quantiles", "include", "on_error", "keep")
     unknown = sorted(set(query) - set(known))
     if unknown:
         raise InvalidRequestError(f"unknown query parameter {unknown[0]!r}; known are {', '.join(known)}")
     if len(query.getlist("model")) > 1:
         raise InvalidRequestError(f"the model is named {len(query.getlist('model'))} times in the query: name one")
+    for name in ("on_error", "keep"):
+        if len(query.getlist(name)) > 1:
+            raise InvalidRequestError(f"{name}: expected one word, got {len(query.getlist(name))}")
     if not query.get("model"):
         raise InvalidRequestError("there is no model: name it in the query, as in /predict?model=cars")
     mean_only = _words(query.getlist("interval")) == ["false"]
@@ -142,11 +219,10 @@ def _read_query(query_string: bytes) -> tuple[str, PredictOptions, bool]:
         raise InvalidRequestError("interval: expected a number, got nothing")
     quantiles = _numbers("quantiles", query.getlist("quantiles"))
     include = frozenset(_words(query.getlist("include")))
-    with_table = query.get("table", "false")
-    if with_table not in ("true", "false"):
-        raise InvalidRequestError(f"table: expected true or false, got {with_table!r}")
-    options = predict_options(levels or None, quantiles, include, mean_only, len(levels) <= 1)
-    return query["model"], options, with_table == "true"
+    on_error = word_of(OnError, query["on_error"], "on_error") if "on_error" in query else OnError.REFUSE
+    keep = word_of(Keep, query["keep"], "keep") if "keep" in query else None
+    options = predict_options(levels or None, quantiles, include, mean_only, len(levels) <= 1, on_error)
+    return query["model"], options, keep
 
 
 def _words(values: Iterable[str]) -> list[str]:

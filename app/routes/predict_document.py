@@ -2,12 +2,14 @@
 
 from typing import Any
 
+from app.routes.encode import FILES
 from app.routes.http.answers import STRICT_JSON, problems
 from app.routes.http.bodies import CSV, JSON, NPY, TABLES
-from app.services.predict.options import EXTRAS, INTERVAL
+from app.routes.http.table_requests import KEY
+from app.services.predict.options import EXTRAS, INTERVAL, Keep, OnError
 from core.predict.calibration import IntervalBasis
 
-_NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "number"}}
+_NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": ["number", "null"]}}
 _LISTS: dict[str, Any] = {"type": "array", "items": _NUMBERS}
 _ENDS = {"anyOf": [_NUMBERS, _LISTS], "description": "A number for each row; several intervals: a list for each."}
 _CELL = {"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}, {"type": "null"}]}
@@ -34,11 +36,19 @@ _INCLUDE = {
     "prior's variance that is left: 0 at the data, 1 far from all of them; `imputed`, how many cells of the row were "
     "missing, over whose plausible values the prediction is integrated (CSV has it unasked where there are any).",
 }
-_TABLE = {
-    "type": "boolean",
-    "default": False,
-    "description": "true: the columns of the file come back before those of the prediction, as CSV. Where the file has "
-    "a column of such a name, that of the prediction is `predicted_mean` and so on.",
+_ON_ERROR = {
+    "enum": list(OnError),
+    "default": OnError.REFUSE.value,
+    "description": "What becomes of a row that cannot be predicted, such as one with a cell that is no number: the "
+    "request is refused, naming the cells, or `null`: the row's numbers are null (empty in CSV, NaN in npy), and the "
+    "rows are counted. A file that is damaged, or lacks a column, is refused always.",
+}
+_KEEP = {
+    "enum": list(Keep),
+    "description": "Columns of the table that stand before the predictions, in its order: `none`, `others` (neither "
+    "inputs nor the target, such as an id), or `all`. By default `others` in CSV, Arrow and Parquet, `none` in JSON, "
+    "where they are in `columns`; npy has no place for them. One that is called as a prediction gets `_input` "
+    "after its name.",
 }
 _BASIS = {"enum": list(IntervalBasis)}
 _BASES = (
@@ -51,25 +61,37 @@ _WARNINGS: dict[str, Any] = {
         "type": "object",
         "required": ["kind", "message", "count", "rows"],
         "properties": {
-            "kind": {"const": "far"},
+            "kind": {"enum": ["far", "failed"]},
             "message": {"type": "string"},
             "count": {"type": "integer"},
             "rows": {"type": "array", "items": {"type": "integer"}},
         },
     },
-    "description": "Only where some rows are far from all training rows (`support` of .9 or more): how many, and the "
-    "first 20 of them.",
+    "description": "Only where some rows are `far` from all training rows (`support` of .9 or more), or `failed` and "
+    "have nulls for numbers: how many, and the first 20 of them.",
 }
 _MODEL = {
     "type": "string",
     "description": "`name`, `name@3` or `name@alias`; a plain name is `champion`, else `latest`.",
 }
 
+_FILE = {"type": "string", "format": "binary"}
 _ARRAY = (
     "NumPy's own file of an array of doubles: a row for each row, with the columns that CSV has, in this order: mean, "
     "std, lower, upper (or lower_0.5, upper_0.5, lower_0.9, .. for several intervals), quantile_0.1, .., and what "
     "`include` names. Of the mean alone: one column."
 )
+
+_TABLE = (
+    "Columns as in CSV, doubles with nulls; columns that are kept are texts, or doubles where the model reads numbers."
+)
+_FORMS = {CSV: "A header line, and a line for each row.", NPY: _ARRAY}
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a field that is null as if it were left out."""
+    return {**schema, "enum": [*schema["enum"], None]}
+
 
 SCHEMAS: dict[str, Any] = {
     "PredictRequest": {
@@ -90,9 +112,15 @@ SCHEMAS: dict[str, Any] = {
             "interval": _INTERVAL,
             "quantiles": _QUANTILES,
             "include": _INCLUDE,
+            "on_error": _nullable(_ON_ERROR),
+            "dataset": {
+                "type": ["string", "null"],
+                "description": "Id of a dataset: its rows are predicted by a job, which leaves a Parquet file.",
+            },
+            "keep": _nullable(_KEEP) | {"description": f"For a dataset. {_KEEP['description']}"},
         },
-        "description": "One of `rows` and `columns`, and the model.",
-        "anyOf": [{"required": ["rows"]}, {"required": ["columns"]}],
+        "description": "One of `rows`, `columns` and `dataset`, and the model.",
+        "anyOf": [{"required": ["rows"]}, {"required": ["columns"]}, {"required": ["dataset"]}],
     },
     "PredictAnswer": {
         "type": "object",
@@ -111,7 +139,7 @@ SCHEMAS: dict[str, Any] = {
             "support": _NUMBERS | {"description": "0 at the data, 1 far from all; only if it was asked for."},
             "imputed": {
                 "type": "array",
-                "items": {"type": "integer", "minimum": 0},
+                "items": {"type": ["integer", "null"], "minimum": 0},
                 "description": "Missing cells of each row; only if it was asked for.",
             },
             "interval": {"anyOf": [{"type": "number"}, _NUMBERS]},
@@ -119,6 +147,11 @@ SCHEMAS: dict[str, Any] = {
             "warnings": _WARNINGS,
             "quantiles": _NUMBERS | {"description": "The probabilities asked for."},
             "quantile_values": _LISTS | {"description": "A list for each of them."},
+            "columns": {
+                "type": "object",
+                "additionalProperties": {"type": "array", "items": _CELL},
+                "description": "Columns of the table, as text, if `keep` asks for them.",
+            },
         },
     },
 }
@@ -130,15 +163,18 @@ PATHS: dict[str, Any] = {
             "tags": ["prediction"],
             "summary": "Predict",
             "description": "Predictive mean and interval for every row. Columns are matched by name; extra columns "
-            "and the target are ignored. A row's answer never depends on the other rows. JSON, CSV or npy, by "
-            f"`Accept`. {STRICT_JSON}",
+            "and the target are ignored. A row's answer never depends on the other rows. JSON, CSV, npy, Arrow or "
+            "Parquet, by `Accept`. Files may be as large as uploads: those of more than 4 MiB are read and answered by "
+            f"way of the disk. A dataset is predicted by a job: 202, and the job. {STRICT_JSON}",
             "operationId": "predict",
             "parameters": [
                 {"name": "model", "in": "query", "schema": _MODEL, "description": "For a file."},
                 {"name": "interval", "in": "query", "schema": _INTERVAL, "description": "For a file."},
                 {"name": "quantiles", "in": "query", "schema": _QUANTILES, "description": "For a file."},
                 {"name": "include", "in": "query", "schema": _INCLUDE, "description": "For a file."},
-                {"name": "table", "in": "query", "schema": _TABLE, "description": "For a file."},
+                {"name": "on_error", "in": "query", "schema": _ON_ERROR, "description": "For a file."},
+                {"name": "keep", "in": "query", "schema": _KEEP, "description": "For a file."},
+                KEY | {"description": "For a dataset: the same key gives the same job."},
             ],
             "requestBody": {
                 "required": True,
@@ -155,16 +191,20 @@ PATHS: dict[str, Any] = {
                 "200": {
                     "description": "One number for each row in each list",
                     "headers": {
-                        "X-Model": {"schema": {"type": "string"}, "description": "CSV and npy: `name@version`."},
+                        "X-Model": {"schema": {"type": "string"}, "description": "Files: `name@version`."},
                         "X-Interval-Basis": {
                             "schema": {"type": "string"},
-                            "description": "CSV and npy: `interval_basis`, with commas between several.",
+                            "description": "Files: `interval_basis`, with commas between several.",
                         },
                         "X-Warnings": {
                             "schema": {"type": "string"},
-                            "description": "CSV and npy: what `warnings` says, if anything.",
+                            "description": "Files: what `warnings` says, if anything.",
                         },
-                        "X-Rows": {"schema": {"type": "integer"}, "description": "CSV: how many rows."},
+                        "X-Rows": {"schema": {"type": "integer"}, "description": "Files: how many rows."},
+                        "X-Failed-Rows": {
+                            "schema": {"type": "integer"},
+                            "description": "Files: how many rows have no prediction, if any (`on_error`).",
+                        },
                         "X-Columns": {
                             "schema": {"type": "string"},
                             "description": "npy: the names of the array's columns, with commas between, since an array "
@@ -173,11 +213,15 @@ PATHS: dict[str, Any] = {
                     },
                     "content": {
                         JSON: {"schema": {"$ref": "#/components/schemas/PredictAnswer"}},
-                        CSV: {"schema": {"type": "string"}},
-                        NPY: {"schema": {"type": "string", "format": "binary", "description": _ARRAY}},
+                        **{kind: {"schema": _FILE | {"description": _FORMS.get(kind, _TABLE)}} for kind in FILES},
                     },
                 },
-                **{str(status): value for status, value in problems(400, 404, 406, 408, 413, 415, 422).items()},
+                "202": {
+                    "description": "The job that predicts a dataset",
+                    "headers": {"Location": {"schema": {"type": "string"}, "description": "`/jobs/{id}`."}},
+                    "content": {JSON: {"schema": {"$ref": "#/components/schemas/JobBody"}}},
+                },
+                **{str(status): value for status, value in problems(400, 404, 406, 408, 409, 413, 415, 422).items()},
             },
         }
     }

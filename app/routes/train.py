@@ -24,7 +24,7 @@ from app.routes.http.table_requests import (
     uploaded,
 )
 from app.routes.http.uploads import refuse_fields
-from app.routes.jobs import JobBody, job_json
+from app.routes.job_body import JobBody, job_json
 from app.services.jobs import JobView
 from app.services.keys.caller import Caller
 

@@ -23,6 +23,7 @@ class AuditAction(StrEnum):
     """What was done."""
 
     TRAIN = "train"
+    PREDICT = "predict"
     CANCEL = "cancel"
     UPLOAD = "upload"
     IMPORT = "import"

@@ -1,9 +1,10 @@
 """Tables: an upload's bytes or JSON to named columns, and those to the design matrix of a model."""
 
+from app.tables.columns.cell_errors import CellErrors
 from app.tables.columns.read_options import AUTODETECT, ReadOptions
 from app.tables.columns.table import Column, Kind, Table
 from app.tables.columns.type_inference import MAX_MIXED_LEVELS
-from app.tables.read.canonical import open_canonical, write_table, write_text_blocks
+from app.tables.read.canonical import canonical_parts, open_canonical, write_table, write_text_blocks
 from app.tables.read.formats import is_binary, is_truncated, open_file, read_table
 from app.tables.read.json_tables import flatten_column, from_columns, from_rows
 from app.tables.read.limits import Limits
@@ -18,6 +19,7 @@ from app.tables.schema.table_options import Missing, TableOptions
 __all__ = [
     "AUTODETECT",
     "MAX_MIXED_LEVELS",
+    "CellErrors",
     "Column",
     "DesignMatrix",
     "Feature",
@@ -33,6 +35,7 @@ __all__ = [
     "TrainingRows",
     "Unseen",
     "build_design_matrix",
+    "canonical_parts",
     "fit_schema",
     "fit_table",
     "flatten_column",

@@ -51,6 +51,7 @@ ACCESS: dict[str, dict[str, KeyScope | None]] = {
     "/jobs": {"GET": TRAIN},
     "/jobs/{job_id}": {"GET": TRAIN, "DELETE": TRAIN},
     "/jobs/{job_id}/events": {"GET": TRAIN},
+    "/jobs/{job_id}/predictions": {"GET": TRAIN},
     "/datasets": {"GET": TRAIN, "POST": TRAIN},
     "/datasets/{dataset}": {"GET": TRAIN, "DELETE": ADMIN},
     "/keys": {"GET": ADMIN, "POST": ADMIN},

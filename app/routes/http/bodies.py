@@ -13,14 +13,16 @@ from app.routes.http.services import services
 JSON = "application/json"
 CSV = "text/csv"
 NPY = "application/x-npy"
+ARROW = "application/vnd.apache.arrow.stream"
+PARQUET = "application/vnd.apache.parquet"
 MULTIPART = "multipart/form-data"
 TABLES = (
     CSV,
     "text/tab-separated-values",
     "application/x-ndjson",
     "application/jsonl",
-    "application/vnd.apache.parquet",
-    "application/vnd.apache.arrow.stream",
+    PARQUET,
+    ARROW,
     "application/vnd.apache.arrow.file",
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     NPY,

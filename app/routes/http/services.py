@@ -11,6 +11,7 @@ from starlette.requests import Request
 from app.routes.http.body_budget import BodyBudget
 from app.routes.http.table_readers import TableReaders
 from app.services.artefact_import import ArtefactImport
+from app.services.dataset_predictions import DatasetPredictions
 from app.services.intake.datasets import Datasets
 from app.services.job_followers import JobFollowers
 from app.services.jobs import Jobs
@@ -36,13 +37,14 @@ T = TypeVar("T")
 class Services:
     """The services of an application.
 
-    body_limits: for tables in bodies that are held in memory. heavy: bounds the threads that compute for long.
-    key_ring: checks API keys; budgets, usage: count what they do. readers: those that read tables. bodies: the memory
-    for bodies in progress. stopping: set when the server is told to stop, which ends streams that have no end of their
-    own.
+    table_limits: of any table; body_limits: for tables in bodies that are held in memory. heavy: bounds the threads
+    that compute for long. key_ring: checks API keys; budgets, usage: count what they do. readers: those that read
+    tables. bodies: the memory for bodies in progress. stopping: set when the server is told to stop, which ends streams
+    that have no end of their own.
     """
 
     settings: Settings
+    table_limits: Limits
     body_limits: Limits
     scratch: ProcessFolder
     training: Training
@@ -51,6 +53,7 @@ class Services:
     followers: JobFollowers
     models: Models
     imports: ArtefactImport
+    dataset_predictions: DatasetPredictions
     registry: ModelRegistry
     batcher: Batcher
     readiness: Readiness

@@ -4,9 +4,9 @@ Who waits too long for one, or would be one too many, is told to come again. Wor
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import ClientDisconnect, Request
@@ -65,6 +65,23 @@ class TableReaders:
 
     def _busy(self) -> BusyError:
         return BusyError("all that read tables are busy; send the request again in a while")
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of `work`, which is cancelled once the client has left; then ClientDisconnect."""
+    working = asyncio.create_task(work)
+    leaving = asyncio.create_task(_left(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when="FIRST_COMPLETED")
+        if working.done():
+            return working.result()
+        raise ClientDisconnect
+    finally:
+        leaving.cancel()
+        if not working.done():
+            working.cancel()
+            with suppress(Exception, asyncio.CancelledError):
+                await working
 
 
 async def _left(request: Request) -> None:

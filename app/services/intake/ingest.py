@@ -84,7 +84,8 @@ class IngestRequest:
     """A table to ingest. upload: the file to read; None where the canonical file `stored` is there already.
 
     spec: check that this could be trained; fit: the file of the fitted schema, there or to be written. profile:
-    describe the columns, with this target (None: the last). options: how the upload is to be read.
+    describe the columns, with this target (None: the last). options: how the upload is to be read. known: names of
+    columns that a header would have. to_predict: one column is enough, and a sheet need not be there.
     """
 
     stored: Path
@@ -95,6 +96,8 @@ class IngestRequest:
     profile: bool = False
     target: str | None = None
     options: ReadOptions = AUTODETECT
+    known: tuple[str, ...] = ()
+    to_predict: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,10 +166,16 @@ def _ingest_here(request: IngestRequest) -> IngestResult:
     if request.upload is None:
         return _check(open_canonical(request.stored), request)
     target = None if request.spec is None else request.spec.target
-    known = {name for name in (target, request.target) if name is not None}
+    known = {*request.known, *(name for name in (target, request.target) if name is not None)}
     asked = request.options
     began = time.perf_counter()
-    text_blocks = open_file(Source(origin=request.upload, limits=request.limits), known=known, sheet=asked.sheet)
+    text_blocks = open_file(
+        Source(origin=request.upload, limits=request.limits),
+        known=known,
+        least_columns=1 if request.to_predict else 2,
+        sheet=asked.sheet,
+        sheet_wanted=not request.to_predict,
+    )
     write_text_blocks(request.stored, text_blocks, asked)
     parsing = time.perf_counter() - began
     return _check(replace(open_canonical(request.stored), find_lines=text_blocks.lines), request, parsing=parsing)
@@ -272,6 +281,8 @@ def _ingest_in_process(request: IngestRequest, seconds: float, memory: int | Non
         "profile": request.profile,
         "target": request.target,
         "options": asdict(request.options),
+        "known": request.known,
+        "to_predict": request.to_predict,
     }
     limits: dict[str, Any] = {"parent": os.getpid(), "memory": memory, "seconds": seconds}
     cancel = cancellation.current.get() or Cancellation()
@@ -329,6 +340,8 @@ def _main() -> None:
         profile=asked["profile"],
         target=asked["target"],
         options=ReadOptions(**asked["options"]),
+        known=tuple(asked["known"]),
+        to_predict=asked["to_predict"],
     )
     try:
         answer = {"receipt": asdict(_ingest_here(request))}

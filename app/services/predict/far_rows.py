@@ -5,7 +5,7 @@ target varies. A row is far where the share of the prior's variance that is left
 model whose own basis vectors, which are training rows or near them, have as little support, such as a constant one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -38,12 +38,13 @@ def far_rows(arrays: Mapping[str, FloatArray]) -> IntArray | None:
     support = arrays.get(SUPPORT)
     if support is None or not len(support) or support.max() < FAR:
         return None
-    return np.flatnonzero(support >= FAR)
+    rows = np.flatnonzero(support >= FAR)
+    return rows if len(rows) else None
 
 
-def far_message(rows: IntArray) -> str:
-    """Say of rows that they are far."""
-    named = ", ".join(map(str, rows[:TOLD_ROWS].tolist())) + (", .." if len(rows) > TOLD_ROWS else "")
-    if len(rows) == 1:
+def far_message(count: int, first: Sequence[int]) -> str:
+    """Say of rows that they are far: how many, and the first of them."""
+    named = ", ".join(map(str, first)) + (", .." if count > len(first) else "")
+    if count == 1:
         return f"row {named} is far from all training rows: its prediction is little more than their average"
-    return f"{len(rows)} rows are far from all training rows, their predictions little more than an average: {named}"
+    return f"{count} rows are far from all training rows, their predictions little more than an average: {named}"

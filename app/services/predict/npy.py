@@ -4,7 +4,8 @@ import io
 import math
 import struct
 from functools import lru_cache
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,14 +29,48 @@ def read_npy(body: bytes) -> NDArray[Any]:
     return _checked(body) if found is None else found
 
 
-def write_npy(array: NDArray[np.float64]) -> bytes:
-    """An array (m, k) in C order as a file."""
-    return _header(array.shape) + array.astype("<f8", copy=False).tobytes()
+class NpyRows:
+    """Rows (m, p) of a file, read some at a time. Raises as `read_npy`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with path.open("rb") as file:
+            self.shape, self._fortran, self._dtype = _read_header(file)
+            self._start = file.tell()
+        _check_size(self.shape, self._dtype, path.stat().st_size - self._start)
+
+    def part(self, first: int, count: int) -> NDArray[Any]:
+        """Return so many rows from a row on, as `read_npy` would."""
+        rows, columns = self.shape
+        count = min(count, rows - first)
+        with self._path.open("rb") as file:
+            if not self._fortran:
+                return as_numbers(self._read(file, first * columns, count * columns).reshape(count, columns))
+            parts = [self._read(file, column * rows + first, count) for column in range(columns)]
+            return as_numbers(np.stack(parts, axis=1) if parts else np.empty((count, 0)))
+
+    def _read(self, file: BinaryIO, place: int, count: int) -> NDArray[Any]:
+        file.seek(self._start + place * self._dtype.itemsize)
+        return np.frombuffer(file.read(count * self._dtype.itemsize), self._dtype)
 
 
 def _checked(body: bytes) -> NDArray[Any]:
     """Any numbers in any order, or what is wrong with them."""
     file = io.BytesIO(body)
+    shape, fortran, dtype = _read_header(file)
+    start = file.tell()
+    _check_size(shape, dtype, len(body) - start)
+    found = np.frombuffer(body, dtype, offset=start).reshape(shape, order="F" if fortran else "C")
+    return as_numbers(found)
+
+
+def as_numbers(rows: NDArray[Any]) -> NDArray[Any]:
+    """Rows in C order as doubles, or as the 64-bit integers that they are."""
+    kept = rows.dtype.kind in "iu" and rows.dtype.itemsize == 8
+    return np.ascontiguousarray(rows, dtype=None if kept else np.float64)
+
+
+def _read_header(file: BinaryIO) -> tuple[tuple[int, int], bool, np.dtype[Any]]:
     try:
         read_header = _HEADERS[np.lib.format.read_magic(file)]
         shape, fortran, dtype = read_header(file)
@@ -45,15 +80,15 @@ def _checked(body: bytes) -> NDArray[Any]:
         raise MalformedError("the npy file holds objects, which are never read: save numbers")
     if len(shape) != 2 or dtype.kind not in "iuf":
         raise InvalidRequestError(f"expected rows of numbers, of shape (rows, columns); got {dtype} of shape {shape}")
-    start, expected = file.tell(), math.prod(shape) * dtype.itemsize
-    there = len(body) - start
+    return shape, fortran, dtype
+
+
+def _check_size(shape: tuple[int, int], dtype: np.dtype[Any], there: int) -> None:
+    expected = math.prod(shape) * dtype.itemsize
     if there != expected:
         raise MalformedError(
             f"the npy file is damaged: {dtype} of shape {shape} takes {expected:,} bytes, there are {there:,}"
         )
-    found = np.frombuffer(body, dtype, offset=start).reshape(shape, order="F" if fortran else "C")
-    kept = dtype.kind in "iu" and dtype.itemsize == 8
-    return np.ascontiguousarray(found, dtype=None if kept else np.float64)
 
 
 def _quickly(body: bytes) -> NDArray[np.float64] | None:
@@ -81,7 +116,8 @@ def _shape(header: bytes) -> tuple[int, int] | None:
 
 
 @lru_cache(maxsize=256)
-def _header(shape: tuple[int, int]) -> bytes:
+def npy_header(shape: tuple[int, int]) -> bytes:
+    """Header of a file of doubles (m, k) in C order."""
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
     return file.getvalue()

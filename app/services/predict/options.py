@@ -1,9 +1,13 @@
 """Options of a prediction: levels of its intervals, quantiles, extra arrays, or the mean alone."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import lru_cache
+from typing import TypeVar
 
 from app.errors import InvalidRequestError
+
+Word = TypeVar("Word", bound=StrEnum)
 
 INTERVAL = 0.95
 """Level of the interval where a request gives none."""
@@ -18,13 +22,28 @@ MOST_LEVELS = 100
 """Levels or quantiles of one request."""
 
 
+class OnError(StrEnum):
+    """Treatment of a row that cannot be predicted: the request is refused, or the row's numbers are null."""
+
+    REFUSE = "refuse"
+    NULL = "null"
+
+
+class Keep(StrEnum):
+    """Columns of a table that stand beside its predictions: none, those that are neither inputs nor the target, all."""
+
+    NONE = "none"
+    OTHERS = "others"
+    ALL = "all"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PredictOptions:
     """Contents of a prediction. Raises InvalidRequestError naming the field.
 
     levels: of its intervals; None where the request gives none, and INTERVAL will do. one_interval: the level was given
     as one number, and `lower` and `upper` are one list each. mean_only: nothing but the mean, which costs a tenth or
-    less.
+    less. on_error: of rows that cannot be predicted.
     """
 
     levels: tuple[float, ...] | None = None
@@ -32,6 +51,7 @@ class PredictOptions:
     include: frozenset[str] = frozenset()
     mean_only: bool = False
     one_interval: bool = True
+    on_error: OnError = OnError.REFUSE
 
     def __post_init__(self) -> None:
         if self.mean_only and (self.levels is not None or self.quantiles or self.include):
@@ -69,8 +89,23 @@ def predict_options(
     include: frozenset[str] = frozenset(),
     mean_only: bool = False,
     one_interval: bool = True,
+    on_error: OnError = OnError.REFUSE,
 ) -> PredictOptions:
     """Options that are checked the first time they come; clients repeat theirs."""
     return PredictOptions(
-        levels=levels, quantiles=quantiles, include=include, mean_only=mean_only, one_interval=one_interval
+        levels=levels,
+        quantiles=quantiles,
+        include=include,
+        mean_only=mean_only,
+        one_interval=one_interval,
+        on_error=on_error,
     )
+
+
+def word_of(kind: type[Word], value: str, field: str) -> Word:
+    """Return the member with this value. InvalidRequestError naming the field."""
+    try:
+        return kind(value)
+    except ValueError:
+        expected = ", ".join(kind)
+        raise InvalidRequestError(f"{field}: expected one of {expected}; got {value[:80]!r}") from None

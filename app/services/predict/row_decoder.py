@@ -7,7 +7,8 @@ refuse is read a second time, by the schema, whose refusal names rows, columns a
 
 import re
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -18,9 +19,8 @@ from numpy.typing import NDArray
 from app.errors import InvalidRequestError
 from app.services.decoding import check_whole_numbers, decode_any
 from app.services.predict.row_objects import IGNORED, RowObjects
-from app.tables import Feature, Kind, Limits, Schema, Table, flatten_column, read_table
-from app.tables.columns.cells import Texts
-from app.tables.read.strict_json import check_duplicate_keys
+from app.tables import CellErrors, Feature, Kind, Schema, flatten_column
+from app.tables.read.strict_json import check_duplicate_keys, is_too_large
 
 PIECE_BYTES = 1 << 17
 """Rows are decoded so many bytes at a time, a millisecond or two: other threads wait for no more than a piece."""
@@ -31,6 +31,32 @@ _NEXT_LIST, _NEXT_OBJECT = re.compile(rb"\]\s*,"), re.compile(rb"\}\s*,")
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _Level = str | int | float | bool | None
 _ignored = msgspec.json.Decoder(list[IGNORED])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DecodedRows:
+    """Rows that were read: inputs (m, p) of the good ones, the number of all, which failed, why the first did."""
+
+    inputs: NDArray[np.float64]
+    rows: int
+    failed: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    reason: str | None = None
+
+    @classmethod
+    def of(cls, inputs: NDArray[np.float64]) -> "DecodedRows":
+        """Rows that are all good."""
+        return cls(inputs=inputs, rows=len(inputs))
+
+    def spread(self, arrays: Mapping[str, NDArray[np.float64]]) -> dict[str, NDArray[np.float64]]:
+        """Return the arrays of the good rows as arrays of all, NaN for those that failed."""
+        if not len(self.failed):
+            return dict(arrays)
+        good = np.delete(np.arange(self.rows), self.failed)
+        found = {}
+        for name, array in arrays.items():
+            found[name] = np.full(self.rows, np.nan)
+            found[name][good] = array
+        return found
 
 
 class RowDecoder:
@@ -60,13 +86,24 @@ class RowDecoder:
             pass  # said better by the slow reading
         return self._rows_slowly(bytes(data))
 
-    def encode_matrix(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        """Rows of numbers (m, features) in the order of the features to (m, p): themselves, where they are fit."""
+    def encode_matrix(self, rows: NDArray[Any], first_row: int = 0) -> NDArray[np.float64]:
+        """Rows of numbers (m, features) in the order of the features to (m, p): themselves, where they are fit.
+        first_row: number of the first, for messages."""
         if not len(rows) and rows.shape[1] != len(self._kinds):  # no row is there to be refused
             raise InvalidRequestError(f"expected {len(self._kinds)} columns, got an array of shape {rows.shape}")
         if self._plain and rows.shape[1] == len(self._kinds) and np.isfinite(rows).all():
             return rows.astype(np.float64, copy=False)
-        return self._schema.encode_rows(rows.tolist())
+        return self._schema.encode_rows(rows.tolist(), CellErrors(first_row=first_row))
+
+    def encode_matrix_tolerantly(self, rows: NDArray[Any], first_row: int = 0) -> DecodedRows:
+        """The same without the rows that cannot be read. InvalidRequestError for another number of columns."""
+        if rows.shape[1] != len(self._kinds):
+            raise InvalidRequestError(f"expected {len(self._kinds)} columns, got an array of shape {rows.shape}")
+        errors = CellErrors(first_row=first_row, tolerated=True)
+        inputs = self._schema.encode_rows(rows.tolist(), errors)
+        failed = errors.rows()
+        kept = np.delete(inputs, failed, axis=0)
+        return DecodedRows(inputs=kept, rows=len(rows), failed=failed, reason=errors.first())
 
     def encode_cells(self, rows: list[list[Any]]) -> NDArray[np.float64]:
         """Rows of JSON cells, in the order of the features, to (m, p)."""
@@ -84,6 +121,70 @@ class RowDecoder:
         except _REFUSALS:
             pass  # as above
         return self._columns_slowly(bytes(data))
+
+    def decode_tolerantly(self, raw: msgspec.Raw | bytes, *, columns: bool) -> DecodedRows:
+        """The same of rows or columns, without the rows that cannot be read; no list or object is refused still."""
+        try:
+            inputs = self.decode_columns(raw) if columns else self.decode_rows(raw)
+            return DecodedRows(inputs=inputs, rows=len(inputs))
+        except InvalidRequestError:
+            pass  # looked at row by row
+        found = decode_any(bytes(raw), where="columns" if columns else "rows")
+        if columns:
+            if not isinstance(found, dict):
+                raise InvalidRequestError("columns: expected an object of lists of cells by column name")
+            cells = {name: flatten_column(part) for name, part in found.items()}
+            meant = self._schema.meaning(cells.keys())
+            lists = [cells[meant[feature.name]] for feature in self._schema.used if feature.name in meant]
+            if len(lists) == len(self._schema.used) and all(isinstance(part, list) for part in lists):
+                return self._of_columns(lists, [None] * len(lists[0]))
+            return DecodedRows.of(self._schema.encode_columns(cells))
+        if not isinstance(found, list):
+            raise InvalidRequestError("rows: expected a list of rows")
+        rows: list[list[Any]] = []
+        reasons: list[str | None] = []
+        for place, row in enumerate(found):
+            try:
+                rows.append(self._cells_of(row, place))
+                reasons.append(None)
+            except InvalidRequestError as error:
+                rows.append([None] * len(self._schema.used))
+                reasons.append(error.message)
+        return self._of_columns([list(part) for part in zip(*rows, strict=True)], reasons)
+
+    def _cells_of(self, row: Any, place: int) -> list[Any]:
+        """The cells of a row for each used feature; InvalidRequestError for a row that has not got them."""
+        if isinstance(row, dict):
+            meant = self._schema.meaning(row.keys())
+            absent = [feature.name for feature in self._schema.used if feature.name not in meant]
+            if absent:
+                raise InvalidRequestError(f"row {place}: column missing: {absent[0]!r}")
+            return [row[meant[feature.name]] for feature in self._schema.used]
+        if not isinstance(row, list) or len(row) != len(self._kinds):
+            raise InvalidRequestError(f"row {place}: expected {len(self._kinds)} cells, or an object of them by name")
+        return [row[index] for index, feature in enumerate(self._schema.features) if feature.kind is not Kind.UNUSED]
+
+    def _of_columns(self, columns: list[list[Any]], reasons: list[str | None]) -> DecodedRows:
+        """Encode columns of the used features, but for rows with a reason and those with cells that cannot be read."""
+        bad = np.array([reason is not None for reason in reasons], np.bool_)
+        for column in columns:
+            for place, cell in enumerate(column):
+                if isinstance(cell, list | dict) or (type(cell) is int and is_too_large(cell)):
+                    bad[place] = True
+                    reasons[place] = reasons[place] or f"row {place}: a cell is no text, number or boolean"
+        kept = np.flatnonzero(~bad)
+        cells = {
+            feature.name: [column[place] for place in kept.tolist()]
+            for feature, column in zip(self._schema.used, columns, strict=True)
+        }
+        errors = CellErrors(tolerated=True)
+        inputs = self._schema.encode_columns(cells, errors) if len(kept) else np.empty((0, self._schema.width))
+        wrong = errors.rows()
+        bad[kept[wrong]] = True
+        first = next((reason for reason in reasons if reason is not None), None) or errors.first()
+        return DecodedRows(
+            inputs=np.delete(inputs, wrong, axis=0), rows=len(reasons), failed=np.flatnonzero(bad), reason=first
+        )
 
     def _in_pieces(self, data: memoryview, objects: bool) -> NDArray[np.float64]:
         pieces = _pieces(data, _NEXT_OBJECT if objects else _NEXT_LIST)
@@ -123,23 +224,6 @@ class RowDecoder:
                 raise InvalidRequestError(f"columns.{name}: expected a list of cells")
         check_whole_numbers(found, "columns")
         return self._schema.encode_columns({name: flatten_column(cells) for name, cells in found.items()})
-
-
-def decode_table(schema: Schema, body: bytes, limits: Limits) -> NDArray[np.float64]:
-    """Decode a table file of any format to the model's inputs (m, p)."""
-    return schema.encode_table(_read_table(schema, body, limits))
-
-
-def decode_table_and_texts(schema: Schema, body: bytes, limits: Limits) -> tuple[NDArray[np.float64], dict[str, Texts]]:
-    """Decode it, and return beside the inputs all columns of the file as texts."""
-    table = _read_table(schema, body, limits)
-    return schema.encode_table(table), {name: table.columns[name].texts for name in table.names}
-
-
-def _read_table(schema: Schema, body: bytes, limits: Limits) -> Table:
-    return read_table(
-        body, limits=limits, known=schema.names, least_columns=1, sheet=schema.read_options.sheet, sheet_wanted=False
-    )
 
 
 def pieces_of_numbers(data: memoryview) -> Iterator[memoryview | bytes]:

@@ -1,10 +1,13 @@
 """A loaded model applied to inputs, and the arrays of an answer."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from app.errors import InvalidRequestError
+from app.services.predict.far_rows import SUPPORT
 from app.services.predict.loaded_model import LoadedModel
-from app.services.predict.options import DEFAULT_OPTIONS, IMPUTED, PredictOptions
+from app.services.predict.options import DEFAULT_OPTIONS, IMPUTED, OnError, PredictOptions
 from core.arrays import FloatArray
 from core.errors import MeanOnlyError
 
@@ -21,10 +24,11 @@ def answer_arrays(
         `mean`; unless that is all that is asked for or known, `std`, `lower` and `upper` (with their level where there
         may be several, as in `lower_0.9`), `quantile_0.1` and so on, and the extra arrays by their names. `imputed` is
         there, asked for or not, where the model integrates over missing cells, and `support` where it knows far rows:
-        requests share the arrays' names.
+        requests share the arrays' names. Where errors are to be null, a row so extreme that a number is not finite has
+        NaN in all of them.
 
     Raises:
-        InvalidRequestError: rows so extreme that a number is not finite; an array that the model does not have.
+        InvalidRequestError: such a row where it is refused; an array that the model does not have.
         MeanOnlyError: error bars of a model without them.
     """
     predictor = model.predictor
@@ -39,9 +43,24 @@ def answer_arrays(
         arrays[IMPUTED] = model.schema.missing_cells(inputs)
     finite = np.logical_and.reduce([np.isfinite(array) for array in arrays.values()])
     if not finite.all():
+        if options.on_error is OnError.NULL:
+            return {name: np.where(finite, array, np.nan) for name, array in arrays.items()}
         row = first_row + int(np.flatnonzero(~finite)[0])
         raise InvalidRequestError(f"row {row}: its numbers are so large that the prediction is not a finite number")
     return arrays
+
+
+def interval_bases(model: LoadedModel, options: PredictOptions) -> tuple[str, ...]:
+    """Basis of each interval of an answer: see `core.predict.calibration.IntervalBasis`."""
+    return tuple(model.predictor.calibration.basis(level).value for level in options.interval_levels)
+
+
+def shown_arrays(arrays: Mapping[str, FloatArray], options: PredictOptions, *, imputed: bool) -> dict[str, FloatArray]:
+    """Return the arrays without those that are there for others' sake. imputed: shown although not asked for."""
+    hidden = {SUPPORT} - options.include
+    if not imputed:
+        hidden |= {IMPUTED} - options.include
+    return {name: array for name, array in arrays.items() if name not in hidden}
 
 
 def _distribution_arrays(model: LoadedModel, inputs: FloatArray, options: PredictOptions) -> dict[str, FloatArray]:

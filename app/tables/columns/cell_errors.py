@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
+import numpy as np
+
 from app.errors import MAX_FAULTS, Fault, InvalidRequestError
 from app.tables.columns.cells import Cell, IntArray, cell_text, shorten
 
@@ -13,19 +15,39 @@ _SHOWN = 200  # characters of a cell that an error repeats
 
 @dataclass(slots=True, kw_only=True)
 class CellErrors:
-    """Wrong cells so far. `lines` finds the lines of the file for row numbers; nothing for JSON."""
+    """Wrong cells so far.
+
+    lines: finds the lines of the file for row numbers; nothing for JSON. first_row: number of the first row of this
+    part of the table. tolerated: who reads the cells leaves out the rows instead of refusing them.
+    """
 
     lines: Callable[[Iterable[int]], dict[int, int]] = lambda _: {}
+    first_row: int = 0
+    tolerated: bool = False
     total: int = 0
     _found: list[Fault] = field(default_factory=list)
+    _rows: list[IntArray] = field(default_factory=list)
 
     def add(self, column: str, rows: IntArray, cell: Callable[[int], Cell], describe: Callable[[Cell], str]) -> None:
         """Wrong cells of one column; only the first few are looked at."""
         self.total += len(rows)
+        if self.tolerated and len(rows):
+            self._rows.append(np.asarray(rows))
         for row in rows[:MAX_FAULTS].tolist():
             value = cell(row)
             text = cell_text(value)
-            self._found.append(Fault(row=row, column=column, value=text and text[:_SHOWN], message=describe(value)))
+            self._found.append(
+                Fault(row=self.first_row + row, column=column, value=text and text[:_SHOWN], message=describe(value))
+            )
+
+    def rows(self) -> IntArray:
+        """Return the rows with wrong cells that were tolerated, in order and each once, from 0 in this part."""
+        return np.unique(np.concatenate(self._rows)) if self._rows else np.empty(0, np.int64)
+
+    def first(self) -> str | None:
+        """Return the place and the reason of the first wrong cell; None where all are good."""
+        fault = min(self._found, key=lambda fault: fault.row or 0, default=None)
+        return None if fault is None else f"{place(fault)}, column {fault.column!r}: {fault.message}"
 
     def refuse(self, advice: str) -> NoReturn:
         """Raise InvalidRequestError with the first faults by row, their lines, and `advice`."""

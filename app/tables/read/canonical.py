@@ -7,6 +7,7 @@ are read one at a time.
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,20 @@ def open_canonical(path: Path) -> Table:
     except PermissionError as error:
         raise UnavailableError(f"the stored table cannot be read: {error.strerror or error}") from error
     except (pa.ArrowException, OSError, KeyError, ValueError, TypeError) as error:
+        raise MalformedError(f"the stored table is damaged: {error}") from error
+
+
+def canonical_parts(path: Path, names: Sequence[str], *, rows: int) -> Iterator[Table]:
+    """Read these columns of the file a part of at most so many rows at a time, with the marks of the whole. Memory: a
+    row group and a part. Raises as `open_canonical`.
+    """
+    whole = open_canonical(path)
+    try:
+        with pq.ParquetFile(path, memory_map=True) as file:
+            for batch in file.iter_batches(batch_size=rows, columns=list(names)):  # by name: "a" also reads "a.b"
+                columns = {name: Column(texts=pa.chunked_array([batch.column(name)])) for name in names}
+                yield replace(whole, names=tuple(names), columns=columns, rows=batch.num_rows)
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise MalformedError(f"the stored table is damaged: {error}") from error
 
 

@@ -204,6 +204,57 @@ def test_a_file_that_cannot_be_written(table: Path, tmp_path: Path) -> None:
     assert f"error: cannot write {place}: No such file" in lost.output
 
 
+@pytest.mark.parametrize(
+    ("words", "type", "query"),
+    [
+        (("--format", "parquet"), "application/vnd.apache.parquet", ""),
+        (("--output", "out.arrow"), "application/vnd.apache.arrow.stream", ""),
+        (("--output", "out.txt", "--keep", "all"), "text/csv", "&keep=all"),
+        (("--format", "npy", "--output", "out.csv", "--on-error", "null"), "application/x-npy", "&on_error=null"),
+    ],
+)
+def test_predictions_in_other_forms(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], type: str, query: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with stub({("POST", "/predict"): [Answer(body=b"\x00bytes", type=type)]}) as server:
+        result = pursuit("predict", "cars", table, *words, url=server.url)
+        (sent,) = server.requests
+    assert result.exit_code == 0, result.stderr
+    assert sent[1] == f"/predict?model=cars{query}"
+    written = result.stdout_bytes if "--output" not in words else Path(words[words.index("--output") + 1]).read_bytes()
+    assert written == b"\x00bytes"
+
+
+def test_predictions_of_a_dataset_are_a_job_and_a_file(tmp_path: Path) -> None:
+    dataset, out = f"ds_{'0' * 32}", tmp_path / "out.parquet"
+    warning = {"kind": "failed", "message": "1 row has no prediction", "count": 1, "rows": [3]}
+    ended = job("succeeded", kind="predict", result={"model": "cars", "version": 1, "warnings": [warning]})
+    answers = {
+        ("POST", "/predict"): [Answer(status=202, body=ended)],
+        ("GET", "/jobs/job_1"): [Answer(body=ended)],
+        ("GET", "/jobs/job_1/predictions"): [Answer(body=b"PAR1", type="application/vnd.apache.parquet")],
+    }
+    with stub(answers) as server:
+        result = pursuit("predict", "cars@2", dataset, "--keep", "all", "--output", out, url=server.url)
+        (sent,) = server.bodies("POST", "/predict")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(sent) == {"model": "cars@2", "dataset": dataset, "keep": "all"}
+    assert out.read_bytes() == b"PAR1"
+    assert "note: 1 row has no prediction" in result.stderr
+
+
+def test_predictions_of_nothing(tmp_path: Path) -> None:
+    for words, said in (
+        ((tmp_path / "none.csv",), "does not exist"),
+        ((tmp_path / "none.csv", "--format", "xls"), "expected one of csv, parquet"),
+        ((f"ds_{'0' * 32}", "--format", "csv"), "Parquet"),
+    ):
+        result = pursuit("predict", "cars", *words, url="http://127.0.0.1:1")
+        assert result.exit_code == 2
+        assert said in " ".join(result.stderr.split())
+
+
 def test_import_sends_the_file_and_says_what_it_became(tmp_path: Path) -> None:
     file = tmp_path / "model.safetensors"
     file.write_bytes(b"\x00tensors")

@@ -15,14 +15,15 @@ import httpx
 import uvicorn
 
 from app.database.engine import Database
+from app.errors import PursuitError
 from app.jobs import queue
 from app.jobs.child import Reporter, Task, describe
 from app.jobs.job import JSON, Job
 from app.main import create_app
-from app.services.train.training import publish, training_handler
 from app.settings import Settings
 from app.storage.blobs import BlobStore
 from app.storage.stores import open_store
+from app.worker import job_handlers, publish
 from core.errors import CoreError
 from tests.app.routes.openapi_check import openapi_checker
 
@@ -115,8 +116,8 @@ class Service:
         recorder = Recorder()
         self.recorders.append(recorder)
         try:
-            outcome = training_handler(self.blobs, threads=1)(task, recorder)
-        except CoreError as error:
+            outcome = job_handlers(self.blobs, threads=1)[task.kind](task, recorder)
+        except (CoreError, PursuitError) as error:
             with self.database.write() as connection:
                 queue.fail(connection, job, describe(error))
             return

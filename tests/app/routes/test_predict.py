@@ -66,8 +66,8 @@ def test_every_form_gives_the_same_bits(service: Service) -> None:
     assert answer.headers["content-type"].startswith("text/csv")
     assert answer.headers["x-model"] == "waves@1"
     header, *lines = answer.text.splitlines()
-    assert header == "mean,std,lower,upper,latent_std"
-    table = np.array([[float(cell) for cell in line.split(",")] for line in lines])
+    assert header == "more,mean,std,lower,upper,latent_std"
+    table = np.array([[float(cell) for cell in line.split(",")[1:]] for line in lines])
     assert table[:, :4].T.tolist() == [expected[name] for name in ARRAYS]
 
 

@@ -1,0 +1,105 @@
+"""A job as the API shows it, to whoever submits, follows or lists one."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from app.jobs.job import JobState
+from app.routes.http.answers import FaultBody, rfc3339
+from app.services.jobs import JobView
+
+_COMMIT_SECONDS = 1.0
+
+
+class ProgressBody(BaseModel):
+    """Progress of a job. It never goes back, not even where another worker takes over."""
+
+    fraction: float = Field(ge=0, le=1)
+    phase: (
+        Literal["reading", "starting", "selecting", "adapting", "fitting", "evaluating", "predicting", "publishing"]
+        | None
+    ) = None
+    round: int | None = None
+    rounds: int | None = None
+    basis_size: int | None = None
+    objective: float | None = None
+    elapsed_s: float = Field(description="Seconds since work on it began, breaks included.")
+    eta_s: float | None = Field(None, description="Seconds left, as far as one can tell.")
+
+
+class FailureBody(BaseModel):
+    """Why a job failed."""
+
+    type: str
+    message: str
+    errors: list[FaultBody] | None = Field(None, description="The first 20 places that are wrong.")
+    total: int | None = Field(None, description="How many places there are in all.")
+
+
+class JobBody(BaseModel):
+    """A job as it stands."""
+
+    id: str
+    kind: Literal["train", "predict"]
+    state: Literal["queued", "running", "succeeded", "failed", "cancelled"]
+    model: str
+    created_at: str
+    started_at: str | None
+    finished_at: str | None
+    attempts: int
+    position: int = Field(description="Jobs in front of it in the queue.")
+    requeue_reason: str | None = Field(description="Why a job that had been started is in the queue again.")
+    progress: ProgressBody
+    result: dict[str, Any] | None = Field(
+        description="Once it succeeded: `model` and `version`; of a training its `report`; of predictions `rows`, "
+        "`failed_rows`, `size_bytes`, `warnings`, and in `predictions` the address of the file."
+    )
+    error: FailureBody | None
+
+
+def job_json(view: JobView) -> dict[str, object]:
+    """A job as the API shows it."""
+    job = view.job
+    return {
+        "id": job.id,
+        "kind": job.kind,
+        "state": job.state.value,
+        "model": job.model,
+        "created_at": rfc3339(job.created_at),
+        "started_at": rfc3339(job.started_at),
+        "finished_at": rfc3339(job.finished_at),
+        "attempts": job.claims,
+        "position": view.position,
+        "requeue_reason": job.requeue_reason if job.state is JobState.QUEUED else None,
+        "progress": _progress(view),
+        "result": job.result,
+        "error": job.error,
+    }
+
+
+def _progress(view: JobView) -> dict[str, object]:
+    job, reported = view.job, view.job.progress or {}
+    succeeded = job.state is JobState.SUCCEEDED
+    left = reported.get("eta_s") if job.state is JobState.RUNNING else None
+    if left is not None:  # it was said when the row was written
+        left = round(max(0.0, left - max(0.0, view.now - job.updated_at)), 1)
+    return {
+        "fraction": 1.0 if succeeded else reported.get("fraction", 0.0),
+        "phase": reported.get("phase"),
+        "round": reported.get("round"),
+        "rounds": reported.get("rounds"),
+        "basis_size": reported.get("basis_size"),
+        "objective": reported.get("objective"),
+        "elapsed_s": round(_elapsed(view), 3),
+        "eta_s": 0.0 if succeeded else left,
+    }
+
+
+def _elapsed(view: JobView) -> float:
+    """Seconds since work on the job began. The end is written a moment before it can be read, so while a job runs
+    the clock is shown a little late: it must not go back at the end."""
+    job = view.job
+    if job.started_at is None:
+        return 0.0
+    until = job.finished_at or max(job.updated_at, view.now - _COMMIT_SECONDS)
+    return max(0.0, until - job.started_at)
