@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import BrokenArtefactError
-from app.services.predict.far_rows import SUPPORT, far_message, far_rows
 from app.services.predict.loaded_model import LoadedModel, load_model
 from app.services.predict.npy import read_npy
-from app.services.predict.options import IMPUTED, PredictOptions
-from app.services.predict.row_decoder import decode_table
-from app.services.predict.run import answer_arrays
+from app.services.predict.options import PredictOptions
+from app.services.predict.row_notes import RowNotes
+from app.services.predict.run import answer_arrays, shown_arrays
+from app.services.predict.table_parts import PartOptions, read_part
 from app.storage import artefact
 from app.tables import Limits
 
@@ -67,11 +67,11 @@ class LocalModel:
         rows = rows_of(data)
         parts = [self._piece(rows, start, stop, wanted) for start, stop in pieces(rows)]
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        far = far_rows(arrays)
-        if far is not None:
-            warn(far_message(far))
-        asked = {IMPUTED, SUPPORT} - wanted.include
-        return rows.restore({name: array for name, array in arrays.items() if name not in asked})
+        notes = RowNotes()
+        notes.add(arrays)
+        if sentence := notes.sentence():
+            warn(sentence)
+        return rows.restore(shown_arrays(arrays, wanted, imputed=False))
 
     def _piece(self, rows: Rows, start: int, stop: int, options: PredictOptions) -> dict[str, NDArray[np.float64]]:
         try:
@@ -82,7 +82,7 @@ class LocalModel:
                 elif rows.media_type == NPY:
                     inputs = self.loaded.rows.encode_matrix(read_npy(body))
                 else:
-                    inputs = decode_table(self.loaded.schema, body, Limits())
+                    inputs = read_part(self.loaded, body, Limits(), PartOptions()).decoded.inputs
                 return answer_arrays(self.loaded, inputs, options)
         except InvalidError as error:
             raise error.from_row(start, stop - start) from None

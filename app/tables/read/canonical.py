@@ -86,8 +86,11 @@ def canonical_parts(path: Path, names: Sequence[str], *, rows: int) -> Iterator[
     """
     whole = open_canonical(path)
     try:
-        with pq.ParquetFile(path, memory_map=True) as file:
-            for batch in file.iter_batches(batch_size=rows, columns=list(names)):  # by name: "a" also reads "a.b"
+        # Not mapped: pages of the file that were read would stay with the process.
+        with pq.ParquetFile(path, buffer_size=1 << 16) as file:
+            for batch in file.iter_batches(
+                batch_size=rows, columns=list(names), use_threads=False
+            ):  # by name: "a" also reads "a.b"
                 columns = {name: Column(texts=pa.chunked_array([batch.column(name)])) for name in names}
                 yield replace(whole, names=tuple(names), columns=columns, rows=batch.num_rows)
     except (pa.ArrowException, OSError, ValueError) as error:
