@@ -84,7 +84,9 @@ def encode(
     file = open_file(sink, media_type, resolved, len(arrays["mean"]))
     file.write(shown, kept)
     file.close(notes.sentence())
-    return Bytes(sink.getvalue(), media_type, file_headers(resolved, shown, options, notes, media_type, len(arrays["mean"])))
+    return Bytes(
+        sink.getvalue(), media_type, file_headers(resolved, shown, options, notes, media_type, len(arrays["mean"]))
+    )
 
 
 def open_file(sink: IO[bytes], media_type: str, resolved: ResolvedModel, rows: int) -> AnswerFile:

@@ -157,9 +157,7 @@ class _Answer:
         headers = {}
         if self._file is not None:
             self._file.close(self._notes.sentence())
-            headers = file_headers(
-                self.resolved, self._shown, self.options, self._notes, self._media_type, self._rows
-            )
+            headers = file_headers(self.resolved, self._shown, self.options, self._notes, self._media_type, self._rows)
         else:
             self.json.finish(self._content, self.sink)
         return FileAnswer(self.sink, self._media_type, headers)

@@ -144,7 +144,7 @@ HOSTILE_TENSORS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a negative scale": (put("input_scale", -1.0), "input_scale"),
     "not a number": (put("alpha", np.nan), "alpha"),
     "infinite": (put("basis", np.inf), "basis"),
-    "huge weights": (put("alpha", 1.7e308, slice(None)), "predictions"),
+    "huge weights": (put("alpha", 1.7e308, slice(None)), "predict"),
     "another shape": (lambda t: t.update(alpha=t["alpha"][:-1].copy()), "alpha"),
     "a column more": (lambda t: t.update(basis=np.hstack([t["basis"], t["basis"]])), "groups"),
     "whole numbers": (lambda t: t.update(alpha=t["alpha"].astype(np.int64)), "alpha"),

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from app.routes.encode import FILES
 from app.routes.http.bodies import TABLES
 from app.services.specification import SpecBody
 from tests.app.routes.service import CSV_BODY, Service
@@ -32,7 +33,7 @@ def test_the_raw_routes_describe_their_bodies(document: dict[str, Any]) -> None:
     assert "202" in train["responses"]
     predict = document["paths"]["/predict"]["post"]
     assert set(predict["requestBody"]["content"]) == {"application/json", *TABLES}
-    assert set(predict["responses"]["200"]["content"]) == {"application/json", "text/csv", "application/x-npy"}
+    assert set(predict["responses"]["200"]["content"]) == {"application/json", *FILES}
     assert "406" in predict["responses"]
     for route in (train, predict):
         for status in ("400", "413", "415", "422", "503"):
