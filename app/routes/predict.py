@@ -145,9 +145,7 @@ async def _answer_dataset(request: Request, app: Services, asked: PredictRequest
     options, key = _options(asked), idempotency_key(request)
     found = await in_thread(app.datasets.get, asked.dataset)
     await count_rows(request, app, asked.model.partition("@")[0], found.rows)
-    view = await in_thread(
-        app.dataset_predictions.submit, asked.model, found.id, options, keep, key=key, caller=caller
-    )
+    view = await in_thread(app.dataset_predictions.submit, asked.model, found.id, options, keep, key=key, caller=caller)
     return json_answer(job_json(view), 202, {"Location": f"/jobs/{view.job.id}"})
 
 
