@@ -11,9 +11,12 @@ from sqlalchemy import delete
 
 from app.database.tables import jobs
 from app.services.dataset_predictions import PREDICTIONS
+from app.storage.api_keys import KeyLimits
 from app.worker import sweep_store
+from tests.app.routes.keys import create
 from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import QUICK, Service, numbers, waves
+from tests.processes import wait_until
 
 TABLE = "id,x,kind,y\n" + "".join(f"r{i},{i / 7!r},{'low' if i % 3 else 'high'},\n" for i in range(40))
 BAD = TABLE.replace("r7,1.0,", "r7,oops,")
@@ -165,3 +168,26 @@ def test_a_model_with_a_mean_alone(waved: Service) -> None:
     assert list(predictions(waved, done(waved, submit(waved, dataset)))) == ["mean"]
     refused = done(waved, submit(waved, dataset, interval=0.5))
     assert refused["state"] == "failed"
+
+
+def test_keys_for_predictions_alone_get_none_of_a_dataset(waved: Service) -> None:
+    dataset = upload(waved, TABLE)
+    everything = create(waved, "predict", "train")
+    wait_until(lambda: waved.client.get("/models").status_code == 401)
+
+    def ask(headers: dict[str, str], model: str = "waves") -> httpx.Response:
+        return waved.client.post("/predict", json={"model": model, "dataset": dataset}, headers=headers)
+
+    assert_problem(ask(create(waved, "predict")), 403, "`train`")
+    assert_problem(ask(create(waved, "predict", "train", models=["other"])), 403, "waves")
+    few = create(waved, "predict", "train", limits=KeyLimits(rows_per_minute=39))
+    assert_problem(ask(few), 413, "40 rows", "39")
+    headers = {**few, "content-type": "text/csv"}
+    assert_problem(waved.client.post("/predict?model=waves", content=TABLE, headers=headers), 413, "40 rows", "39")
+    answer = ask(everything)
+    assert answer.status_code == 202, answer.text
+    assert waved.work() == 1
+    address = f"{answer.headers['location']}/predictions"
+    assert waved.client.get(address, headers=everything).status_code == 200
+    assert_problem(waved.client.get(address, headers=create(waved, "train", models=["other"])), 403, "waves")
+    assert_problem(waved.client.get(address), 401, "API key")
