@@ -20,6 +20,7 @@ at fault its text lists row, column and value.
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from . import _imports
@@ -85,6 +86,8 @@ __all__ = [
     "UnavailableError",
     "load",
 ]
+if find_spec("sklearn") is None:  # what looks at everything, such as help(), must not stumble over it
+    __all__.remove("SparseGPRegressor")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,7 @@
 """`pursuit` beside modules of the user's own that are called `app` and `core`."""
 
 import os
+import pydoc
 import subprocess
 import sys
 from pathlib import Path
@@ -77,6 +78,19 @@ def test_a_client_needs_neither_numerics_nor_scikit_learn(tmp_path: Path) -> Non
         "print({'scipy', 'sklearn', 'pandas', 'polars', 'sqlalchemy', 'fastapi'} & {*sys.modules})"
     )
     assert run(tmp_path, program) == "set()\n"
+
+
+def test_what_there_is_can_be_listed_with_and_without_scikit_learn(tmp_path: Path) -> None:
+    program = (
+        "import pursuit, sys; print(sorted(pursuit.__all__) == pursuit.__all__, 'SparseGPRegressor' in dir(pursuit))"
+    )
+    assert run(tmp_path, program) == "True True\n"
+    without = [sys.executable, "-S", "-c", program]
+    done = subprocess.run(without, env={"PYTHONPATH": str(LIBRARY)}, capture_output=True, text=True, check=True)
+    assert done.stdout == "True False\n"
+    text = pydoc.render_doc("pursuit", renderer=pydoc.plaintext)
+    assert "Regression with honest error bars: a client of the service" in text
+    assert "class SparseGPRegressor" in text
 
 
 def test_without_scikit_learn_the_estimator_says_what_to_install(tmp_path: Path) -> None:
