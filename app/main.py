@@ -28,6 +28,7 @@ from app.routes import (
     health,
     inference,
     inference_document,
+    insights,
     jobs,
     keys,
     metrics,
@@ -97,7 +98,7 @@ def create_app(settings: Settings | None = None, *, trusted: bool = False) -> Fa
     app.state.services = _services(settings, database, app.measures)
     app.router.routes[:0] = [predict.route, *page.routes, *docs.routes, *inference.routes]
     app.name_routes(app.router.routes)
-    for module in (train, jobs, models, datasets, keys, health, metrics):
+    for module in (train, jobs, models, insights, datasets, keys, health, metrics):
         app.include_router(module.router)
         app.name_routes(module.router.routes)
     errors.install(app)

@@ -1,6 +1,6 @@
 // Ask: one field a column, the answer with its error bar, and beneath each field what would be if it were another value.
 
-import { Problem, send } from "./api.js";
+import { Problem, get, send } from "./api.js";
 import { announce, h, newId, select, show } from "./dom.js";
 import { failure } from "./failure.js";
 import { numbersBehind } from "./figures.js";
@@ -15,14 +15,14 @@ const LEAST_ROOM = 3; // standard deviations that a curve's axis has on both sid
 const QUANTILES = Array.from({ length: 99 }, (_, place) => (place + 1) / 100);
 const BANDS = [0.5, 0.8, 0.95];
 
-export async function view({ model, detail, signal }) {
+export async function view({ model, detail, signal, place }) {
   const reference = `${model.name}@${detail.version}`;
   const bars = detail.artefact?.kind !== "mean";
-  const columns = byRelevance(detail);
+  const columns = ranked(detail, await get(`${place}/importance`, { signal }));
   const cards = columns.map((column) => card(column, () => later()));
   const answer = h("div", { class: "panel answer" });
   const problem = h("div");
-  const place = h("div", { class: "cards" });
+  const list = h("div", { class: "cards" });
   const more = h("p");
   let shown = Math.min(SHOWN, cards.length);
   let asked = 0;
@@ -112,7 +112,7 @@ export async function view({ model, detail, signal }) {
   }
 
   function showCards() {
-    show(place, cards.map(({ body }) => body));
+    show(list, cards.map(({ body }) => body));
     cards.forEach((each, order) => each.fold(order >= shown));
     show(more, shown < cards.length ? h("button", { type: "button", onclick: () => { shown = cards.length; showCards(); now(); } }, `Curves for the other ${plural(cards.length - shown, "column")} too`) : null);
   }
@@ -129,18 +129,17 @@ export async function view({ model, detail, signal }) {
       { onsubmit: (event) => (event.preventDefault(), now()), "aria-label": "Ask for a prediction" },
       answer,
       problem,
-      h("p", { class: "actions" }, h("span", { class: "quiet" }, "Change a value: the answer and all curves follow. Each curve shows what would be predicted if this column alone were another, with its 50% and 95% bands. Columns that the model looks at most come first."), h("span", {}, same, " ", h("label", { for: same.id }, "One vertical axis for all")), h("button", { type: "button", onclick: reset }, "Back to typical values")),
-      place,
+      h("p", { class: "actions" }, h("span", { class: "quiet" }, "Change a value: the answer and all curves follow. Each curve shows what would be predicted if this column alone were another, with its 50% and 95% bands. Columns that move the prediction most come first."), h("span", {}, same, " ", h("label", { for: same.id }, "One vertical axis for all")), h("button", { type: "button", onclick: reset }, "Back to typical values")),
+      list,
       more,
     ),
     shown: now,
   };
 }
 
-function byRelevance({ report, hyperparameters }) {
-  const scales = hyperparameters.lengthscales;
-  const relevance = ({ name }) => 1 / Math.min(...Object.entries(scales).filter(([key]) => key === name || key.startsWith(`${name} (`)).map(([, scale]) => scale), Infinity);
-  return report.columns.filter((column) => column.kind !== "unused").sort((a, b) => relevance(b) - relevance(a));
+function ranked({ report }, { features }) {
+  const order = new Map(features.map(({ name }, place) => [name, place]));
+  return report.columns.filter((column) => column.kind !== "unused").sort((a, b) => order.get(a.name) - order.get(b.name));
 }
 
 const DAY = 86_400_000;

@@ -2,7 +2,6 @@
 
 import { get } from "./api.js";
 import { h, svg, table } from "./dom.js";
-import { failure } from "./failure.js";
 import { figure } from "./figures.js";
 import { count, number, percent, plural, score } from "./format.js";
 import { candidates } from "./job.js";
@@ -11,17 +10,18 @@ import { chart, path, rangeOf } from "./plot.js";
 export async function view({ detail, signal, place }) {
   const { report, target } = detail;
   const scores = report.holdout ?? report.leave_one_out;
+  const matters = await get(`${place}/importance`, { signal });
   let figures;
   try {
     const rows = await get(`${place}/held-out`, { signal });
     figures = [againstTruth(rows, target), reliability(scores, report), residuals(rows, target)];
   } catch (error) {
-    if (error.status !== 404) return { body: failure(error) };
+    if (error.status !== 404) throw error;
     figures = [reliability(scores, report), h("p", { class: "quiet" }, error.message)];
   }
   return {
     body: [
-      h("div", { class: "figures" }, figures, relevance(detail)),
+      h("div", { class: "figures" }, figures, importance(matters, detail)),
       report.warnings.length ? h("section", {}, h("h2", {}, "What to know"), h("ul", { class: "warnings" }, report.warnings.map((text) => h("li", {}, text)))) : null,
       scoreTable(report, target),
       partTable(report, target),
@@ -124,27 +124,26 @@ function residuals(rows, target) {
   });
 }
 
-// Inverse lengthscales: how much the function may change over a column's standard deviation.
-function relevance({ hyperparameters, target }) {
-  const all = Object.entries(hyperparameters.lengthscales)
-    .map(([name, scale]) => [name, 1 / scale])
-    .sort((a, b) => b[1] - a[1]);
-  const shown = all.slice(0, 12);
-  const most = shown[0]?.[1] || 1;
+const MOST_BARS = 12;
+
+function importance({ spread, features, rows }, { target, hyperparameters }) {
+  const shown = features.slice(0, MOST_BARS);
+  const most = shown[0]?.importance || 1;
   const bars = h(
     "ul",
     { class: "bars" },
-    shown.map(([name, value]) =>
-      h("li", {}, h("span", { class: "bar-name" }, name), svg("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none", class: "bar-line", "aria-hidden": "true" }, svg("rect", { class: "bar", width: Math.max(0.6, (100 * value) / most), height: 8, rx: 1 })), h("span", { class: "bar-value" }, number(value, most))),
+    shown.map(({ name, importance: value }) =>
+      h("li", {}, h("span", { class: "bar-name" }, name), svg("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none", class: "bar-line", "aria-hidden": "true" }, svg("rect", { class: "bar", width: Math.max(0.6, (100 * value) / most), height: 8, rx: 1 })), h("span", { class: "bar-value" }, number(value, most / 10))),
     ),
   );
+  const rest = features.length > shown.length ? ` The first ${shown.length} of ${features.length}.` : "";
   return figure({
-    title: "How quickly the prediction may change along each column",
+    title: `How far each column moves the predicted ${target}`,
     plot: bars,
-    good: `One over the lengthscale, in standard deviations of the column: the longer the bar, the less far the column's value has to move before ${target} may be another. It says what the model looks at, not what causes what; columns that move together share their part in ways that mean little.${all.length > shown.length ? ` The first ${shown.length} of ${all.length}.` : ""}`,
-    head: ["column", "1 / lengthscale"],
-    rows: all,
-    file: "relevance.csv",
+    good: `In the target's unit: how much the prediction changes if this column's cells are shuffled between ${count(rows)} rows; all columns together spread it by ${number(spread)}. It says what the model looks at, not what causes what. Columns that move together share their part, and shuffling them makes rows that may not exist.${rest}`,
+    head: ["column", `moves ${target} by`, "lengthscale, in standard deviations"],
+    rows: features.map(({ name, importance: value }) => [name, value, hyperparameters.lengthscales[name] ?? null]),
+    file: "importance.csv",
   });
 }
 

@@ -32,7 +32,8 @@ export function rangeOf(values, room = 0.04) {
 function shortNumber(value, step) {
   if (value !== 0 && (Math.abs(value) >= 1e7 || Math.abs(value) < 1e-4)) return value.toExponential(1).replace("-", "−");
   const digits = Math.max(0, digitsFor(step) - 1);
-  return value.toLocaleString("en", { maximumFractionDigits: digits }).replace("-", "−");
+  const short = Math.abs(value) >= 10_000 && step >= 100 ? { notation: "compact" } : { maximumFractionDigits: digits };
+  return value.toLocaleString("en", { useGrouping: "min2", ...short }).replace("-", "−"); // years are no thousands
 }
 
 /**

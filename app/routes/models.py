@@ -7,9 +7,8 @@ from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from app.routes.encode import negotiate
 from app.routes.http.answers import json_answer, problems, rfc3339
-from app.routes.http.bodies import CSV, JSON, expect_media_type, header, stream_body
+from app.routes.http.bodies import JSON, expect_media_type, stream_body
 from app.routes.http.callers import caller_of
 from app.routes.http.content_encoding import read_json
 from app.routes.http.services import in_heavy_thread, in_reader_thread, in_thread, services
@@ -110,23 +109,6 @@ class VersionDetailBody(VersionBody):
     report: dict[str, Any]
 
 
-class HeldOutBody(BaseModel):
-    """Rows that a version had not seen, as it predicted them: up to 500, evenly spread over all of them."""
-
-    model: str
-    version: int
-    name: str = Field(description="Of the target.")
-    held_out: bool = Field(description="Held out for the report; false: each left out of the fit that predicted it.")
-    total: int = Field(description="How many such rows there were.")
-    interval: float = Field(description="Level of `lower` and `upper`.")
-    rows: list[int] = Field(description="0-based row numbers of the upload.")
-    target: list[float] = Field(description="The truth.")
-    mean: list[float]
-    std: list[float]
-    lower: list[float]
-    upper: list[float]
-
-
 class AliasBody(BaseModel):
     """An alias and its version."""
 
@@ -140,8 +122,6 @@ class AliasRequest(msgspec.Struct, forbid_unknown_fields=True):
 
     version: int
 
-
-_HELD_OUT = ("target", "mean", "std", "lower", "upper")
 
 _ALIAS_REQUEST = {
     "requestBody": {
@@ -278,26 +258,6 @@ async def get_artefact(request: Request, name: Name, version: Number) -> Respons
     found, data = await in_thread(services(request).models.artefact, name, version)
     headers = {"Content-Disposition": f'attachment; filename="{found.model}-{found.version}.safetensors"'}
     return Response(data, media_type="application/octet-stream", headers=headers)
-
-
-@router.get(
-    "/models/{name}/versions/{version}/held-out",
-    response_class=Response,
-    summary="Rows that a version had not seen, as it predicted them",
-    responses={
-        200: {"model": HeldOutBody, "content": {CSV: {"schema": {"type": "string"}}}},
-        **problems(404, 406, 422),
-    },
-)
-async def get_held_out(request: Request, name: Name, version: Number) -> Response:
-    """For plots of predicted against true values, with the 95% interval of each. JSON, or CSV by `Accept`."""
-    written = negotiate(header(request, b"accept", "*/*"))
-    found, rows = await in_heavy_thread(request, services(request).models.predicted_rows, name, version)
-    if written != CSV:
-        return json_answer({"model": found.model, "version": found.version, **rows})
-    lines = zip(rows["rows"], *(rows[column] for column in _HELD_OUT), strict=True)
-    text = "".join(",".join(map(repr, line)) + "\n" for line in lines)
-    return Response(f"row,{','.join(_HELD_OUT)}\n{text}", media_type=CSV)
 
 
 @router.put(

@@ -5,6 +5,7 @@ from typing import Any
 
 from app.database.engine import Database
 from app.errors import NotFoundError
+from app.services.importance import Importance, importance
 from app.services.keys.caller import ANYBODY, Caller
 from app.storage import artefact, catalog
 from app.storage.artefact import PREDICTED_ROWS, ModelArtefact
@@ -50,6 +51,11 @@ class Models:
                 "train it again to have them"
             )
         return found, {**rows, "name": model.schema["target"]}
+
+    def importance(self, name: str, version: int) -> tuple[Version, Importance]:
+        """Return how far each feature moves a version's mean. Raises NotFoundError, BrokenArtefactError."""
+        found, model = self.version(name, version)
+        return found, importance(model)
 
     def artefact(self, name: str, version: int) -> tuple[Version, bytes]:
         """A version's artefact as it is stored. Raises NotFoundError."""

@@ -46,6 +46,7 @@ ACCESS: dict[str, dict[str, KeyScope | None]] = {
     "/models/{name}/versions/{version}": {"GET": PREDICT, "DELETE": ADMIN},
     "/models/{name}/versions/{version}/artefact": {"GET": PREDICT},
     "/models/{name}/versions/{version}/held-out": {"GET": PREDICT},
+    "/models/{name}/versions/{version}/importance": {"GET": PREDICT},
     "/models/{name}/aliases/{alias}": {"PUT": ADMIN, "DELETE": ADMIN},
     "/train": {"POST": TRAIN},
     "/jobs": {"GET": TRAIN},

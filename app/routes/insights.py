@@ -1,0 +1,94 @@
+"""`/models/{name}/versions/{v}/held-out` and `/importance`: how well a version predicts, and by what, for plots."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from app.routes.encode import negotiate
+from app.routes.http.answers import json_answer, problems
+from app.routes.http.bodies import CSV, header
+from app.routes.http.services import in_heavy_thread, services
+
+router = APIRouter(tags=["models"])
+
+Name = Annotated[str, Path(description="Name of the model.")]
+Number = Annotated[int, Path(description="Number of the version.", ge=1)]
+
+_COLUMNS = ("target", "mean", "std", "lower", "upper")
+
+
+class HeldOutBody(BaseModel):
+    """Rows that a version had not seen, as it predicted them: up to 500, evenly spread over all of them."""
+
+    model: str
+    version: int
+    name: str = Field(description="Of the target.")
+    held_out: bool = Field(description="Held out for the report; false: each left out of the fit that predicted it.")
+    total: int = Field(description="How many such rows there were.")
+    interval: float = Field(description="Level of `lower` and `upper`.")
+    rows: list[int] = Field(description="0-based row numbers of the upload.")
+    target: list[float] = Field(description="The truth.")
+    mean: list[float]
+    std: list[float]
+    lower: list[float]
+    upper: list[float]
+
+
+class FeatureImportanceBody(BaseModel):
+    """Importance of a feature."""
+
+    name: str
+    importance: float = Field(description="Root mean square change of the mean, in the target's unit.")
+
+
+class ImportanceBody(BaseModel):
+    """Features by how far they move the prediction."""
+
+    model: str
+    version: int
+    rows: int = Field(description="How many rows were shuffled, of those that the model rests on.")
+    spread: float = Field(description="Standard deviation of the mean over these rows.")
+    features: list[FeatureImportanceBody] = Field(description="The largest first.")
+
+
+@router.get(
+    "/models/{name}/versions/{version}/held-out",
+    response_class=Response,
+    summary="Rows that a version had not seen, as it predicted them",
+    responses={
+        200: {"model": HeldOutBody, "content": {CSV: {"schema": {"type": "string"}}}},
+        **problems(404, 406, 422),
+    },
+)
+async def get_held_out(request: Request, name: Name, version: Number) -> Response:
+    """For plots of predicted against true values, with the 95% interval of each. JSON, or CSV by `Accept`."""
+    written = negotiate(header(request, b"accept", "*/*"))
+    found, rows = await in_heavy_thread(request, services(request).models.predicted_rows, name, version)
+    if written != CSV:
+        return json_answer({"model": found.model, "version": found.version, **rows})
+    lines = zip(rows["rows"], *(rows[column] for column in _COLUMNS), strict=True)
+    text = "".join(",".join(map(repr, line)) + "\n" for line in lines)
+    return Response(f"row,{','.join(_COLUMNS)}\n{text}", media_type=CSV)
+
+
+@router.get(
+    "/models/{name}/versions/{version}/importance",
+    response_class=Response,
+    summary="How far each feature moves the prediction",
+    responses={200: {"model": ImportanceBody}, **problems(404, 422)},
+)
+async def get_importance(request: Request, name: Name, version: Number) -> Response:
+    """By shuffling a feature's cells between rows that the model rests on: what it looks at, not what causes what."""
+    found, told = await in_heavy_thread(request, services(request).models.importance, name, version)
+    features = [{"name": feature, "importance": moved} for feature, moved in told.features.items()]
+    return json_answer(
+        {
+            "model": found.model,
+            "version": found.version,
+            "rows": told.rows,
+            "spread": told.spread,
+            "features": features,
+        }
+    )
