@@ -11,13 +11,15 @@ const SHOWN = 12; // columns that have a curve before all are asked for
 const STEPS = 41;
 const LEVELS = 12;
 const WAIT_MS = 120;
-const LEAST_ROOM = 3; // standard deviations that a curve's axis has on both sides at least
+const ROOM = 0.25; // of the current 95% interval, beyond both of its ends
 const QUANTILES = Array.from({ length: 99 }, (_, place) => (place + 1) / 100);
 const BANDS = [0.5, 0.8, 0.95];
 
 export async function view({ model, detail, signal, place }) {
   const reference = `${model.name}@${detail.version}`;
+  const { report } = detail;
   const bars = detail.artefact?.kind !== "mean";
+  const bounds = [report.target_transform?.lowest ?? -Infinity, report.target_transform?.highest ?? Infinity];
   const columns = ranked(detail, await get(`${place}/importance`, { signal }));
   const cards = columns.map((column) => card(column, () => later()));
   const answer = h("div", { class: "panel answer" });
@@ -89,7 +91,7 @@ export async function view({ model, detail, signal, place }) {
         h("ul", { class: "levels" }, BANDS.map((level, place_) => h("li", {}, `${100 * level}%: ${number(ends[place_][0], std)} to ${number(ends[place_][1], std)}`))),
         (one.warnings ?? []).map(() => h("p", { class: "note" }, "This row is far from all rows of training: the answer is little more than the target's average, and its error bar is as wide.")),
       ),
-      density(one.quantile_values.map(([value]) => value), ends, mean, detail.target),
+      density(one.quantile_values.map(([value]) => value), ends, mean, detail.target, bounds),
     );
     announce(`${detail.target} ${number(mean, std)}, ${said}`);
   }
@@ -97,9 +99,11 @@ export async function view({ model, detail, signal, place }) {
   function drawCurves(visible, found) {
     last = [visible, found];
     const [lows, highs] = bars ? [found.lower.at(-1), found.upper.at(-1)] : [found.mean, found.mean];
-    // A curve of its own axis keeps to the size of the error bar, so that one that is flat looks flat.
-    const [middle, room] = [found.mean[0], bars ? LEAST_ROOM * found.std[0] : 0];
-    const rangeOfPart = (start, end) => [Math.min(middle - room, ...lows.slice(start, end)), Math.max(middle + room, ...highs.slice(start, end))];
+    // The axis of a single curve holds some error bars, so that a curve that is flat looks flat.
+    const usual = bars ? ROOM * (highs[0] - lows[0]) : 2 * (report.holdout ?? report.leave_one_out).rmse;
+    const inside = (value) => Math.min(Math.max(value, bounds[0]), bounds[1]);
+    const [lowest, highest] = [inside(lows[0] - usual), inside(highs[0] + usual)];
+    const rangeOfPart = (start, end) => [Math.min(lowest, ...lows.slice(start, end)), Math.max(highest, ...highs.slice(start, end))];
     let start = 1;
     for (const each of visible) {
       const values = each.places();
@@ -129,7 +133,7 @@ export async function view({ model, detail, signal, place }) {
       { onsubmit: (event) => (event.preventDefault(), now()), "aria-label": "Ask for a prediction" },
       answer,
       problem,
-      h("p", { class: "actions" }, h("span", { class: "quiet" }, "Change a value: the answer and all curves follow. Each curve shows what would be predicted if this column alone were another, with its 50% and 95% bands. Columns that move the prediction most come first."), h("span", {}, same, " ", h("label", { for: same.id }, "One vertical axis for all")), h("button", { type: "button", onclick: reset }, "Back to typical values")),
+      h("p", { class: "actions" }, h("span", { class: "quiet" }, `Change a value: the answer and all curves follow. Each curve shows what would be predicted if this column alone were another${bars ? ", with its 50% and 95% bands" : ""}. Columns that move the prediction most come first.`), h("span", {}, same, " ", h("label", { for: same.id }, "One vertical axis for all")), h("button", { type: "button", onclick: reset }, "Back to typical values")),
       list,
       more,
     ),

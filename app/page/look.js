@@ -7,6 +7,9 @@ import { count, number, percent, plural, score } from "./format.js";
 import { candidates } from "./job.js";
 import { chart, path, rangeOf } from "./plot.js";
 
+const MOST_BARS = 12;
+const MANY = 150;
+
 export async function view({ detail, signal, place }) {
   const { report, target } = detail;
   const scores = report.holdout ?? report.leave_one_out;
@@ -44,7 +47,7 @@ function againstTruth(rows, target) {
     y: { range, label: `predicted ${target}` },
     label: `Predicted against true ${target} of ${kindOf(rows)}; the truth is outside of its interval in ${missed}`,
     draw: (at) => [
-      rows.target.map((truth, row) => svg("line", { class: outside[row] ? "ends outside" : "ends", x1: at.x(truth), x2: at.x(truth), y1: at.y(rows.lower[row]), y2: at.y(rows.upper[row]) })),
+      rows.target.map((truth, row) => svg("line", { class: endsOf(rows, outside[row]), x1: at.x(truth), x2: at.x(truth), y1: at.y(rows.lower[row]), y2: at.y(rows.upper[row]) })),
       rows.target.map((truth, row) => (outside[row] ? diamond(at.x(truth), at.y(rows.mean[row])) : svg("circle", { class: "point", cx: at.x(truth), cy: at.y(rows.mean[row]), r: 2.2 }))),
       svg("path", { class: "rule", d: path(range.map((end) => [at.x(end), at.y(end)])) }),
     ],
@@ -58,6 +61,11 @@ function againstTruth(rows, target) {
     rows: rows.rows.map((row, place) => [row, ...["target", "mean", "std", "lower", "upper"].map((name) => rows[name][place])]),
     file: "held-out.csv",
   });
+}
+
+// Many bars over each other are lighter.
+function endsOf(rows, outside = false) {
+  return `ends${outside ? " outside" : ""}${rows.rows.length > MANY ? " many" : ""}`;
 }
 
 function diamond(x, y) {
@@ -108,7 +116,7 @@ function residuals(rows, target) {
     y: { range, label: "truth − prediction" },
     label: `Residuals over predicted ${target}; their mean is ${number(bias)}`,
     draw: (at) => [
-      order.map((row) => svg("line", { class: "ends", x1: at.x(rows.mean[row]), x2: at.x(rows.mean[row]), y1: at.y(rows.lower[row] - rows.mean[row]), y2: at.y(rows.upper[row] - rows.mean[row]) })),
+      order.map((row) => svg("line", { class: endsOf(rows), x1: at.x(rows.mean[row]), x2: at.x(rows.mean[row]), y1: at.y(rows.lower[row] - rows.mean[row]), y2: at.y(rows.upper[row] - rows.mean[row]) })),
       svg("line", { class: "rule", x1: at.box.left, x2: at.box.right, y1: at.y(0), y2: at.y(0) }),
       order.map((row) => (Math.abs(errors[row]) > half[row] ? diamond(at.x(rows.mean[row]), at.y(errors[row])) : svg("circle", { class: "point", cx: at.x(rows.mean[row]), cy: at.y(errors[row]), r: 2.2 }))),
     ],
@@ -123,8 +131,6 @@ function residuals(rows, target) {
     file: "residuals.csv",
   });
 }
-
-const MOST_BARS = 12;
 
 function importance({ spread, features, rows }, { target, hyperparameters }) {
   const shown = features.slice(0, MOST_BARS);

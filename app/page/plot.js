@@ -5,7 +5,7 @@ import { digitsFor } from "./format.js";
 
 const WIDTH = 420;
 const HEIGHT = 300;
-const MARGIN = { top: 10, right: 24, bottom: 46, left: 58 };
+const MARGIN = { top: 10, right: 24, bottom: 46, left: 68 };
 
 /** Round numbers between two ends, about `wanted` of them. */
 export function ticks([low, high], wanted = 5) {

@@ -4,14 +4,18 @@ import { svg } from "./dom.js";
 import { number } from "./format.js";
 import { area, chart, path } from "./plot.js";
 
-const SMALL = { width: 320, height: 170, margin: { top: 8, right: 14, bottom: 24, left: 48 } };
+const SMALL = { width: 320, height: 170, margin: { top: 8, right: 14, bottom: 24, left: 54 } };
 const SMOOTH = 0.28; // of a standard deviation: quantiles are steps where few rows were left out
 const POINTS = 121;
 
-/** The density of a new target, from its quantiles, over its bands. ends: of the 50, 80 and 95% intervals. */
-export function density(quantiles, ends, mean, target) {
+/**
+ * The density of a new target, from its quantiles, over its bands. ends: of the 50, 80 and 95% intervals; the last
+ * argument: what no target is below and above.
+ */
+export function density(quantiles, ends, mean, target, [lowest, highest]) {
   const spread = (quantiles.at(-16) - quantiles[15]) / 2 || Math.abs(mean) || 1;
-  const [low, high] = [quantiles[0] - 0.7 * spread, quantiles.at(-1) + 0.7 * spread];
+  const low = Math.max(quantiles[0] - 0.7 * spread, lowest);
+  const high = Math.min(quantiles.at(-1) + 0.7 * spread, highest);
   const xs = Array.from({ length: POINTS }, (_, step) => low + ((high - low) * step) / (POINTS - 1));
   const width = SMOOTH * spread;
   const heights = xs.map((x) => quantiles.reduce((sum, q) => sum + Math.exp(-0.5 * ((x - q) / width) ** 2), 0));
