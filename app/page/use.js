@@ -7,7 +7,7 @@ export async function view({ model, detail }) {
   const columns = detail.report.columns.filter((column) => column.kind !== "unused");
   const row = Object.fromEntries(columns.map((column) => [column.name, column.typical ?? column.levels?.[0] ?? 0]));
   const rowText = JSON.stringify(row);
-  const key = sessionStorage.getItem("pursuit-api-key") ? ' -H "Authorization: Bearer $PURSUIT_KEY"' : "";
+  const key = sessionStorage.getItem("pursuit-api-key") ? ' -H "Authorization: Bearer $PURSUIT_API_KEY"' : "";
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   const name = model.name;
   const snippets = [
@@ -32,9 +32,9 @@ export async function view({ model, detail }) {
 function python(base, name, row, key) {
   return `from pursuit import Client  # pip install pursuit-gp
 
-with Client(${JSON.stringify(base)}${key ? ', key=os.environ["PURSUIT_KEY"]' : ""}) as client:
+with Client(${JSON.stringify(base)}) as client:${key ? "  # its key: PURSUIT_API_KEY of the environment" : ""}
     model = client.model(${JSON.stringify(name)})
-    print(model.predict([${pythonText(row)}]))  # or a frame of pandas or polars`.replace(/^/, key ? "import os\n\n" : "");
+    print(model.predict([${pythonText(row)}]))  # or a frame of pandas or polars`;
 }
 
 function local(name, version, row) {
@@ -44,11 +44,11 @@ print(load("${name}-${version}.safetensors").predict([${pythonText(row)}]))`;
 }
 
 function http(base, name, row, key) {
-  return `import httpx
+  return `${key ? "import os\n\n" : ""}import httpx
 
 answer = httpx.post(
     "${base}/predict",
-    json={"model": ${JSON.stringify(name)}, "rows": [${pythonText(row)}], "interval": 0.95},${key ? '\n    headers={"Authorization": f"Bearer {key}"},' : ""}
+    json={"model": ${JSON.stringify(name)}, "rows": [${pythonText(row)}], "interval": 0.95},${key ? '\n    headers={"Authorization": "Bearer " + os.environ["PURSUIT_API_KEY"]},' : ""}
 )
 answer.raise_for_status()
 print(answer.json()["mean"], answer.json()["lower"], answer.json()["upper"])`;

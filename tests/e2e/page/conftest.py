@@ -1,5 +1,6 @@
 """A server with a worker, two models on it, and a browser that looks at its page."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,6 +16,10 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 """The system's own: none is downloaded."""
 
 WAIT_MS = 30_000
+
+ROOT = Path(__file__).parents[3]
+LIBRARY = os.pathsep.join((str(ROOT / "app" / "library"), str(ROOT)))
+"""Where the package `pursuit` is found, if it is not installed."""
 
 
 @dataclass(slots=True)

@@ -1,13 +1,16 @@
 """A key is asked for where the server wants one, kept for the tab, and sent with everything: events, downloads too."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.e2e.page.conftest import Window
+from tests.e2e.page.conftest import LIBRARY, Window
 from tests.e2e.processes import surface, system
 from tests.processes import start_module
 
@@ -66,6 +69,13 @@ def test_a_key_is_asked_for_and_everything_works_with_it(
     assert download.value.path().stat().st_size > 1_000
     page.reload()  # the same tab: no question
     expect(page.get_by_role("button", name="Download version 1")).to_be_visible()
+    page.get_by_role("link", name="Use it elsewhere").click()
+    for title in ("Python", "Python, by HTTP alone"):
+        code = page.get_by_label(title, exact=True).inner_text()
+        environment = {**os.environ, "PYTHONPATH": LIBRARY, "PURSUIT_API_KEY": keys["predict,train"]}
+        ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=False)
+        assert ran.returncode == 0, ran.stderr.decode()
+    assert "Bearer $PURSUIT_API_KEY" in page.get_by_label("One row, by curl", exact=True).inner_text()
     assert keys["predict,train"] not in page.content()
     assert page.evaluate("localStorage.length") == 0
     other = context.new_page()  # another tab: it has no key

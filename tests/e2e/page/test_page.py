@@ -11,15 +11,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.e2e.page.conftest import Site, Window
+from tests.e2e.page.conftest import LIBRARY, Site, Window
 from tests.e2e.processes import surface
 
 pytestmark = [pytest.mark.e2e]
 
 MODEL = "#/models/surface"
-ROOT = Path(__file__).parents[3]
-LIBRARY = os.pathsep.join((str(ROOT / "app" / "library"), str(ROOT)))
-"""Where the package `pursuit` is found, if it is not installed."""
 
 
 def table(path: Path, text: str) -> Path:
