@@ -88,7 +88,7 @@ def test_what_there_is_can_be_listed_with_and_without_scikit_learn(tmp_path: Pat
     without = [sys.executable, "-S", "-c", program]
     done = subprocess.run(without, env={"PYTHONPATH": str(LIBRARY)}, capture_output=True, text=True, check=True)
     assert done.stdout == "True False\n"
-    text = pydoc.render_doc("pursuit", renderer=pydoc.plaintext)
+    text = pydoc.plain(pydoc.render_doc("pursuit"))
     assert "Regression with honest error bars: a client of the service" in text
     assert "class SparseGPRegressor" in text
 
