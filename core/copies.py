@@ -7,11 +7,11 @@ was predicted, and noise for something that can be known.
 import numpy as np
 
 from core.arrays import FloatArray, IntArray
+from core.row_groups import row_bits, row_hashes
 
 CONTINUOUS = 0.5
 """Share of the rows that differ which have a target of their own where it is continuous; of counts and classes equal
 rows are no sign of a copy."""
-_STEP, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
 
 
 def copies(inputs: FloatArray, targets: FloatArray) -> IntArray:
@@ -23,14 +23,8 @@ def copies(inputs: FloatArray, targets: FloatArray) -> IntArray:
         inputs: (n, p).
         targets: (n,).
     """
-    rows = np.ascontiguousarray(np.column_stack((inputs, targets)) + 0.0)  # one zero
-    bits = rows.view(np.uint64)
-    bits[np.isnan(rows)] = 0x7FF8000000000000
-    hashes = np.zeros(len(bits), np.uint64)
-    for column in bits.T:
-        hashes ^= column + _STEP + (hashes << np.uint64(6)) + (hashes >> np.uint64(2))
-        hashes *= _MIX
-        hashes ^= hashes >> np.uint64(29)
+    bits = row_bits(np.column_stack((inputs, targets)))
+    hashes = row_hashes(bits.view(np.float64))
     _, where, counts = np.unique(hashes, return_inverse=True, return_counts=True)
     alike = np.flatnonzero(counts[where] > 1)
     if not len(alike):

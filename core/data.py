@@ -6,6 +6,7 @@ import numpy as np
 
 from core.arrays import BoolArray, FloatArray, IntArray, frozen
 from core.errors import ConstantTargetError, InvalidDataError, NonFiniteError, TooFewRowsError
+from core.row_groups import RowGroups
 
 SMALLEST = 1e-100
 """Spread of a column or target, and one over it, past which squares leave the range of doubles."""
@@ -17,6 +18,7 @@ class Dataset:
 
     groups: (p,), the lengthscale each column uses, 0..g-1 (empty, the default: one each).
     indicator: (p,), True for the 0/1 columns of a category, which keep their unit (empty, the default: none).
+    row_groups: which rows are left out together (default: each alone).
     Raises TooFewRowsError, ConstantTargetError, NonFiniteError, InvalidDataError.
     """
 
@@ -24,6 +26,7 @@ class Dataset:
     targets: FloatArray
     groups: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     indicator: BoolArray = field(default_factory=lambda: np.empty(0, np.bool_))
+    row_groups: RowGroups = field(default_factory=RowGroups)
 
     def __post_init__(self) -> None:
         inputs, targets = frozen(self.inputs), frozen(self.targets)
@@ -37,6 +40,7 @@ class Dataset:
         if rows < 2:
             raise TooFewRowsError(rows)
         _check_finite(inputs, targets)
+        self.row_groups.check(rows)
         if targets.min() == targets.max():
             raise ConstantTargetError(float(targets[0]))
         groups = np.array(self.groups if len(self.groups) else np.arange(columns), dtype=np.int64)
@@ -62,6 +66,7 @@ class Dataset:
             targets=self.targets[rows],
             groups=self.groups,
             indicator=self.indicator,
+            row_groups=self.row_groups.take(rows),
         )
 
 

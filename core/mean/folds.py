@@ -1,7 +1,7 @@
 """Folds of the rows as columns of one system: the whole in the first, the rows without a fold in each of the others.
 
 A row that is left out has infinite noise: it is projected out of a column's vectors, and what the column predicts for
-it is its left-out prediction.
+it is its left-out prediction. Of forward folds each has a column of the rows before it.
 """
 
 from dataclasses import dataclass
@@ -10,14 +10,17 @@ from typing import Self
 import numpy as np
 
 from core.arrays import BoolArray, FloatArray, IntArray
+from core.row_groups import RowGroups
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Folds:
-    """fold (n,): which fold each row is in, from 0, or -1 for a row that is in every fit; count: how many there are."""
+    """fold (n,): which fold each row is in, from 0, or -1 for a row that is in every fit; count: how many there are;
+    forward: a fold is predicted from those before it alone."""
 
     fold: IntArray
     count: int
+    forward: bool = False
 
     @classmethod
     def none(cls, rows: int) -> Self:
@@ -33,7 +36,13 @@ class Folds:
     def kept(self) -> BoolArray:
         """Rows of each column, (n, 1 + count)."""
         columns = np.arange(-1, self.count)
-        return np.asarray((self.fold[:, None] != columns) | (columns == -1))
+        others = self.fold[:, None] < columns if self.forward else self.fold[:, None] != columns
+        return np.asarray(others | (columns == -1))
+
+    @property
+    def left(self) -> IntArray:
+        """Rows that are in a fold, increasing."""
+        return np.flatnonzero(self.fold >= 0)
 
     def left_out(self, predictions: FloatArray) -> FloatArray:
         """Return each row's prediction by the column without it, of predictions (n, 1 + count); by the whole fit for a
@@ -46,13 +55,27 @@ class Folds:
         return found[self.fold >= 0] if self.count else found
 
 
-def held_out_and_others(rows: int, held_out: IntArray, most: int, random: np.random.Generator) -> Folds:
-    """Return at most so many folds: the held-out rows as the first, where there are any, the others dealt into the
-    rest."""
+def held_out_and_others(
+    rows: int, held_out: IntArray, most: int, random: np.random.Generator, groups: RowGroups
+) -> Folds:
+    """Return at most so many folds: the held-out rows as one, where there are any, the others dealt into the rest in
+    whole groups."""
     if not len(held_out):
-        return Folds.random(rows, min(most, rows), random)
+        fold = groups.folds(rows, most, random)
+        return Folds(fold=fold, count=int(fold.max()) + 1, forward=groups.forward)
     others = np.setdiff1d(np.arange(rows), held_out)
-    count = min(most - 1, len(others))
-    fold = np.zeros(rows, np.int64)
-    fold[others] = 1 + Folds.random(len(others), count, random).fold
-    return Folds(fold=fold, count=1 + count)
+    count, fold = min(most - 1, len(others)), np.zeros(rows, np.int64)
+    dealt = groups.take(others).folds(len(others), count, random)
+    if groups.forward:
+        fold[others], fold[held_out] = dealt, dealt.max() + 1
+    else:
+        fold[others] = 1 + dealt
+    return Folds(fold=fold, count=int(fold.max()) + 1, forward=groups.forward)
+
+
+def each_left_out(rows: int, held_out: IntArray, most: int, random: np.random.Generator, groups: RowGroups) -> Folds:
+    """Return the folds of a closed form: every row or every group by itself; forward, `held_out_and_others`."""
+    if groups.forward:
+        return held_out_and_others(rows, held_out, most, random, groups)
+    fold = np.arange(rows) if groups.alone else groups.group
+    return Folds(fold=fold, count=int(fold.max()) + 1)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from core.arrays import BoolArray, FloatArray, IntArray
+from core.mean.folds import Folds
 from core.numeric.linalg import ROW_UNIT
 from core.numeric.threads import map_threads, split_evenly
 from core.process.families import FAMILIES, LEAST_EXPONENT
@@ -55,17 +56,17 @@ class NearRows:
 
         O(n p + m^3 / 6) multiply-adds for each.
         """
-        return self._over(inputs, None, None)
+        return self._over(inputs, None)
 
-    def left_out_variance(self, inputs: FloatArray, fold: IntArray, folds: IntArray) -> FloatArray:
-        """Return `latent_variance` of rows that take no neighbour of their own fold, (b,).
+    def left_out_variance(self, inputs: FloatArray, folds: Folds) -> FloatArray:
+        """Return `latent_variance` of the n rows themselves, without neighbours of their own fold, nor of later ones
+        where folds go forward, (n,).
 
         Args:
-            inputs: standardized (b, p).
-            fold: the fold of each, (b,); -1 for a row that may have every neighbour.
-            folds: the fold of each of the n rows, (n,); each row's own number stands for leave-one-out.
+            inputs: of the rows, standardized (n, p).
+            folds: of the rows, one for each row for leave-one-out; a row in none may have every neighbour.
         """
-        return self._over(inputs, fold, folds)
+        return self._over(inputs, folds)
 
     def conditional(self, basis: FloatArray, values: FloatArray) -> FloatArray:
         """Return the latent variance of each of b rows, (b,).
@@ -79,7 +80,7 @@ class NearRows:
         excluded = np.isneginf(np.take_along_axis(values, near, axis=1))
         return self._conditional(np.asarray(basis), near, excluded)
 
-    def _over(self, inputs: FloatArray, fold: IntArray | None, folds: IntArray | None) -> FloatArray:
+    def _over(self, inputs: FloatArray, folds: Folds | None) -> FloatArray:
         variance = np.empty(len(inputs))
         step = max(ROW_UNIT, BLOCK_NUMBERS // len(self.rows) // ROW_UNIT * ROW_UNIT)
         places = [slice(begin, min(begin + step, len(inputs))) for begin in range(0, len(inputs), step)]
@@ -88,9 +89,10 @@ class NearRows:
             for place in run:
                 basis = self._kernel.basis(inputs[place])
                 values = basis @ self.rows.T  # c - R, which rises with the kernel
-                if fold is not None and folds is not None:
-                    own = fold[place, None]
-                    values[(own == folds) & (own >= 0)] = -np.inf
+                if folds is not None:
+                    own = folds.fold[place, None]
+                    unknown = own <= folds.fold if folds.forward else own == folds.fold
+                    values[unknown & (own >= 0)] = -np.inf
                 variance[place] = self.conditional(basis, values)
 
         if places:

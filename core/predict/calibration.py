@@ -11,10 +11,11 @@ where far is the latent variance far from all data. Near the data, which is all 
 variance is multiplied by a; far away it stays what the prior says: a multiplies the odds of l / far.
 
 The order statistic is that of split conformal prediction (Vovk et al. 2005; Lei et al. 2018): for exchangeable scores
-a new one is below it with probability at least c, whatever their distribution. The ranks of n scores end at the level
-n / (n + 1); beyond it, and where scores are fewer than LEAST_SCORES, the tail is that of a t distribution fitted to
-them (`core.predict.tails`), and never narrower than the last rank. Asymmetric intervals take each tail from the signed
-r / sd, for skewed residuals.
+a new one is below it with probability at least c, whatever their distribution. Of K groups of scores, where a new one
+will be of a new group, it is the ceil(c (K + 1) / K n)-th (Lee, Barber & Willett 2024, for groups of even size). The
+ranks of n scores end at the level n / (n + 1), those of K groups at K / (K + 1); beyond it, and where scores are fewer
+than LEAST_SCORES, the tail is that of a t distribution fitted to them (`core.predict.tails`), and never narrower than
+the last rank. Asymmetric intervals take each tail from the signed r / sd, for skewed residuals.
 
 All are a handful of numbers: two scales, a table of at most `_GRID` points, between which quantiles are linear, and the
 tails. Beyond the median H is convex in c for every common distribution, so that the chord lies on the safe side.
@@ -70,7 +71,7 @@ class LeftOut:
     """Rows predicted by fits that had not seen them, standardized: error y - m, latent variance, noise; (m,) each.
 
     places: which of the training rows they are. far_variance: the fit's latent variance far from all data, infinite
-    where there is none (SoR).
+    where there is none (SoR). group (m,): rows that were left out together, empty where each was alone.
     """
 
     places: IntArray
@@ -78,6 +79,12 @@ class LeftOut:
     latent_variance: FloatArray
     noise_variance: FloatArray
     far_variance: FloatArray
+    group: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+
+    @property
+    def count(self) -> int:
+        """Groups, or rows where each was alone: what is exchangeable."""
+        return len(np.unique(self.group)) if len(self.group) else len(self.error)
 
     @classmethod
     def joined(cls, parts: "Sequence[LeftOut]") -> "LeftOut":
@@ -94,6 +101,7 @@ class LeftOut:
             latent_variance=self.latent_variance[which],
             noise_variance=self.noise_variance[which],
             far_variance=self.far_variance[which],
+            group=self.group[which] if len(self.group) else self.group,
         )
 
 
@@ -257,10 +265,10 @@ def fit_calibration(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRI
     latent_scale, noise_scale = scales(left_out)
     scaled = Calibration(latent_scale=latent_scale, noise_scale=noise_scale)
     variance = scaled.variance(left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
-    scores = np.sort(left_out.error / np.sqrt(variance))
+    scores, count = np.sort(left_out.error / np.sqrt(variance)), left_out.count
     probabilities, quantiles = np.empty(0), np.empty(0)
-    if len(scores) >= LEAST_SCORES[intervals]:
-        probabilities, quantiles = (_signed if intervals is Intervals.ASYMMETRIC else _absolute)(scores)
+    if count >= LEAST_SCORES[intervals]:
+        probabilities, quantiles = (_signed if intervals is Intervals.ASYMMETRIC else _absolute)(scores, count)
     return Calibration(
         latent_scale=latent_scale,
         noise_scale=noise_scale,
@@ -268,16 +276,17 @@ def fit_calibration(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRI
         probabilities=probabilities,
         quantiles=quantiles,
         rows=len(scores),
-        tails=_tails(scores, intervals if len(probabilities) else Intervals.SYMMETRIC),
+        tails=_tails(scores, intervals if len(probabilities) else Intervals.SYMMETRIC, count),
     )
 
 
-def _tails(scores: FloatArray, intervals: Intervals) -> tuple[Tail, ...]:
-    """One tail for both sides, or one below and one above the median, of sorted scores."""
+def _tails(scores: FloatArray, intervals: Intervals, count: int | None = None) -> tuple[Tail, ...]:
+    """One tail for both sides, or one below and one above the median, of sorted scores that say as much as `count`."""
     if not len(scores):
         return ()
-    if len(scores) > MOST_TAIL_SCORES:
-        scores = scores[((np.arange(MOST_TAIL_SCORES) + 0.5) * len(scores) / MOST_TAIL_SCORES).astype(np.int64)]
+    most = min(MOST_TAIL_SCORES, len(scores) if count is None else count)
+    if len(scores) > most:
+        scores = scores[((np.arange(most) + 0.5) * len(scores) / most).astype(np.int64)]
     if intervals is Intervals.SYMMETRIC:
         return (fit_tail(np.abs(scores)),)
     from_centre = scores - np.median(scores)
@@ -324,19 +333,18 @@ def _share(latent: FloatArray, far_variance: FloatArray | float) -> FloatArray:
     return np.minimum(latent / far_variance, 1.0)
 
 
-def _absolute(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _absolute(scores: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     sizes = np.sort(np.abs(scores))
-    levels = _supported(_GRID, len(scores))
-    ranks = np.ceil(levels * (len(scores) + 1) - 1e-9).astype(np.int64)
+    levels = _supported(_GRID, count)
+    ranks = np.ceil(levels * (count + 1) / count * len(scores) - 1e-9).astype(np.int64)
     return np.concatenate(([0.0], levels)), np.concatenate(([0.0], sizes[ranks - 1]))
 
 
-def _signed(scores: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _signed(scores: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     """The lower tail rounds its ranks down, the upper up; the median is between."""
-    count = len(scores)
     tails = 0.5 - 0.5 * _supported(_GRID, count, 0.5)[::-1]
-    lower = scores[np.floor(tails * (count + 1) + 1e-9).astype(np.int64) - 1]
-    upper = scores[np.ceil((1.0 - tails) * (count + 1) - 1e-9).astype(np.int64) - 1]
+    upper_ranks = np.ceil((1.0 - tails) * (count + 1) / count * len(scores) - 1e-9).astype(np.int64)
+    lower, upper = scores[len(scores) - upper_ranks], scores[upper_ranks - 1]
     return (
         np.concatenate((tails, [0.5], 1.0 - tails[::-1])),
         np.concatenate((lower, [np.median(scores)], upper[::-1])),

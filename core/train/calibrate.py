@@ -1,62 +1,41 @@
 """Calibration of a run by rows that its fit has not seen, leave-one-out predictions, and bounds.
 
-Rows are left out in closed form, or by folds that choose the basis again (`core.train.cross_fit`). Where rows are few
-for the number of hyperparameters theta itself has fitted the noise, so there each fold moves theta again too. Basis
-vectors that moved have seen every target, and moving them again for each fold would cost as much as the run: they are
-calibrated on half of the rows held out for the report, which keeps the other half.
+Rows are left out in closed form, or by folds that choose the basis again (`core.train.cross_fit`,
+`core.train.fold_fits`). Basis vectors that moved have seen every target, and moving them again for each fold costs as
+much as the run: where there are rows enough they are calibrated on half of those held out for the report, which keeps
+the other half. Rows that belong together (`core.row_groups`) are left out together.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 
 from core.arrays import FloatArray, IntArray
 from core.data import Dataset
-from core.hyperparameters import Hyperparameters
 from core.predict.calibration import Calibration, LeftOut, fit_calibration
 from core.predict.distribution import PredictiveDistribution
 from core.predict.metrics import Scores, scores, with_coverage
 from core.predict.model import log_noise
 from core.predict.transforms import Transform
-from core.process.rows import Rows
-from core.process.theta import Theta
-from core.selection.greedy import pool_size, select
-from core.selection.pool import Pool
-from core.selection.state import Selection
+from core.row_groups import Grouping, RowGroups
 from core.sparse.bounds import bounds_of
-from core.sparse.factors import Factors, factorise
-from core.sparse.likelihood import nlml
-from core.sparse.scheme import Scheme
-from core.spec import Calibrate, Method, Noise, TrainSpec
-from core.train.cross_fit import CROSS_FIT_FOLDS, far_variance, left_out_by_folds, left_out_in_closed_form, predicted
+from core.spec import Calibrate, Noise, TrainSpec
+from core.train.cross_fit import far_variance, left_out_by_folds, left_out_in_closed_form, predicted
 from core.train.fit import Fit, Subset
+from core.train.fold_fits import FoldFits, Seed, moves_theta
 from core.train.local_coverage import LEVEL, LocalCoverage, local_coverage
 from core.train.noise import LearntNoise, varying_noise
-from core.train.objective import objective_and_gradient
-from core.train.optimise import box, descend, half_way, heuristic
 from core.train.report import BoundsReport
 
-Seed = tuple[int, ...]
-ROWS_FOR_EACH = 100
-"""Rows for each hyperparameter below which folds move theta again."""
-WARM_STEPS, FORGETTING_STEPS = 20, 30
-"""Evaluations of a fold's descent; the second from half way back to where a search begins, where all rows are the
-basis: from the end of the search theta hardly moves, though it has seen the fold."""
+MOVED_ROWS = 2_000
+"""Rows up to which basis vectors move again in every fold, where held-out rows are too few to calibrate them."""
+MOSTLY_ALONE = 0.5
+"""Share of rows without another of equal inputs from which these alone are left out one at a time."""
 MANY_ROWS = 50
 """Rows for each basis vector from which leave-one-out is as good as folds."""
-FEW_FOLDS = 5
-"""Folds where each has to choose a large basis step by step."""
-DRAWS, SMALL_BASIS = 3, 100
-"""A fold chooses among so many bases, if they are this small."""
-RICHER = 1.5
-"""The pool that folds share is so much larger than the run's own where that chose the best basis of its rounds: the
-folds' fits are then as good as the published one."""
-_NOISE, _POOL = 1_000, 1_001
-"""Parts of the seeds of the second GP and of the pool that folds share, past every fold's number."""
-
-
+_NOISE = 1_000
+"""Part of the seed of the second GP, past every fold's number."""
 FEW_SCORED, SCORED_FOLDS = 100, 10
 """Rows up to which leave-one-out scores are by calibrations without a fold of so many."""
 CHECKED_LEVELS, LEAST_SHORT, SHORT_ERRORS = (0.8, 0.95), 0.03, 4.0
@@ -117,28 +96,32 @@ def calibrate(
 
     tell: hears the share of the folds that is done.
     """
+    groups = fit.subset.dataset.row_groups
     asked = calibration_method(
-        spec, len(fit.subset.rows), len(fit.selection.indices), same=_folds_are_the_same(spec, fit)
+        spec, len(fit.subset.rows), len(fit.selection.indices), groups, same=_folds_are_the_same(spec, fit)
     )
     if asked is None:
         return CalibrationResult()
     moved = fit.solution.moved is not None
-    if asked is Calibrate.LOO or moved:
+    if asked is Calibrate.LOO or (moved and len(fit.subset.rows) > MOVED_ROWS):
         seen = not (moved or fit.selection.complete)  # where all rows are chosen none was preferred
         basis = fit.subset.places(fit.selection) if seen else np.empty(0, np.int64)
         moments = fit.leave_one_out()
         left_out = left_out_in_closed_form(fit.factors, moments, basis)
+        if not groups.alone:
+            left_out = left_out.take(np.flatnonzero(np.isin(left_out.places, groups.single())))
         return calibrate_by(fit.subset.dataset, left_out, spec, seed, "leave-one-out", fit.subset.rows.workers)
-    folds = _Folds(fit, spec, seed)
+    folds = FoldFits(fit, spec, seed)
     left_out = left_out_by_folds(
         fit.subset.rows,
         folds.fit,
         np.random.default_rng(seed),
+        groups,
         folds=folds.count,
         tell=tell,
     )
     read = calibrate_by(fit.subset.dataset, left_out, spec, seed, "cross-fitting", fit.subset.rows.workers)
-    if _falls_short(fit, read):
+    if not _together(groups, len(fit.subset.rows)) and _falls_short(fit, read):
         return calibrate(fit, replace(spec, calibrate=Calibrate.LOO), seed)
     return read
 
@@ -172,23 +155,25 @@ def calibrate_on(fit: Fit, dataset: Dataset, unseen: IntArray, spec: TrainSpec, 
     return replace(read, left_out=None)
 
 
-def calibration_method(spec: TrainSpec, rows: int, basis_size: int, *, same: bool = False) -> Calibrate | None:
-    """Return how rows are left out: what was asked, or for `auto` the cheapest that holds. same: folds would say no
-    more."""
-    if spec.calibrate is not Calibrate.AUTO:
+def calibration_method(
+    spec: TrainSpec, rows: int, basis_size: int, groups: RowGroups | None = None, *, same: bool = False
+) -> Calibrate | None:
+    """Return how rows are left out: what was asked, or for `auto` the cheapest that holds; by folds where they are left
+    out in groups, unless most are alone. same: folds would say no more."""
+    together = groups is not None and _together(groups, rows)
+    if spec.calibrate is None or (spec.calibrate is not Calibrate.AUTO and not together):
         return spec.calibrate
-    return Calibrate.LOO if same or rows >= MANY_ROWS * basis_size else Calibrate.CROSS_FIT
+    return Calibrate.LOO if not together and (same or rows >= MANY_ROWS * basis_size) else Calibrate.CROSS_FIT
+
+
+def _together(groups: RowGroups, rows: int) -> bool:
+    """Return whether rows are left out in groups, and not one at a time."""
+    return not groups.alone and len(groups.single()) < MOSTLY_ALONE * rows
 
 
 def _folds_are_the_same(spec: TrainSpec, fit: Fit) -> bool:
     """Return whether nothing is chosen again in a fold: neither a basis, since all rows are in it, nor theta."""
-    return fit.selection.complete and not _moves_theta(spec, fit)
-
-
-def _moves_theta(spec: TrainSpec, fit: Fit) -> bool:
-    """Return whether rows are so few that folds move theta again."""
-    few = len(fit.subset.rows) < ROWS_FOR_EACH * Theta.size(len(fit.solution.theta.lengthscales))
-    return few and spec.adaptation is not None
+    return fit.selection.complete and not moves_theta(spec, fit)
 
 
 def calibrate_by(
@@ -198,12 +183,19 @@ def calibrate_by(
 
     dataset: the rows that `left_out.places` count in. by: how they were left out, in words.
     """
-    noise = None
+    left_out, noise = grouped(left_out, dataset.row_groups), None
     if spec.noise is not Noise.CONSTANT:
         random = np.random.default_rng([*seed, _NOISE])
         noise = varying_noise(dataset, left_out, random, workers=workers)
     read = left_out if noise is None else noise.left_out
     return CalibrationResult(calibration=fit_calibration(read, spec.intervals), noise=noise, by=by, left_out=read)
+
+
+def grouped(left_out: LeftOut, groups: RowGroups) -> LeftOut:
+    """Return the rows with their group, where new rows will be of other groups."""
+    if groups.by not in (Grouping.EQUAL, Grouping.GROUP):
+        return left_out
+    return replace(left_out, group=groups.group[left_out.places])
 
 
 def recalibrated(before: CalibrationResult, left_out: LeftOut, spec: TrainSpec) -> CalibrationResult:
@@ -219,63 +211,6 @@ def recalibrated(before: CalibrationResult, left_out: LeftOut, spec: TrainSpec) 
     return replace(before, calibration=fit_calibration(varied, spec.intervals), left_out=varied)
 
 
-class _Folds:
-    """Fits on some of a subset's rows, each basis chosen by these alone, as carefully as the run chose its own."""
-
-    def __init__(self, fit: Fit, spec: TrainSpec, seed: Seed) -> None:
-        rows, self._seed = fit.subset.rows, seed
-        self._rows, self._theta, self._scheme = rows, fit.solution.theta, fit.factors.scheme
-        size = len(fit.selection.indices)
-        self._complete = fit.selection.complete
-        self._spec = replace(spec, max_basis_size=size) if self._complete else replace(spec, basis_size=size)
-        self._warm = _moves_theta(spec, fit)
-        self._pool = None
-        drawn = spec.method is Method.BATCH and not self._complete
-        if drawn and not self._warm and self._spec.most_basis > SMALL_BASIS:
-            order = np.random.default_rng([*seed, _POOL]).permutation(len(rows))
-            rounds = 0 if spec.adaptation is None else spec.adaptation.rounds
-            most = int((RICHER if rounds > 1 else 1.0) * pool_size(self._spec, self._spec.most_basis))
-            self._pool = Pool(rows, order[:most], self._theta)
-
-    @property
-    def count(self) -> int:
-        """Many where each is cheap."""
-        cheap = self._pool is not None or self._spec.method is Method.RAND or self._spec.most_basis <= SMALL_BASIS
-        return CROSS_FIT_FOLDS if cheap else FEW_FOLDS
-
-    def fit(self, number: int, rest: IntArray) -> Factors:
-        """Fit these rows; number: of the fold that is not among them. On one thread: many run at a time."""
-        rows = self._rows.take(rest)
-        if self._pool is not None:
-            fold = np.setdiff1d(np.arange(len(self._rows)), rest)
-            chosen = self._pool.pursue_without(fold, self._spec.most_basis, self._spec.gain)
-            return factorise(rows, self._rows.X[chosen.indices], self._theta, self._scheme, keep=False)
-        random = np.random.default_rng([*self._seed, number])
-        selection, factors = _best_of_draws(rows, self._theta, self._spec, self._scheme, random)
-        if not self._warm:
-            return factors
-        objective = partial(objective_and_gradient, rows, factors.Z, scheme=self._scheme, complete=selection.complete)
-        begin, steps = self._theta, WARM_STEPS
-        if selection.complete:  # nothing else that saw the fold is forgotten
-            begin, steps = half_way(begin, heuristic(rows, kernel=begin.kernel)), FORGETTING_STEPS
-        theta, _ = descend(objective, begin, box(rows), steps)
-        return _best_of_draws(rows, theta, self._spec, self._scheme, random)[1]
-
-
-def _best_of_draws(
-    rows: Rows, theta: Hyperparameters, spec: TrainSpec, scheme: Scheme, random: np.random.Generator
-) -> tuple[Selection, Factors]:
-    """The run keeps the best basis of its rounds; where bases are small one draw may be far worse than that."""
-    selection, best = select(rows, theta, spec, random), None
-    for draw in range(DRAWS if spec.most_basis <= SMALL_BASIS and not selection.complete else 1):
-        if draw:
-            selection = select(rows, theta, spec, random, selection.indices)
-        factors = factorise(rows, rows.X[selection.indices], theta, scheme, keep=False)
-        if best is None or nlml(factors) < nlml(best[1]):
-            best = selection, factors
-    return (selection, factors) if best is None else best
-
-
 def leave_one_out_predictive(fit: Fit, read: CalibrationResult, transform: Transform) -> PredictiveDistribution:
     """Return the distribution of each training row given all the others, in the target's unit, (n,)."""
     mean, variance = fit.leave_one_out()
@@ -287,6 +222,24 @@ def leave_one_out_predictive(fit: Fit, read: CalibrationResult, transform: Trans
         centre=mean * unit.target_scale + unit.target_shift,
         variance=calibration.variance(np.maximum(variance - s2, 0.0), noise, far) * unit.target_scale**2,
         calibration=calibration,
+        transform=transform,
+    )
+
+
+def left_out_predictive(
+    fit: Fit, read: CalibrationResult, transform: Transform
+) -> tuple[IntArray | slice, PredictiveDistribution]:
+    """Return left-out rows of the fit and their distribution, in the target's unit: each row given all the others, or
+    those that were left out with their group."""
+    if fit.subset.dataset.row_groups.alone or read.left_out is None:
+        return slice(None), leave_one_out_predictive(fit, read, transform)
+    left_out, unit = read.left_out.take(np.argsort(read.left_out.places)), fit.subset.standardization
+    centre = fit.subset.rows.y[left_out.places] - left_out.error
+    variance = read.calibration.variance(left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
+    return left_out.places, PredictiveDistribution(
+        centre=centre * unit.target_scale + unit.target_shift,
+        variance=variance * unit.target_scale**2,
+        calibration=read.calibration,
         transform=transform,
     )
 
@@ -348,7 +301,7 @@ def _local_coverage(
     error: FloatArray,
     variance: FloatArray,
 ) -> LocalCoverage:
-    std = np.sqrt(variance)
+    std, groups = np.sqrt(variance), subset.dataset.row_groups
     below, above = read.calibration.interval(LEVEL)
     return local_coverage(
         subset.dataset.inputs[places],
@@ -356,6 +309,7 @@ def _local_coverage(
         read.calibration.std_factor * std,
         subset.dataset,
         lengthscales,
+        groups.group[places] if groups.by is Grouping.GROUP else None,
     )
 
 

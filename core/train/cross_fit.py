@@ -16,6 +16,7 @@ from core.numeric.linalg import LowerSolver, solve_vector
 from core.numeric.threads import map_in_order
 from core.predict.calibration import LeftOut
 from core.process.rows import Rows, over_rows
+from core.row_groups import RowGroups
 from core.sparse.factors import Factors
 
 CROSS_FIT_FOLDS = 20
@@ -50,6 +51,7 @@ def left_out_by_folds(
     rows: Rows,
     fit: Callable[[int, IntArray], Factors],
     random: np.random.Generator,
+    groups: RowGroups | None = None,
     *,
     folds: int = CROSS_FIT_FOLDS,
     tell: Callable[[float], None] = lambda _: None,
@@ -57,23 +59,35 @@ def left_out_by_folds(
     """Predict up to `folds` folds of the rows, until ENOUGH_ROWS are predicted, each by `fit(number, places of the
     rest)`.
 
-    rows.workers folds at a time, so that `fit` should keep to one thread. tell: hears the share that is done after
-    each. Cost: that of the fits, and O(n d^2 / folds) for each.
+    rows.workers folds at a time, so that `fit` should keep to one thread. groups: rows that are left out together, by
+    default none. tell: hears the share that is done after each. Cost: that of the fits, and O(n d^2 / folds) for each.
     """
-    size = min(-(-len(rows) // folds), ENOUGH_ROWS)
-    order = random.permutation(len(rows))
-    cuts = range(0, min(len(rows), ENOUGH_ROWS), size)
+    splits = _splits(len(rows), folds, random, RowGroups() if groups is None else groups)
 
     def part(number: int) -> LeftOut:
-        fold = order[cuts[number] : cuts[number] + size]
-        factors = fit(number, np.setdiff1d(np.arange(len(rows)), fold))
-        return predicted(factors, rows.X[fold], rows.y[fold])
+        fold, rest = splits[number]
+        return predicted(fit(number, rest), rows.X[fold], rows.y[fold])
 
     parts: list[LeftOut] = []
-    for found in map_in_order(part, range(len(cuts)), rows.workers):
+    for found in map_in_order(part, range(len(splits)), rows.workers):
         parts.append(found)
-        tell(len(parts) / len(cuts))
-    return replace(LeftOut.joined(parts), places=order[: sum(len(part.places) for part in parts)])
+        tell(len(parts) / len(splits))
+    return replace(LeftOut.joined(parts), places=np.concatenate([fold for fold, _ in splits]))
+
+
+def _splits(rows: int, folds: int, random: np.random.Generator, groups: RowGroups) -> list[tuple[IntArray, IntArray]]:
+    """Rows of each fold, until they are enough, and those that it is predicted from."""
+    if groups.alone:
+        size = min(-(-rows // folds), ENOUGH_ROWS)
+        order = random.permutation(rows)
+        parts = [order[begin : begin + size] for begin in range(0, min(rows, ENOUGH_ROWS), size)]
+        return [(fold, np.setdiff1d(np.arange(rows), fold)) for fold in parts]
+    found, count = [], 0
+    for fold, rest in groups.splits(groups.folds(rows, folds, random)):
+        if count < ENOUGH_ROWS:
+            found.append((fold, rest))
+            count += len(fold)
+    return found
 
 
 def predicted(factors: Factors, X: FloatArray, y: FloatArray) -> LeftOut:

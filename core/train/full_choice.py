@@ -26,9 +26,9 @@ from core.sparse.factors import factorise
 from core.sparse.posterior import SparsePosterior
 from core.sparse.scheme import Scheme
 from core.spec import MeanRows, TrainSpec, Variance
-from core.train.calibrate import Seed
 from core.train.cross_fit import predicted
 from core.train.fit import Solution, Subset
+from core.train.fold_fits import Seed
 from core.train.full_process import MOST_ROWS, FullProcess, block_theta, full_process, losses
 from core.train.mean_choice import SPARSE_THETA
 from core.train.report import Candidate
@@ -62,6 +62,10 @@ class Judged:
         """Judge predictions of targets (m,), in the target's unit."""
         centred = predicted.transform.forward(targets) - predicted.centre
         return cls(loss=-predicted.log_density(targets), squares=np.square(centred))
+
+    def take(self, places: IntArray) -> "Judged":
+        """Return the judgement of some of the rows."""
+        return Judged(loss=self.loss[places], squares=self.squares[places])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -115,11 +119,11 @@ class FullModel:
         )
 
     def left_out(self, transform: Transform) -> PredictiveDistribution:
-        """Distribution of each row without its fold, in the target's unit, calibrated on all of them."""
-        read, everything = self.process.read, np.arange(len(self.subset.rows))
-        found = self.moments(everything)
+        """Distribution of each row that is in a fold without it, in the target's unit, calibrated on all of them."""
+        read, left = self.process.read, self.process.left
+        found = self.moments(left)
         noise = found.target_variance - found.latent_variance
-        noise = noise * np.exp(read.log_noise(self.subset.dataset, everything))
+        noise = noise * np.exp(read.log_noise(self.subset.dataset, left))
         return PredictiveDistribution(
             centre=found.mean,
             variance=read.calibration.variance(found.latent_variance, noise, found.far_variance),

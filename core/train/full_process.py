@@ -21,7 +21,7 @@ from core.arrays import FloatArray, IntArray
 from core.hyperparameters import Hyperparameters, KernelFamily
 from core.mean.closed import closed_form_mean, left_out_of_blocks
 from core.mean.conjugate import Iteration, Stopping
-from core.mean.folds import held_out_and_others
+from core.mean.folds import Folds, each_left_out, held_out_and_others
 from core.mean.full import Mean, full_mean, square_product
 from core.mean.near import NearRows
 from core.mean.precondition import SparsePreconditioner, random_basis
@@ -34,8 +34,9 @@ from core.process.near_blocks import blocks_nlml_and_gradient, near_blocks, rand
 from core.process.rows import Rows
 from core.process.theta import Box
 from core.spec import Effort, KernelChoice, Noise, TrainSpec
-from core.train.calibrate import CalibrationResult, Seed, calibrate_by, recalibrated
+from core.train.calibrate import CalibrationResult, calibrate_by, grouped, recalibrated
 from core.train.fit import Subset
+from core.train.fold_fits import Seed
 from core.train.noise import varying_noise
 from core.train.optimise import box, descend
 
@@ -70,13 +71,14 @@ REACHES = (1.0, 0.5)
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FullProcess:
     """A full process on n rows. D (n,): their noise variances; mean: alpha and left-out predictions; latent_variance
-    (n,): of each row without its fold; read: the calibration by these. All standardized. exact: theta by the likelihood
-    of all rows, mean in closed form."""
+    (n,): of each row without its fold; left: rows that are in one; read: the calibration by these. All standardized.
+    exact: theta by the likelihood of all rows, mean in closed form."""
 
     theta: Hyperparameters
     D: FloatArray
     mean: Mean
     latent_variance: FloatArray
+    left: IntArray
     read: CalibrationResult
     exact: bool
 
@@ -233,7 +235,7 @@ def _noise_ratio(
     while sum(map(len, some)) > NOISE_ROWS and len(some) > 1:
         some.pop(int(random.integers(len(some))))
     places = np.concatenate(some)
-    found = left_out_of_blocks(rows, some, theta)
+    found = left_out_of_blocks(rows, some, theta, subset.dataset.row_groups.take(learning))
     left_out = LeftOut(
         places=learning[places],
         error=found.error,
@@ -293,7 +295,8 @@ class _Task:
         self._seed, self._tell, self._held_out = seed, tell, held_out
         self._kernel = Kernel.of(theta, subset.rows.groups)
         self._closed = len(subset.rows) <= EXACT_ROWS
-        self._folds = held_out_and_others(len(subset.rows), held_out, FOLDS, random)
+        choose = each_left_out if self._closed else held_out_and_others
+        self._folds: Folds = choose(len(subset.rows), held_out, FOLDS, random, subset.dataset.row_groups)
         self._Z = random_basis(subset.rows.X, random)
         self._preconditioner: SparsePreconditioner | None = None
         self._product = (
@@ -308,23 +311,25 @@ class _Task:
         rows, theta = self._rows, self._theta
         D = np.maximum(D, LEAST_NOISE * len(rows) * self._kernel.diagonal)
         mean = self._mean(D, begin, 0.8 * share, None if before is None else before.mean.unknowns)
-        alone = np.arange(len(rows)) if self._closed else self._folds.fold
         near = NearRows(self._kernel, rows.X, D, workers=rows.workers)
-        latent = near.left_out_variance(rows.X, alone, alone)
+        latent = near.left_out_variance(rows.X, self._folds)
         self._tell(begin + 0.9 * share)
+        left = self._folds.left
         left_out = LeftOut(
-            places=np.arange(len(rows)),
-            error=rows.y - mean.left_out,
-            latent_variance=latent,
-            noise_variance=np.full(len(rows), theta.noise_variance),
-            far_variance=np.full(len(rows), theta.signal_variance),
+            places=left,
+            error=(rows.y - mean.left_out)[left],
+            latent_variance=latent[left],
+            noise_variance=np.full(len(left), theta.noise_variance),
+            far_variance=np.full(len(left), theta.signal_variance),
         )
         if before is not None:
-            read = recalibrated(before.read, left_out, self._spec)
-            return FullProcess(theta=theta, D=D, mean=mean, latent_variance=latent, read=read, exact=self._closed)
-        by = "leave-one-out" if self._closed else "cross-fitting"
-        read = calibrate_by(self._subset.dataset, left_out, self._spec, self._seed, by, rows.workers)
-        return FullProcess(theta=theta, D=D, mean=mean, latent_variance=latent, read=read, exact=self._closed)
+            read = recalibrated(before.read, grouped(left_out, self._subset.dataset.row_groups), self._spec)
+        else:
+            by = "leave-one-out" if self._closed and self._folds.count == len(rows) else "cross-fitting"
+            read = calibrate_by(self._subset.dataset, left_out, self._spec, self._seed, by, rows.workers)
+        return FullProcess(
+            theta=theta, D=D, mean=mean, latent_variance=latent, left=left, read=read, exact=self._closed
+        )
 
     def following(self, read: CalibrationResult) -> FloatArray:
         """Return the noise of each row as a calibration has learnt it, (n,)."""
@@ -338,7 +343,7 @@ class _Task:
 
     def _mean(self, D: FloatArray, begin: float, share: float, resume: FloatArray | None) -> Mean:
         if self._closed:
-            return closed_form_mean(self._rows, self._kernel, D).mean
+            return closed_form_mean(self._rows, self._kernel, D, self._folds).mean
 
         def listen(iteration: Iteration) -> None:
             self._tell(begin + share * iteration.fraction)

@@ -22,6 +22,7 @@ from core.numeric.threads import map_threads
 from core.predict.calibration import LeftOut, loss_of, scales
 from core.process.rows import Rows
 from core.process.theta import Box
+from core.row_groups import RowGroups
 from core.selection.greedy import select
 from core.selection.size import every_row
 from core.sparse.factors import Factors, factorise
@@ -30,6 +31,7 @@ from core.sparse.likelihood import nlml_and_gradient
 from core.sparse.scheme import Scheme
 from core.spec import Method, TrainSpec
 from core.train.cross_fit import far_variance, predicted
+from core.train.exactly_left_out import exactly_left_out
 from core.train.optimise import descend
 
 STEPS, FIRST_STEP = 15, 0.2
@@ -56,6 +58,7 @@ def choose_kernel(
     spec: TrainSpec,
     scheme: Scheme,
     random: np.random.Generator,
+    groups: RowGroups,
 ) -> tuple[Hyperparameters, str]:
     """Return theta of the kernel that predicts left-out rows best, and why it is this one.
 
@@ -68,6 +71,7 @@ def choose_kernel(
         spec: largest basis.
         scheme: of the approximation.
         random: draws the left-out rows.
+        groups: of the rows, of which whole ones are left out.
 
     Returns:
         The gaussian's theta or that of another family, and a sentence for the report. O(60 m^3 / 2) for m = len(some),
@@ -86,9 +90,9 @@ def choose_kernel(
         return gaussian, f"the kernel is gaussian: no other makes {len(some):,} rows likelier"
     everything = every_row(rows, spec)
     if everything is not None:
-        judged = _Complete(rows, rows.X[everything.indices], scheme).judge
+        judged = _Complete(rows, rows.X[everything.indices], scheme, groups).judge
     else:
-        judged = _Sparse(rows, spec, scheme, bounds, random).judge
+        judged = _Sparse(rows, spec, scheme, bounds, random, groups).judge
     (_, loss), best, best_gain, compared = judged(standing), gaussian, 0.0, []
     for theta, _ in likelier:
         adapted, other_loss = judged(theta)
@@ -108,23 +112,38 @@ class _Complete:
     rows: Rows
     Z: FloatArray
     scheme: Scheme
+    groups: RowGroups
 
     def judge(self, theta: Hyperparameters) -> tuple[Hyperparameters, FloatArray]:
-        """Return theta and the loss of every row by leave-one-out, nats."""
+        """Return theta and the loss of every row by leave-one-out, or without its group, nats."""
+        if not self.groups.alone:
+            return theta, _loss(exactly_left_out(self.rows, theta, self.groups))
         return theta, _loss(_by_leave_one_out(factorise(self.rows, self.Z, theta, self.scheme)))
 
 
 class _Sparse:
     """Sparse models on some of the rows, with fewer basis vectors than will be chosen."""
 
-    def __init__(self, rows: Rows, spec: TrainSpec, scheme: Scheme, bounds: Box, random: np.random.Generator) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        spec: TrainSpec,
+        scheme: Scheme,
+        bounds: Box,
+        random: np.random.Generator,
+        groups: RowGroups,
+    ) -> None:
         order = random.permutation(len(rows))[:SOME_ROWS]
-        folds = np.array_split(np.arange(len(order)), FOLDS)
         self._rows, self._scheme, self._bounds = rows.take(order, workers=rows.workers), scheme, bounds
-        self._folds = folds[: -(-MOST_LEFT_OUT // len(folds[0]))]
+        everything, some = np.arange(len(order)), groups.take(order)
+        if groups.alone:
+            splits = [(fold, np.setdiff1d(everything, fold)) for fold in np.array_split(everything, FOLDS)]
+        else:
+            splits = list(some.splits(some.folds(len(order), FOLDS, random)))
+        self._splits = splits[: -(-MOST_LEFT_OUT // len(splits[0][0]))]
         # the other methods take long, and memory of their own
         method = Method.BATCH if spec.method is Method.BATCH else Method.RAND
-        size = min(spec.most_basis, SOME_BASIS, len(order) - len(folds[0]))
+        size = min(spec.most_basis, SOME_BASIS, *(len(rest) for _, rest in self._splits))
         self._spec = replace(spec, method=method, basis_size=size)
         self._seed = int(random.integers(2**32))
 
@@ -132,10 +151,10 @@ class _Sparse:
         """Return theta moved on by the sparse objective, and the loss of each left-out row, nats."""
         objective = partial(nlml_and_gradient, self._rows, self._basis(self._rows, theta), scheme=self._scheme)
         theta, _ = descend(objective, theta, self._bounds, STEPS, first_step=FIRST_STEP)
-        return theta, _loss(LeftOut.joined([self._predicted(theta, fold) for fold in self._folds]))
+        return theta, _loss(LeftOut.joined([self._predicted(theta, *split) for split in self._splits]))
 
-    def _predicted(self, theta: Hyperparameters, fold: IntArray) -> LeftOut:
-        fitted = self._rows.take(np.setdiff1d(np.arange(len(self._rows)), fold), workers=self._rows.workers)
+    def _predicted(self, theta: Hyperparameters, fold: IntArray, rest: IntArray) -> LeftOut:
+        fitted = self._rows.take(rest, workers=self._rows.workers)
         factors = factorise(fitted, self._basis(fitted, theta), theta, self._scheme)
         return predicted(factors, self._rows.X[fold], self._rows.y[fold])
 

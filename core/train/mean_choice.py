@@ -21,7 +21,7 @@ import numpy as np
 from core.arrays import FloatArray, IntArray
 from core.mean.closed import closed_form_mean
 from core.mean.conjugate import Iteration, Stopping
-from core.mean.folds import held_out_and_others
+from core.mean.folds import Folds, each_left_out, held_out_and_others
 from core.mean.full import Mean, full_mean, square_product
 from core.mean.precondition import random_basis
 from core.mean.products import STORED_BYTES, SquareProduct, square_cuts
@@ -33,8 +33,9 @@ from core.predict.model import log_noise
 from core.predict.transforms import Transform
 from core.process.kernel import Kernel
 from core.spec import MeanRows, TrainSpec, Variance
-from core.train.calibrate import CalibrationResult, Seed, calibrate_by
+from core.train.calibrate import CalibrationResult, calibrate_by
 from core.train.fit import Fit
+from core.train.fold_fits import Seed
 from core.train.report import Candidate
 
 CLOSED_ROWS = 2_000
@@ -187,11 +188,12 @@ class _Task:
         self.kernel = Kernel.of(fit.factors.hyperparameters, self.rows.groups)
         n = len(self.rows)
         self.closed = count == n <= CLOSED_ROWS
-        self.folds = held_out_and_others(n, held_out, FOLDS, self._random(Draw.FOLDS))
+        choose, groups = each_left_out if self.closed else held_out_and_others, fit.subset.dataset.row_groups
+        self.folds: Folds = choose(n, held_out, FOLDS, self._random(Draw.FOLDS), groups)
         self.places = np.arange(n) if count == n else self._centres(count)
         assert read.left_out is not None
-        flat = np.full(len(read.left_out.places), self.s2)
-        self.left_out = replace(read.left_out, noise_variance=flat)
+        both = read.left_out.take(np.flatnonzero(self.folds.fold[read.left_out.places] >= 0))
+        self.left_out = replace(both, noise_variance=np.full(len(both.places), self.s2))
         self._product: SquareProduct | None = None
 
     def noise(self, read: CalibrationResult, scale: float) -> FloatArray:
@@ -204,7 +206,7 @@ class _Task:
         """Return the mean with this noise; `begin` and `share` are told."""
         if self.closed:
             self._tell(begin + 0.5 * share)
-            return closed_form_mean(self.rows, self.kernel, D).mean
+            return closed_form_mean(self.rows, self.kernel, D, self.folds).mean
 
         def listen(iteration: Iteration) -> None:
             self._tell(begin + share * iteration.fraction)
@@ -238,7 +240,7 @@ class _Task:
         """Return noise, scales and quantiles by the errors of a mean, with the sparse fit's left-out variances."""
         places = self.left_out.places
         left_out = replace(self.left_out, error=(self.rows.y - mean.left_out)[places])
-        by = "leave-one-out" if self.closed else "cross-fitting"
+        by = "leave-one-out" if self.folds.count == len(self.rows) else "cross-fitting"
         return calibrate_by(self.fit.subset.dataset, left_out, self.spec, self.seed, by, self.rows.workers)
 
     def _kept_product(self, D: FloatArray) -> SquareProduct | None:

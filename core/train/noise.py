@@ -15,11 +15,12 @@ from functools import partial
 
 import numpy as np
 
-from core.arrays import FloatArray
+from core.arrays import FloatArray, IntArray
 from core.data import Dataset, standardization
 from core.predict.calibration import LeftOut, loss_of, scales
 from core.predict.model import VaryingNoise
 from core.process.rows import Rows
+from core.row_groups import RowGroups
 from core.selection.greedy import select
 from core.sparse.factors import Factors, factorise
 from core.sparse.likelihood import nlml_and_gradient
@@ -70,11 +71,10 @@ def varying_noise(
     logarithms = np.log(np.maximum(ratio, LEAST_RATIO)) - _EXPECTED
     if np.ptp(logarithms) == 0.0:
         return None
-    unit = standardization(replace(dataset, inputs=inputs, targets=logarithms))
+    unit = standardization(replace(dataset, inputs=inputs, targets=logarithms, row_groups=RowGroups()))
     rows = Rows(X=unit.inputs(inputs), y=unit.targets(logarithms), groups=dataset.groups, workers=workers)
     mean = np.empty(len(rows))
-    for fold in np.array_split(np.arange(len(rows)), NOISE_FOLDS):
-        rest = np.setdiff1d(np.arange(len(rows)), fold)
+    for fold, rest in _splits(dataset.row_groups, left_out.places, random):
         factors = _learnt(replace(rows, X=rows.X[rest], y=rows.y[rest]), random)
         mean[fold] = rows.y[fold] - predicted(factors, rows.X[fold], rows.y[fold]).error
     mean = mean * unit.target_scale + unit.target_shift
@@ -89,6 +89,16 @@ def varying_noise(
     fitted = posterior(factors, unit.raw_inputs(factors.Z), dataset.groups, steeper)
     noise = VaryingNoise(posterior=fitted.without_variance(), lowest=float(mean.min()), highest=float(mean.max()))
     return LearntNoise(noise=noise, logarithm=mean, left_out=varied, gain=gain)
+
+
+def _splits(groups: RowGroups, places: IntArray, random: np.random.Generator) -> list[tuple[IntArray, IntArray]]:
+    """Folds of rows in a random order, of whole groups where there are, and the rest of each. Errors of all times are
+    alike: forward folds are random ones here."""
+    everything = np.arange(len(places))
+    if groups.alone or groups.forward:
+        return [(fold, np.setdiff1d(everything, fold)) for fold in np.array_split(everything, NOISE_FOLDS)]
+    some = groups.take(places)
+    return list(some.splits(some.folds(len(places), NOISE_FOLDS, random)))
 
 
 def _varied(left_out: LeftOut, logarithm: FloatArray) -> tuple[FloatArray, LeftOut, FloatArray]:

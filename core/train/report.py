@@ -107,6 +107,17 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SplitsReport:
+    """How rows were held out and left out: by rows, or by so many groups of equal inputs, of a column or of times; of
+    times, squared errors as a share of the target's variance of rows between others and of later ones."""
+
+    by: str
+    groups: int | None = None
+    between_nmse: float | None = None
+    later_nmse: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArtefactReport:
     """Stored part of the model. kind: full, compact or mean; bytes: of its arrays; precision: it predicts in;
     mean_rows: that its mean rests on, basis vectors or more rows. variance: of its error bars, basis or near (rows),
@@ -162,8 +173,8 @@ class TrainReport:
     holdout: scores of rows that this theta and basis never saw, None where none were held out; leave_one_out: of the
     published model, closed form, or by folds where its mean rests on more rows; measures: what the method minimises,
     for 0, 1, .. basis vectors, where it was followed; candidates: models that were compared, none where there was one
-    alone; target_transform: what the target was learnt as; local_coverage: of left-out rows, by part; seconds by
-    phase; warnings in plain words.
+    alone; target_transform: what the target was learnt as; splits: what was left out
+    together; local_coverage: of left-out rows, by part; seconds by phase; warnings in plain words.
     """
 
     rows: int
@@ -182,6 +193,7 @@ class TrainReport:
     target_transform: TransformReport
     local_coverage: LocalCoverage
     predicted_rows: PredictedRows
+    splits: SplitsReport
     candidates: tuple[Candidate, ...] = ()
 
     @property
@@ -206,6 +218,7 @@ class TrainReport:
             "leave_one_out": asdict(self.leave_one_out),
             "calibration": asdict(self.calibration),
             "target_transform": asdict(self.target_transform),
+            "splits": asdict(self.splits),
             "local_coverage": self.local_coverage.to_json(self._feature_names),
             "stop_reason": self.stop_reason,
             "measures": list(self.measures),

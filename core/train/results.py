@@ -14,25 +14,35 @@ from core.predict.metrics import Scores, scores
 from core.predict.model import Model, log_noise
 from core.predict.predictor import Moments
 from core.predict.transforms import Transform
+from core.row_groups import Grouping
 from core.selection.state import Selection
 from core.sparse.posterior import SparsePosterior
 from core.spec import Artefact, MeanRows, TrainSpec, Variance
 from core.train.calibrate import (
     CalibrationResult,
     bounds_report,
-    leave_one_out_predictive,
     leave_one_out_scores,
+    left_out_predictive,
     local_coverage_by,
     local_coverage_of,
 )
 from core.train.compress import kept
-from core.train.fit import Fit
+from core.train.fit import Fit, Subset
+from core.train.forward import forward_errors
 from core.train.full_choice import FullModel
 from core.train.local_coverage import LocalCoverage
 from core.train.mean_choice import SPARSE_THETA, MeanChoice
 from core.train.predicted_rows import PredictedRows
 from core.train.progress import Journal, Phase
-from core.train.report import ArtefactReport, BoundsReport, CalibrationReport, Candidate, TrainReport, TrainResult
+from core.train.report import (
+    ArtefactReport,
+    BoundsReport,
+    CalibrationReport,
+    Candidate,
+    SplitsReport,
+    TrainReport,
+    TrainResult,
+)
 from core.train.search import Stage, random_of
 from core.train.transform_choice import TransformChoice
 from core.train.unlearnt import UnlearntRows
@@ -85,11 +95,12 @@ class Results:
             if outcome.predicted is not None:
                 holdout, rows = self._on_held_out(outcome.predicted, read, model)
             bounds = None if self.spec.bounds is None else bounds_report(fit, self.spec.bounds.rows)
+            theta = fit.factors.hyperparameters
+            splits = self._splits(fit.subset, theta)
         self._warn(fit.selection, note, doubt)
-        theta = fit.factors.hyperparameters
         local = local_coverage_of(fit, read)
         report = self._report(
-            model, stored, theta, fit.selection, read, holdout, left_out, local, rows, bounds, candidates
+            model, stored, theta, fit.selection, read, holdout, left_out, local, splits, rows, bounds, candidates
         )
         moved = fit.solution.moved is not None
         return TrainResult(model=model, stored=stored, selection=fit.selection, report=report, moved=moved)
@@ -102,18 +113,19 @@ class Results:
             precision, doubt = kept_precision(model, self.dataset.inputs, self.spec.precision)
             model = replace(model, precision=precision)
             predicted = full.left_out(self.transform)
-            left_out = leave_one_out_scores(self.raw_targets, predicted, read)
-            everything, holdout = np.arange(len(self.raw_targets)), None
-            rows = PredictedRows.of(everything, self.raw_targets, predicted, held_out=False)
+            left, holdout = full.process.left, None
+            left_out = leave_one_out_scores(self.raw_targets[left], predicted, read)
+            rows = PredictedRows.of(left, self.raw_targets, predicted, held_out=False)
             if len(self.held_out):
                 holdout, rows = self._on_held_out(full.moments(self.held_out), read, model)
             assert read.left_out is not None  # a full process is always calibrated
             local = local_coverage_by(full.subset, full.process.theta.lengthscales, read, read.left_out)
+            splits = self._splits(full.subset, full.process.theta)
         self._warn(selection, None, doubt)
         own = replace(self.full_candidate(full), taken=True, reason=reason)
         candidates = (*(replace(each, taken=False) for each in others), own)
         stored, theta = model.posterior, full.process.theta
-        report = self._report(model, stored, theta, selection, read, holdout, left_out, local, rows, None, candidates)
+        report = self._report(model, stored, theta, selection, read, holdout, left_out, local, splits, rows, None, candidates)
         return TrainResult(model=model, stored=stored, selection=selection, report=report, moved=False)
 
     def on_held_out(self, predicted: Moments, read: CalibrationResult) -> PredictiveDistribution:
@@ -127,20 +139,22 @@ class Results:
             centre=predicted.mean, variance=variance, calibration=calibration, transform=self.transform
         )
 
-    def left_out(self, outcome: Outcome) -> PredictiveDistribution:
-        """Distribution of each row of the fit given the others, in the target's unit."""
+    def left_out(self, outcome: Outcome) -> tuple[IntArray | slice, PredictiveDistribution]:
+        """Rows of the fit that were left out, by themselves or with their group, and the distribution of each, in the
+        target's unit."""
         fit, mean, unit = outcome.fit, outcome.choice.mean, outcome.fit.subset.standardization
-        predicted = leave_one_out_predictive(fit, outcome.read, self.transform)
+        places, predicted = left_out_predictive(fit, outcome.read, self.transform)
         if mean is not None:
-            predicted = replace(predicted, centre=mean.left_out * unit.target_scale + unit.target_shift)
-        return predicted
+            predicted = replace(predicted, centre=mean.left_out[places] * unit.target_scale + unit.target_shift)
+        return places, predicted
 
     def sparse_candidate(self, outcome: Outcome) -> Candidate:
         """The sparse model beside a full process, by the rows held out, or left out where there are none."""
         if outcome.predicted is not None:
             found = scores(self.raw_targets[self.held_out], self.on_held_out(outcome.predicted, outcome.read))
         else:
-            found = scores(self.raw_targets, self.left_out(outcome))
+            places, predicted = self.left_out(outcome)
+            found = scores(self.raw_targets[places], predicted)
         return Candidate(
             kernel=outcome.fit.factors.hyperparameters.kernel.value,
             mean=MeanRows.BASIS.value,
@@ -160,7 +174,7 @@ class Results:
             predicted = self.on_held_out(full.moments(self.held_out), full.process.read)
             found = scores(self.raw_targets[self.held_out], predicted)
         else:
-            found = scores(self.raw_targets, full.left_out(self.transform))
+            found = scores(self.raw_targets[full.process.left], full.left_out(self.transform))
         return full.candidate(found)
 
     def _on_held_out(self, moments: Moments, read: CalibrationResult, model: Model) -> tuple[Scores, PredictedRows]:
@@ -171,9 +185,9 @@ class Results:
 
     def _on_left_out(self, outcome: Outcome) -> tuple[Scores, PredictedRows]:
         """Score the rows of the fit, each left out, and return some of them."""
-        predicted = self.left_out(outcome)
-        rows = PredictedRows.of(outcome.fit.subset.numbers, self.raw_targets, predicted, held_out=False)
-        return self._left_out_scores(outcome.fit, predicted, outcome.read), rows
+        places, predicted = self.left_out(outcome)
+        rows = PredictedRows.of(outcome.fit.subset.numbers[places], self.raw_targets, predicted, held_out=False)
+        return self._left_out_scores(outcome.fit, places, predicted, outcome.read), rows
 
     def _holdout_scores(self, predicted: PredictiveDistribution, model: Model) -> Scores:
         """Score the held-out rows, and beside them as large a share of those that the model did not learn from."""
@@ -183,15 +197,34 @@ class Results:
         random = random_of(self.spec, Stage.UNLEARNT)
         return self.unlearnt.scores_beside(targets, predicted, model, len(self.raw_targets), random)
 
-    def _left_out_scores(self, fit: Fit, predicted: PredictiveDistribution, read: CalibrationResult) -> Scores:
-        targets = fit.subset.dataset.targets
+    def _left_out_scores(
+        self, fit: Fit, places: IntArray | slice, predicted: PredictiveDistribution, read: CalibrationResult
+    ) -> Scores:
+        targets = fit.subset.dataset.targets[places]
         unexplained = float(np.mean(np.square(targets - predicted.centre)) / np.var(targets))
         if unexplained > EXPLAINS_NOTHING and not self.constant:
             self.journal.warn(
                 f"the model explains almost nothing of the target (it leaves {unexplained:.1%} of its variance): "
                 "either the columns say nothing about it, or the adaptation found only noise; try another seed"
             )
-        return leave_one_out_scores(self.raw_targets[fit.subset.numbers], predicted, read)
+        return leave_one_out_scores(self.raw_targets[places], predicted, read)
+
+    def _splits(self, subset: Subset, theta: Hyperparameters) -> SplitsReport:
+        """Tell how rows were left out, and where they follow each other what a random split would have promised."""
+        groups = self.dataset.row_groups
+        count = None if groups.alone else groups.count
+        if groups.by is Grouping.EQUAL:
+            self.journal.warn(
+                f"{len(groups.group) - len(groups.single()):,} of {len(groups.group):,} rows have inputs that come "
+                "more than once: those are held out and left out together"
+            )
+        found = None
+        if groups.forward:
+            found = forward_errors(subset, self.held_out, theta, random_of(self.spec, Stage.FORWARD))
+        if found is None:
+            return SplitsReport(by=groups.by.value, groups=count)
+        self.journal.warn(found.sentence)
+        return SplitsReport(by=groups.by.value, groups=count, between_nmse=found.between, later_nmse=found.later)
 
     def _warn(self, selection: Selection, *others: str | None) -> None:
         """Warnings of the arithmetic, of what is little, and others, in this order."""
@@ -253,6 +286,7 @@ class Results:
         holdout: Scores | None,
         left_out: Scores,
         local: LocalCoverage,
+        splits: SplitsReport,
         rows: PredictedRows,
         bounds: BoundsReport | None,
         candidates: tuple[Candidate, ...],
@@ -270,6 +304,7 @@ class Results:
             ),
             target_transform=self.transform_choice.report(self.raw_targets),
             local_coverage=local,
+            splits=splits,
             predicted_rows=rows,
             stop_reason=selection.reason,
             measures=tuple(selection.measures.tolist()),

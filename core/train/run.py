@@ -27,13 +27,14 @@ import numpy as np
 
 from core.arrays import IntArray
 from core.data import Dataset
-from core.errors import InvalidSpecError
+from core.errors import InvalidDataError, InvalidSpecError
 from core.numeric.shards import Compute
 from core.predict.predictor import Predictor
+from core.row_groups import groups_of_equal_rows
 from core.sparse.posterior import SparsePosterior, posterior
 from core.sparse.scheme import Scheme, scheme
 from core.spec import Effort, MeanRows, TrainSpec, Variance
-from core.train.calibrate import CalibrationResult, calibrate, calibrate_on
+from core.train.calibrate import MOVED_ROWS, CalibrationResult, calibrate, calibrate_on
 from core.train.fit import Fit, Solution, Subset
 from core.train.full_choice import LEAST_ROWS, FarBehind, FullModel, Judged, full_model, is_compared, prefers_full
 from core.train.mean_choice import choose_mean
@@ -112,12 +113,20 @@ class _Run:
         unlearnt: UnlearntRows | None,
     ) -> None:
         self.raw_targets = dataset.targets
+        if dataset.row_groups.alone:
+            equal = groups_of_equal_rows(dataset.inputs)
+            dataset = dataset if equal.alone else replace(dataset, row_groups=equal)
+        elif dataset.row_groups.count < 2:
+            raise InvalidDataError("all rows are of one group: there is no other to predict it from")
+        elif spec.calibrate is None:
+            raise InvalidSpecError("calibrate", "rows that are left out in groups are what it calibrates by: not off")
         self.spec = spec
         self.journal = journal
         self.resume = resume
         self.workers = workers
         self.compute = compute
         self.groups = int(dataset.groups.max()) + 1
+        self.row_groups = dataset.row_groups
         if spec.start is not None and len(spec.start.lengthscales) != self.groups:
             raise InvalidSpecError(
                 "hyperparameters.lengthscales",
@@ -207,21 +216,20 @@ class _Run:
         """Return whether the full process is taken, and why."""
         if self.spec.variance is Variance.NEAR:
             return True, "asked for"
+        raw = self.raw_targets
         if outcome.predicted is not None and len(full.held_out) >= LEAST_ROWS:
-            targets = self.raw_targets[full.held_out]
-            ours = self.results.on_held_out(full.moments(full.held_out), full.process.read)
-            theirs = self.results.on_held_out(outcome.predicted, outcome.read)
+            targets = raw[full.held_out]
+            ours = Judged.of(targets, self.results.on_held_out(full.moments(full.held_out), full.process.read))
+            theirs = Judged.of(targets, self.results.on_held_out(outcome.predicted, outcome.read))
         elif self.results.constant:
             return False, "the rows held out are too few to tell its gain from noise"
         else:
-            targets, ours = self.raw_targets, full.left_out(self.results.transform)
-            theirs = self.results.left_out(outcome)
-        return prefers_full(
-            Judged.of(targets, ours),
-            Judged.of(targets, theirs),
-            exact=full.process.exact,
-            constant=self.results.constant,
-        )
+            places, predicted = self.results.left_out(outcome)
+            _, of_full, of_sparse = np.intersect1d(full.process.left, np.arange(len(raw))[places], return_indices=True)
+            left_out = full.left_out(self.results.transform)
+            ours = Judged.of(raw[full.process.left], left_out).take(of_full)
+            theirs = Judged.of(raw[places], predicted).take(of_sparse)
+        return prefers_full(ours, theirs, exact=full.process.exact, constant=self.results.constant)
 
     def _outcome(self, search: Search, found: Solution, learning: Subset, whole: Subset) -> Outcome:
         """Held-out rows predicted, the model fitted on all rows and calibrated."""
@@ -274,16 +282,16 @@ class _Run:
         return replace(outcome, choice=choice, read=choice.mean.read, predicted=predicted)
 
     def _held_out(self) -> IntArray:
-        """Random rows for the report: none where fewer than two would be left on either side."""
+        """Rows for the report, whole groups of them: none where fewer than two would be left on either side."""
         rows = len(self.raw_targets)
         count = int(rows * self.spec.holdout)
         if count < 2 or rows - count < 2:
             return np.empty(0, np.int64)
-        order = random_of(self.spec, Stage.HOLDOUT).permutation(rows)
-        rest = self.raw_targets[order[count:]]
-        if rest.min() == rest.max():
+        held_out = self.row_groups.held_out(rows, count, random_of(self.spec, Stage.HOLDOUT))
+        rest = self.raw_targets[np.setdiff1d(np.arange(rows), held_out)]
+        if len(held_out) < 2 or len(rest) < 2 or rest.min() == rest.max():
             return np.empty(0, np.int64)
-        return np.sort(order[:count])
+        return held_out
 
     def _searched(self, learning: Subset) -> Subset:
         """Return the rows that theta is found on: all, or as many at random as are enough."""
@@ -301,18 +309,25 @@ class _Run:
 
     def _calibrate_moved(self, fit: Fit) -> CalibrationResult | None:
         """Calibrate by half of the held-out rows, which the report then does without; None where they are too few."""
-        half = self.results.held_out[::2]
+        half = self._half(self.results.held_out)
         if self.spec.calibrate is None:
             return None
         if len(half) < LEAST_HELD_OUT:
-            self.journal.warn(
-                f"{len(half)} held-out rows are too few to calibrate basis vectors that moved: "
-                "the error bars are probably too narrow"
-            )
+            if len(self.raw_targets) > MOVED_ROWS:
+                self.journal.warn(
+                    f"{len(half)} held-out rows are too few to calibrate basis vectors that moved: "
+                    "the error bars are probably too narrow"
+                )
             return None
-        self.results.held_out = self.results.held_out[1::2]
+        self.results.held_out = np.setdiff1d(self.results.held_out, half)
         with self.journal.phase(Phase.CALIBRATING, SEARCHED):
             return calibrate_on(fit, self.dataset, half, self.spec, (self.spec.seed, Stage.CALIBRATE))
+
+    def _half(self, held_out: IntArray) -> IntArray:
+        """Every second of some rows, or of their groups."""
+        if self.row_groups.alone:
+            return held_out[::2]
+        return np.asarray(held_out[self.row_groups.take(held_out).group % 2 == 0])
 
     def _tell_of_folds(self, share: float) -> None:
         self.journal.tell(0.8 + 0.15 * share)

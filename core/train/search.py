@@ -72,6 +72,7 @@ class Stage(IntEnum):
     UNLEARNT = 1 << 22
     TRANSFORM = 1 << 23
     FULL = 1 << 24
+    FORWARD = 1 << 25
 
 
 class Search:
@@ -254,7 +255,10 @@ class Search:
         self._journal.tell(0.07)
         objective, screen, _ = self._start_rows(rows)
         random = random_of(self._spec, Stage.KERNEL)
-        chosen, reason = choose_kernel(rows, screen, polished, objective, bounds, self._spec, self._scheme, random)
+        groups = self._subset.dataset.row_groups
+        chosen, reason = choose_kernel(
+            rows, screen, polished, objective, bounds, self._spec, self._scheme, random, groups
+        )
         self._journal.warn(reason)
         return chosen
 

@@ -8,7 +8,7 @@ mean log density of another is higher by more than DOUBTS standard errors of the
 several that are as near to the best the first is taken, in the order of KINDS, which is from plain to flexible.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -18,11 +18,8 @@ from core.data import Dataset
 from core.errors import CoreError
 from core.predict.calibration import fit_calibration
 from core.predict.transforms import LEAST_TARGET, Transform, transform_of
-from core.sparse.factors import factorise
-from core.sparse.leave_one_out import leave_one_out
-from core.sparse.scheme import scheme
-from core.spec import Approximation, TargetTransform
-from core.train.cross_fit import left_out_in_closed_form
+from core.spec import TargetTransform
+from core.train.exactly_left_out import exactly_left_out
 from core.train.fit import Subset
 from core.train.objective import exact_objective_and_gradient
 from core.train.optimise import box, descend, heuristic
@@ -126,24 +123,21 @@ def _possible(targets: FloatArray) -> list[TargetTransform]:
 
 
 def _log_densities(some: Dataset, transform: Transform) -> FloatArray | None:
-    """Log density of each row given the others, (m,), in the target's unit; None where the arithmetic breaks down."""
-    learnt = Dataset(
-        inputs=some.inputs, targets=transform.forward(some.targets), groups=some.groups, indicator=some.indicator
-    )
+    """Log density of each row that is left out, (m,), in the target's unit; None where the arithmetic breaks down."""
+    learnt = replace(some, targets=transform.forward(some.targets))
     try:
         subset = Subset.of(learnt, np.arange(len(some.targets)), standardize=True, workers=1)
         rows = subset.rows
         theta, _ = descend(
             partial(exact_objective_and_gradient, rows), heuristic(rows), box(rows), STEPS, settled=1e-4 * len(rows)
         )
-        factors = factorise(rows, rows.X, theta, scheme(Approximation.VFE))
-        left_out = left_out_in_closed_form(factors, leave_one_out(factors), np.empty(0, np.int64))
+        left_out = exactly_left_out(rows, theta, some.row_groups)
     except CoreError:
         return None
     calibration = fit_calibration(left_out)
     variance = calibration.variance(left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
     density = calibration.log_density(left_out.error, variance) - np.log(subset.standardization.target_scale)
-    return np.asarray(density + transform.log_slope(some.targets))
+    return np.asarray(density + transform.log_slope(some.targets[left_out.places]))
 
 
 def _difference(density: FloatArray, other: FloatArray) -> tuple[float, float]:

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import core.train.calibrate
+import core.train.fold_fits
+import core.train.run
 from core.arrays import IntArray
 from core.data import Dataset
 from core.numeric.linalg import JITTERS
@@ -29,6 +31,7 @@ from core.spec import (
 )
 from core.train.calibrate import MANY_ROWS, calibration_method
 from core.train.cross_fit import CROSS_FIT_FOLDS, left_out_by_folds
+from core.train.refine import refine
 from core.train.report import TrainResult
 from core.train.run import train
 from tests.core.problems import hyperparameters, oracle_params
@@ -157,9 +160,9 @@ def test_folds_choose_their_basis_among_their_own_rows(
     """
     moved = []
     if shared:
-        monkeypatch.setattr(core.train.calibrate, "SMALL_BASIS", 9)
+        monkeypatch.setattr(core.train.fold_fits, "SMALL_BASIS", 9)
 
-    def watched(rows: Any, fit: Any, random: np.random.Generator, **options: Any) -> LeftOut:
+    def watched(rows: Any, fit: Any, random: np.random.Generator, groups: Any, **options: Any) -> LeftOut:
         def watch(number: int, rest: IntArray) -> Factors:
             factors: Factors = fit(number, rest)
             np.testing.assert_array_equal(factors.rows.X, rows.X[rest])
@@ -170,7 +173,7 @@ def test_folds_choose_their_basis_among_their_own_rows(
             moved.append(factors.hyperparameters.noise_variance != START.noise_variance)
             return factors
 
-        return left_out_by_folds(rows, watch, random, **options)
+        return left_out_by_folds(rows, watch, random, groups, **options)
 
     monkeypatch.setattr(core.train.calibrate, "left_out_by_folds", watched)
     train(table(), TrainSpec(basis_size=10, adaptation=adaptation, start=START, calibrate=Calibrate.CROSS_FIT))
@@ -181,15 +184,15 @@ def test_folds_choose_their_basis_among_their_own_rows(
 @pytest.mark.parametrize("gain", [gain for gain in Gain if gain is not Gain.VARIANCE])  # its first row is a draw
 def test_folds_that_share_a_pool_choose_as_if_they_had_their_own(gain: Gain, monkeypatch: pytest.MonkeyPatch) -> None:
     """The share of a fold in the pool's sums is taken off again: the same basis, the same predictions to rounding."""
-    monkeypatch.setattr(core.train.calibrate, "SMALL_BASIS", 9)
+    monkeypatch.setattr(core.train.fold_fits, "SMALL_BASIS", 9)
     fits: list[tuple[IntArray, Factors]] = []
 
-    def watched(rows: Any, fit: Any, random: np.random.Generator, **options: Any) -> LeftOut:
+    def watched(rows: Any, fit: Any, random: np.random.Generator, groups: Any, **options: Any) -> LeftOut:
         def watch(number: int, rest: IntArray) -> Factors:
             fits.append((rest, fit(number, rest)))
             return fits[-1][1]
 
-        return left_out_by_folds(rows, watch, random, **options)
+        return left_out_by_folds(rows, watch, random, groups, **options)
 
     monkeypatch.setattr(core.train.calibrate, "left_out_by_folds", watched)
     dataset = table(6, n=150)
@@ -284,8 +287,22 @@ def test_moved_basis_is_calibrated_and_scored_by_halves_of_the_holdout() -> None
     assert min(kinds.values()) >= 8  # of 30, 15 and 15 to be expected
 
 
-def test_too_few_held_out_rows_for_a_moved_basis_are_said() -> None:
+def test_a_moved_basis_moves_again_in_folds_where_held_out_rows_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not leave-one-out of a basis that has seen every row; in large tables it is, and that is said."""
     spec = TrainSpec(**QUICK, refinement=Refinement(steps=3))
+    moved = []
+
+    def watched(rows: Any, Z: Any, *others: Any) -> Any:
+        moved.append(len(rows))
+        return refine(rows, Z, *others)
+
+    monkeypatch.setattr(core.train.fold_fits, "refine", watched)
+    report = train(table(), spec).report
+    assert report.calibration.by == "cross-fitting"
+    assert report.calibration.rows == 90
+    assert moved == [72] * 5
+    monkeypatch.setattr(core.train.calibrate, "MOVED_ROWS", 50)
+    monkeypatch.setattr(core.train.run, "MOVED_ROWS", 50)
     report = train(table(), spec).report
     assert any("held-out rows are too few to calibrate basis vectors that moved" in text for text in report.warnings)
     assert report.calibration.by == "leave-one-out"

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import core.train.calibrate
+import core.train.fold_fits
 from core.arrays import FloatArray
 from core.data import Dataset
 from core.predict.model import ModelPredictor
@@ -197,7 +197,7 @@ def test_intervals_hold_what_they_say_of_new_rows(table: str) -> None:
 
 def test_closed_form_is_taken_where_folds_would_be_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """All rows chosen and enough of them for theta to stay: leave-one-out is what a fold for each row would be."""
-    monkeypatch.setattr(core.train.calibrate, "ROWS_FOR_EACH", 20)
+    monkeypatch.setattr(core.train.fold_fits, "ROWS_FOR_EACH", 20)
     data, adaptation = curve(5, rows=80), Adaptation(rounds=1, steps=5)
     report = train(data, TrainSpec(adaptation=adaptation)).report
     assert report.basis_size == 80

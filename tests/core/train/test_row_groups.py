@@ -1,0 +1,146 @@
+"""Rows that belong together, in a whole training: new groups, settings and times get what the report promises."""
+
+import numpy as np
+import pytest
+
+from core.data import Dataset
+from core.errors import InvalidDataError, InvalidSpecError
+from core.mean.closed import closed_form_mean
+from core.mean.conjugate import Stopping
+from core.mean.folds import Folds
+from core.mean.full import full_mean
+from core.predict.model import ModelPredictor
+from core.row_groups import Grouping, RowGroups
+from core.spec import Adaptation, Calibrate, Effort, KernelChoice, MeanRows, TrainSpec
+from core.train.report import TrainResult
+from core.train.run import train
+from tests.core.mean.cases import case
+from tests.dense.kernel import kernel
+
+FULL = {"effort": Effort.NORMAL, "mean_rows": MeanRows.AUTO, "kernel": KernelChoice.AUTO}
+SPARSE = {"max_basis_size": 60, "adaptation": Adaptation(rounds=2, steps=10)}
+
+
+@pytest.mark.parametrize("forward", [False, True])
+def test_folds_in_closed_form_are_refits(forward: bool) -> None:
+    at = case(1, n=90, folds=5)
+    folds = Folds(fold=at.fold - 1, count=4, forward=True) if forward else at.folds
+    found = closed_form_mean(at.rows, at.kernel, at.D, folds)
+    for number in range(folds.count):
+        inside = np.flatnonzero(folds.fold == number)
+        rest = np.flatnonzero(folds.kept[:, 1 + number])
+        assert not set(inside) & set(rest)
+        K = kernel(at.params, at.rows.X, at.rows.X)
+        C = K[np.ix_(rest, rest)] + np.diag(at.D[rest])
+        k = K[np.ix_(rest, inside)]
+        mean, latent = k.T @ np.linalg.solve(C, at.rows.y[rest]), np.diag(K)[inside]
+        latent = latent - np.einsum("rm,rm->m", k, np.linalg.solve(C, k))
+        np.testing.assert_allclose(found.mean.left_out[inside], mean, rtol=1e-7, atol=1e-8)
+        np.testing.assert_allclose(found.latent_variance[inside], latent, rtol=1e-6, atol=1e-8)
+
+
+def test_forward_folds_in_lockstep_are_those_of_the_closed_form() -> None:
+    at = case(2, n=90, folds=5)
+    folds = Folds(fold=at.fold - 1, count=4, forward=True)
+    exact = closed_form_mean(at.rows, at.kernel, at.D, folds)
+    found = full_mean(at.rows, at.kernel, at.D, at.Z, folds, stopping=Stopping(tolerance=1e-11, most=500))
+    left = folds.left
+    np.testing.assert_allclose(found.left_out[left], exact.mean.left_out[left], rtol=1e-5, atol=1e-6)
+
+
+def subjects(seed: int, count: int, first: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Inputs, targets and subject of 8 rows each: age and weight tell the subject, whose level they do not."""
+    random = np.random.default_rng([seed, first])
+    subject = np.repeat(np.arange(first, first + count), 8)
+    age, weight, level = (np.repeat(random.normal(size=count), 8) for _ in range(3))
+    x = random.uniform(0.0, 6.0, len(subject))
+    y = np.sin(x) + 0.5 * age + level + 0.1 * random.normal(size=len(x))
+    return np.column_stack((age, weight, x)), y, subject
+
+
+def covered(result: TrainResult, inputs: np.ndarray, targets: np.ndarray) -> float:
+    """Share of fresh rows inside of their 95% intervals."""
+    lower, upper = ModelPredictor(result.model).predict(inputs).interval(0.95)
+    return float(np.mean((lower <= targets) & (targets <= upper)))
+
+
+@pytest.mark.parametrize("options", [FULL, SPARSE], ids=["full", "sparse"])
+def test_new_groups_get_what_the_report_promises(options: dict[str, object]) -> None:
+    """By rows the report says 94% and new subjects get less than 85%."""
+    got, promised = [], []
+    for seed in range(3):
+        X, y, subject = subjects(seed, 40)
+        groups = RowGroups.of(Grouping.GROUP, subject)
+        result = train(Dataset(inputs=X, targets=y, row_groups=groups), TrainSpec(**options))  # type: ignore[arg-type]
+        new, truth, _ = subjects(seed, 100, first=1_000)
+        got.append(covered(result, new, truth))
+        promised.append(result.report.leave_one_out.coverage["0.95"])
+        assert result.report.splits.by == "group"
+        assert result.report.splits.groups == 40
+        assert (result.report.leave_one_out.nmse or 0.0) > 0.5
+    assert np.mean(got) > 0.9
+    assert abs(np.mean(got) - np.mean(promised)) < 0.05
+
+
+@pytest.mark.parametrize("options", [FULL, SPARSE], ids=["full", "sparse"])
+def test_settings_that_come_twice_are_left_out_together(options: dict[str, object]) -> None:
+    """Pure noise uploaded twice is nothing that could be known: by rows 0% of fresh rows are covered."""
+    got = []
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        x, y = random.uniform(0.0, 3.0, (60, 1)), random.normal(size=60)
+        result = train(Dataset(inputs=np.tile(x, (2, 1)), targets=np.tile(y, 2)), TrainSpec(**options))  # type: ignore[arg-type]
+        assert result.report.splits.by == "equal inputs"
+        assert result.report.splits.groups == 60
+        assert (result.report.leave_one_out.nmse or 0.0) > 0.8
+        assert any("120 of 120 rows have inputs that come more than once" in text for text in result.report.warnings)
+        got.append(covered(result, random.uniform(0.0, 3.0, (500, 1)), random.normal(size=500)))
+    assert np.mean(got) > 0.9
+
+
+@pytest.mark.parametrize("options", [FULL, SPARSE], ids=["full", "sparse"])
+def test_later_rows_get_what_the_report_promises(options: dict[str, object]) -> None:
+    """A level that wanders: rows between others are predicted well, later ones are not."""
+    got, promised = [], []
+    for seed in range(6):
+        random = np.random.default_rng(seed)
+        day = np.arange(230.0)
+        y = np.cumsum(0.3 * random.normal(size=230)) + 0.2 * random.normal(size=230)
+        order = random.permutation(200)
+        groups = RowGroups.of(Grouping.ORDER, day[order])
+        result = train(Dataset(inputs=day[order, None], targets=y[order], row_groups=groups), TrainSpec(**options))  # type: ignore[arg-type]
+        got.append(covered(result, day[200:, None], y[200:]))
+        splits, holdout = result.report.splits, result.report.holdout
+        assert splits.by == "order"
+        assert splits.between_nmse is not None
+        assert splits.later_nmse is not None
+        assert splits.later_nmse > 2.0 * splits.between_nmse
+        assert holdout is not None
+        assert holdout.rows == 20
+        assert any("the error bars are those of later rows" in text for text in result.report.warnings)
+        promised.append(result.report.leave_one_out.coverage["0.95"])
+    assert np.mean(got) > 0.85
+    assert np.mean(promised) > 0.88
+
+
+def test_groups_in_a_sparse_training_are_never_split() -> None:
+    """Leave-one-out is not taken, whatever is asked, and the held-out rows are whole groups."""
+    X, y, subject = subjects(3, 60)
+    dataset = Dataset(inputs=X, targets=y, row_groups=RowGroups.of(Grouping.GROUP, subject))
+    spec = TrainSpec(basis_size=5, calibrate=Calibrate.LOO, adaptation=Adaptation(rounds=1, steps=3))
+    report = train(dataset, spec).report
+    assert report.calibration.by == "cross-fitting"
+    assert report.holdout is not None
+    assert report.holdout.rows == 48
+    parts = [part for part in report.local_coverage.parts if part.by == "group"]
+    assert not parts  # of 8 rows each: too few to tell
+
+
+def test_what_does_not_go_with_groups_is_refused() -> None:
+    X, y, subject = subjects(4, 10)
+    whole = RowGroups.of(Grouping.GROUP, np.zeros(len(y)))
+    with pytest.raises(InvalidDataError, match="all rows are of one group"):
+        train(Dataset(inputs=X, targets=y, row_groups=whole), TrainSpec())
+    groups = RowGroups.of(Grouping.GROUP, subject)
+    with pytest.raises(InvalidSpecError, match="calibrate"):
+        train(Dataset(inputs=X, targets=y, row_groups=groups), TrainSpec(calibrate=None))
