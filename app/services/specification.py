@@ -257,6 +257,16 @@ class SpecBody(_Body):
         Noise.AUTO, description="`input-dependent`: learnt too, kept where it predicts better; `auto`: if calibrated."
     )
     holdout: Annotated[Number, Field(ge=0, le=0.9)] = Field(0.1, description="Share of rows the report is measured on.")
+    groups: Text | None = Field(
+        None,
+        description="Column that says which rows belong together, such as a patient: whole groups are held out and "
+        "left out, and error bars are those of new ones. It is no feature unless `features` names it.",
+    )
+    order: Text | None = Field(
+        None,
+        description="Column of numbers or dates that says which rows come first: the latest are held out, and rows are "
+        "predicted from earlier ones alone to calibrate the error bars, which are those of later rows.",
+    )
     duplicates: Literal["drop", "keep"] = Field(
         "drop",
         description="Exact copies of earlier rows, inputs and a continuous target: counted once, or kept. Copies that "
@@ -348,6 +358,10 @@ def read_spec(given: object, *, max_basis_size: int) -> SpecBody:
     if body.decimal is not None and body.decimal == body.thousands:
         message = f"spec.thousands: expected another sign than spec.decimal; got {body.decimal!r} for both"
         raise InvalidRequestError(message, faults=[Fault(message=message, column="thousands")])
+    if body.calibrate is None and (body.groups is not None or body.order is not None):
+        field = "groups" if body.order is None else "order"
+        message = f"spec.{field}: rows are left out by it to calibrate the error bars: not with calibrate off"
+        raise InvalidRequestError(message, faults=[Fault(message=message, column=field)])
     for field in ("basis_size", "max_basis_size"):
         asked = getattr(body, field)
         if field in body.model_fields_set and asked is not None and asked > max_basis_size:

@@ -12,6 +12,7 @@ from app.tables.read.source import Source
 from app.tables.schema.design_matrix import DesignMatrix, TrainingRows
 from app.tables.schema.features import Feature
 from app.tables.schema.fitting import build_design_matrix, fit_schema, fit_table
+from app.tables.schema.row_groups import GroupedBy
 from app.tables.schema.schema import Schema, Unseen
 from app.tables.schema.table_fit import TableFit, options_digest
 from app.tables.schema.table_options import Missing, TableOptions
@@ -23,6 +24,7 @@ __all__ = [
     "Column",
     "DesignMatrix",
     "Feature",
+    "GroupedBy",
     "Kind",
     "Limits",
     "Missing",

@@ -11,9 +11,10 @@ where far is the latent variance far from all data. Near the data, which is all 
 variance is multiplied by a; far away it stays what the prior says: a multiplies the odds of l / far.
 
 The order statistic is that of split conformal prediction (Vovk et al. 2005; Lei et al. 2018): for exchangeable scores
-a new one is below it with probability at least c, whatever their distribution. Of K groups of scores, where a new one
-will be of a new group, it is the ceil(c (K + 1) / K n)-th (Lee, Barber & Willett 2024, for groups of even size). The
-ranks of n scores end at the level n / (n + 1), those of K groups at K / (K + 1); beyond it, and where scores are fewer
+a new one is below it with probability at least c, whatever their distribution. Of scores in groups, where a new
+one will be of a new group, it is the ceil(c (K + 1) / K n)-th, K the groups where scores of one are all alike (Lee,
+Barber & Willett 2024, for groups of even size), n where they are not, between by their intraclass correlation (Kish
+1965). The ranks of n scores end at the level n / (n + 1), of K at K / (K + 1); beyond it, and where scores are fewer
 than LEAST_SCORES, the tail is that of a t distribution fitted to them (`core.predict.tails`), and never narrower than
 the last rank. Asymmetric intervals take each tail from the signed r / sd, for skewed residuals.
 
@@ -71,7 +72,8 @@ class LeftOut:
     """Rows predicted by fits that had not seen them, standardized: error y - m, latent variance, noise; (m,) each.
 
     places: which of the training rows they are. far_variance: the fit's latent variance far from all data, infinite
-    where there is none (SoR). group (m,): rows that were left out together, empty where each was alone.
+    where there is none (SoR). group (m,): rows that were left out together, or in one forward fold; empty where each
+    was alone.
     """
 
     places: IntArray
@@ -80,11 +82,6 @@ class LeftOut:
     noise_variance: FloatArray
     far_variance: FloatArray
     group: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
-
-    @property
-    def count(self) -> int:
-        """Groups, or rows where each was alone: what is exchangeable."""
-        return len(np.unique(self.group)) if len(self.group) else len(self.error)
 
     @classmethod
     def joined(cls, parts: "Sequence[LeftOut]") -> "LeftOut":
@@ -265,7 +262,9 @@ def fit_calibration(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRI
     latent_scale, noise_scale = scales(left_out)
     scaled = Calibration(latent_scale=latent_scale, noise_scale=noise_scale)
     variance = scaled.variance(left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
-    scores, count = np.sort(left_out.error / np.sqrt(variance)), left_out.count
+    scores = left_out.error / np.sqrt(variance)
+    count = effective_count(np.abs(scores), left_out.group) if len(left_out.group) else len(scores)
+    scores = np.sort(scores)
     probabilities, quantiles = np.empty(0), np.empty(0)
     if count >= LEAST_SCORES[intervals]:
         probabilities, quantiles = (_signed if intervals is Intervals.ASYMMETRIC else _absolute)(scores, count)
@@ -278,6 +277,23 @@ def fit_calibration(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRI
         rows=len(scores),
         tails=_tails(scores, intervals if len(probabilities) else Intervals.SYMMETRIC, count),
     )
+
+
+def effective_count(sizes: FloatArray, group: IntArray) -> int:
+    """Return how many independent scores say as much as these sizes (n,) in groups (n,): from the number of groups, for
+    sizes that are alike in each, to n. One-way analysis of variance, O(n log n)."""
+    _, place, counts = np.unique(group, return_inverse=True, return_counts=True)
+    n, groups = len(sizes), len(counts)
+    if groups in (1, n):
+        return groups
+    centred = sizes - sizes.mean()
+    means = np.bincount(place, centred) / counts
+    within = float(np.square(centred - means[place]).sum()) / (n - groups)
+    among = float(counts @ np.square(means)) / (groups - 1)
+    size = (n - float(np.square(counts).sum()) / n) / (groups - 1)
+    between = max(among - within, 0.0) / size
+    alike = between / (between + within) if between + within > 0.0 else 1.0
+    return int(np.clip(round(n / (1.0 + (size - 1.0) * alike)), groups, n))
 
 
 def _tails(scores: FloatArray, intervals: Intervals, count: int | None = None) -> tuple[Tail, ...]:

@@ -21,6 +21,8 @@ from core.sparse.factors import Factors
 
 CROSS_FIT_FOLDS = 20
 """Each fit has nearly all rows, as the published one has all."""
+FORWARD_FOLDS = 9
+"""Forward folds, each of a tenth of the rows, as many as are held out by default."""
 ENOUGH_ROWS = 20_000
 """Rows that are enough to be predicted: a coverage of 99% is then known to 0.1 points."""
 LEAST_OTHERS = 100
@@ -72,7 +74,10 @@ def left_out_by_folds(
     for found in map_in_order(part, range(len(splits)), rows.workers):
         parts.append(found)
         tell(len(parts) / len(splits))
-    return replace(LeftOut.joined(parts), places=np.concatenate([fold for fold, _ in splits]))
+    left_out = replace(LeftOut.joined(parts), places=np.concatenate([fold for fold, _ in splits]))
+    if groups is None or not groups.forward:
+        return left_out
+    return replace(left_out, group=np.repeat(np.arange(len(splits)), [len(fold) for fold, _ in splits]))
 
 
 def _splits(rows: int, folds: int, random: np.random.Generator, groups: RowGroups) -> list[tuple[IntArray, IntArray]]:
@@ -83,6 +88,7 @@ def _splits(rows: int, folds: int, random: np.random.Generator, groups: RowGroup
         parts = [order[begin : begin + size] for begin in range(0, min(rows, ENOUGH_ROWS), size)]
         return [(fold, np.setdiff1d(np.arange(rows), fold)) for fold in parts]
     found, count = [], 0
+    folds = min(folds, FORWARD_FOLDS) if groups.forward else folds
     for fold, rest in groups.splits(groups.folds(rows, folds, random)):
         if count < ENOUGH_ROWS:
             found.append((fold, rest))

@@ -36,4 +36,5 @@ def exactly_left_out(rows: Rows, theta: Hyperparameters, groups: RowGroups) -> L
         latent_variance=found.latent_variance[left],
         noise_variance=noise[left],
         far_variance=np.full(len(left), theta.signal_variance),
+        group=folds.fold[left] if groups.forward else np.empty(0, np.int64),
     )

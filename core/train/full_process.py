@@ -321,6 +321,7 @@ class _Task:
             latent_variance=latent[left],
             noise_variance=np.full(len(left), theta.noise_variance),
             far_variance=np.full(len(left), theta.signal_variance),
+            group=self._folds.fold[left] if self._folds.forward else np.empty(0, np.int64),
         )
         if before is not None:
             read = recalibrated(before.read, grouped(left_out, self._subset.dataset.row_groups), self._spec)

@@ -60,14 +60,14 @@ class LocalCoverage:
         """True where chance does not explain the worst part."""
         return self.worst is not None and self.worst.chance < ALARM / len(self.parts)
 
-    def sentence(self, names: Sequence[str]) -> str | None:
-        """Say which part is covered worst. names: of the features."""
+    def sentence(self, names: Sequence[str], groups: Sequence[str] = ()) -> str | None:
+        """Say which part is covered worst. names: of the features; groups: of the groups, by their numbers."""
         worst = self.worst
         if worst is None:
             return None
         where = {
             "std": f"a predicted std from {worst.lowest:.4g} to {worst.highest:.4g}",
-            "group": f"group {worst.lowest:g}",
+            "group": f"group {_named(worst, groups)}",
             "level": f"one level of {names[worst.feature or 0]!r}",
             "column": f"{names[worst.feature or 0]!r} from {worst.lowest:.4g} to {worst.highest:.4g}",
         }[worst.by]
@@ -75,14 +75,20 @@ class LocalCoverage:
         end = "fewer than chance would have it" if self.alarming else "the lowest share, and within chance"
         return f"of {worst.rows:,} left-out rows with {where} {share}: {end}"
 
-    def to_json(self, names: Sequence[str]) -> dict[str, Any]:
-        """Plain numbers, text and lists; columns by name."""
+    def to_json(self, names: Sequence[str], groups: Sequence[str] = ()) -> dict[str, Any]:
+        """Plain numbers, text and lists; columns and groups by name."""
         parts = [
             {name: value for name, value in asdict(part).items() if name != "feature"}
+            | ({"group": _named(part, groups)} if part.by == "group" else {})
             | {"column": None if part.feature is None else names[part.feature], "coverage": part.covered / part.rows}
             for part in self.parts
         ]
-        return {"level": LEVEL, "parts": parts, "worst": self.sentence(names), "alarming": self.alarming}
+        return {"level": LEVEL, "parts": parts, "worst": self.sentence(names, groups), "alarming": self.alarming}
+
+
+def _named(part: Part, groups: Sequence[str]) -> str:
+    """Return the name of a part that is a group."""
+    return repr(groups[int(part.lowest)]) if groups else f"{part.lowest:g}"
 
 
 def local_coverage(

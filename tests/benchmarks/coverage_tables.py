@@ -124,14 +124,15 @@ def _of(
 
 
 KINDS: dict[str, Kind] = {
-    "clustered": Kind(draw=_clustered, spec={"columns": {"subject": "ignore"}}),
+    "clustered": Kind(draw=_clustered, spec={"groups": "subject"}),
     "replicated": Kind(draw=_replicated),
-    "drifting": Kind(draw=_drifting),
+    "drifting": Kind(draw=_drifting, spec={"order": "day"}),
     "skewed": Kind(draw=_skewed, spec={"target_transform": "auto"}),
     "heavy-tailed": Kind(draw=_heavy_tailed),
     "varying noise": Kind(draw=_varying),
     "missing": Kind(draw=_missing, spec={"missing": "impute"}),
     "duplicated": Kind(draw=_duplicated),
+    "duplicated, kept": Kind(draw=_duplicated, spec={"duplicates": "keep"}),
     "tiny": Kind(draw=_tiny),
     "wide": Kind(draw=_wide),
 }

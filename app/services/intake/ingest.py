@@ -124,6 +124,8 @@ def table_options(body: SpecBody) -> TableOptions:
         thousands=body.thousands,
         sheet=body.sheet,
         max_levels=body.max_levels,
+        groups=body.groups,
+        order=body.order,
     )
 
 

@@ -1,19 +1,39 @@
 """Report and artefact of a finished training: what its job shows, and what is stored of its model."""
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from app.services.predict.probe import probe_of
 from app.services.specification import SpecBody
 from app.services.train.feature_ranges import feature_ranges
 from app.storage.artefact import PREDICTED_ROWS, ModelArtefact
-from app.tables import DesignMatrix, Schema
+from app.tables import DesignMatrix, GroupedBy, Kind, Schema
 from core.copies import copies
+from core.data import Dataset
 from core.predict.missing import Donors
+from core.row_groups import Grouping, RowGroups
 from core.train.predicted_rows import LEVEL
 from core.train.report import TrainResult
+
+
+def dataset_of(design_matrix: DesignMatrix) -> Dataset:
+    """Return the rows as `core` takes them, with what is left out together."""
+    column, groups = design_matrix.row_groups, RowGroups()
+    if column is not None:
+        by = Grouping.GROUP if column.by is GroupedBy.GROUPS else Grouping.ORDER
+        groups = RowGroups.of(by, design_matrix.group_values)
+    return Dataset(
+        inputs=design_matrix.inputs,
+        targets=design_matrix.targets,
+        groups=design_matrix.groups,
+        indicator=design_matrix.indicator,
+        row_groups=groups,
+    )
 
 
 def without_copies(design_matrix: DesignMatrix) -> DesignMatrix:
@@ -63,7 +83,9 @@ def build_report(
     ]
     if found["bounds"] is not None:
         found["bounds"]["rows"] = [int(design_matrix.rows[row]) for row in found["bounds"]["rows"]]
-    local = result.report.local_coverage.to_json(schema.group_names)
+    if design_matrix.row_groups is not None:
+        found["splits"]["column"] = design_matrix.row_groups.name
+    local = result.report.local_coverage.to_json(schema.group_names, _names_of_groups(design_matrix))
     doubts = [local["worst"]] if local["alarming"] else []
     return found | {
         "moved": result.moved,
@@ -81,8 +103,32 @@ def build_report(
         },
         "seconds": dict(seconds) | {f"{phase}": took for phase, took in found["seconds"].items()},
         "peak_memory_bytes": peak_memory,
-        "warnings": [*design_matrix.warnings, *result.report.warnings, *doubts],
+        "warnings": [
+            *design_matrix.warnings,
+            *_date_warnings(schema, design_matrix),
+            *result.report.warnings,
+            *doubts,
+        ],
     }
+
+
+def _names_of_groups(design_matrix: DesignMatrix) -> list[str]:
+    """Name of each group, as `core` numbers them; a row without one has none."""
+    names = design_matrix.group_names
+    values = np.unique(design_matrix.group_values).astype(np.int64).tolist()
+    return [names[value] if value < len(names) else "" for value in values] if names else []
+
+
+def _date_warnings(schema: Schema, design_matrix: DesignMatrix) -> list[str]:
+    """Say of each date that later rows are extrapolation, unless rows are left out forward in time."""
+    if design_matrix.row_groups is not None:
+        return []
+    return [
+        f"rows after the last date of column {feature.name!r} are extrapolation, which no left-out row was: "
+        f'"order": {json.dumps(feature.name, ensure_ascii=False)} measures and calibrates by the latest rows'
+        for feature in schema.used
+        if feature.kind is Kind.DATE
+    ]
 
 
 def build_artefact(

@@ -115,14 +115,8 @@ def complete_table(
         schema = replace(schema, features=tuple(features))
         original = build_design_matrix(table, schema, training_rows)
     places = completed.places
-    design_matrix = replace(
-        original,
-        inputs=completed.inputs,
-        targets=original.targets[places],
-        rows=original.rows[places],
-        dropped=original.dropped + len(completed.left_out),
-        warnings=(*original.warnings, *_warnings(completed, schema, marked)),
-    )
+    taken = original.take(places, *_warnings(completed, schema, marked))
+    design_matrix = replace(taken, inputs=completed.inputs)
     return CompletedTable(
         schema=schema,
         design_matrix=design_matrix,

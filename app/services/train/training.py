@@ -31,7 +31,7 @@ from app.services.intake.table_store import StoredTable, stored_table
 from app.services.jobs import JobView, view
 from app.services.keys.caller import ANYBODY, Caller
 from app.services.specification import SpecBody, default_name, read_spec
-from app.services.train.assemble import build_artefact, build_report, without_copies
+from app.services.train.assemble import build_artefact, build_report, dataset_of, without_copies
 from app.services.train.missing import complete_table
 from app.services.train.unseen import place_unseen
 from app.storage import artefact, catalog, datasets
@@ -48,7 +48,6 @@ from app.tables import (
     options_digest,
 )
 from app.telemetry.tracing import trace_context
-from core.data import Dataset
 from core.numeric.shards import Compute
 from core.train.progress import Checkpoint, Phase, Progress
 from core.train.run import train
@@ -241,12 +240,7 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         reading += completed.seconds["reading"]
         reporter.milestone(1)  # before the first checkpoint, which may be minutes away
         spec = core_spec(completed.affordable(body), schema.group_names, design_matrix.rows)
-        dataset = Dataset(
-            inputs=design_matrix.inputs,
-            targets=design_matrix.targets,
-            groups=design_matrix.groups,
-            indicator=design_matrix.indicator,
-        )
+        dataset = dataset_of(design_matrix)
         resume = None if task.checkpoint is None else Checkpoint.from_json(dict(task.checkpoint))
         unlearnt = completed.unlearnt()
         result = train(

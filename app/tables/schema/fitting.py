@@ -35,6 +35,7 @@ from app.tables.schema.design_matrix import DesignMatrix, TrainingRows
 from app.tables.schema.features import OTHER, Feature
 from app.tables.schema.leaks import find_leaks
 from app.tables.schema.report_notes import cycle_warnings, date_warnings, format_warnings
+from app.tables.schema.row_groups import GroupedBy, RowGroupColumn, check_groups, group_warnings, row_group_column
 from app.tables.schema.schema import Schema, Unseen
 from app.tables.schema.table_options import (
     Dates,
@@ -90,6 +91,9 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
     target = resolve_target(table, options.target)
     choices = resolve_types(table, target, options.columns)
     names = resolve_features(table, target, options.features)
+    grouped = row_group_column(table, target, options, choices)
+    if grouped is not None and grouped.by is GroupedBy.GROUPS and options.features is None:
+        names = [name for name in names if name != grouped.name]  # of new rows it will be another
     state = _FitState(
         table=table,
         missing=missing,
@@ -99,6 +103,9 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
         warnings=list(table.notes),
     )
     _check_target(state, target)
+    if grouped is not None:
+        grouped.note_invalid(table.columns[grouped.name], state.cell_errors)
+        state.missing_rows[grouped.name] = grouped.missing_rows(table.columns[grouped.name])
     inferred_types = {name: _inspect_column(state, name, choices.get(name)) for name in names}
     wanted = {*choices, *(names if options.features is not None else ())}
     _drop_identifiers(state, inferred_types, wanted)
@@ -111,8 +118,9 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
     if not read_options.sets_number_format:
         numbers = [name for name in used if inferred_types[name].kind is Kind.NUMBER]
         state.warnings += format_warnings(table, number_formats, [*numbers, target])
-    rows = _kept_rows(state, target, used)
-    kept = table if len(rows) == table.rows else table.take(rows, [target, *names])
+    rows = _kept_rows(state, target, used, grouped)
+    others = () if grouped is None or grouped.name in names else (grouped.name,)
+    kept = table if len(rows) == table.rows else table.take(rows, [target, *names, *others])
     _check_rows(kept, target)
     distinct = {name: state.distinct[name] for name in used if name in state.distinct}
     limits = level_limits(distinct, len(rows), options.max_levels)
@@ -131,8 +139,12 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
         reasons = state.warnings[len(table.notes) :] or ["all are to be ignored"]
         more = [f"and {len(reasons) - _REASONS:,} more"] if len(reasons) > _REASONS else []
         raise InvalidRequestError(f"no feature is left to learn from: {'; '.join(reasons[:_REASONS] + more)}")
-    warnings = (*state.warnings, *find_leaks(kept, schema))
-    return schema, TrainingRows(rows=rows, dropped=table.rows - len(rows), warnings=warnings)
+    warnings = [*state.warnings, *find_leaks(kept, schema)]
+    if grouped is None:
+        warnings += group_warnings(table, rows, schema)
+    else:
+        check_groups(kept, grouped)
+    return schema, TrainingRows(rows=rows, dropped=table.rows - len(rows), warnings=tuple(warnings), row_groups=grouped)
 
 
 def fit_schema(table: Table, **options: object) -> tuple[Schema, DesignMatrix]:
@@ -144,8 +156,9 @@ def fit_schema(table: Table, **options: object) -> tuple[Schema, DesignMatrix]:
 def build_design_matrix(table: Table, schema: Schema, training_rows: TrainingRows) -> DesignMatrix:
     """The design matrix of the rows that are trained on."""
     table = schema.as_trained(table)
-    used = [feature.name for feature in schema.used]
-    kept = table if len(training_rows.rows) == table.rows else table.take(training_rows.rows, [schema.target, *used])
+    used, grouped = [feature.name for feature in schema.used], training_rows.row_groups
+    names = [schema.target, *used] if grouped is None or grouped.name in used else [schema.target, *used, grouped.name]
+    kept = table if len(training_rows.rows) == table.rows else table.take(training_rows.rows, names)
     return DesignMatrix(
         inputs=schema.encode_table(kept),
         targets=kept.columns[schema.target].numbers.values,
@@ -154,6 +167,9 @@ def build_design_matrix(table: Table, schema: Schema, training_rows: TrainingRow
         rows=training_rows.rows,
         dropped=training_rows.dropped,
         warnings=training_rows.warnings,
+        row_groups=grouped,
+        group_values=np.empty(0) if grouped is None else grouped.values(kept.columns[grouped.name]),
+        group_names=() if grouped is None else grouped.names(kept.columns[grouped.name]),
     )
 
 
@@ -243,19 +259,24 @@ def _add_number_warnings(state: _FitState, inferred_types: dict[str, InferredTyp
             state.warnings.append(f"the column without a name was read as {name!r}")
 
 
-def _kept_rows(state: _FitState, target: str, used: Sequence[str]) -> IntArray:
-    """Rows to train on. Refuses wrong cells, and missing ones under "error"."""
+def _kept_rows(state: _FitState, target: str, used: Sequence[str], grouped: RowGroupColumn | None) -> IntArray:
+    """Rows to train on. Refuses wrong cells, and missing ones under "error"; under "impute" a row without a group is
+    one of its own, and one without a place in time is dropped."""
     table = state.table
     if state.cell_errors.total:
         state.cell_errors.refuse(_ADVICE)
-    absent = {name: state.missing_rows[name] for name in (target, *used) if len(state.missing_rows[name])}
+    by = () if grouped is None else (grouped.name,)
+    absent = {
+        name: state.missing_rows[name] for name in dict.fromkeys((target, *used, *by)) if len(state.missing_rows[name])
+    }
     if state.missing is Missing.ERROR and absent:
         for name, rows in absent.items():
             state.cell_errors.add(name, rows, table.columns[name].cell, lambda cell: f"missing ({quote(cell)})")
         state.cell_errors.refuse(
             'set "missing" to "drop" to leave such rows out, or to "impute" to integrate over what they may be'
         )
-    causes = absent if state.missing is Missing.DROP else {name: absent[name] for name in (target,) if name in absent}
+    needed = (target, *by) if grouped is not None and grouped.by is GroupedBy.ORDER else (target,)
+    causes = absent if state.missing is Missing.DROP else {name: absent[name] for name in needed if name in absent}
     keep: BoolArray = np.ones(table.rows, dtype=np.bool_)
     for rows in causes.values():
         keep[rows] = False

@@ -19,10 +19,11 @@ from app.errors import MalformedError
 from app.tables.columns.table import Table
 from app.tables.schema.design_matrix import TrainingRows
 from app.tables.schema.fitting import fit_table
+from app.tables.schema.row_groups import RowGroupColumn
 from app.tables.schema.schema import Schema
 from app.tables.schema.table_options import TableOptions
 
-_FORMAT: Final = "pursuit-table-fit/2"
+_FORMAT: Final = "pursuit-table-fit/3"
 """Counts up whenever the document changes, or fitting decides otherwise than before: kept fits are then made again."""
 
 
@@ -52,6 +53,7 @@ class TableFit:
         """Return a JSON document that `from_bytes` reads back."""
         left_out = np.ones(self.table_rows, dtype=np.bool_)
         left_out[self.training_rows.rows] = False
+        groups = self.training_rows.row_groups
         document = {
             "format": _FORMAT,
             "options": _document_of(self.options),
@@ -59,6 +61,7 @@ class TableFit:
             "rows_left_out": np.flatnonzero(left_out).tolist(),
             "schema": self.schema.to_json(),
             "warnings": list(self.training_rows.warnings),
+            "row_groups": None if groups is None else groups.to_json(),
             "seconds": dict(self.seconds),
         }
         return json.dumps(document).encode()
@@ -73,7 +76,7 @@ class TableFit:
             rows = int(document["table_rows"])
             kept = np.ones(rows, dtype=np.bool_)
             kept[np.array(document["rows_left_out"], dtype=np.int64)] = False
-            training_rows = np.flatnonzero(kept)
+            training_rows, groups = np.flatnonzero(kept), document["row_groups"]
             return cls(
                 options=TableOptions(**document["options"]),
                 table_rows=rows,
@@ -82,6 +85,7 @@ class TableFit:
                     rows=training_rows,
                     dropped=rows - len(training_rows),
                     warnings=tuple(map(str, document["warnings"])),
+                    row_groups=None if groups is None else RowGroupColumn.from_json(groups),
                 ),
                 seconds={str(name): float(cost) for name, cost in document["seconds"].items()},
             )

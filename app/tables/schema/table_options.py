@@ -47,6 +47,8 @@ class TableOptions:
     thousands: str | None = None
     sheet: str | int | None = None
     max_levels: int | None = None
+    groups: str | None = None
+    order: str | None = None
 
 
 def parse_choice(kind: type[_Choice], field_name: str, value: str) -> _Choice:
