@@ -135,6 +135,14 @@ def train(
             show_default="error",
         ),
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(help="Column of what rows belong to, if new rows will belong to others.", show_default="none"),
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(help="Column of dates or numbers, if new rows will be later ones.", show_default="none"),
+    ] = None,
     decimal: Annotated[
         str | None, typer.Option(help="Decimal mark of numbers in text: , or .", show_default="as the columns show")
     ] = None,
@@ -158,7 +166,7 @@ def train(
     )
     given = {"target": target, "model": model, "method": method, "basis_size": size, "missing": missing}
     given |= {"effort": effort, "kernel": kernel, "mean_rows": rows}
-    given |= {"decimal": decimal, "thousands": thousands, "sheet": sheet}
+    given |= {"groups": groups, "order": order, "decimal": decimal, "thousands": thousands, "sheet": sheet}
     fields |= {name: value for name, value in given.items() if value is not None}
     if local and not wait:
         raise typer.BadParameter("--local has nobody to go on with the job: leave out --no-wait")

@@ -98,4 +98,7 @@ class PredictiveDistribution:
         return total * (2.0 / CRPS_QUANTILES)
 
     def _at(self, deviations: float) -> FloatArray:
-        return self.transform.inverse(self.centre + deviations * np.sqrt(self.variance))
+        """So many standard deviations from the centre; from the bound where that is beyond it, since an interval that
+        lies outside whole would have no width."""
+        centre = self.transform.within(self.centre) if self.transform.kind is TargetTransform.NONE else self.centre
+        return self.transform.inverse(centre + deviations * np.sqrt(self.variance))

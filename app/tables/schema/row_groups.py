@@ -164,10 +164,11 @@ def group_warnings(table: Table, rows: IntArray, schema: Schema) -> list[str]:
     if not found:
         return []
     between, name, groups = max(found)
+    option = f'"groups": {json.dumps(name, ensure_ascii=False)}'
     return [
         f"rows with the same {name!r} are alike: its {groups:,} values explain {between:.0%} of the target's variance. "
-        f'If new rows will have other values of it, set "groups": {json.dumps(name, ensure_ascii=False)}: whole groups are then left out, and '
-        "the error bars are those of new ones",
+        f"If new rows will have other values of it, set {option}: whole groups are then left out, and the error bars "
+        "are those of new ones"
     ]
 
 

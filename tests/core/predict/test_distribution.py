@@ -217,3 +217,15 @@ def test_no_rows() -> None:
     none = PredictiveDistribution(centre=np.empty(0), variance=np.empty(0), transform=YEO_JOHNSON)
     for found in (*none.moments(), none.quantile(0.1), *none.interval(0.9), none.log_density(np.empty(0))):
         assert found.shape == (0,)
+
+
+def test_an_interval_beyond_a_bound_has_a_width() -> None:
+    """Of a mean far below the bound both ends used to be the bound itself."""
+    found = PredictiveDistribution(
+        centre=np.array([-9.0, -0.5, 2.0]), variance=np.ones(3), transform=Transform(lowest=0.0, highest=3.0)
+    )
+    lower, upper = found.interval(0.95)
+    np.testing.assert_allclose(lower, [0.0, 0.0, 2.0 - 1.959964], atol=1e-6)
+    np.testing.assert_allclose(upper, [1.959964, 1.959964, 3.0], atol=1e-6)
+    ends = np.array([found.quantile(p) for p in (0.01, 0.3, 0.5, 0.7, 0.99)])
+    assert (np.diff(ends, axis=0) >= 0.0).all()
