@@ -12,11 +12,10 @@ from app.services.core_spec import core_spec
 from app.services.predict.options import PredictOptions
 from app.services.predict.run import answer_arrays
 from app.services.specification import read_spec
-from app.services.train.assemble import build_artefact, build_report, without_copies
+from app.services.train.assemble import build_artefact, build_report, dataset_of, without_copies
 from app.settings import available_cores
 from app.storage import artefact
 from app.tables import DesignMatrix, Feature, Kind, Schema
-from core.data import Dataset
 from core.train.run import train
 
 from .blas import one_blas_thread
@@ -203,12 +202,7 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         )
         if body.duplicates == "drop":
             design_matrix = without_copies(design_matrix)
-        dataset = Dataset(
-            inputs=design_matrix.inputs,
-            targets=design_matrix.targets,
-            groups=design_matrix.groups,
-            indicator=design_matrix.indicator,
-        )
+        dataset = dataset_of(design_matrix)
         spec = core_spec(body, schema.group_names, design_matrix.rows)
         result = train(dataset, spec, workers=_threads(self.n_jobs))
         report = build_report(schema, design_matrix, result, rows_uploaded=len(targets), seconds={})
