@@ -125,7 +125,9 @@ class Results:
         own = replace(self.full_candidate(full), taken=True, reason=reason)
         candidates = (*(replace(each, taken=False) for each in others), own)
         stored, theta = model.posterior, full.process.theta
-        report = self._report(model, stored, theta, selection, read, holdout, left_out, local, splits, rows, None, candidates)
+        report = self._report(
+            model, stored, theta, selection, read, holdout, left_out, local, splits, rows, None, candidates
+        )
         return TrainResult(model=model, stored=stored, selection=selection, report=report, moved=False)
 
     def on_held_out(self, predicted: Moments, read: CalibrationResult) -> PredictiveDistribution:
