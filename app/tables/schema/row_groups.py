@@ -29,7 +29,9 @@ from app.tables.schema.table_options import TableOptions, resolve
 MIN_GROUPS: Final = 10
 """Values of a column from which it may be a name of groups ..."""
 MIN_ROWS_EACH: Final = 2.0
-"""... and rows of each, on average."""
+"""... rows of most of them, at least ..."""
+LARGEST: Final = 1.0 / 3.0
+"""... and the share of the rows that one may have."""
 SAMPLE: Final = 20_000
 """Rows that are looked at, at most."""
 DOMINATES: Final = 2.0 / 3.0
@@ -187,7 +189,7 @@ def _between(column: Column, y: FloatArray) -> tuple[float, int]:
         return 0.0, 0
     levels, group, counts = np.unique(codes[known], return_inverse=True, return_counts=True)
     rows, groups = len(known), len(levels)
-    if groups < MIN_GROUPS or rows < MIN_ROWS_EACH * groups:
+    if groups < MIN_GROUPS or np.median(counts) < MIN_ROWS_EACH or counts.max() > LARGEST * rows:
         return 0.0, groups
     z = y[known] - y[known].mean()
     means = np.bincount(group, z) / counts
