@@ -36,9 +36,9 @@ def check_probe(stored: ModelArtefact, predictor: ModelPredictor) -> None:
     same_kind = (std is None) is (probe.std is None)
     if not (same_kind and abs(mean - probe.mean) <= allowed and abs((std or 0.0) - (probe.std or 0.0)) <= allowed):
         raise BrokenArtefactError(
-            f"the model does not predict its probe row as it did when it was stored: mean {mean!r} instead of "
-            f"{probe.mean!r}, std {std!r} instead of {probe.std!r}; this machine computes other numbers, or the file "
-            "was changed"
+            f"predictions are not those that the model made when it was stored: its probe row has mean {mean!r} "
+            f"instead of {probe.mean!r}, std {std!r} instead of {probe.std!r}; this machine computes other numbers, or "
+            "the file was changed"
         )
 
 

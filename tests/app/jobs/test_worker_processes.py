@@ -17,6 +17,8 @@ from tests.app.jobs.helpers import Worker, lines, read, submit_echo, wait_for_en
 from tests.processes import alive, wait_until
 
 LEASE = 1.5
+STEADY = 4.0
+"""Seconds that a heartbeat is not late by, however busy the machine is."""
 
 
 def stepping(log: Path, steps: int = 4, seconds: float = 0.2) -> dict[str, Any]:
@@ -177,10 +179,10 @@ def test_workers_that_are_killed_before_the_first_checkpoint_fail_no_job(
     log = tmp_path / "log"
     job = submit_echo(database, "steps", payload=stepping(log, steps=1, seconds=0.4))
     for tries in (1, 2, 3):
-        with Worker(database_url, f"w{tries}", 0.5) as worker:
+        with Worker(database_url, f"w{tries}", LEASE) as worker:
             wait_until(lambda tries=tries: len(lines(log)) == tries)  # type: ignore[misc]
             worker.signal(signal.SIGKILL)
-    with Worker(database_url, "last", 0.5):
+    with Worker(database_url, "last", LEASE):
         wait_for_end(database, job)
     after = read(database, job)
     assert (after.state, after.claims) == (JobState.SUCCEEDED, 4)
@@ -193,19 +195,19 @@ def test_clocks_of_workers_an_hour_apart(tmp_path: Path, hours: float) -> None:
     with Database(url) as database:
         database.migrate()
         living = submit_echo(database, "steps", payload=stepping(log, steps=3, seconds=0.5))
-        with Worker(url, "right", 0.6, clock_offset=0.0):
+        with Worker(url, "right", STEADY, clock_offset=0.0):
             wait_until(lambda: bool(lines(log)))
-            with Worker(url, "wrong", 0.6, clock_offset=3600.0 * hours):
+            with Worker(url, "wrong", STEADY, clock_offset=3600.0 * hours):
                 wait_for_end(database, living)
         after = read(database, living)
         assert (after.state, after.claims, after.fence) == (JobState.SUCCEEDED, 1, 1)
         log.unlink()
         dying = submit_echo(database, "steps", payload=stepping(log, steps=2, seconds=0.5))
-        with Worker(url, "wrong", 0.6, clock_offset=3600.0 * hours) as wrong:
+        with Worker(url, "wrong", STEADY, clock_offset=3600.0 * hours) as wrong:
             wait_until(lambda: bool(lines(log)))
             wrong.signal(signal.SIGKILL)
-        with Worker(url, "right", 0.6, clock_offset=0.0):
-            assert wait_for_end(database, dying) < 10.0
+        with Worker(url, "right", STEADY, clock_offset=0.0):
+            assert wait_for_end(database, dying) < 25.0
         assert read(database, dying).claims == 2
 
 
@@ -216,9 +218,9 @@ def test_a_clock_that_steps(tmp_path: Path) -> None:
     with Database(url) as database:
         database.migrate()
         job = submit_echo(database, "steps", payload=stepping(log, steps=4, seconds=0.5))
-        with Worker(url, "a", 0.6, clock_file=step):
+        with Worker(url, "a", STEADY, clock_file=step):
             wait_until(lambda: bool(lines(log)))
-            with Worker(url, "b", 0.6, clock_file=step):
+            with Worker(url, "b", STEADY, clock_file=step):
                 for seconds in ("3600", "0", "-3600", "0"):
                     step.write_text(seconds)
                     time.sleep(0.4)
