@@ -9,10 +9,17 @@ and what still comes is read and dropped, until it ends or for LINGER_SECONDS.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any, cast
 
+import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from app.routes.http.request_ids import chosen_request_id
+
+log = logging.getLogger("app.access")
 
 LINGER_SECONDS = 30.0
 MAX_HEAD_BYTES = 1 << 16
@@ -25,20 +32,13 @@ SILENT_SECONDS = 60.0
 SHED_SHARE = 16
 """One in so many silent connections is closed where there is one too many: looking for them takes a while."""
 
-_HEAD_TOO_LARGE = (
-    b'{"type":"/problems/too-large","title":"Too large","status":431,'
-    b'"detail":"the request line and the headers have more than %d bytes","instance":""}' % MAX_HEAD_BYTES
-)
-
-
-_SILENT = (
-    b'{"type":"/problems/request-timeout","title":"Request timeout","status":408,'
-    b'"detail":"no byte of the body has come for %d seconds","instance":""}' % SILENT_SECONDS
-)
-_CROWDED = (
-    b'{"type":"/problems/unavailable","title":"Unavailable","status":503,'
-    b'"detail":"there are too many connections (PURSUIT_MAX_CONNECTIONS)","instance":""}'
-)
+_REFUSALS = {
+    HTTPStatus.BAD_REQUEST: "what has come is no HTTP request",
+    HTTPStatus.REQUEST_TIMEOUT: "no byte of the body has come for {silent:g} seconds",
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: "the request line and the headers have more than {head} bytes",
+    HTTPStatus.SERVICE_UNAVAILABLE: "there are too many connections (PURSUIT_MAX_CONNECTIONS)",
+}
+"""Details of the answers that this module gives by itself."""
 
 
 class OneWriteTransport(asyncio.Transport):
@@ -139,7 +139,7 @@ class OneWriteProtocol(HttpToolsProtocol):
             return
         self._head_bytes += len(data)
         if self._head_bytes > MAX_HEAD_BYTES:
-            self._refuse(b"431 Request Header Fields Too Large", _HEAD_TOO_LARGE)
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         elif self._head_timer is None:
             self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
 
@@ -160,12 +160,36 @@ class OneWriteProtocol(HttpToolsProtocol):
         if cast(OneWriteTransport, self.transport).lingers:
             self.transport.close()
 
-    def _refuse(self, status: bytes, body: bytes, headers: bytes = b"") -> None:
-        """Answer for the application, which never hears of it, and close."""
-        head = b"HTTP/1.1 %s\r\ncontent-type: application/problem+json\r\n%s" % (status, headers)
-        self.transport.write(b"%scontent-length: %d\r\nconnection: close\r\n\r\n" % (head, len(body)))
+    def send_400_response(self, msg: str) -> None:
+        """Answer to what is no HTTP request, which uvicorn calls for."""
+        self._refuse(HTTPStatus.BAD_REQUEST, reason=msg)
+
+    def _refuse(self, status: HTTPStatus, *, given: list[tuple[bytes, bytes]] | None = None, reason: str = "") -> None:
+        """Answer for the application, which never hears of it, as a problem document with a request id, and close.
+
+        given: headers of the request, if all of them have come; reason: for the log.
+        """
+        name = chosen_request_id(dict(reversed(given or [])))
+        detail = _REFUSALS[status].format(silent=SILENT_SECONDS, head=MAX_HEAD_BYTES)
+        title = status.phrase.capitalize()
+        kind = f"/problems/{title.lower().replace(' ', '-')}"
+        body = orjson.dumps({"type": kind, "title": title, "status": status, "detail": detail, "instance": ""})
+        head = [
+            f"HTTP/1.1 {status.value} {status.phrase}",
+            "content-type: application/problem+json",
+            f"content-length: {len(body)}",
+            f"x-request-id: {name.decode()}",
+            *(["retry-after: 1"] if status == HTTPStatus.SERVICE_UNAVAILABLE else []),
+            "connection: close",
+        ]
+        self.transport.write("\r\n".join(head).encode() + b"\r\n\r\n")
         self.transport.write(body)
         self._refused = True
+        log.info(
+            "refused before it was a request: %s",
+            reason or detail,
+            extra={"status": status.value, "request_id": name.decode()},
+        )
         self.transport.close()
 
     def _check_silence(self) -> None:
@@ -183,7 +207,7 @@ class OneWriteProtocol(HttpToolsProtocol):
         if started:
             self.transport.close()
         else:
-            self._refuse(b"408 Request Timeout", _SILENT)
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, given=self.headers)
 
     def _shed(self) -> None:
         """Close those connections that have been silent for longest; this one where none is silent."""
@@ -192,7 +216,7 @@ class OneWriteProtocol(HttpToolsProtocol):
         for one in silent[: len(silent) // SHED_SHARE + 1]:
             one.transport.close()
         if not silent:
-            self._refuse(b"503 Service Unavailable", _CROWDED, b"retry-after: 1\r\n")
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE)
 
     def is_silent(self) -> bool:
         """True while no request is in progress."""

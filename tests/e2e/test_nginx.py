@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from app.settings import Settings
 from tests.e2e.fleet import Fleet, fleet
 from tests.e2e.front import CONFIGURATION, MISSING, PROGRAM, Front, check, nginx, rendered
 from tests.e2e.processes import ROWS, follow, submit, surface
+from tests.ports import free_port
 from tests.processes import wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300), pytest.mark.skipif(PROGRAM is None, reason=MISSING)]
@@ -78,6 +80,40 @@ def test_refusals_are_the_services_own(running: tuple[Fleet, Front, httpx.Client
         assert answer.headers["content-type"] == "application/problem+json"
         assert limit in answer.json()["detail"]
     assert client.get("/nowhere").json()["title"] == "Not found"
+
+
+def raw(front: Front, sent: bytes) -> httpx.Response:
+    """Send bytes that are no request of a client library; return what comes back."""
+    with socket.create_connection(("127.0.0.1", int(front.url.rpartition(":")[2])), timeout=30.0) as connection:
+        connection.sendall(sent)
+        received = b""
+        while piece := connection.recv(1 << 16):
+            received += piece
+    head, _, body = received.partition(b"\r\n\r\n")
+    first, *lines = head.decode("latin-1").split("\r\n")
+    headers = [tuple(line.split(": ", 1)) for line in lines]
+    return httpx.Response(int(first.split()[1]), headers=headers, content=body)  # type: ignore[arg-type]
+
+
+def test_refusals_of_nginx_look_alike(running: tuple[Fleet, Front, httpx.Client], tmp_path: Path) -> None:
+    """What no API hears of: no request at all, headers and addresses that are too long, and no API there."""
+    _, front, client = running
+    close = b"Host: x\r\nConnection: close\r\n\r\n"
+    answers = {
+        400: raw(front, b"\x16\x03\x01\x02\x00\r\n\r\n"),
+        404: client.get("/metrics"),
+        414: raw(front, b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\n" + close),
+        431: raw(front, b"GET / HTTP/1.1\r\nX-A: " + b"a" * 40_000 + b"\r\n" + close),
+    }
+    with nginx(tmp_path / "alone", [free_port(), free_port()]) as alone:
+        answers[502] = httpx.get(f"{alone.url}/models", headers={"X-Request-ID": "mine"}, trust_env=False)
+    for status, answer in answers.items():
+        assert answer.status_code == status, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert re.fullmatch("[0-9a-f]{32}|mine", answer.headers["x-request-id"])
+        problem = answer.json()
+        assert (problem["status"], set(problem)) == (status, {"type", "title", "status", "detail", "instance"})
+    assert (answers[502].headers["x-request-id"], answers[502].headers["retry-after"]) == ("mine", "1")
 
 
 def test_tables_of_all_sizes_and_of_unknown_size_arrive(running: tuple[Fleet, Front, httpx.Client]) -> None:

@@ -19,7 +19,7 @@ def caller_of(request: Request) -> Caller:
     client = scope.get("client")
     return Caller(
         key=scope.get(KEY),
-        address=client[0] if client else "",
+        address=client[0] if client else "local socket",
         request_id=scope.get("state", {}).get("request_id", ""),
     )
 

@@ -4,8 +4,6 @@ shorter way to the routes that are asked most.
 
 import asyncio
 import logging
-import random
-import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
@@ -20,13 +18,12 @@ from app.routes.http.bodies import first_headers
 from app.routes.http.body_budget import release
 from app.routes.http.callers import KEY, ROUTE
 from app.routes.http.errors import CLIENT_CLOSED_REQUEST, internal_error, refuse, stopping_response
+from app.routes.http.request_ids import chosen_request_id
 from app.telemetry.measures import UNMATCHED, Measures
 from app.telemetry.tracing import Tracing
 from core.errors import CoreError
 
 log = logging.getLogger("app.access")
-
-_ACCEPTABLE = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 
 _HOT = ("/predict", "/health/", "/jobs/", "/v2/", "/metrics")
 """Paths that are asked often and say little: their successes are logged at debug level only."""
@@ -45,7 +42,6 @@ class RequestContext:
         self.app = app
         self._measures = measures
         self._templates = templates
-        self._chance = random.Random()  # names need not be secret, and the system's generator costs a call of it
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -69,8 +65,7 @@ class RequestContext:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> tuple[str, int]:
         """Answer one request; return its route and status."""
-        given = first_headers(scope).get(b"x-request-id", b"")
-        chosen = given if _ACCEPTABLE.fullmatch(given) else b"%032x" % self._chance.getrandbits(128)
+        chosen = chosen_request_id(first_headers(scope))
         name = chosen.decode()
         scope.setdefault("state", {})["request_id"] = name
         token = request_id.set(name)

@@ -1,6 +1,8 @@
 """app/cli/protocol.py: an answer is written once, and every kind of answer comes whole and in its order."""
 
 import asyncio
+import json
+import logging
 import re
 import socket
 import threading
@@ -205,7 +207,7 @@ def test_a_head_without_end_is_refused(port: int, head: bytes) -> None:
                 connection.settimeout(0.05)
                 with suppress(TimeoutError):
                     received = connection.recv(1 << 16)
-        assert received.startswith(b"HTTP/1.1 431 "), (sent, received[:100])
+        assert_told(received, 431, "65536 bytes")
         assert sent < 400_000
 
 
@@ -217,6 +219,36 @@ def test_a_large_head_below_the_limit_is_taken(port: int) -> None:
             while not answer.endswith(b"hello"):
                 answer += connection.recv(1 << 16)
             assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+def assert_told(received: bytes, status: int, words: str) -> str:
+    """Assert that this is a whole answer with a problem document; return its request id."""
+    head, _, body = received.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    headers = dict(line.split(": ", 1) for line in lines)
+    problem = json.loads(body)
+    assert first.startswith(f"HTTP/1.1 {status} "), received[:100]
+    assert headers["content-type"] == "application/problem+json"
+    assert int(headers["content-length"]) == len(body)
+    assert (problem["status"], set(problem)) == (status, {"type", "title", "status", "detail", "instance"})
+    assert words in problem["detail"]
+    return headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    "sent", [b"\x16\x03\x01\x02\x00", b"GET\r\n\r\n", b"GET / HTTP/1.1\r\n: x\r\n\r\n", b"GET / HTTP/9\r\n\r\n"]
+)
+def test_what_is_no_request_is_told_so(port: int, sent: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    with (
+        caplog.at_level(logging.INFO, logger="app.access"),
+        socket.create_connection(("127.0.0.1", port), timeout=10.0) as connection,
+    ):
+        connection.sendall(sent)
+        received = b""
+        while some := connection.recv(1 << 16):
+            received += some
+    name = assert_told(received, 400, "no HTTP request")
+    assert name in [vars(record).get("request_id") for record in caplog.records], "the log finds it"
 
 
 def test_a_head_that_does_not_come_to_its_end_is_not_waited_for(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,11 +265,11 @@ def test_a_head_that_does_not_come_to_its_end_is_not_waited_for(port: int, monke
 def test_a_silent_body_is_refused(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocol, "SILENT_SECONDS", 0.2)
     with socket.create_connection(("127.0.0.1", port), timeout=10.0) as connection:
-        connection.sendall(b"POST /reading HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")
+        connection.sendall(b"POST /reading HTTP/1.1\r\nHost: x\r\nX-Request-ID: mine\r\nContent-Length: 10\r\n\r\n")
         for _ in range(3):
             time.sleep(0.1)
             connection.sendall(b"x")
-        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 408")
+        assert assert_told(connection.recv(1 << 16), 408, "no byte") == "mine"
 
 
 def test_silent_connections_make_room_for_new_ones(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,7 +290,9 @@ def test_silent_connections_make_room_for_new_ones(port: int, monkeypatch: pytes
         silent.append(third)
         third.sendall(request)
         time.sleep(0.1)
-        assert ask(port, ("GET", "/small")).startswith(b"HTTP/1.1 503")
+        crowded = ask(port, ("GET", "/small"))
+        assert_told(crowded, 503, "PURSUIT_MAX_CONNECTIONS")
+        assert b"\r\nretry-after: 1\r\n" in crowded
         silent[1].sendall(bytes(10))
         assert silent[1].recv(1 << 16).startswith(b"HTTP/1.1 200")
     finally:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 
 from app.cli import servers
@@ -214,6 +216,16 @@ def test_an_address_of_others_without_keys_where_the_operator_says_so(tmp_path: 
     environment = {} if told else {"PURSUIT_INSECURE": "1"}
     with started("api", "--host", "0.0.0.0", "--data-dir", tmp_path / "data", *told, **environment) as url:
         assert pursuit("models", url=url).returncode == 0
+
+
+@pytest.mark.parametrize(("proxies", "address"), [("127.0.0.1", "203.0.113.9"), ("10.0.0.0/8", "127.0.0.1")])
+def test_only_proxies_that_are_trusted_say_who_asks(tmp_path: Path, table: Path, proxies: str, address: str) -> None:
+    data = tmp_path / "data"
+    with started("api", "--data-dir", data, PURSUIT_TRUSTED_PROXIES=proxies) as url, table.open("rb") as body:
+        sent = {"X-Forwarded-For": "203.0.113.9"}
+        assert httpx.post(f"{url}/train", files={"file": body}, headers=sent, trust_env=False).status_code == 202
+    (entry,) = json.loads(pursuit("keys", "audit", "--json", "--data-dir", data).stdout)
+    assert (entry["action"], entry["address"]) == ("train", address)
 
 
 @contextmanager
