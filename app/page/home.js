@@ -4,7 +4,7 @@ import { ask, get, hasEnded, send, upload } from "./api.js";
 import { announce, h, newId, show, table } from "./dom.js";
 import { failure } from "./failure.js";
 import { count, percent, score, when } from "./format.js";
-import { jobLine } from "./progress.js";
+import { jobLine, nounOf } from "./progress.js";
 
 const POLL_MS = 3000;
 const MODELS = 20;
@@ -115,13 +115,13 @@ function showJobs(place, jobs) {
   const failed = jobs.filter(hasEnded);
   show(
     place,
-    open.length ? h("h2", { id: "jobs-title" }, "In training") : null,
+    open.length ? h("h2", { id: "jobs-title" }, "Running") : null,
     open.map((job) => jobLine(job, { link: true, cancel: () => stop(job) })),
     failed.length
       ? h(
           "details",
           {},
-          h("summary", {}, `Trainings that failed (the last ${failed.length})`),
+          h("summary", {}, `Jobs that failed (the last ${failed.length})`),
           h("ul", {}, failed.map((job) => h("li", {}, h("a", { href: `#/jobs/${job.id}` }, job.model), ` ${when(job.finished_at)}: ${job.error?.message ?? ""}`))),
         )
       : null,
@@ -130,7 +130,7 @@ function showJobs(place, jobs) {
   async function stop(job) {
     try {
       await send("DELETE", `jobs/${job.id}`);
-      announce(`The training of ${job.model} is being cancelled`);
+      announce(`The ${nounOf(job)} of ${job.model} is being cancelled`);
     } catch (error) {
       place.append(failure(error));
     }
@@ -151,7 +151,7 @@ async function watch(jobsPlace, modelsPlace, jobs, signal) {
       if (!jobsPlace.contains(document.activeElement) || ended) showJobs(jobsPlace, found);
       if (ended) {
         show(modelsPlace, ...modelList(await get(`models?limit=${MODELS}`)));
-        announce("A training has ended");
+        announce("A job has ended");
       }
       open = now;
     } catch {

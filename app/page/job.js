@@ -1,11 +1,11 @@
 // A training: what it does, how far it is, what came out of it.
 
-import { follow, get, hasEnded, send } from "./api.js";
+import { follow, get, hasEnded, save, send } from "./api.js";
 import { announce, h, show, table } from "./dom.js";
 import { failure } from "./failure.js";
-import { duration, score } from "./format.js";
+import { bytes, duration, plural, score } from "./format.js";
 import { lineFigure } from "./figures.js";
-import { jobLine, sentence } from "./progress.js";
+import { jobLine, nounOf, sentence } from "./progress.js";
 
 export async function view([id], signal) {
   const path = `jobs/${encodeURIComponent(id)}`;
@@ -13,6 +13,7 @@ export async function view([id], signal) {
   const card = h("div");
   const curve = h("div");
   const end = h("div");
+  const title = first.kind === "predict" ? `Predictions by ${first.model}` : `Training ${first.model}`;
   const objectives = [];
   let told = "";
 
@@ -28,7 +29,7 @@ export async function view([id], signal) {
       if (objectives.length > 1) show(curve, objectiveFigure(objectives));
     }
     if (!running) show(end, outcome(job));
-    if (!running && job.result) show(curve, candidates(job.result.report));
+    if (job.result?.report) show(curve, candidates(job.result.report));
   }
 
   async function cancel() {
@@ -44,7 +45,7 @@ export async function view([id], signal) {
       for await (const job of follow(`${path}/events`, signal, (lost) => card.classList.toggle("lost", lost))) {
         if (signal.aborted) return;
         update(job);
-        if (job.state === "succeeded") {
+        if (job.state === "succeeded" && job.result.report) {
           const { model, version } = job.result;
           location.replace(`#/models/${encodeURIComponent(model)}@${version}`);
         }
@@ -56,8 +57,8 @@ export async function view([id], signal) {
 
   update(first);
   return {
-    title: `Training ${first.model}`,
-    body: [h("h1", {}, `Training ${first.model}`), card, end, curve, hasEnded(first) ? null : h("p", { class: "quiet" }, "The training goes on if you leave this page; it is listed at ", h("a", { href: "#/" }, "home"), ".")],
+    title,
+    body: [h("h1", {}, title), card, end, curve, hasEnded(first) ? null : h("p", { class: "quiet" }, "It goes on if you leave this page, and is listed at ", h("a", { href: "#/" }, "home"), ".")],
     shown: () => void (hasEnded(first) || listen()),
   };
 }
@@ -74,6 +75,7 @@ function objectiveFigure(points) {
 function outcome(job) {
   switch (job.state) {
     case "succeeded": {
+      if (!job.result.report) return predictions(job);
       const { model, version, report } = job.result;
       return h(
         "div",
@@ -85,13 +87,33 @@ function outcome(job) {
       );
     }
     case "cancelled":
-      return [h("p", {}, "This training was cancelled. Nothing was published."), h("p", {}, h("a", { href: "#/" }, "Home"))];
+      return [h("p", {}, `This ${nounOf(job)} was cancelled. Nothing was published.`), h("p", {}, h("a", { href: "#/" }, "Home"))];
     default:
       return [
-        failure({ message: job.error?.message ?? "The training failed.", errors: job.error?.errors ?? [], count: job.error?.error_count }),
-        h("p", {}, "Nothing was published. Correct the table or the options, and train again from ", h("a", { href: "#/" }, "home"), "."),
+        failure({ message: job.error?.message ?? `The ${nounOf(job)} failed.`, errors: job.error?.errors ?? [], count: job.error?.total }),
+        h("p", {}, "Nothing was published. Correct the table or the options, and begin again from ", h("a", { href: "#/" }, "home"), "."),
       ];
   }
+}
+
+// A file of predictions waits to be fetched.
+function predictions(job) {
+  const { rows, failed_rows: failed, size_bytes: size, version, warnings } = job.result;
+  const message = h("div");
+  const name = `${job.model}-${version}-predictions.parquet`;
+  async function fetchFile() {
+    try {
+      await save(`jobs/${job.id}/predictions`, name);
+    } catch (error) {
+      show(message, failure(error));
+    }
+  }
+  return [
+    h("p", {}, `${plural(rows, "row")} predicted by version ${version}${failed ? `; ${plural(failed, "row")} could not be read and ${failed === 1 ? "has" : "have"} nulls` : ""}.`),
+    (warnings ?? []).length ? h("ul", { class: "warnings" }, warnings.map((each) => h("li", {}, each.message ?? String(each)))) : null,
+    h("p", { class: "actions" }, h("button", { type: "button", class: "primary", onclick: fetchFile }, `Download ${name}`), h("span", { class: "quiet" }, bytes(size))),
+    message,
+  ];
 }
 
 /** Models that were compared. */

@@ -9,9 +9,15 @@ const PHASES = {
   selecting: "Choosing rows to rest on",
   adapting: "Learning how far each column matters",
   fitting: "Fitting and comparing models",
+  predicting: "Predicting the rows",
   evaluating: "Measuring the error bars on rows that were left out",
-  publishing: "Publishing the model",
+  publishing: "Putting the result in its place",
 };
+
+/** What a job is, as a noun. */
+export function nounOf(job) {
+  return job.kind === "predict" ? "prediction" : "training";
+}
 
 /** What a job is doing, as one sentence. */
 export function sentence(job) {
@@ -47,7 +53,7 @@ export function jobLine(job, { link = false, cancel } = {}) {
   return h(
     "div",
     { class: "job" },
-    h("div", { class: "job-head" }, h("span", { id: name }, link ? h("a", { href: `#/jobs/${job.id}` }, job.model) : job.model), cancel ? h("button", { type: "button", onclick: (event) => { event.target.disabled = true; cancel(); }, "aria-label": `Cancel the training of ${job.model}` }, "Cancel") : null),
+    h("div", { class: "job-head" }, h("span", { id: name }, link ? h("a", { href: `#/jobs/${job.id}` }, job.model) : job.model, job.kind === "predict" ? ": predictions of a dataset" : null), cancel ? h("button", { type: "button", onclick: (event) => { event.target.disabled = true; cancel(); }, "aria-label": `Cancel the ${nounOf(job)} of ${job.model}` }, "Cancel") : null),
     h("progress", { max: 100, value: percent, "aria-labelledby": name }, `${percent}%`),
     h("div", { class: "job-foot" }, h("span", {}, told), h("span", { class: "quiet" }, timeLeft(job))),
   );

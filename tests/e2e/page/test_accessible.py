@@ -113,7 +113,18 @@ def test_nothing_serious_is_found(browser: Browser, site: Site, tmp_path: Path, 
 
 
 @pytest.mark.e2e
-def test_motion_and_meaning_do_not_hang_on_colour(window: Window) -> None:
+def test_the_checker_finds_what_is_wrong(window: Window) -> None:
+    page = window.open()
+    page.evaluate("""() => {
+        document.querySelector('label[for="table-file"]').remove();
+        document.querySelector('main').append(document.createElement('button'));
+    }""")
+    page.evaluate((AXE / "axe.min.js").read_text())
+    assert {"label", "button-name"} <= {each["id"] for each in page.evaluate(RUN) if each["impact"] in SERIOUS}
+
+
+@pytest.mark.e2e
+def test_meaning_does_not_hang_on_colour(window: Window) -> None:
     page = window.open("#/models/surface")
     missed = page.locator("figure").first.locator(".point.outside")
     assert {each.evaluate("node => node.tagName") for each in missed.all()} <= {"path"}  # diamonds, not dots

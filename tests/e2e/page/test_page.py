@@ -173,6 +173,17 @@ def test_a_file_comes_back_with_its_predictions(window: Window, tmp_path: Path) 
     expect(page.get_by_role("alert")).to_contain_text("'c'")
 
 
+def test_predictions_of_a_dataset_are_watched_and_fetched(window: Window, site: Site) -> None:
+    dataset = site.client.post("/datasets", files={"file": ("rows.csv", surface(30, seed=5))}).json()["id"]
+    job = site.client.post("/predict", json={"model": "surface", "dataset": dataset}).json()["id"]
+    page = window.open(f"#/jobs/{job}")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Predictions by surface")
+    expect(page.get_by_text(re.compile("^30 rows predicted by version"))).to_be_visible(timeout=30_000)
+    with page.expect_download() as download:
+        page.get_by_role("button", name=re.compile("^Download surface-")).click()
+    assert download.value.path().read_bytes() == site.client.get(f"/jobs/{job}/predictions").content
+
+
 def test_versions_are_compared_promoted_and_rolled_back(window: Window, site: Site) -> None:
     page = window.open(f"{MODEL}/versions")
     page.get_by_label("Compare with").select_option("1")
