@@ -34,6 +34,9 @@ export function trainOptions(dataset) {
   const size = h("input", { type: "number", min: 1, step: 1, placeholder: "automatic" });
   const holdout = h("input", { type: "number", min: 0, max: 90, step: 1, value: 10 });
   const transform = select(TRANSFORMS, "none");
+  const columns = dataset.columns.filter((column) => column.type !== "empty").map((column) => [column.name, column.name]);
+  const groups = select([["", "Rows stand alone"], ...columns], "");
+  const order = select([["", "Rows come in no order"], ...columns], "");
   const holes = h("div", { "aria-live": "polite" });
   const group = newId("missing");
   let choice = "impute";
@@ -73,6 +76,8 @@ export function trainOptions(dataset) {
     if (size.value) found.basis_size = Number(size.value);
     if (Number(holdout.value) !== 10 && holdout.value !== "") found.holdout = Number(holdout.value) / 100;
     if (transform.value !== "none") found.target_transform = transform.value;
+    if (groups.value) found.groups = groups.value;
+    if (order.value) found.order = order.value;
     return found;
   }
 
@@ -90,6 +95,8 @@ export function trainOptions(dataset) {
         { class: "fields" },
         field("Kernel", kernel, "How quickly the target may change from row to row."),
         field("The target is learnt as", transform, "For a target that is skewed, such as prices."),
+        field("New rows will be of other groups, told by", groups, "A patient, a shop, a batch: whole groups are left out to measure the error."),
+        field("New rows will be later ones, told by", order, "A date or a number: the latest rows are left out to measure the error."),
         field("Held-out rows, in %", holdout, "Kept back to measure the error; learnt from afterwards."),
         field("Sparse method", method, "How the rows that a sparse model rests on are chosen."),
         field("Size of the sparse model", size, "How many such rows; more is slower and often better."),

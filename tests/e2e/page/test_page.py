@@ -89,6 +89,19 @@ def test_training_is_watched_to_its_model(window: Window, tmp_path: Path) -> Non
         expect(page.locator("figure").filter(has=page.get_by_text(re.compile(f"^{title}")))).to_be_visible()
 
 
+def test_whole_groups_are_left_out(window: Window, site: Site, tmp_path: Path) -> None:
+    page = upload(window, table(tmp_path / "sites.csv", surface(120)))
+    page.get_by_label("Effort").select_option("quick")
+    page.get_by_text("Advanced").click()
+    page.get_by_label("New rows will be of other groups").select_option("site")
+    page.get_by_role("button", name="Train", exact=True).click()
+    page.wait_for_url(re.compile("#/models/sites@1"))
+    report = site.client.get("/models/sites/versions/1").json()["report"]
+    assert report["splits"]["by"] == "group"
+    assert report["splits"]["column"] == "site"
+    assert "site" not in [column["name"] for column in report["columns"]]
+
+
 def test_a_stream_that_breaks_is_asked_for_again(window: Window, tmp_path: Path) -> None:
     broken: list[str] = []
 
