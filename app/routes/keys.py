@@ -178,7 +178,9 @@ async def create(request: Request) -> Response:
 )
 async def list_keys(request: Request, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """The newest first, with those that are revoked or have expired; `next_cursor` is null on the last page."""
-    found, following = await in_thread(services(request).keys.page, limit=limit, cursor=cursor)
+    found, following = await in_thread(
+        services(request).keys.page, limit=limit, cursor=cursor, caller=caller_of(request)
+    )
     return json_answer({"keys": [_json(key) for key in found], "next_cursor": following})
 
 
@@ -208,7 +210,7 @@ async def list_audit(
 ) -> Response:
     """Who trained, promoted, deleted, when and from where, the newest first; kept for `PURSUIT_KEEP_AUDIT_DAYS`."""
     found, following = await in_thread(
-        services(request).keys.audit, limit=limit, cursor=cursor, action=action, key_id=key
+        services(request).keys.audit, limit=limit, cursor=cursor, action=action, key_id=key, caller=caller_of(request)
     )
     entries = [
         {
@@ -234,7 +236,9 @@ async def list_audit(
 )
 async def list_usage(request: Request, key: OfKey = None, limit: Limit = 50, cursor: Cursor = None) -> Response:
     """Counts by key, minute, model and action, the newest first; some seconds late."""
-    found, following = await in_thread(services(request).keys.usage, limit=limit, cursor=cursor, key_id=key)
+    found, following = await in_thread(
+        services(request).keys.usage, limit=limit, cursor=cursor, key_id=key, caller=caller_of(request)
+    )
     usage = [
         {
             "minute": rfc3339(60.0 * one.minute),

@@ -56,6 +56,11 @@ class Caller:
         if self.key is not None and self.key.models is not None and name not in self.key.models:
             raise ForbiddenError(f"this API key may not use the model {name[:80]!r}; it may use {self.allowed}")
 
+    def check_all_models(self) -> None:
+        """Raise ForbiddenError for a key of some models: keys and the audit log are about all of them."""
+        if self.models is not None:
+            raise ForbiddenError(f"this API key is for the models {self.allowed} alone: it sees and changes no keys")
+
     @property
     def allowed(self) -> str:
         """The models that it may use, in words."""

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.database.engine import Database
-from app.errors import ForbiddenError, InvalidRequestError
+from app.errors import InvalidRequestError
 from app.identifiers import check_name, new_api_key_id
 from app.services.keys import tokens
-from app.services.keys.caller import Caller, KeyScope
+from app.services.keys.caller import ANYBODY, Caller, KeyScope
 from app.storage import api_keys, audit, key_usage
 from app.storage.api_keys import UNLIMITED, ApiKey, KeyLimits
 from app.storage.audit import AuditAction, AuditEntry
@@ -37,11 +37,10 @@ class Keys:
     def create(self, request: KeyRequest, caller: Caller) -> tuple[ApiKey, str]:
         """Create a key; return it with its token, which nobody can read again.
 
-        Raises InvalidRequestError; ForbiddenError for a key of models that the caller's may not use.
+        Raises InvalidRequestError; ForbiddenError where the caller's key is for some models.
         """
+        caller.check_all_models()
         _check(request)
-        if caller.models is not None and not set(request.models or ("",)) <= caller.models:
-            raise ForbiddenError(f"this API key may create keys only for its own models: {caller.allowed}")
         key_id, secret = new_api_key_id(), tokens.new_secret()
         with self._database.write() as connection:
             key = api_keys.add(
@@ -58,13 +57,15 @@ class Keys:
             caller.record(connection, AuditAction.CREATE_KEY, key_id, name=key.name, scopes=sorted(key.scopes))
         return key, tokens.token(key_id, secret)
 
-    def page(self, *, limit: int, cursor: str | None) -> tuple[Sequence[ApiKey], str | None]:
-        """Keys, the newest first, and the cursor of the next page (None at the end)."""
+    def page(self, *, limit: int, cursor: str | None, caller: Caller = ANYBODY) -> tuple[Sequence[ApiKey], str | None]:
+        """Keys, the newest first, and the cursor of the next page (None at the end). Raises as `create`."""
+        caller.check_all_models()
         with self._database.read() as connection:
             return api_keys.page(connection, limit=limit, cursor=cursor)
 
     def revoke(self, key_id: str, caller: Caller) -> ApiKey:
-        """End a key for good. Raises NotFoundError."""
+        """End a key for good. Raises NotFoundError, and as `create`."""
+        caller.check_all_models()
         with self._database.write() as connection:
             before = api_keys.get(connection, key_id)
             key = api_keys.revoke(connection, key_id)
@@ -78,14 +79,24 @@ class Keys:
             return bool(api_keys.live(connection).keys)
 
     def audit(
-        self, *, limit: int, cursor: str | None, action: AuditAction | None = None, key_id: str | None = None
+        self,
+        *,
+        limit: int,
+        cursor: str | None,
+        action: AuditAction | None = None,
+        key_id: str | None = None,
+        caller: Caller = ANYBODY,
     ) -> tuple[Sequence[AuditEntry], str | None]:
-        """Entries of the audit log, the newest first, and the cursor of the next page (None at the end)."""
+        """Entries of the audit log, the newest first, and the cursor of the next page. Raises as `create`."""
+        caller.check_all_models()
         with self._database.read() as connection:
             return audit.page(connection, limit=limit, cursor=cursor, action=action, key_id=key_id)
 
-    def usage(self, *, limit: int, cursor: str | None, key_id: str | None = None) -> tuple[Sequence[Usage], str | None]:
-        """Predictions and reads by key, minute and model, the newest first, and the cursor of the next page."""
+    def usage(
+        self, *, limit: int, cursor: str | None, key_id: str | None = None, caller: Caller = ANYBODY
+    ) -> tuple[Sequence[Usage], str | None]:
+        """Predictions and reads by key, minute and model, the newest first, and the cursor. Raises as `create`."""
+        caller.check_all_models()
         with self._database.read() as connection:
             return key_usage.page(connection, limit=limit, cursor=cursor, key_id=key_id)
 
