@@ -98,6 +98,13 @@ def is_api_key_id(text: str) -> bool:
     return _API_KEY_ID.fullmatch(text) is not None
 
 
+def check_api_key_id(text: str) -> str:
+    """Return the id of an API key; InvalidRequestError for what is none."""
+    if not is_api_key_id(text):
+        raise InvalidRequestError(f"key: expected the id of an API key, {API_KEY_ID_LENGTH} digits, got {text[:80]!r}")
+    return text
+
+
 def check_idempotency_key(key: str | None) -> str | None:
     """Return the key if it can be kept, or None; InvalidRequestError."""
     if key is not None and not (1 <= len(key) <= KEY_LENGTH and key.isprintable()):

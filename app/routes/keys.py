@@ -25,7 +25,7 @@ router = APIRouter(tags=["keys"])
 Limit = Annotated[int, Query(ge=1, le=500)]
 Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
 KeyId = Annotated[str, Path(description="Id of the key: the 16 digits after `pk_`.")]
-OfKey = Annotated[str | None, Query(description="Only what this key did: its id.")]
+OfKey = Annotated[str | None, Query(pattern="^[0-9a-f]{16}$", description="Only what this key did: its id.")]
 
 
 class LimitsBody(BaseModel):

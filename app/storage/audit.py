@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, select
 from app.database.clock import now
 from app.database.tables import ADDRESS_LENGTH, REQUEST_ID_LENGTH, audit
 from app.errors import InvalidRequestError
-from app.identifiers import is_api_key_id
+from app.identifiers import check_api_key_id
 
 MAX_PAGE_SIZE = 500
 """The largest page of `page`."""
@@ -86,9 +86,7 @@ def page(
     if action is not None:
         query = query.where(_c.action == action.value)
     if key_id is not None:
-        if not is_api_key_id(key_id):
-            raise InvalidRequestError(f"key: expected the id of an API key, got {key_id[:80]!r}")
-        query = query.where(_c.key_id == key_id)
+        query = query.where(_c.key_id == check_api_key_id(key_id))
     if cursor is not None:
         if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 20 and int(cursor) <= _LARGEST_ID):
             raise InvalidRequestError(f"cursor: expected one from an earlier page, got {cursor[:80]!r}")

@@ -9,6 +9,7 @@ from app.database.clock import now
 from app.database.tables import key_budgets, key_usage
 from app.database.upsert import insert_or_ignore, insert_or_update
 from app.errors import InvalidRequestError
+from app.identifiers import check_api_key_id
 
 MAX_PAGE_SIZE = 500
 """The largest page of `page`."""
@@ -69,7 +70,7 @@ def page(
     order = (_u.minute, _u.key_id, _u.model, _u.action)
     query = select(key_usage).order_by(*(column.desc() for column in order)).limit(min(limit, MAX_PAGE_SIZE) + 1)
     if key_id is not None:
-        query = query.where(_u.key_id == key_id)
+        query = query.where(_u.key_id == check_api_key_id(key_id))
     if cursor is not None:
         query = query.where(tuple_(*order) < tuple_(*_position(cursor)))
     items = [Usage(**row._mapping) for row in connection.execute(query)]

@@ -106,6 +106,8 @@ def test_counts_add_up(database: Database) -> None:
         first, cursor = key_usage.page(connection, limit=1, cursor=None)
         second, end = key_usage.page(connection, limit=1, cursor=cursor)
         assert ([*first, *second], end) == (found, None)
+        with pytest.raises(InvalidRequestError, match="key"):
+            key_usage.page(connection, limit=1, cursor=None, key_id="\0")
         for wrong in ("", "5", "x:k:cars:read", "5:k:\0:read", f"{'9' * 30}:k:cars:read"):
             with pytest.raises(InvalidRequestError, match="cursor"):
                 key_usage.page(connection, limit=1, cursor=wrong)
