@@ -16,16 +16,26 @@ const main = document.getElementById("main");
 let leaving = new AbortController();
 let first = true;
 
+// The place in the address: "/" for what is none.
+function placeOf(hash) {
+  try {
+    return decodeURI(hash.slice(1)) || "/";
+  } catch {
+    return "/nowhere";
+  }
+}
+
 async function route() {
   leaving.abort();
   leaving = new AbortController();
   const { signal } = leaving;
-  const place = decodeURI(location.hash.slice(1));
-  if (place && !place.startsWith("/")) return; // a place on the page itself
+  const place = placeOf(location.hash);
   const found = VIEWS.map(([pattern, load, title]) => ({ match: pattern.exec(place), load, title })).find(
     ({ match }) => match,
   );
   if (!found) {
+    main.removeAttribute("aria-busy");
+    document.title = "Not found · Pursuit";
     show(main, h("h1", {}, "There is no such page"), h("p", {}, h("a", { href: "#/" }, "Home")));
     return;
   }
@@ -63,6 +73,12 @@ function again() {
   );
 }
 
+// By script, for the fragment of the address names the view.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+  main.scrollIntoView();
+});
 setUpKey(route);
 window.addEventListener("hashchange", route);
 route();

@@ -282,9 +282,19 @@ def test_it_works_under_a_prefix(window: Window, site: Site, tmp_path: Path) -> 
     assert len(asked) > 20
 
 
+def test_an_address_that_leads_nowhere_is_told_so(window: Window) -> None:
+    for place in ("#/nothing/here", "#/models/%E0%A4%A", "#main"):
+        page = window.open(place)
+        expect(page.get_by_role("heading", level=1)).to_have_text("There is no such page")
+        window.page.goto("about:blank")
+
+
 def test_the_keyboard_leads_to_the_file_and_past_the_links(window: Window) -> None:
     page = window.open()
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    assert page.url.endswith("#/")  # the view stays, and is there after a reload
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.id") == "table-file"
