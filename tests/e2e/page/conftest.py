@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, expect, sync_playwright
 
 from tests.e2e.processes import follow, submit, surface, system
 
@@ -16,6 +16,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 """The system's own: none is downloaded."""
 
 WAIT_MS = 30_000
+expect.set_options(timeout=WAIT_MS)  # a machine with other work is slow to begin
 
 ROOT = Path(__file__).parents[3]
 LIBRARY = os.pathsep.join((str(ROOT / "app" / "library"), str(ROOT)))
