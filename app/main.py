@@ -33,6 +33,7 @@ from app.routes import (
     keys,
     metrics,
     models,
+    monitoring,
     page,
     predict,
     predict_document,
@@ -56,6 +57,8 @@ from app.services.keys.keys import Keys
 from app.services.keys.usage import UsageCounter
 from app.services.metrics import Metrics
 from app.services.models import Models
+from app.services.monitoring.monitor import Monitor
+from app.services.monitoring.monitoring import Monitoring
 from app.services.predict.batching import Batcher
 from app.services.predict.registry import ModelRegistry
 from app.services.readiness import Readiness
@@ -98,7 +101,7 @@ def create_app(settings: Settings | None = None, *, trusted: bool = False) -> Fa
     app.state.services = _services(settings, database, app.measures)
     app.router.routes[:0] = [predict.route, *page.routes, *docs.routes, *inference.routes]
     app.name_routes(app.router.routes)
-    for module in (train, jobs, models, insights, datasets, keys, health, metrics):
+    for module in (train, jobs, models, insights, monitoring, datasets, keys, health, metrics):
         app.include_router(module.router)
         app.name_routes(module.router.routes)
     errors.install(app)
@@ -186,6 +189,8 @@ def _services(settings: Settings, database: Database, measures: Measures) -> Ser
         models=Models(database, blobs),
         imports=ArtefactImport(database=database, blobs=blobs, max_basis_size=settings.max_basis_size),
         dataset_predictions=DatasetPredictions(database=database, blobs=blobs, max_queued=settings.max_queued_jobs),
+        monitor=Monitor(database),
+        monitoring=Monitoring(database=database, blobs=blobs),
         registry=registry,
         batcher=Batcher(measures),
         readiness=readiness,
@@ -214,6 +219,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     waiting = None
     if not await to_thread.run_sync(_migrate, database):
         waiting = asyncio.create_task(_migrate_when_possible(database))
+    services.monitor.open()
     watching = asyncio.create_task(services.readiness.watch())
     try:
         yield
@@ -224,6 +230,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         await asyncio.wait(running)
         await services.usage.close()
         await to_thread.run_sync(services.batcher.close)
+        await to_thread.run_sync(services.monitor.close)
         services.registry.close()
         await to_thread.run_sync(services.metrics.close)
         if tracing is not None:

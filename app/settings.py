@@ -150,6 +150,9 @@ class Settings(BaseSettings):
         description="Days after which a dataset is removed that no training used within them. By default datasets are "
         "kept until they are deleted.",
     )
+    keep_monitoring_days: Days = Field(
+        default=400.0, description="Days after which summaries of predictions and of their truth are removed."
+    )
     keep_audit_days: Days = Field(default=365.0, description="Days after which an entry of the audit log is removed.")
     keep_usage_days: Days = Field(default=30.0, description="Days that counts of use by key and minute are kept.")
     metrics_dir: Path | None = Field(

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from sqlalchemy import Connection
@@ -32,7 +33,7 @@ from app.services.dataset_predictions import PREDICTIONS
 from app.services.intake.table_store import FITS, TABLES
 from app.services.train import training
 from app.settings import Settings
-from app.storage import audit, catalog, datasets, key_usage
+from app.storage import audit, catalog, datasets, key_usage, monitoring
 from app.storage.blobs import MODELS, BlobStore, sweep
 from app.storage.store_identity import check_store_identity
 from app.storage.stores import open_store
@@ -265,6 +266,8 @@ def remove_old(database: Database, settings: Settings) -> tuple[int, int]:
     with database.write() as connection:
         audit.remove_old(connection, older_than=DAY_SECONDS * settings.keep_audit_days)
         key_usage.remove_old_usage(connection, older_than=DAY_SECONDS * settings.keep_usage_days)
+        oldest = datetime.now(UTC).date() - timedelta(settings.keep_monitoring_days)
+        monitoring.remove_before(connection, oldest.isoformat())
     jobs = unused = 0
     if settings.keep_jobs_days is not None:
         age = DAY_SECONDS * settings.keep_jobs_days

@@ -153,6 +153,31 @@ aliases = Table(
 )
 """Names that point at a version."""
 
+summaries = Table(
+    "summaries",
+    metadata,
+    Column("model", String(NAME_LENGTH), primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("day", String(10), primary_key=True),
+    Column("summary", JSON, nullable=False),
+    Index(None, "day"),
+)
+"""Summaries of predictions, see `app.storage.monitoring`; days are in UTC, as 2026-01-31."""
+
+feedback = Table(
+    "feedback",
+    metadata,
+    Column("model", String(NAME_LENGTH), primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("day", String(10), primary_key=True),
+    Column("rows", BigInteger, nullable=False),
+    Column("with_interval", BigInteger, nullable=False),
+    Column("covered", BigInteger, nullable=False),
+    Column("squared_error", Double, nullable=False),
+    Index(None, "day"),
+)
+"""Predictions whose truth came back, see `app.storage.monitoring`."""
+
 catalogue = Table(
     "catalogue",
     metadata,

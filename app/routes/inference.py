@@ -107,6 +107,7 @@ async def infer(request: Request) -> Response:
     await count_rows(request, app, resolved.name, len(inputs))
     arrays = await app.batcher.submit(resolved.model, inputs, options)
     app.metrics.predicted(resolved.name, arrays)
+    app.monitor.observe(resolved, inputs, arrays)
     return await app.batcher.run(ROW_BYTES * len(inputs), _encode, resolved, asked, names, arrays, options)
 
 

@@ -14,7 +14,7 @@ from app.routes.http.content_encoding import read_json
 from app.routes.http.services import in_heavy_thread, in_reader_thread, in_thread, services
 from app.routes.http.uploads import receive_file, temporary_upload
 from app.services.decoding import decode
-from app.storage.artefact import PREDICTED_ROWS, ModelArtefact
+from app.storage.artefact import HIDDEN, ModelArtefact
 from app.storage.blobs import digest_of
 from app.storage.catalog import LATEST, Model, Version
 from app.tables import Schema
@@ -325,7 +325,7 @@ def _detail(version: Version, model: ModelArtefact, basis: bool = True) -> Respo
             "artefact": model.report.get("artefact"),
             "calibration": model.calibration.to_json(),
             "target_transform": model.transform.to_json(),
-            "report": {name: part for name, part in model.report.items() if name != PREDICTED_ROWS},
+            "report": {name: part for name, part in model.report.items() if name not in HIDDEN},
         }
         | (_basis(model) if basis else {})
     )

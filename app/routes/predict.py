@@ -78,6 +78,7 @@ async def answer(request: Request) -> Response:
     await count_rows(request, app, resolved.name, len(inputs))
     arrays = await app.batcher.submit(resolved.model, inputs, options)
     app.metrics.predicted(resolved.name, arrays)
+    app.monitor.observe(resolved, inputs, arrays)
     return await app.batcher.run(ROW_BYTES * len(inputs), encode, resolved, arrays, options, media_type)
 
 
@@ -127,6 +128,7 @@ async def _predict(
     await count_rows(request, app, resolved.name, part.decoded.rows)
     found = await app.batcher.submit(resolved.model, part.decoded.inputs, options)
     app.metrics.predicted(resolved.name, found)
+    app.monitor.observe(resolved, part.decoded.inputs, found)
     arrays = part.decoded.spread(found)
     write = partial(encode, reason=part.decoded.reason, kept=part.kept)
     return await app.batcher.run(ROW_BYTES * part.decoded.rows, write, resolved, arrays, options, media_type)

@@ -109,6 +109,7 @@ async def _predict(request: Request, app: Services, parts: Iterator[TablePart], 
         while (part := await in_heavy_thread(request, next, parts, None)) is not None:
             arrays = await app.batcher.submit(answer.resolved.model, part.decoded.inputs, tolerant)
             app.metrics.predicted(answer.resolved.name, arrays)
+            app.monitor.observe(answer.resolved, part.decoded.inputs, arrays)
             await in_heavy_thread(request, answer.add, part, arrays)
         return await in_heavy_thread(request, answer.finish)
     except BaseException:

@@ -64,8 +64,10 @@ _MEAN = "mean."
 _MISSING = "missing."
 _DONORS, _SHIFTS = "missing.rows", "missing.shifts"
 _NEAR = "near_noise"
-PREDICTED_ROWS = "predicted_rows"
-"""Part of the report that is not shown with it: rows the model had not seen, as it predicted them."""
+PREDICTED_ROWS, TRAINING_PROFILE = "predicted_rows", "training_profile"
+HIDDEN = frozenset({PREDICTED_ROWS, TRAINING_PROFILE})
+"""Parts of the report that are not shown with it: rows the model had not seen, as it predicted them; and how the rows
+that it was trained on are distributed."""
 _OF_MEAN = ("basis", "alpha")
 """Arrays of a mean on rows of its own; it shares the others with the posterior."""
 _RANGE = ("lowest", "highest")

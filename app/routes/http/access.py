@@ -48,6 +48,8 @@ ACCESS: dict[str, dict[str, KeyScope | None]] = {
     "/models/{name}/versions/{version}/held-out": {"GET": PREDICT},
     "/models/{name}/versions/{version}/importance": {"GET": PREDICT},
     "/models/{name}/aliases/{alias}": {"PUT": ADMIN, "DELETE": ADMIN},
+    "/models/{name}/monitoring": {"GET": PREDICT},
+    "/feedback": {"POST": PREDICT},
     "/train": {"POST": TRAIN},
     "/jobs": {"GET": TRAIN},
     "/jobs/{job_id}": {"GET": TRAIN, "DELETE": TRAIN},

@@ -21,6 +21,8 @@ from app.services.keys.keys import Keys
 from app.services.keys.usage import UsageCounter
 from app.services.metrics import Metrics
 from app.services.models import Models
+from app.services.monitoring.monitor import Monitor
+from app.services.monitoring.monitoring import Monitoring
 from app.services.predict.batching import Batcher
 from app.services.predict.registry import ModelRegistry
 from app.services.readiness import Readiness
@@ -54,6 +56,8 @@ class Services:
     models: Models
     imports: ArtefactImport
     dataset_predictions: DatasetPredictions
+    monitor: Monitor
+    monitoring: Monitoring
     registry: ModelRegistry
     batcher: Batcher
     readiness: Readiness

@@ -9,7 +9,7 @@ from app.services.predict.far_rows import knows_far_rows
 from app.services.predict.probe import check_probe
 from app.services.predict.row_decoder import RowDecoder
 from app.storage import artefact
-from app.storage.artefact import ModelArtefact
+from app.storage.artefact import TRAINING_PROFILE, ModelArtefact
 from app.tables import Schema
 from core.arrays import FloatArray
 from core.errors import CoreError
@@ -24,7 +24,8 @@ OWN_BYTES = 100_000
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoadedModel:
     """A model ready to predict. integrated: the same for rows with missing cells, None where it takes none; size: bytes
-    it holds in memory, about; knows_far: it tells rows far from the training rows."""
+    it holds in memory, about; knows_far: it tells rows far from the training rows; profile: of the rows that it was
+    trained on, as JSON that nobody has checked (`app.services.monitoring`)."""
 
     schema: Schema
     predictor: ModelPredictor
@@ -32,6 +33,7 @@ class LoadedModel:
     size: int
     integrated: IntegratedPredictor | None = None
     knows_far: bool = False
+    profile: object = None
 
     def counted_rows(self, inputs: FloatArray) -> int:
         """Return the rows that are predicted for these (m, p): each of some missing cell for many."""
@@ -78,4 +80,5 @@ def prepare_model(stored: ModelArtefact, workspace: Workspace | None = None) -> 
         size=size,
         integrated=integrated,
         knows_far=knows_far,
+        profile=stored.report.get(TRAINING_PROFILE),
     )

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from app.services.monitoring.profile import training_profile
 from app.services.predict.probe import probe_of
 from app.services.specification import SpecBody
 from app.services.train.feature_ranges import feature_ranges
-from app.storage.artefact import PREDICTED_ROWS, ModelArtefact
+from app.storage.artefact import PREDICTED_ROWS, TRAINING_PROFILE, ModelArtefact
 from app.tables import DesignMatrix, GroupedBy, Kind, Schema
 from core.copies import copies
 from core.data import Dataset
@@ -150,6 +151,7 @@ def build_artefact(
         "interval": LEVEL,
         "rows": design_matrix.rows[rows.rows].tolist(),
     }
+    profile = training_profile(schema, design_matrix.inputs, design_matrix.targets)
     stored = ModelArtefact(
         posterior=result.stored,
         noise=model.noise,
@@ -166,6 +168,6 @@ def build_artefact(
         basis_columns=schema.column_names,
         basis_rows=tuple(int(design_matrix.rows[index]) for index in result.selection.indices),
         gains=tuple(gain if math.isfinite(gain) else None for gain in result.selection.gains.tolist()),
-        report={**report, PREDICTED_ROWS: predicted | rows.columns()},
+        report={**report, PREDICTED_ROWS: predicted | rows.columns(), TRAINING_PROFILE: profile},
     )
     return replace(stored, probe=probe_of(stored))

@@ -1,0 +1,120 @@
+"""What `/models/{name}/monitoring` tells of a version, and the truth that `/feedback` brings."""
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from app.database.engine import Database
+from app.errors import InvalidRequestError
+from app.services.monitoring.profile import TrainingProfile
+from app.services.monitoring.summary import LEAST_ROWS, Summary, drift, messages
+from app.storage import artefact, catalog, monitoring
+from app.storage.artefact import TRAINING_PROFILE
+from app.storage.blobs import BlobStore
+from app.storage.monitoring import Truth
+from app.tables import Schema
+from core.arrays import FloatArray
+
+LEVEL = 0.95
+"""Of the intervals that the truth is held against."""
+_Z = 1.959963984540054
+"""Normal quantile of the interval of a share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Monitoring:
+    """The service."""
+
+    database: Database
+    blobs: BlobStore
+
+    def report(self, reference: str, *, days: int) -> dict[str, Any]:
+        """Return what is known of a version's last days, as JSON. NotFoundError."""
+        with self.database.read() as connection:
+            version = catalog.resolve(connection, reference)
+            summaries = monitoring.days(connection, version.model, version.version, limit=days)
+            truths = monitoring.truths(connection, version.model, version.version, limit=days)
+        stored = artefact.load(self.blobs.read(version.artefact))
+        profile = TrainingProfile.from_json(Schema.from_json(stored.schema), stored.report.get(TRAINING_PROFILE))
+        total = Summary()
+        by_day = []
+        for day, document in summaries:
+            summary = Summary.from_json(document)
+            total.add(summary)
+            by_day.append({"day": day, **drift(summary, profile)})
+        found = drift(total, profile)
+        feedback = feedback_json(truths, profile)
+        told = [*messages(found), *([feedback["message"]] if feedback["message"] else [])]
+        return {
+            "model": version.model,
+            "version": version.version,
+            "has_profile": profile is not None,
+            "total": found,
+            "days": by_day,
+            "feedback": feedback,
+            "messages": told,
+        }
+
+    def add_truth(self, model: str, version: int, truth: FloatArray, arrays: dict[str, FloatArray]) -> dict[str, Any]:
+        """Hold predictions against the truth (m,), and keep the counts; return them."""
+        if len(truth) != len(arrays["mean"]):
+            raise InvalidRequestError(
+                f"truth: expected {len(arrays['mean'])} numbers, one for each row; got {len(truth)}"
+            )
+        has_interval = "lower" in arrays
+        covered = int(np.count_nonzero((truth >= arrays["lower"]) & (truth <= arrays["upper"]))) if has_interval else 0
+        with np.errstate(over="ignore"):
+            squared = float(np.square(truth - arrays["mean"]).sum())
+        if not math.isfinite(squared):
+            raise InvalidRequestError("truth: a number is so large that its error has no square")
+        found = Truth(
+            day=datetime.now(UTC).date().isoformat(),
+            rows=len(truth),
+            with_interval=len(truth) if has_interval else 0,
+            covered=covered,
+            squared_error=squared,
+        )
+        if found.rows:
+            with self.database.write() as connection:
+                monitoring.add_truth(connection, model, version, found)
+        return {"model": model, "version": version, "rows": found.rows, "covered": covered if has_interval else None}
+
+
+def feedback_json(truths: list[Truth], profile: TrainingProfile | None) -> dict[str, Any]:
+    """Live coverage with its interval, error, and a sentence where the level is outside of that interval."""
+    rows, known = sum(truth.rows for truth in truths), sum(truth.with_interval for truth in truths)
+    covered, squared = sum(truth.covered for truth in truths), sum(truth.squared_error for truth in truths)
+    mean_squared = squared / rows if rows else None
+    nmse = mean_squared / profile.variance if mean_squared is not None and profile and profile.variance > 0 else None
+    coverage: dict[str, Any] | None = None
+    message = None
+    if known:
+        low, high = wilson(covered, known)
+        coverage = {
+            "level": LEVEL,
+            "share": covered / known,
+            "covered": covered,
+            "rows": known,
+            "lower": low,
+            "upper": high,
+        }
+        if known >= LEAST_ROWS and not low <= LEVEL <= high:
+            message = (
+                f"of {known:,} rows whose truth came back {covered:,} ({covered / known:.1%}) are inside of their "
+                f"{LEVEL:.0%} intervals, which chance does not explain ({low:.1%} to {high:.1%}): "
+                + ("the error bars are too narrow, train it again" if high < LEVEL else "the error bars are too wide")
+            )
+    rmse = None if mean_squared is None else math.sqrt(mean_squared)
+    return {"rows": rows, "coverage": coverage, "rmse": rmse, "nmse": nmse, "message": message}
+
+
+def wilson(successes: int, count: int) -> tuple[float, float]:
+    """Interval of a share by Wilson's score (1927), 95%; count >= 1."""
+    share = successes / count
+    centre = share + _Z**2 / (2 * count)
+    spread = _Z * math.sqrt(share * (1.0 - share) / count + _Z**2 / (4 * count**2))
+    scale = 1.0 + _Z**2 / count
+    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
