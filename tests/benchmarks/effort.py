@@ -1,0 +1,122 @@
+"""What each effort brings: test rows scored after trainings on random partitions of the benchmark sets.
+
+    python -m tests.benchmarks.effort [--partitions 5] [--efforts quick normal best] [SET ..]
+
+The partitions are those of Table 1 of Keerthi & Chu 2005 for its seven sets, whose best NMSE there stands beside ours.
+NLPD is of a target of unit variance. Seconds are of the clock, with a thread for each core; microseconds a row are
+those of a batch of up to BATCH test rows on one thread.
+"""
+
+import argparse
+import os
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.data import Dataset
+from core.predict.metrics import scores
+from core.predict.model import ModelPredictor
+from core.spec import Effort, KernelChoice, MeanRows, TrainSpec
+from core.train.report import TrainReport
+from core.train.run import train
+from tests.benchmarks.papers.keerthi_chu import published
+from tests.benchmarks.sets import TRAINING_ROWS, conditions, load
+
+BATCH = 20_000
+LEVELS = ("0.5", "0.8", "0.95", "0.99")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One training: scores on test rows, coverage at LEVELS, seconds, microseconds a row, and what was published."""
+
+    nmse: float
+    nlpd: float
+    coverage: tuple[float, ...]
+    seconds: float
+    row: float
+    kind: str
+
+
+def main() -> None:
+    """Print a Markdown table, a line as soon as it is known."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--partitions", type=int, default=5)
+    parser.add_argument("--efforts", nargs="+", choices=[*Effort], default=["quick", "normal"])
+    parser.add_argument("sets", nargs="*", metavar="SET", default=[*TRAINING_ROWS])
+    asked = parser.parse_args()
+    print(f"{conditions()}\n\n{asked.partitions} partitions; mean ± standard deviation.\n")
+    print(
+        "| set, rows | effort | NMSE | NLPD | inside 50/80/95/99%, % | s | us a row | published | paper's best NMSE |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name in asked.sets:
+        for effort in map(Effort, asked.efforts):
+            found = [measure(name, seed, effort) for seed in range(asked.partitions)]
+            print(line(name, effort, found), flush=True)
+
+
+def specification(effort: Effort, seed: int) -> TrainSpec:
+    """The service's default of this effort."""
+    if effort is Effort.QUICK:
+        return TrainSpec(seed=seed)
+    return TrainSpec(effort=effort, kernel=KernelChoice.AUTO, mean_rows=MeanRows.AUTO, seed=seed)
+
+
+def measure(name: str, seed: int, effort: Effort) -> Measured:
+    """Train on one partition and score its test rows."""
+    split = load(name, seed=seed)
+    rows = split.train if name in TRAINING_ROWS else split.train[: 3 * len(split.train) // 4]
+    test = split.test if name in TRAINING_ROWS else split.train[len(rows) :]
+    began = time.perf_counter()
+    dataset = Dataset(inputs=rows[:, :-1], targets=rows[:, -1])
+    result = train(dataset, specification(effort, seed), workers=os.cpu_count() or 1)
+    seconds = time.perf_counter() - began
+    inputs, targets = test[:BATCH, :-1], test[:BATCH, -1]
+    predictor = ModelPredictor(result.model)
+    predictor.predict(inputs[:100])
+    began = time.thread_time()
+    predicted = predictor.predict(inputs)
+    row = 1e6 * (time.thread_time() - began) / len(targets)
+    found, unit = scores(targets, predicted), float(np.std(rows[:, -1]))
+    return Measured(
+        nmse=found.rmse**2 / float(np.var(targets)),
+        nlpd=found.nlpd - float(np.log(unit)),
+        coverage=tuple(100.0 * found.coverage[level] for level in LEVELS),
+        seconds=seconds,
+        row=row,
+        kind=kind(result.report),
+    )
+
+
+def kind(report: TrainReport) -> str:
+    """What was published, in a few words."""
+    taken = next((each for each in report.candidates if each.taken), None)
+    kernel = report.hyperparameters.kernel.value
+    if taken is None or taken.mean == MeanRows.BASIS.value:
+        return f"sparse, {kernel}"
+    return f"{'full' if taken.variance == 'near' else 'mean of all rows'}, {kernel}"
+
+
+def line(name: str, effort: Effort, found: list[Measured]) -> str:
+    """One row of the table."""
+
+    def spread(values: list[float], digits: int) -> str:
+        return f"{np.mean(values):.{digits}f} ± {np.std(values, ddof=1) if len(values) > 1 else 0.0:.{digits}f}"
+
+    coverage = " ".join(f"{mean:.1f}" for mean in np.mean([each.coverage for each in found], axis=0))
+    kinds = [each.kind for each in found]
+    told = ", ".join(f"{kinds.count(each)} {each}" for each in dict.fromkeys(kinds))
+    rows = TRAINING_ROWS.get(name)
+    best = published.NMSE.get(name)
+    theirs = "" if best is None else f"{min(best.values(), key=lambda each: each.mean).mean / 100:.4f}"
+    return (
+        f"| {name}{'' if rows is None else f', {rows:,}'} | {effort} | {spread([each.nmse for each in found], 4)} "
+        f"| {spread([each.nlpd for each in found], 3)} | {coverage} | {np.mean([each.seconds for each in found]):.0f} "
+        f"| {np.mean([each.row for each in found]):.0f} | {told} | {theirs} |"
+    )
+
+
+if __name__ == "__main__":
+    main()
