@@ -1,0 +1,199 @@
+"""Many clients for a long time: does memory grow, does anything fail, how late is the slowest answer.
+
+    python -m tests.benchmarks.soak [--minutes 30] [--clients 20]
+
+`pursuit serve` on SQLite with one worker. Each client goes on asking for something at random: predictions of 1 to 1,000
+rows as JSON or CSV, in and out; lists of models and jobs; a bad body, which has to be refused; now and then a training,
+whose model it then asks, and deletes when it has three. Memory is told by process, after a tenth of the time and at the
+end: resident bytes, Linux only.
+"""
+
+import argparse
+import math
+import random
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import httpx
+import numpy as np
+
+from app.cli.service import start
+from tests.benchmarks.sets import conditions
+
+TRAINING_SHARE, BAD_SHARE, LIST_SHARE = 0.004, 0.03, 0.05
+PAUSE = 0.05
+"""Seconds that a client waits between two questions, on average."""
+MOST_MODELS = 3
+WARM = 0.1
+"""Share of the time after which memory is first told."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What all clients saw. failures: status or error by question; seconds: of each answer by question."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    failures: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    def ask(self, name: str, send: Callable[[], httpx.Response], *expected: int) -> httpx.Response | None:
+        """Send a question, and keep how it went."""
+        began = time.perf_counter()
+        try:
+            answer = send()
+        except httpx.HTTPError as error:
+            with self.lock:
+                self.failures[f"{name}: {type(error).__name__}"] += 1
+            return None
+        took = time.perf_counter() - began
+        with self.lock:
+            self.seconds.setdefault(name, []).append(took)
+            if answer.status_code not in expected:
+                self.failures[f"{name}: {answer.status_code}"] += 1
+        return answer
+
+
+def main() -> None:
+    """Print what was seen."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--clients", type=int, default=20)
+    asked = parser.parse_args()
+    print(f"{conditions()}\n\n{asked.clients} clients, {asked.minutes:g} minutes.\n")
+    with tempfile.TemporaryDirectory() as folder:
+        service = start(Path(folder, "data"), Path(folder, "log"))
+        try:
+            until = time.monotonic() + 60.0 * asked.minutes
+            seen, stop = Seen(), threading.Event()
+            threads = [
+                threading.Thread(target=client, args=(service.url, number, until, seen, stop))
+                for number in range(asked.clients)
+            ]
+            for thread in threads:
+                thread.start()
+            time.sleep(60.0 * WARM * asked.minutes)
+            before = memory(service.process.pid)
+            for thread in threads:
+                thread.join()
+            after = memory(service.process.pid)
+        finally:
+            service.stop()
+    told(seen, before, after)
+
+
+def client(url: str, number: int, until: float, seen: Seen, stop: threading.Event) -> None:
+    """Ask until the time is over."""
+    chance, models = random.Random(number), list[str]()
+    with httpx.Client(base_url=url, timeout=120.0) as http:
+        name, trained = f"soak-{number}", 0
+        while time.monotonic() < until and not stop.is_set():
+            what = chance.random()
+            if not models or what < TRAINING_SHARE:
+                trained += 1
+                if train(http, f"{name}-{trained}", chance, seen, until):
+                    models.append(f"{name}-{trained}")
+                if len(models) > MOST_MODELS:
+                    seen.ask("delete", partial(http.delete, f"/models/{models.pop(0)}"), 204)
+            elif what < TRAINING_SHARE + BAD_SHARE:
+                seen.ask("bad body", lambda: http.post("/predict", content=b'{"rows": [[1, 2'), 400, 422)
+            elif what < TRAINING_SHARE + BAD_SHARE + LIST_SHARE:
+                seen.ask("lists", lambda: http.get(chance.choice(("/models", "/jobs?state=succeeded"))), 200)
+            else:
+                predict(http, chance.choice(models), chance, seen)
+            time.sleep(chance.expovariate(1.0 / PAUSE))
+
+
+def table(chance: random.Random, rows: int) -> str:
+    """Columns a, b, c and y."""
+    lines = ["a,b,c,y"]
+    for _ in range(rows):
+        a, b, c = (chance.uniform(-1.0, 1.0) for _ in range(3))
+        lines.append(f"{a!r},{b!r},{c!r},{math.sin(3.0 * a) + b * c + chance.gauss(0.0, 0.1)!r}")
+    return "\n".join(lines) + "\n"
+
+
+def train(http: httpx.Client, name: str, chance: random.Random, seen: Seen, until: float) -> bool:
+    """Train a model and wait for it; whether it is there."""
+    spec = {"model": name, "target": "y", "effort": chance.choice(("quick", "normal"))}
+    content = table(chance, chance.choice((60, 200, 500)))
+    answer = seen.ask(
+        "train",
+        lambda: http.post("/train", files={"file": ("t.csv", content)}, data={"spec": str(spec).replace("'", '"')}),
+        202,
+    )
+    if answer is None or answer.status_code != 202:
+        return False
+    job = answer.json()["id"]
+    while time.monotonic() < until + 60.0:
+        found = seen.ask("job", lambda: http.get(f"/jobs/{job}"), 200)
+        state = "" if found is None else found.json()["state"]
+        if state == "succeeded":
+            return True
+        if state in ("failed", "cancelled"):
+            with seen.lock:
+                seen.failures[f"training: {state}"] += 1
+            return False
+        time.sleep(0.5)
+    return False
+
+
+def predict(http: httpx.Client, model: str, chance: random.Random, seen: Seen) -> None:
+    """Ask for some rows, in some form."""
+    count = chance.choice((1, 1, 1, 10, 100, 1000))
+    rows = [[chance.uniform(-1.0, 1.0) for _ in range(3)] for _ in range(count)]
+    kind = f"predict {count:,}"
+    if chance.random() < 0.8:
+        more = chance.choice(({}, {"interval": 0.9}, {"quantiles": [0.1, 0.5]}, {"include": ["support"]}))
+        seen.ask(kind, lambda: http.post("/predict", json={"model": model, "rows": rows, **more}), 200)
+    else:
+        text = "a,b,c\n" + "".join(",".join(map(repr, row)) + "\n" for row in rows)
+        headers = {"content-type": "text/csv", "accept": chance.choice(("text/csv", "application/json"))}
+        seen.ask(kind, lambda: http.post(f"/predict?model={model}", content=text, headers=headers), 200)
+
+
+def memory(parent: int) -> dict[str, int]:
+    """Resident bytes of a process and of those it started, by name."""
+    found: dict[str, int] = {}
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError):
+            continue
+    family = {parent}
+    while more := {pid for pid, above in parents.items() if above in family} - family:
+        family |= more
+    for pid in sorted(family):
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        except OSError:
+            continue
+        name = " ".join(word.decode(errors="replace") for word in words[-8:] if word and not word.startswith(b"/"))
+        if "child" not in name:  # a job's own process comes and goes
+            found[f"{pid} {name}"[:60]] = pages * 4096
+    return found
+
+
+def told(seen: Seen, before: dict[str, int], after: dict[str, int]) -> None:
+    """Print tables of answers and of memory."""
+    print("| question | answers | p50, ms | p99, ms | longest, ms |")
+    print("|---|---|---|---|---|")
+    for name, seconds in sorted(seen.seconds.items()):
+        p50, p99, most = 1e3 * np.quantile(seconds, (0.5, 0.99, 1.0))
+        print(f"| {name} | {len(seconds):,} | {p50:.1f} | {p99:.1f} | {most:.0f} |")
+    print("\n| process | MB after a tenth | MB at the end |")
+    print("|---|---|---|")
+    for name, size in before.items():
+        print(f"| {name} | {size / 2**20:.0f} | {after.get(name, 0) / 2**20:.0f} |")
+    print(f"\nNot as expected: {dict(seen.failures) or 'nothing'}.")
+
+
+if __name__ == "__main__":
+    main()
