@@ -263,7 +263,7 @@ def fit_calibration(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRI
     scaled = Calibration(latent_scale=latent_scale, noise_scale=noise_scale)
     variance = scaled.variance(left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
     scores = left_out.error / np.sqrt(variance)
-    count = effective_count(np.abs(scores), left_out.group) if len(left_out.group) else len(scores)
+    count = effective_count(scores, left_out.group) if len(left_out.group) else len(scores)
     scores = np.sort(scores)
     probabilities, quantiles = np.empty(0), np.empty(0)
     if count >= LEAST_SCORES[intervals]:
@@ -279,21 +279,25 @@ def fit_calibration(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRI
     )
 
 
-def effective_count(sizes: FloatArray, group: IntArray) -> int:
-    """Return how many independent scores say as much as these sizes (n,) in groups (n,): from the number of groups, for
-    sizes that are alike in each, to n. One-way analysis of variance, O(n log n)."""
+def effective_count(scores: FloatArray, group: IntArray) -> int:
+    """Return how many independent scores say as much as these (n,) in groups (n,): from the number of groups, where
+    scores of one are alike in sign or in size, to n. One-way analysis of variance, O(n log n)."""
     _, place, counts = np.unique(group, return_inverse=True, return_counts=True)
-    n, groups = len(sizes), len(counts)
+    n, groups = len(scores), len(counts)
     if groups in (1, n):
         return groups
-    centred = sizes - sizes.mean()
-    means = np.bincount(place, centred) / counts
-    within = float(np.square(centred - means[place]).sum()) / (n - groups)
-    among = float(counts @ np.square(means)) / (groups - 1)
     size = (n - float(np.square(counts).sum()) / n) / (groups - 1)
-    between = max(among - within, 0.0) / size
-    alike = between / (between + within) if between + within > 0.0 else 1.0
+    alike = max(_intraclass(each, place, counts, size) for each in (scores, np.abs(scores)))
     return int(np.clip(round(n / (1.0 + (size - 1.0) * alike)), groups, n))
+
+
+def _intraclass(values: FloatArray, place: IntArray, counts: IntArray, size: float) -> float:
+    """Intraclass correlation of values (n,), 0 to 1; size: of a group, on average."""
+    centred = values - values.mean()
+    means = np.bincount(place, centred) / counts
+    within = float(np.square(centred - means[place]).sum()) / (len(values) - len(counts))
+    between = max(float(counts @ np.square(means)) / (len(counts) - 1) - within, 0.0) / size
+    return between / (between + within) if between + within > 0.0 else 1.0
 
 
 def _tails(scores: FloatArray, intervals: Intervals, count: int | None = None) -> tuple[Tail, ...]:
