@@ -148,6 +148,26 @@ def test_deleting_what_an_alias_points_at(three: Database) -> None:
         resolved(three, "cars")
 
 
+def test_an_alias_of_a_version_in_quarantine_means_the_newest_good_one_before_it(database: Database) -> None:
+    with database.write() as connection:
+        for job in "abc":
+            publish(connection, job=job)
+        catalog.put_alias(connection, model="cars", alias="first", version=1)
+        before = catalog.generation(connection)
+        for artefact in ("models/c", "models/c", "models/a"):
+            catalog.quarantine(connection, artefact)
+        assert catalog.generation(connection) == before + 2, "the second time changes nothing"
+        assert {version.reference for version in catalog.quarantined(connection)} == {"cars@1", "cars@3"}
+        assert len(catalog.quarantined(connection, limit=1)) == 1
+    assert [resolved(database, reference) for reference in ("cars", "cars@latest", "cars@3")] == [2, 2, 3]
+    assert resolved(database, "cars@first") == 1, "there is none before it"
+    with database.write() as connection:
+        catalog.end_quarantine(connection, "models/c")
+        catalog.publish(connection, model="cars", artefact="models/a", size=1, job_id=None, summary={})
+        assert catalog.quarantined(connection) == [], "its bytes were written again"
+    assert resolved(database, "cars@3") == 3
+
+
 def test_numbers_are_never_given_again_even_after_the_model(three: Database) -> None:
     with three.write() as connection:
         for version in (1, 2, 3):
