@@ -309,7 +309,7 @@ def test_scores_of_a_group_that_are_all_alike_count_as_one() -> None:
     assert effective_count(sizes, group) == 30
     assert effective_count(random.normal(size=300), group) > 150
     assert effective_count(random.normal(size=300), np.arange(300)) == 300
-    assert effective_count(random.normal(size=5), np.zeros(5)) == 1
+    assert effective_count(random.normal(size=5), np.zeros(5, np.int64)) == 1
 
 
 @pytest.mark.parametrize("shape", [Intervals.SYMMETRIC, Intervals.ASYMMETRIC])
