@@ -121,9 +121,15 @@ def local_time(console: Console, text: str) -> str:
 
 
 def report(console: Console, job: Json) -> None:
-    """Print the result of a training job: the model's name, its scores, the kinds of its columns, the warnings."""
+    """Print the result of a job: of a training the model's name, its scores, the kinds of its columns, the warnings; of
+    predictions how many there are and where."""
     result: dict[str, Any] = job.get("result") or {}
     _headline(console, result.get("model"), result.get("version"))
+    if address := result.get("predictions"):
+        console.print(f"{result.get('rows'):,} rows predicted: GET {address}", highlight=False, soft_wrap=True)
+        for warning in result.get("warnings") or ():
+            console.print(escape(f"note: {warning['message']}"), highlight=False, soft_wrap=True)
+        return
     _facts(console, result.get("report") or {})
 
 

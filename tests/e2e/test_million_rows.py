@@ -136,3 +136,30 @@ def predict_to_file(client: httpx.Client, body: bytes, kind: str, accept: str, o
         assert answer.status_code == 200, answer.read()
         for piece in answer.iter_bytes():
             file.write(piece)
+
+
+def test_a_dataset_is_predicted_by_a_worker_and_the_job_can_be_cancelled(
+    served: tuple[System, httpx.Client], rows: "np.ndarray[tuple[int, int], np.dtype[np.float64]]"
+) -> None:
+    running, _ = served
+    with httpx.Client(base_url=running.url, timeout=600.0, trust_env=False) as client:
+        upload = client.post("/datasets", files={"file": ("rows.csv", table_of(CSV, rows))})
+        assert upload.status_code == 201, upload.text
+        asked = {"model": "m", "dataset": upload.json()["id"]}
+        address = client.post("/predict", json=asked).headers["location"]
+        wait_until(lambda: client.get(address).json()["progress"]["phase"] == "predicting", 60.0)
+        client.delete(address)
+        wait_until(lambda: client.get(address).json()["state"] == "cancelled", 30.0)
+        assert client.get(f"{address}/predictions").status_code == 409
+        job = client.post("/predict", json=asked).json()
+        events = follow(client, job["id"])
+        assert events[-1]["state"] == "succeeded", events[-1]
+        fractions = [event["progress"]["fraction"] for event in events]
+        assert fractions == sorted(fractions)
+        assert len({fraction for fraction in fractions if 0.0 < fraction < 1.0}) > 3
+        file = client.get(events[-1]["result"]["predictions"]).content
+        table = pq.read_table(io.BytesIO(file))
+        expected = client.post("/predict", json={"model": "m", "rows": rows[:2].tolist()}).json()
+    assert table.num_rows == ROWS
+    assert table.column_names == ["id", "mean", "std", "lower", "upper"]
+    assert table.column("upper")[:2].to_pylist() == expected["upper"]

@@ -17,6 +17,7 @@ from app.cli.display import (
     missing_cells,
     models,
     number,
+    report,
     versions,
 )
 
@@ -210,3 +211,13 @@ def test_times_are_short_on_a_terminal_and_whole_in_a_pipe() -> None:
     assert local_time(terminal, "2026-01-02T12:00:00.000Z") == "2026-01-02"
     assert local_time(pipe, "2026-01-02T12:00:00.000Z") == "2026-01-02T12:00:00.000Z"
     assert local_time(terminal, "yesterday") == "yesterday"
+
+
+def test_a_job_of_predictions_says_how_many_and_where() -> None:
+    out = io.StringIO()
+    warning = {"kind": "failed", "message": "1 row has no prediction [x]", "count": 1, "rows": [3]}
+    result = {"model": "m", "version": 2, "rows": 1200, "predictions": "/jobs/job_1/predictions", "warnings": [warning]}
+    report(Console(file=out, width=100), {"state": "succeeded", "kind": "predict", "result": result})
+    assert out.getvalue() == (
+        "m version 2\n1,200 rows predicted: GET /jobs/job_1/predictions\nnote: 1 row has no prediction [x]\n"
+    )
