@@ -48,6 +48,14 @@ def decode(body: bytes | msgspec.Raw, kind: type[T], *, where: str = "") -> T:
         raise MalformedError("the JSON is nested too deep") from error
 
 
+def refuse_other_encodings(body: bytes) -> None:
+    """MalformedError with the place where bytes are not UTF-8."""
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedError(f"the JSON is not UTF-8: {error}") from error
+
+
 def check_fields(body: bytes | msgspec.Raw, found: object, *, where: str = "") -> None:
     """InvalidRequestError where a field is there twice in the body that a msgspec.Struct was decoded from; what is
     inside of parts that are kept as they are is looked at when these are read."""
@@ -133,6 +141,7 @@ def explain(error: msgspec.DecodeError, body: bytes, *, where: str = "", names: 
         raise MalformedError(f"the JSON ends too early, after {len(body)} bytes") from error
     at = _BYTE.search(message)
     if at is None:
+        refuse_other_encodings(body)  # which msgspec from 0.23 on says as a DecodeError without a place
         raise MalformedError(f"the body is not JSON: {message}") from error
     position = int(at[1])
     literal = find_invalid_literal(body, position)

@@ -252,7 +252,7 @@ def test_predictions_of_nothing(tmp_path: Path) -> None:
     ):
         result = pursuit("predict", "cars", *words, url="http://127.0.0.1:1")
         assert result.exit_code == 2
-        assert said in " ".join(result.stderr.split())
+        assert said in " ".join(result.stderr.replace("│", " ").split())  # a long path breaks the line in its frame
 
 
 def test_import_sends_the_file_and_says_what_it_became(tmp_path: Path) -> None:
