@@ -26,13 +26,13 @@ that is told, so that 1.96 std is within STD_RANGE of the interval's half-width.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import ndtr, ndtri
+from scipy.special import chdtri, ndtr, ndtri
 
 from core.arrays import FloatArray, IntArray, frozen
 from core.errors import InvalidDataError
@@ -44,6 +44,8 @@ LEAST_SCORES = {Intervals.SYMMETRIC: 10, Intervals.ASYMMETRIC: 20}
 STD_LEVEL, STD_RANGE = 0.95, (0.75, 1.35)
 """Range of the std over the half-width of an interval of this level, in units of the normal distribution's."""
 _NORMAL_HALF = float(ndtri(0.5 + 0.5 * STD_LEVEL))
+CONFIDENCE = 0.95
+"""Of the noise that rows of equal inputs have at least."""
 MOST_SCALE = 20.0
 """Scales stay between this and one over it."""
 _UP = 1.0 + 1e-12
@@ -73,7 +75,7 @@ class LeftOut:
 
     places: which of the training rows they are. far_variance: the fit's latent variance far from all data, infinite
     where there is none (SoR). group (m,): rows that were left out together, or in one forward fold; empty where each
-    was alone.
+    was alone. noise_floor: what the noise is at least, on average, as rows of equal inputs say.
     """
 
     places: IntArray
@@ -82,12 +84,19 @@ class LeftOut:
     noise_variance: FloatArray
     far_variance: FloatArray
     group: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
+    noise_floor: float = 0.0
 
     @classmethod
     def joined(cls, parts: "Sequence[LeftOut]") -> "LeftOut":
-        """Return the rows of all parts, one after the other."""
-        names = (name.name for name in fields(cls))
-        return cls(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+        """Return the rows of all parts, one after the other, without a floor of the noise."""
+        return cls(
+            places=np.concatenate([part.places for part in parts]),
+            error=np.concatenate([part.error for part in parts]),
+            latent_variance=np.concatenate([part.latent_variance for part in parts]),
+            noise_variance=np.concatenate([part.noise_variance for part in parts]),
+            far_variance=np.concatenate([part.far_variance for part in parts]),
+            group=np.concatenate([part.group for part in parts]),
+        )
 
     def take(self, which: IntArray) -> Self:
         """Some of the rows, in this order."""
@@ -260,6 +269,7 @@ class Calibration:
 def fit_calibration(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRIC) -> Calibration:
     """Scales, then quantiles with those scales. O(m log m)."""
     latent_scale, noise_scale = scales(left_out)
+    noise_scale = max(noise_scale, min(left_out.noise_floor / float(left_out.noise_variance.mean()), MOST_SCALE))
     scaled = Calibration(latent_scale=latent_scale, noise_scale=noise_scale)
     variance = scaled.variance(left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
     scores = left_out.error / np.sqrt(variance)
@@ -277,6 +287,17 @@ def fit_calibration(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRI
         rows=len(scores),
         tails=_tails(scores, intervals if len(probabilities) else Intervals.SYMMETRIC, count),
     )
+
+
+def replicate_noise(error: FloatArray, group: IntArray) -> float:
+    """Return what the noise is at least, with CONFIDENCE, as rows of equal inputs say: the lower confidence bound of
+    the pooled variance of errors (m,) in groups (m,) whose predictions are the same. 0 without such rows."""
+    _, place, counts = np.unique(group, return_inverse=True, return_counts=True)
+    freedom = len(error) - len(counts)
+    if freedom < 1:
+        return 0.0
+    within = error - (np.bincount(place, error) / counts)[place]
+    return float(np.square(within).sum() / chdtri(freedom, 1.0 - CONFIDENCE))
 
 
 def effective_count(scores: FloatArray, group: IntArray) -> int:

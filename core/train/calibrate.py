@@ -13,7 +13,7 @@ import numpy as np
 
 from core.arrays import FloatArray, IntArray
 from core.data import Dataset
-from core.predict.calibration import Calibration, LeftOut, fit_calibration
+from core.predict.calibration import Calibration, LeftOut, fit_calibration, replicate_noise
 from core.predict.distribution import PredictiveDistribution
 from core.predict.metrics import Scores, scores, with_coverage
 from core.predict.model import log_noise
@@ -192,10 +192,13 @@ def calibrate_by(
 
 
 def grouped(left_out: LeftOut, groups: RowGroups) -> LeftOut:
-    """Return the rows with their group, where new rows will be of other groups."""
+    """Return the rows with their group, where new rows will be of other groups; rows of equal inputs also say what the
+    noise is at least."""
     if groups.by not in (Grouping.EQUAL, Grouping.GROUP):
         return left_out
-    return replace(left_out, group=groups.group[left_out.places])
+    group = groups.group[left_out.places]
+    floor = replicate_noise(left_out.error, group) if groups.by is Grouping.EQUAL else 0.0
+    return replace(left_out, group=group, noise_floor=floor)
 
 
 def recalibrated(before: CalibrationResult, left_out: LeftOut, spec: TrainSpec) -> CalibrationResult:
