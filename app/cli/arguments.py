@@ -17,6 +17,8 @@ FORMS = {
     "json": "application/json",
 }
 """Media types of predictions by the names of their forms, which are suffixes of files too."""
+OTHER_FORMS = frozenset(("xlsx", "xls", "ods", "feather", "ipc", "h5", "pkl", "pickle", "zip", "gz", "zst", "db"))
+"""Suffixes of files that are none of these and not read as text: CSV under such a name would not be opened."""
 
 
 def file_content(file: Path) -> bytes:
@@ -88,7 +90,11 @@ def media_type(form: str | None, output: Path | None, *, is_dataset: bool) -> st
         raise typer.BadParameter(f"expected one of {', '.join(FORMS)}; got {form!r}", param_hint="--format")
     suffix = "" if output is None else output.suffix.removeprefix(".").lower()
     if is_dataset:
-        if form not in (None, "parquet"):
-            raise typer.BadParameter("the predictions of a dataset are a Parquet file", param_hint="--format")
+        if form not in (None, "parquet") or (form is None and suffix not in ("", "parquet")):
+            hint = "--output" if form is None else "--format"
+            raise typer.BadParameter("the predictions of a dataset are a Parquet file", param_hint=hint)
         return FORMS["parquet"]
+    if form is None and suffix in OTHER_FORMS:
+        message = f"predictions are not written as .{suffix}: expected {', '.join(f'.{name}' for name in FORMS)}"
+        raise typer.BadParameter(message, param_hint="--output")
     return FORMS[form or (suffix if suffix in FORMS else "csv")]

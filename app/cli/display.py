@@ -23,6 +23,8 @@ _MIN_WIDTH = 10
 _GAP = 2  # between two columns
 _NUMERIC = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?|[0-9.]+%( \+- [0-9.]+%)?|-|nan")
 KEY_HINT = f"send one with {KEY_VARIABLE} or --key"
+MISSING = 'set "missing" to "drop"'
+MISSING_HINT = "on the command line: --missing drop, or --missing impute"
 START_HINT = "start one with `pursuit serve`, name another with --url or PURSUIT_URL, or work without one with --local"
 
 
@@ -38,6 +40,8 @@ def fail(error: ClientError, *, hint: bool = True) -> typer.Exit:
             console.print(f"  ... {error.total} in all")
     if isinstance(error, UnreachableError) and hint:
         console.print(f"[dim]{escape(START_HINT)}[/]")
+    if MISSING in str(error):
+        console.print(f"[dim]{escape(MISSING_HINT)}[/]")
     if isinstance(error, ProblemError) and error.status == HTTPStatus.UNAUTHORIZED:
         console.print(f"[dim]{escape(KEY_HINT)}[/]")
     return typer.Exit(1)

@@ -106,12 +106,11 @@ def _table(data: Any) -> tuple[pa.Table, "nw.DataFrame[Any]"]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InvalidError(f"the column {twice[0]!r} is there twice")
-    columns = [_column(frame, name) for name in frame.columns]
+    columns = [_column(series, name) for series, name in zip(frame.iter_columns(), names, strict=True)]
     return pa.table(dict(zip(names, columns, strict=True))), frame
 
 
-def _column(frame: "nw.DataFrame[Any]", name: Any) -> "pa.ChunkedArray[Any]":
-    series = frame[name]
+def _column(series: "nw.Series[Any]", name: str) -> "pa.ChunkedArray[Any]":
     try:
         return pa.chunked_array([series.to_arrow()])
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:

@@ -248,7 +248,9 @@ def test_predictions_of_nothing(tmp_path: Path) -> None:
     for words, said in (
         ((tmp_path / "none.csv",), "does not exist"),
         ((tmp_path / "none.csv", "--format", "xls"), "expected one of csv, parquet"),
+        ((tmp_path / "none.csv", "--output", tmp_path / "out.xlsx"), "predictions are not written as .xlsx"),
         ((f"ds_{'0' * 32}", "--format", "csv"), "Parquet"),
+        ((f"ds_{'0' * 32}", "--output", tmp_path / "out.csv"), "Parquet"),
     ):
         result = pursuit("predict", "cars", *words, url="http://127.0.0.1:1")
         assert result.exit_code == 2
@@ -435,3 +437,13 @@ def test_reading_commands_make_no_data_directory(words: tuple[str, ...], made: b
     assert "pursuit train FILE --local" in result.stderr
     assert place.exists() == made
     assert not made or list(place.iterdir()) == []
+
+
+def test_missing_cells_are_told_with_the_flag(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_text("a,y\n1,2\n,3\n")
+    told = problem(422, 'line 3, column a: missing (empty); set "missing" to "drop" to leave such rows out')
+    with stub({("POST", "/train"): [told]}) as server:
+        result = pursuit("train", file, "--target", "y", url=server.url)
+    assert result.exit_code == 1
+    assert "on the command line: --missing drop, or --missing impute" in result.stderr

@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from pursuit import Client, InvalidError, LocalModel, Model, PredictionWarning, TooLargeError, load
+from pursuit.frames import table_file
 
 from tests.app.library.conftest import table, url
 from tests.app.routes.service import QUICK, Service
@@ -201,3 +202,11 @@ def test_a_file_that_is_no_model(tmp_path: Path, client: Client) -> None:
         load(path)
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "none.safetensors")
+
+
+def test_columns_with_whole_numbers_for_names_are_sent_by_their_text() -> None:
+    """They were taken for places of rows."""
+    name, file = table_file(pd.DataFrame({0: [1.0, 2.0, 3.0], 1: [4.0, 5.0, 6.0]}))
+    assert name == "model.arrow"
+    table = pa.ipc.open_stream(file).read_all()
+    assert table.to_pydict() == {"0": [1.0, 2.0, 3.0], "1": [4.0, 5.0, 6.0]}
