@@ -22,8 +22,8 @@ class Scores:
     """Scores on `rows` rows. nmse is None where the truths do not vary.
 
     coverage, mean_width: level as text -> share inside, width of the interval. reliability: probability as text ->
-    share below that quantile. Standard errors of nlpd and crps are those of a mean of independent
-    rows; of coverage those at the level itself.
+    share below that quantile. Standard errors of nlpd and crps are those of a mean of independent rows, or groups
+    (`with_groups`); of coverage those at the level itself.
     """
 
     rows: int
@@ -47,6 +47,17 @@ def with_coverage(found: Scores, parts: Sequence[Scores]) -> Scores:
         return {name: float(weights @ [getattr(part, field)[name] for part in parts]) for name in getattr(found, field)}
 
     return replace(found, coverage=mean("coverage"), reliability=mean("reliability"))
+
+
+def with_groups(found: Scores, groups: int) -> Scores:
+    """Return scores of rows in so many groups, whose rows share their fate: standard errors are those of the groups."""
+    factor = (found.rows / groups) ** 0.5
+    return replace(
+        found,
+        nlpd_standard_error=factor * found.nlpd_standard_error,
+        crps_standard_error=factor * found.crps_standard_error,
+        coverage_standard_error={name: factor * error for name, error in found.coverage_standard_error.items()},
+    )
 
 
 def scores(targets: FloatArray, predicted: Distribution) -> Scores:

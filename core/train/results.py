@@ -10,7 +10,7 @@ from core.hyperparameters import Hyperparameters
 from core.predict.compact import Stored, served
 from core.predict.distribution import PredictiveDistribution
 from core.predict.float32 import kept_precision
-from core.predict.metrics import Scores, scores
+from core.predict.metrics import Scores, scores, with_groups
 from core.predict.model import Model, log_noise
 from core.predict.predictor import Moments
 from core.predict.transforms import Transform
@@ -114,7 +114,7 @@ class Results:
             model = replace(model, precision=precision)
             predicted = full.left_out(self.transform)
             left, holdout = full.process.left, None
-            left_out = leave_one_out_scores(self.raw_targets[left], predicted, read)
+            left_out = self._by_groups(leave_one_out_scores(self.raw_targets[left], predicted, read), left)
             rows = PredictedRows.of(left, self.raw_targets, predicted, held_out=False)
             if len(self.held_out):
                 holdout, rows = self._on_held_out(full.moments(self.held_out), read, model)
@@ -183,13 +183,21 @@ class Results:
         """Score the held-out rows, and return some of them."""
         predicted = self.on_held_out(moments, read)
         rows = PredictedRows.of(self.held_out, self.raw_targets, predicted, held_out=True)
-        return self._holdout_scores(predicted, model), rows
+        return self._by_groups(self._holdout_scores(predicted, model), self.held_out), rows
 
     def _on_left_out(self, outcome: Outcome) -> tuple[Scores, PredictedRows]:
         """Score the rows of the fit, each left out, and return some of them."""
         places, predicted = self.left_out(outcome)
         rows = PredictedRows.of(outcome.fit.subset.numbers[places], self.raw_targets, predicted, held_out=False)
-        return self._left_out_scores(outcome.fit, places, predicted, outcome.read), rows
+        found = self._left_out_scores(outcome.fit, places, predicted, outcome.read)
+        return self._by_groups(found, places), rows
+
+    def _by_groups(self, found: Scores, places: IntArray | slice) -> Scores:
+        """Scores of these rows, whose standard errors know which of them belong together."""
+        groups = self.dataset.row_groups
+        if groups.by not in (Grouping.EQUAL, Grouping.GROUP):
+            return found
+        return with_groups(found, len(np.unique(groups.group[places])))
 
     def _holdout_scores(self, predicted: PredictiveDistribution, model: Model) -> Scores:
         """Score the held-out rows, and beside them as large a share of those that the model did not learn from."""

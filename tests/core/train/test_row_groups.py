@@ -130,6 +130,8 @@ def test_groups_in_a_sparse_training_are_never_split() -> None:
     assert report.calibration.by == "cross-fitting"
     assert report.holdout is not None
     assert report.holdout.rows == 48
+    assert report.holdout.coverage_standard_error["0.95"] == pytest.approx(np.sqrt(0.95 * 0.05 / 6))
+    assert report.leave_one_out.coverage_standard_error["0.95"] == pytest.approx(np.sqrt(0.95 * 0.05 / 60))
     parts = [part for part in report.local_coverage.parts if part.by == "group"]
     assert not parts  # of 8 rows each: too few to tell
 
