@@ -74,9 +74,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         client.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A headless Chromium."""
+    """A headless Chromium; of one file alone, for while it is there an event loop runs, beside which the tests of other
+    files could not run theirs."""
     if CHROMIUM is None:
         pytest.skip("no Chromium on this machine")
     with sync_playwright() as playwright:
