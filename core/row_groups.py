@@ -117,6 +117,18 @@ class RowGroups:
                 filled[smallest] += sizes[each]
         return np.asarray(fold[self.group])
 
+    def blocks(self, largest: int) -> list[IntArray]:
+        """Return places of rows in blocks of at most `largest` rows, no two of one group: as many as the largest group
+        has rows, or more. What rows of a group share looks like noise in such a block."""
+        order = np.argsort(self.group, kind="stable")
+        counts = np.bincount(self.group)
+        turn = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)  # of each row in its group
+        found = []
+        for number in range(int(counts.max())):
+            block = np.sort(order[turn == number])
+            found += np.array_split(block, -(-len(block) // largest))
+        return found
+
     def splits(self, fold: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield the rows of each fold, of `folds`, and those it is predicted from."""
         for number in range(int(fold.max()) + 1):

@@ -20,6 +20,7 @@ from core.predict.metrics import Scores
 from core.predict.model import Model
 from core.predict.predictor import Moments
 from core.predict.transforms import Transform
+from core.row_groups import Grouping
 from core.selection.size import every_row
 from core.selection.state import Selection
 from core.sparse.factors import factorise
@@ -45,8 +46,11 @@ LEAST_ROWS = 20
 
 
 def is_compared(spec: TrainSpec, learning: Subset, rows: int) -> bool:
-    """Return whether a full process on so many rows is a candidate."""
-    return spec.compares_full and rows <= MOST_ROWS and every_row(learning.rows, spec) is None
+    """Return whether a full process on so many rows is a candidate: beside a sparse model with every row as its basis
+    only where rows come in groups, of which the theta of that knows nothing."""
+    if not spec.compares_full or rows > MOST_ROWS:
+        return False
+    return learning.dataset.row_groups.by is Grouping.GROUP or every_row(learning.rows, spec) is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,6 +70,12 @@ class Judged:
     def take(self, places: IntArray) -> "Judged":
         """Return the judgement of some of the rows."""
         return Judged(loss=self.loss[places], squares=self.squares[places])
+
+    def by_group(self, group: IntArray) -> "Judged":
+        """Return the mean of each group (m,), which alone are independent."""
+        _, place, counts = np.unique(group, return_inverse=True, return_counts=True)
+        loss, squares = (np.bincount(place, values) / counts for values in (self.loss, self.squares))
+        return Judged(loss=loss, squares=squares)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -228,11 +238,18 @@ class FarBehind:
         return True
 
 
-def prefers_full(full: Judged, other: Judged, *, exact: bool = False, constant: bool = False) -> tuple[bool, str]:
+def prefers_full(
+    full: Judged,
+    other: Judged,
+    *,
+    exact: bool = False,
+    constant: bool = False,
+    constant_errors: float = CONSTANT_ERRORS,
+) -> tuple[bool, str]:
     """Return whether the full process is taken, and why.
 
     exact: it costs next to nothing, and need only lose no more than chance has it. constant: the other model is a
-    constant, so that a gain by chance would be one for noise.
+    constant, so that a gain by chance would be one for noise; constant_errors: standard errors that it has to be then.
     """
     fall, worse = other.loss - full.loss, full.squares - other.squares
     gain, doubt = float(fall.mean()), float(fall.std() / np.sqrt(len(fall)))
@@ -246,7 +263,7 @@ def prefers_full(full: Judged, other: Judged, *, exact: bool = False, constant: 
     if exact and not constant:
         taken = gain > -doubt
         return taken, f"{told}: {'no more' if taken else 'more'} than one standard error is lost"
-    errors = CONSTANT_ERRORS if constant else 1.0
+    errors = constant_errors if constant else 1.0
     taken = gain > max(errors * doubt, LEAST_GAIN)
     least = f"{errors:g} standard error{'s' if errors > 1.0 else ''} and {LEAST_GAIN:g}"
     return taken, f"{told}: {'more' if taken else 'not a gain of more'} than {least}"

@@ -4,6 +4,7 @@
     2. rounds: blocks in units of the lengthscales found, noise that varies learnt from rows left out of their blocks,
        theta moved on the block-composite likelihood with that noise (`core.process.near_blocks`); a table of
        EXACT_ROWS is one block
+       where rows come in groups, and new ones will be of others, blocks have no two rows of one group
     3. (Kff + D) alpha = y with folds in lockstep, one of them the held-out rows, which theta has not seen
     4. variances of left-out rows from the nearest rows outside their fold; noise, scales and quantiles by the errors
 
@@ -33,6 +34,7 @@ from core.process.kernel import Kernel
 from core.process.near_blocks import blocks_nlml_and_gradient, near_blocks, random_blocks
 from core.process.rows import Rows
 from core.process.theta import Box
+from core.row_groups import Grouping, RowGroups
 from core.spec import Effort, KernelChoice, Noise, TrainSpec
 from core.train.calibrate import CalibrationResult, calibrate_by, grouped, recalibrated
 from core.train.fit import Subset
@@ -45,6 +47,8 @@ EXACT_ROWS = 2_000
 MOST_ROWS = 20_000
 """Rows above which a pass over all pairs takes longer than a sparse training."""
 BLOCK_ROWS, RANDOM_BLOCKS = 400, 2
+LEAST_BLOCK = 5
+"""Rows of a block at least, where blocks have no two rows of one group."""
 COMPARED_BLOCKS, MOST_UNSEEN = 6, 20
 """Blocks that kernels are fitted on, and others that they are compared on, at most."""
 KERNEL_STEPS, ROUND_STEPS, EXACT_STEPS = 15, (12, 15), 20
@@ -103,6 +107,9 @@ def block_theta(
     asked = spec.kernel
     families = list(KernelFamily) if asked is KernelChoice.AUTO else [KernelFamily(asked)]
     times = BEST_STEPS if spec.effort is Effort.BEST else 1
+    groups = subset.dataset.row_groups.take(learning)
+    if groups.by is Grouping.GROUP:
+        return _theta_of_groups(rows, groups, start, families, bounds, times, tell)
     if len(rows) <= EXACT_ROWS:
         theta = _exact_theta(rows, start, families, bounds, times, tell)
         whole = [np.arange(len(rows))]
@@ -119,6 +126,35 @@ def block_theta(
         part = (0.3 + 0.35 * number, 0.35)
         theta = _climbed(rows, blocks, theta, ratio, bounds, times * steps, tell, part)
     return theta
+
+
+def _theta_of_groups(
+    rows: Rows,
+    groups: RowGroups,
+    start: Hyperparameters,
+    families: Sequence[KernelFamily],
+    bounds: Box,
+    times: int,
+    tell: Tell,
+) -> Hyperparameters:
+    """Theta by blocks without two rows of one group: what these share, and columns that tell them apart know by heart,
+    is noise for a row of a new group."""
+    blocks = [block for block in groups.blocks(BLOCK_ROWS) if len(block) >= LEAST_BLOCK]
+    blocks = blocks or [np.arange(len(rows))]
+    found: list[tuple[float, Hyperparameters]] = []
+    for number, family in enumerate(families):
+        objective = partial(blocks_nlml_and_gradient, rows, blocks)
+        theta, value = descend(
+            objective,
+            replace(start, kernel=family),
+            bounds,
+            times * EXACT_STEPS,
+            settled=1e-4 * len(rows),
+            first_step=FIRST_STEP,
+        )
+        found.append((value, theta))
+        tell((number + 1) / len(families))
+    return min(found, key=lambda pair: pair[0])[1]
 
 
 def _climbed(

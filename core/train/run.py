@@ -30,7 +30,7 @@ from core.data import Dataset
 from core.errors import InvalidDataError, InvalidSpecError
 from core.numeric.shards import Compute
 from core.predict.predictor import Predictor
-from core.row_groups import groups_of_equal_rows
+from core.row_groups import Grouping, groups_of_equal_rows
 from core.sparse.posterior import SparsePosterior, posterior
 from core.sparse.scheme import Scheme, scheme
 from core.spec import Effort, MeanRows, TrainSpec, Variance
@@ -53,6 +53,9 @@ FULL_SHARE = 0.45
 """Share of a run that compares a full process which this takes, about."""
 SPARSE_SHARE = 0.6
 """Share of a run that has a mean on more rows too which the sparse model takes, about."""
+GROUPED_ERRORS = 1.0
+"""Standard errors, of groups, by which a full process has to be better than a constant: a sparse model that learnt the
+groups by heart is one for that reason, and not for want of a relation."""
 CONSTANT_MODEL = (
     "predictions are no better than the target mean on left-out rows, so the model is constant, with error bars: "
     "either the columns are unrelated to the target, or there are too few rows to tell"
@@ -216,20 +219,29 @@ class _Run:
         """Return whether the full process is taken, and why."""
         if self.spec.variance is Variance.NEAR:
             return True, "asked for"
-        raw = self.raw_targets
-        if outcome.predicted is not None and len(full.held_out) >= LEAST_ROWS:
+        raw, group = self.raw_targets, self.row_groups.group
+        grouped = self.row_groups.by is Grouping.GROUP
+        held_out = len(np.unique(group[full.held_out])) if grouped else len(full.held_out)
+        if outcome.predicted is not None and held_out >= LEAST_ROWS:
+            both = full.held_out
             targets = raw[full.held_out]
             ours = Judged.of(targets, self.results.on_held_out(full.moments(full.held_out), full.process.read))
             theirs = Judged.of(targets, self.results.on_held_out(outcome.predicted, outcome.read))
-        elif self.results.constant:
+        elif self.results.constant and not grouped:
             return False, "the rows held out are too few to tell its gain from noise"
         else:
             places, predicted = self.results.left_out(outcome)
-            _, of_full, of_sparse = np.intersect1d(full.process.left, np.arange(len(raw))[places], return_indices=True)
+            both, of_full, of_sparse = np.intersect1d(
+                full.process.left, np.arange(len(raw))[places], return_indices=True
+            )
             left_out = full.left_out(self.results.transform)
             ours = Judged.of(raw[full.process.left], left_out).take(of_full)
             theirs = Judged.of(raw[places], predicted).take(of_sparse)
-        return prefers_full(ours, theirs, exact=full.process.exact, constant=self.results.constant)
+        exact, constant = full.process.exact, self.results.constant
+        if not grouped:
+            return prefers_full(ours, theirs, exact=exact, constant=constant)
+        ours, theirs = ours.by_group(group[both]), theirs.by_group(group[both])
+        return prefers_full(ours, theirs, exact=exact, constant=constant, constant_errors=GROUPED_ERRORS)
 
     def _outcome(self, search: Search, found: Solution, learning: Subset, whole: Subset) -> Outcome:
         """Held-out rows predicted, the model fitted on all rows and calibrated."""

@@ -103,3 +103,13 @@ def test_groups_fit_the_table() -> None:
         np.array([0, 4, 5])
     )
     assert taken.row_groups.group.tolist() == [0, 1, 1]
+
+
+@given(st.integers(1, 40), st.integers(1, 12), st.integers(0, 9))
+def test_blocks_have_no_two_rows_of_one_group(groups: int, largest: int, seed: int) -> None:
+    at = made(Grouping.GROUP, groups, seed)
+    blocks = at.blocks(largest)
+    assert sorted(np.concatenate(blocks).tolist()) == list(range(len(at.group)))
+    for block in blocks:
+        assert 0 < len(block) <= largest
+        assert len(set(at.group[block].tolist())) == len(block)

@@ -82,6 +82,21 @@ def test_new_groups_get_what_the_report_promises(options: dict[str, object]) -> 
     assert abs(np.mean(got) - np.mean(promised)) < 0.05
 
 
+def test_theta_does_not_know_groups_by_heart() -> None:
+    """Age tells each patient apart, so that a likelihood of all rows learns the patients; what age itself says is found
+    where no two rows of a patient are in one likelihood."""
+    random = np.random.default_rng(2)
+    age, level = (np.repeat(values, 8) for values in (random.uniform(20.0, 80.0, 60), random.normal(size=60)))
+    dose = random.uniform(0.0, 6.0, len(age))
+    y = level + 0.06 * age + np.sin(dose) + 0.1 * random.normal(size=len(age))
+    groups = RowGroups.of(Grouping.GROUP, np.repeat(np.arange(60), 8))
+    dataset = Dataset(inputs=np.column_stack((age, dose)), targets=y, row_groups=groups)
+    report = train(dataset, TrainSpec(**FULL)).report  # type: ignore[arg-type]
+    assert any(each.taken and each.theta == "exact" for each in report.candidates)
+    assert (report.leave_one_out.nmse or 1.0) < 0.75  # of which the patients' levels are .45
+    assert report.hyperparameters.lengthscales[0] > 0.3  # of a standard deviation, with 60 patients
+
+
 @pytest.mark.parametrize("options", [FULL, SPARSE], ids=["full", "sparse"])
 def test_settings_that_come_twice_are_left_out_together(options: dict[str, object]) -> None:
     """Pure noise uploaded twice is nothing that could be known: by rows 0% of fresh rows are covered."""
