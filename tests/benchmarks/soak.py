@@ -30,6 +30,7 @@ TRAINING_SHARE, BAD_SHARE, LIST_SHARE = 0.004, 0.03, 0.05
 PAUSE = 0.05
 """Seconds that a client waits between two questions, on average."""
 MOST_MODELS = 3
+JSON_BODY = {"content-type": "application/json"}
 WARM = 0.1
 """Share of the time after which memory is first told."""
 
@@ -101,7 +102,7 @@ def client(url: str, number: int, until: float, seen: Seen, stop: threading.Even
                 if len(models) > MOST_MODELS:
                     seen.ask("delete", partial(http.delete, f"/models/{models.pop(0)}"), 204)
             elif what < TRAINING_SHARE + BAD_SHARE:
-                seen.ask("bad body", lambda: http.post("/predict", content=b'{"rows": [[1, 2'), 400, 422)
+                seen.ask("bad body", lambda: http.post("/predict", content=b'{"rows": [[1, 2', headers=JSON_BODY), 400)
             elif what < TRAINING_SHARE + BAD_SHARE + LIST_SHARE:
                 seen.ask("lists", lambda: http.get(chance.choice(("/models", "/jobs?state=succeeded"))), 200)
             else:
