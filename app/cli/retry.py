@@ -1,4 +1,4 @@
-"""When a request is sent again: to a server that is busy, away or being replaced, after the pause that it asks for.
+"""Repetition of requests: to a server that is busy, away or being replaced, after the pause that it asks for.
 
 A request that may do something twice is only sent again where the server said that it has done nothing (429, 503).
 """

@@ -243,7 +243,7 @@ key_budgets = Table(
     Column("minute", BigInteger, nullable=False),
     Column("used", BigInteger, nullable=False),
 )
-"""What of a key's limits a minute has been given out to the API processes, see `app.storage.key_usage`."""
+"""Share of a key's limits a minute that was given out to the API processes, see `app.storage.key_usage`."""
 
 key_usage = Table(
     "key_usage",
@@ -271,4 +271,4 @@ audit = Table(
     Index(None, "at"),
     Index(None, "key_id", "id"),
 )
-"""Who changed what, when and from where, see `app.storage.audit`; `key_id` is NULL where no key was needed."""
+"""Changes: who made what, when and from where, see `app.storage.audit`; `key_id` is NULL where no key was needed."""

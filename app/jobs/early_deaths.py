@@ -20,7 +20,7 @@ _MAX_REMEMBERED = 1_000
 
 
 class EarlyDeaths:
-    """What one worker knows of the early deaths on it."""
+    """Early deaths on one worker, as far as it knows of them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""What a supervisor tells of its jobs to whoever measures them; by itself it does nothing.
+"""Listener that a supervisor tells of its jobs; by itself it does nothing.
 
 All calls come from the supervisor's thread, one job after the other: `started`, `phase` with every progress, `ended`.
 """

@@ -17,7 +17,7 @@ MAX_PAGE_SIZE = 500
 """The largest page of `list_jobs`."""
 
 OWNER_RETRY_SECONDS = 10
-"""When an owner whose jobs all wait is told to come again."""
+"""Seconds after which an owner whose jobs all wait is told to come again."""
 
 _BATCH = 500
 """Values of one IN."""

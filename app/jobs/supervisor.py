@@ -72,7 +72,7 @@ class _RunningJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _End:
-    """How a try ends: the function that writes it, and why the job goes back to the queue if it does, in one word."""
+    """End of a try: the function that writes it, and why the job goes back to the queue if it does, in one word."""
 
     write: Callable[[Connection], Job]
     requeued: str = ""

@@ -33,7 +33,7 @@ class _Lease:
 
 
 class Watch:
-    """What one process has seen. lease_seconds: length of the leases of an older release, which did not write it."""
+    """Leases as one process has seen them. lease_seconds: that of an older release, which did not write it."""
 
     def __init__(self, lease_seconds: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._lease_seconds = lease_seconds

@@ -22,7 +22,7 @@ from core.arrays import FloatArray
 FILES: Mapping[str, type[AnswerFile]] = {CSV: CsvFile, NPY: NpyFile, ARROW: ArrowStream, PARQUET: ParquetFile}
 """Media types of answers that are files."""
 TYPED = frozenset({ARROW, PARQUET})
-"""Those whose columns have types."""
+"""Formats whose columns have types."""
 
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 _QUALITY = re.compile(r";\s*q\s*=\s*(\d(?:\.\d{0,3})?)\s*(?:;|$)")

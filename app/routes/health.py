@@ -53,7 +53,7 @@ async def ready(request: Request) -> Response:
 
 
 class VersionBody(BaseModel):
-    """What runs here."""
+    """Versions of what runs here."""
 
     version: str = Field(description="Version of the package.")
     api_revision: int = Field(description="Raised when the API changes in what clients rely on.")

@@ -208,7 +208,7 @@ async def list_audit(
     limit: Limit = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Who trained, promoted, deleted, when and from where, the newest first; kept for `PURSUIT_KEEP_AUDIT_DAYS`."""
+    """Return who trained, promoted, deleted, when and from where, newest first (`PURSUIT_KEEP_AUDIT_DAYS`)."""
     found, following = await in_thread(
         services(request).keys.audit, limit=limit, cursor=cursor, action=action, key_id=key, caller=caller_of(request)
     )

@@ -33,7 +33,7 @@ class ColumnDriftBody(BaseModel):
 
 
 class DriftBody(BaseModel):
-    """What was asked and answered."""
+    """A request and its answer."""
 
     rows: int
     near_prior_share: float | None = Field(description="Share of rows far from all training rows; null: not known.")

@@ -40,9 +40,9 @@ PREDICTIONS = "predictions"
 """Prefix of their files in the store."""
 
 PROCESS_BYTES = 300 << 20
-"""What a process holds beside the model and the part of the table in hand."""
+"""Bytes that a process holds beside the model and the part of the table in hand."""
 CELL_BYTES = 200
-"""What a cell of that part takes as text and number, about."""
+"""Bytes that a cell of that part takes as text and number, about."""
 _PREDICTED = 0.97
 """Share of the whole at which all rows are predicted."""
 

@@ -1,4 +1,4 @@
-"""What this process is: versions of the package, its formats and its API."""
+"""Identity of this process: versions of the package, its formats and its API."""
 
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any

@@ -20,7 +20,7 @@ _c = audit.c
 
 
 class AuditAction(StrEnum):
-    """What was done."""
+    """Kind of change."""
 
     TRAIN = "train"
     PREDICT = "predict"

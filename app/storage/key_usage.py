@@ -1,4 +1,4 @@
-"""What API keys use: shares of their limits a minute, given out to the API processes, and counts of what they read."""
+"""Use of API keys: shares of their limits a minute, given out to the API processes, and counts of what they read."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

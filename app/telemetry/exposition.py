@@ -12,7 +12,7 @@ from app.telemetry.snapshots import Series
 
 
 class _Page(Collector):
-    """What one answer shows."""
+    """Numbers that one answer shows."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics

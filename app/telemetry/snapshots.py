@@ -24,7 +24,7 @@ from app.telemetry.measures import Measures
 log = logging.getLogger(__name__)
 
 WRITE_SECONDS = 2.0
-"""How often a process writes its numbers for the others."""
+"""Seconds between two writings of a process's numbers for the others."""
 _ENDED = "ended.json"
 _GUARD = "guard"
 _LOCK = ".lock"

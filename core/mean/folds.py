@@ -27,11 +27,6 @@ class Folds:
         """Leave no row out: the whole fit alone."""
         return cls(fold=np.full(rows, -1, np.int64), count=0)
 
-    @classmethod
-    def random(cls, rows: int, count: int, random: np.random.Generator) -> Self:
-        """Deal the rows into `count` folds of even size."""
-        return cls(fold=random.permutation(rows) % count, count=count)
-
     @property
     def kept(self) -> BoolArray:
         """Rows of each column, (n, 1 + count)."""

@@ -45,7 +45,7 @@ STD_LEVEL, STD_RANGE = 0.95, (0.75, 1.35)
 """Range of the std over the half-width of an interval of this level, in units of the normal distribution's."""
 _NORMAL_HALF = float(ndtri(0.5 + 0.5 * STD_LEVEL))
 CONFIDENCE = 0.95
-"""Of the noise that rows of equal inputs have at least."""
+"""Confidence in the noise that rows of equal inputs have at least."""
 MOST_SCALE = 20.0
 """Scales stay between this and one over it."""
 _UP = 1.0 + 1e-12

@@ -27,10 +27,11 @@ from core.sparse.factors import factorise
 from core.sparse.posterior import SparsePosterior
 from core.sparse.scheme import Scheme
 from core.spec import MeanRows, TrainSpec, Variance
+from core.train.block_theta import block_theta
 from core.train.cross_fit import predicted
 from core.train.fit import Solution, Subset
 from core.train.fold_fits import Seed
-from core.train.full_process import MOST_ROWS, FullProcess, block_theta, full_process, losses
+from core.train.full_process import MOST_ROWS, FullProcess, full_process, losses
 from core.train.mean_choice import SPARSE_THETA
 from core.train.report import Candidate
 

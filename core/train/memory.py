@@ -21,7 +21,7 @@ from core.selection.candidates import kept_columns
 from core.selection.greedy import cache_size, pool_size
 from core.sparse.factors import KEPT_BYTES
 from core.spec import Method, TrainSpec
-from core.train.full_process import POLISHED
+from core.train.block_theta import POLISHED
 from core.train.mean_choice import CLOSED_ROWS, FOLDS, compared_rows
 from core.train.search import POLISH_ROWS
 

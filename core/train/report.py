@@ -108,8 +108,8 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitsReport:
-    """How rows were held out and left out: by rows, or by so many groups of equal inputs, of a column or of times; of
-    times, squared errors as a share of the target's variance of rows between others and of later ones."""
+    """Splits by which rows were held out and left out: by rows, or by so many groups of equal inputs, of a column or of
+    times; of times, squared errors as a share of the target's variance of rows between others and of later ones."""
 
     by: str
     groups: int | None = None

@@ -1,4 +1,4 @@
-"""What each effort brings: test rows scored after trainings on random partitions of the benchmark sets.
+"""Benchmark of the efforts: test rows scored after trainings on random partitions of the benchmark sets.
 
     python -m tests.benchmarks.effort [--partitions 5] [--efforts quick normal best] [SET ..]
 
@@ -91,7 +91,7 @@ def measure(name: str, seed: int, effort: Effort) -> Measured:
 
 
 def kind(report: TrainReport) -> str:
-    """What was published, in a few words."""
+    """Return what was published, in a few words."""
     taken = next((each for each in report.candidates if each.taken), None)
     kernel = report.hyperparameters.kernel.value
     if taken is None or taken.mean == MeanRows.BASIS.value:

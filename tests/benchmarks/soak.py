@@ -37,7 +37,7 @@ WARM = 0.1
 
 @dataclass(slots=True)
 class Seen:
-    """What all clients saw. failures: status or error by question; seconds: of each answer by question."""
+    """Answers as all clients saw them. failures: status or error by question; seconds: of each answer by question."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     failures: Counter[str] = field(default_factory=Counter)

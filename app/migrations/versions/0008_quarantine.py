@@ -1,4 +1,4 @@
-"""When the artefact of a version was found damaged."""
+"""Time at which the artefact of a version was found damaged."""
 
 import sqlalchemy as sa
 from alembic import op

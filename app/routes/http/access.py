@@ -1,4 +1,4 @@
-"""Which scope each route wants, in one table. What is not in it wants `admin`; a test finds every route of the
+"""Scope that each route wants, in one table. What is not in it wants `admin`; a test finds every route of the
 application here.
 
 Paths are written as the routes write them: a segment in braces stands for one that is not empty, and `{name}` is the
@@ -67,7 +67,7 @@ ACCESS: dict[str, dict[str, KeyScope | None]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What one path is known to take. model: the place of the model's name among its segments."""
+    """Access to one path. model: the place of the model's name among its segments."""
 
     path: str
     scopes: dict[str, KeyScope | None]
@@ -107,7 +107,7 @@ _FIXED = {
 
 
 def access_of(path: str) -> Access | None:
-    """What this path takes; None for one that is not in the table."""
+    """Return the access to this path; None for one that is not in the table."""
     fixed = _FIXED.get(path)
     if fixed is not None:
         return fixed

@@ -1,4 +1,4 @@
-"""Who sent a request: the key that `app.routes.http.guard` has found, for the routes."""
+"""Sender of a request: the key that `app.routes.http.guard` has found, for the routes."""
 
 from starlette.requests import Request
 
@@ -8,9 +8,9 @@ from app.services.keys.usage import PREDICT
 from app.storage.api_keys import ApiKey
 
 KEY = "api_key"
-"""Where the guard leaves the key in the scope; absent where none is needed."""
+"""Name under which the guard leaves the key in the scope; absent where none is needed."""
 ROUTE = "refused_route"
-"""Where it leaves the path, as its route writes it, of a request that it refuses."""
+"""Name under which it leaves the path, as its route writes it, of a request that it refuses."""
 
 
 def caller_of(request: Request) -> Caller:

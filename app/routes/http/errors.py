@@ -129,7 +129,7 @@ async def refuse(request: Request, error: Exception) -> Response:
 
 
 def _headers(error: Exception, status: int) -> dict[str, str] | None:
-    """When to come again; what would let a client in (RFC 6750, 3)."""
+    """Return headers that tell when to come again, or what would let a client in (RFC 6750, 3)."""
     if status in (429, 503):
         return {"Retry-After": str(getattr(error, "retry_seconds", 1))}
     if isinstance(error, UnauthenticatedError):

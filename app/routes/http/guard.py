@@ -1,4 +1,4 @@
-"""What stands before every route: its key, scope, model and limit; methods that it does not take; HEAD and OPTIONS.
+"""Guard before every route: its key, scope, model and limit; methods that it does not take; HEAD and OPTIONS.
 
 Plain ASGI, and cheap: 8 us a request with a key, 2 without keys, and no look at the database.
 """

@@ -34,7 +34,7 @@ ALONE_SECONDS = 60.0
 
 @dataclass(slots=True, eq=False)
 class _Share:
-    """What this process may still let in. used_up: the database has no more of it before `until`, a monotonic time."""
+    """Budget that this process may still let in. used_up: the database has no more before `until`, a monotonic time."""
 
     left: int = 0
     until: float = 0.0

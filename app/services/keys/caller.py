@@ -1,4 +1,4 @@
-"""Who calls: the API key of a request, and where it came from."""
+"""Caller: the API key of a request, and where it came from."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,11 +11,11 @@ from app.storage.api_keys import ApiKey
 from app.storage.audit import AuditAction
 
 STORED_RETRY_SECONDS = 60
-"""When one whose bytes are all used is told to come again: deleting something makes room."""
+"""Seconds after which one whose bytes are all used is told to come again: deleting something makes room."""
 
 
 class KeyScope(StrEnum):
-    """What a key is for. None includes another."""
+    """Purpose of a key. None includes another."""
 
     PREDICT = "predict"
     TRAIN = "train"

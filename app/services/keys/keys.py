@@ -19,7 +19,7 @@ _MOST_MODELS = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRequest:
-    """What a new key is to be. models: the only ones that it may use; seconds: until it expires."""
+    """Request for a new key. models: the only ones that it may use; seconds: until it expires."""
 
     scopes: Sequence[str]
     name: str = ""

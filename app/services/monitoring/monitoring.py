@@ -1,4 +1,4 @@
-"""What `/models/{name}/monitoring` tells of a version, and the truth that `/feedback` brings."""
+"""Report of `/models/{name}/monitoring` on a version, and the truth that `/feedback` brings."""
 
 import math
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from app.tables import Schema
 from core.arrays import FloatArray
 
 LEVEL = 0.95
-"""Of the intervals that the truth is held against."""
+"""Level of the intervals that the truth is held against."""
 _Z = 1.959963984540054
 """Normal quantile of the interval of a share."""
 

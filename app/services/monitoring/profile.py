@@ -153,7 +153,7 @@ def training_profile(schema: Schema, inputs: FloatArray, targets: FloatArray) ->
 
 
 def _missing(feature: Feature, cells: FloatArray) -> Any:
-    """Which cells are missing, (m,): integrated over, or marked."""
+    """Return which cells are missing, (m,): integrated over, or marked."""
     missing = np.isnan(cells[:, 0])
     return missing | (cells[:, -1] == 1.0) if feature.indicator else missing
 

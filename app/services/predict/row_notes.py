@@ -1,4 +1,4 @@
-"""What an answer tells of its rows beside their numbers: those far from all training rows, those without a prediction.
+"""Notes of an answer on its rows beside their numbers: those far from all training rows, those without a prediction.
 
 Notes are gathered part by part; of each sort the rows are counted and the first TOLD_ROWS named.
 """

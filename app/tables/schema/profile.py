@@ -32,7 +32,7 @@ BINS = 20
 TOP = 20
 """Bins of a histogram, and how many of the most common texts are listed."""
 FIRST, FIRST_CHARS = 5, 80
-"""How many cells of the first rows are shown as they came, and how much of each."""
+"""Number of cells of the first rows that are shown as they came, and length of each."""
 _NAMED = 5  # wrong cells that a warning quotes
 
 

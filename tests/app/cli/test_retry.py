@@ -1,4 +1,4 @@
-"""Which requests are sent again, and when."""
+"""Rules of which requests are sent again, and when."""
 
 import time
 from email.utils import formatdate

@@ -55,4 +55,4 @@ def case(seed: int, *, n: int = 120, folds: int = 4, family: KernelFamily = Kern
     made = problem(seed, n=n, d=15)
     made = made.with_hyperparameters(kernel=family) if family is not KernelFamily.GAUSSIAN else made
     D = made.hyperparameters.noise_variance * np.exp(0.8 * random.normal(size=n))
-    return Case(problem=made, D=D, folds=Folds.random(n, folds, random))
+    return Case(problem=made, D=D, folds=Folds(fold=random.permutation(n) % folds, count=folds))

@@ -77,7 +77,11 @@ def test_a_plateau_at_the_start_is_not_taken_for_the_end() -> None:
     X = random.normal(size=(300, 4))
     y = np.sin(X @ random.normal(size=4))
     theta = hyperparameters([0.6] * 4, signal_variance=1.0, bias_variance=0.1, noise_variance=1e-6)
-    rows, folds, D = Rows(X=X, y=y, groups=np.arange(4)), Folds.random(300, 4, random), np.full(300, 1e-6)
+    rows, folds, D = (
+        Rows(X=X, y=y, groups=np.arange(4)),
+        Folds(fold=random.permutation(300) % 4, count=4),
+        np.full(300, 1e-6),
+    )
     kernel = Kernel.of(theta, rows.groups)
     found = full_mean(rows, kernel, D, X[:30], folds, stopping=Stopping(most=2000))
     exact = full_mean(rows, kernel, D, X, folds, stopping=Stopping(tolerance=1e-10, most=50))

@@ -80,12 +80,15 @@ def test_variance_is_stretched_and_has_its_noise() -> None:
 
 
 def test_some_rows_in_another_order() -> None:
-    left_out, which = replace(random_rows(10, 12, share=0.1), group=np.arange(12) // 2), np.array([7, 0, 3])
+    left_out, which = (
+        replace(random_rows(10, 12, share=0.1), group=np.arange(12) // 2, noise_floor=0.3),
+        np.array([7, 0, 3]),
+    )
     taken = left_out.take(which)
     for field in fields(LeftOut):
-        if field.name == "noise_floor":
-            continue
-        np.testing.assert_array_equal(getattr(taken, field.name), getattr(left_out, field.name)[which])
+        if field.name != "noise_floor":
+            np.testing.assert_array_equal(getattr(taken, field.name), getattr(left_out, field.name)[which])
+    assert taken.noise_floor == 0.3
 
 
 # Scales

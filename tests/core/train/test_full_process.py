@@ -13,10 +13,9 @@ from core.hyperparameters import Hyperparameters, KernelFamily
 from core.mean.near import NEAREST
 from core.predict.model import ModelPredictor
 from core.spec import Artefact, Effort, KernelChoice, MeanRows, Refinement, TrainSpec, Variance
-from core.train import full_choice, full_process
+from core.train import block_theta, full_choice, full_process
 from core.train.fit import Subset
 from core.train.full_choice import Judged, prefers_full
-from core.train.full_process import block_theta
 from core.train.optimise import heuristic
 from core.train.progress import Progress
 from core.train.run import CONSTANT_MODEL, train
@@ -39,8 +38,9 @@ WAYS = ["exact", "blocks"]
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways to theta and mean, on tables that are small for either."""
     if request.param == "blocks":
-        monkeypatch.setattr(full_process, "EXACT_ROWS", 0)
-        monkeypatch.setattr(full_process, "BLOCK_ROWS", 60)
+        for module in (block_theta, full_process):
+            monkeypatch.setattr(module, "EXACT_ROWS", 0)
+        monkeypatch.setattr(block_theta, "BLOCK_ROWS", 60)
     return str(request.param)
 
 
@@ -60,7 +60,7 @@ def theta_of(dataset: Dataset, *, workers: int = 1, seed: int = 1, **spec: Any) 
     subset = whole(dataset, workers)
     learning, random = np.arange(0, len(dataset.targets)), np.random.default_rng(seed)
     start = heuristic(subset.rows, reach=0.3)
-    return block_theta(subset, learning, start, TrainSpec(**spec), random, lambda _: None)
+    return block_theta.block_theta(subset, learning, start, TrainSpec(**spec), random, lambda _: None)
 
 
 def test_short_lengthscales_and_columns_that_say_nothing_are_found(way: str) -> None:
@@ -70,7 +70,8 @@ def test_short_lengthscales_and_columns_that_say_nothing_are_found(way: str) -> 
     dataset = Dataset(inputs=X, targets=np.sin(40.0 * X[:, 0]) + 0.1 * random.normal(size=600))
     subset = whole(dataset)
     start = replace(heuristic(subset.rows), lengthscales=np.array([0.1, 1.0]))
-    found = block_theta(subset, np.arange(600), start, TrainSpec(), np.random.default_rng(1), lambda _: None)
+    theta_of, random = block_theta.block_theta, np.random.default_rng(1)
+    found = theta_of(subset, np.arange(600), start, TrainSpec(), random, lambda _: None)
     assert 0.02 < found.lengthscales[0] < 0.06, way
     assert found.lengthscales[1] > 2.0
     assert found.noise_variance < 0.05  # .02 in units of the target's variance

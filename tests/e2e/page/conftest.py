@@ -20,7 +20,7 @@ expect.set_options(timeout=WAIT_MS)  # a machine with other work is slow to begi
 
 ROOT = Path(__file__).parents[3]
 LIBRARY = os.pathsep.join((str(ROOT / "app" / "library"), str(ROOT)))
-"""Where the package `pursuit` is found, if it is not installed."""
+"""Path of the package `pursuit`, if it is not installed."""
 
 
 @dataclass(slots=True)
