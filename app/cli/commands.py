@@ -346,7 +346,7 @@ def demo(
     ] = None,
     target: Target = None,
     spec: Spec = "{}",
-    picture: Annotated[Path, typer.Option(help="Where to save the picture.")] = Path("pursuit-demo.png"),
+    picture: Annotated[Path, typer.Option(help="Where to save the picture, an SVG.")] = Path("pursuit-demo.svg"),
     keep: Annotated[bool, typer.Option("--keep", help="Leave the server running.")] = False,
     port: Annotated[int, typer.Option(help="Port of the server; 0 takes a free one.")] = 0,
 ) -> None:

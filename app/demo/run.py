@@ -19,6 +19,7 @@ from app.cli.progress import watch
 from app.cli.service import Service, start
 from app.demo.scores import Scores, score, standard_error
 from app.demo.table import BUNDLED, Split, split
+from app.plots.predicted import predicted_against_true
 
 INTERVAL = 0.95
 SPEC: Json = {"missing": "impute", "unseen": "prior", "max_basis_size": 200}
@@ -51,6 +52,10 @@ def run(
 
     spec: fields that override SPEC. Raises ClientError.
     """
+    if picture.suffix.lower() not in ("", ".svg"):
+        raise ClientError(
+            f"the picture is an SVG, which browsers show: give it a name ending in .svg, not {picture.name}"
+        )
     if picture.is_dir() or not os.access(picture if picture.exists() else picture.parent, os.W_OK):
         raise ClientError(f"cannot write the picture to {picture}: choose another place with --picture")
     try:
@@ -186,10 +191,7 @@ def _figure(value: float, error: float) -> str:
 
 
 def _draw(table: Split, predictions: Predictions, scores: Scores, picture: Path) -> None:
-    from app.demo.picture import draw  # noqa: PLC0415 -- slow to import; by now the server has done its work
-
-    draw(
-        picture,
+    text = predicted_against_true(
         target=table.target,
         truth=table.truth,
         mean=predictions.mean,
@@ -198,6 +200,7 @@ def _draw(table: Split, predictions: Predictions, scores: Scores, picture: Path)
         interval=INTERVAL,
         scores=f"NMSE {scores.nmse:.3f}, NLPD {scores.nlpd:.2f}, {100 * scores.coverage:.1f}% inside",
     )
+    picture.write_text(text, encoding="utf-8")
 
 
 def _print_kept_service(console: Console, service: Service, folder: Path) -> None:

@@ -20,7 +20,7 @@ ENTRY = ROOT / "app" / "entry" / "pursuit_gp.py"
 LIBRARIES = (
     *("app", "core", "pursuit", "numpy", "scipy", "fastapi", "starlette", "uvicorn", "uvloop", "httptools", "pydantic"),
     *("msgspec", "orjson", "sqlalchemy", "alembic", "pyarrow", "openpyxl", "safetensors", "httpx", "typer", "rich"),
-    *("matplotlib", "psycopg", "obstore", "distributed", "dask", "anyio", "sitecustomize", "usercustomize"),
+    *("psycopg", "obstore", "distributed", "dask", "anyio", "sitecustomize", "usercustomize"),
 )
 
 
@@ -160,11 +160,11 @@ def test_the_commands_that_start_a_server_of_their_own(hostile: Path, table: Pat
         ("migrate", *data),
         ("train", table, "--basis-size", 10, "--local", *data),
         ("predict", "squares", table, "--local", *data),
-        ("demo", table, "--picture", hostile / "p.png", "--spec", '{"basis_size": 10}'),
+        ("demo", table, "--picture", hostile / "p.svg", "--spec", '{"basis_size": 10}'),
     ):
         done = run(hostile, *entry(*words))
         assert done.returncode == 0, done.stdout + done.stderr
-    assert (hostile / "p.png").exists()
+    assert (hostile / "p.svg").exists()
 
 
 @pytest.mark.e2e

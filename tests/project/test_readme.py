@@ -39,7 +39,7 @@ def test_settings_exist_with_the_defaults_it_names() -> None:
 
 def test_links_and_files_exist() -> None:
     named = {*re.findall(r"\]\(([^)#]+)\)", README), *re.findall(r"@(\S+\.csv)", README)}
-    assert "app/demo/flights.png" in named
+    assert "app/demo/flights.svg" in named
     for name in named:
         assert (ROOT / name).exists(), name
 
