@@ -1,13 +1,20 @@
 """Values of options and files: text of the command line to what commands work with."""
 
 import json
+import re
+import shutil
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, Literal
 
 import typer
 
 from app.cli.client import ClientError, Json
+from app.cli.options import STANDARD, did_you_mean
 
 FORMS = {
     "csv": "text/csv",
@@ -21,12 +28,41 @@ OTHER_FORMS = frozenset(("xlsx", "xls", "ods", "feather", "ipc", "h5", "pkl", "p
 """Suffixes of files that are none of these and not read as text: CSV under such a name would not be opened."""
 
 
-def file_content(file: Path) -> bytes:
-    """The bytes of a file. ClientError where it cannot be read."""
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise ClientError(f"cannot read {file}: {error.strerror}") from None
+_STANDARD_NAME = "table"  # of what came through a pipe: the stem is the name of a model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSource:
+    """An open file that can be read again from its start. name: of the file, without its folder."""
+
+    name: str
+    body: BinaryIO
+
+
+@contextmanager
+def open_input(file: Path) -> Iterator[InputSource]:
+    """Open a file, or standard input for `-`, for the length of the block. ClientError where it cannot be read."""
+    with ExitStack() as stack:
+        try:
+            if file == STANDARD:
+                body: BinaryIO = stack.enter_context(tempfile.TemporaryFile())
+                shutil.copyfileobj(sys.stdin.buffer, body)
+                body.seek(0)
+            else:
+                body = stack.enter_context(file.open("rb"))
+        except OSError as error:
+            raise ClientError(f"cannot read {file}: {error.strerror or error}") from None
+        yield InputSource(name=_STANDARD_NAME if file == STANDARD else file.name, body=body)
+
+
+def is_terminal() -> bool:
+    """Return whether a person can be asked: who types, and sees the question."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def is_dataset(word: str) -> bool:
+    """Return whether a word is the id of a dataset."""
+    return re.fullmatch("ds_[0-9a-f]{32}", word) is not None
 
 
 def json_object(text: str) -> Json:
@@ -63,23 +99,38 @@ def numbers(values: Sequence[str] | None, option: str) -> list[float]:
     return found
 
 
+def levels(values: Sequence[str] | None, option: str) -> list[float] | Literal[False]:
+    """The levels of a repeated option, or False for the word `false`. BadParameter."""
+    return False if split_values(values, option) == ["false"] else numbers(values, option)
+
+
+def split_words(values: Sequence[str] | None, known: Sequence[str], option: str) -> list[str]:
+    """The words of a repeated option, all of them known. BadParameter that names the one that was meant."""
+    words = split_values(values, option)
+    for word in words:
+        if word not in known:
+            raise typer.BadParameter(
+                f"expected one of {', '.join(known)}; got {word!r}{did_you_mean(word, known)}", param_hint=option
+            )
+    return words
+
+
 def write_content(output: Path | None, content: bytes) -> None:
-    """Write to a file, or to standard output. Ends the command where the file cannot be written."""
-    if output is None:
+    """Write to a file, or to standard output. ClientError where the file cannot be written."""
+    if output is None or output == STANDARD:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
     try:
         output.write_bytes(content)
     except OSError as error:
-        typer.echo(f"error: cannot write {output}: {error.strerror}", err=True)
-        raise typer.Exit(1) from None
+        raise ClientError(f"cannot write {output}: {error.strerror}") from None
 
 
-def existing_file(name: str) -> Path:
+def table_file(name: str) -> Path:
     """The path of a file. BadParameter where there is none."""
     path = Path(name)
-    if not path.is_file():
+    if path != STANDARD and not path.is_file():
         raise typer.BadParameter(f"file {name!r} does not exist; nor is it the id of a dataset", param_hint="FILE")
     return path
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Literal, Self
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -123,7 +123,7 @@ class Client:
         model: str,
         body: bytes,
         *,
-        interval: float | Sequence[float] = (),
+        interval: float | Sequence[float] | Literal[False] = (),
         quantiles: Sequence[float] = (),
         include: Sequence[str] = (),
         accept: str = "application/json",
@@ -131,8 +131,8 @@ class Client:
         keep: str | None = None,
     ) -> httpx.Response:
         """Predict the rows of a table file of any format; return the answer as `accept`. interval: empty for the
-        default."""
-        levels = [interval] if isinstance(interval, int | float) else interval
+        default, False for the mean alone."""
+        levels = ["false"] if interval is False else [interval] if isinstance(interval, int | float) else interval
         words = {name: [word] for name, word in (("on_error", on_error), ("keep", keep)) if word is not None}
         options = {"interval": levels, "quantiles": quantiles, "include": include, **words}
         query = {"model": model} | {name: [str(value) for value in values] for name, values in options.items()}
@@ -196,9 +196,35 @@ class Client:
         name, _, which = reference.partition("@")
         if not (name and which):
             raise ClientError(f"{reference!r} names no version: expected name@3 or name@alias")
-        number = which if which.isascii() and which.isdigit() else self._resolve_alias(name, which)
+        return self.version_at(*self.resolve(reference))
+
+    def version_at(self, name: str, number: int) -> Json:
+        """Return the details of a version by its number."""
         required = ("model", "version", "aliases", "created_at", "size_bytes", "report")
         return self._json("GET", f"/models/{quote(name, safe='')}/versions/{number}", required)
+
+    def resolve(self, reference: str) -> tuple[str, int]:
+        """Return the name and the number of the version that a reference means now: of a plain name its champion, else
+        its latest."""
+        name, _, which = reference.partition("@")
+        if which.isascii() and which.isdigit():
+            return name, int(which)
+        path = f"/models/{quote(name, safe='')}"
+        aliases: dict[str, int] = self._json("GET", path, ("aliases",), params={"limit": 1})["aliases"]
+        for alias in (which,) if which else ("champion", "latest"):
+            if alias in aliases:
+                return name, aliases[alias]
+        raise ClientError(f"model {name!r} has no alias {which!r}; it has {', '.join(sorted(aliases))}")
+
+    def held_out(self, name: str, version: int) -> Json:
+        """Return rows that a version had not seen, as it predicted them."""
+        required = ("name", "held_out", "total", "rows", "target", "mean", "std", "lower", "upper")
+        return self._json("GET", f"/models/{quote(name, safe='')}/versions/{version}/held-out", required)
+
+    def importance(self, name: str, version: int) -> Json:
+        """Return how far each feature moves a version's mean."""
+        path = f"/models/{quote(name, safe='')}/versions/{version}/importance"
+        return self._json("GET", path, ("features", "spread", "rows"))
 
     def put_alias(self, name: str, alias: str, version: int) -> Json:
         """Point an alias at a version."""
@@ -213,13 +239,6 @@ class Client:
     def artefact(self, name: str, version: int) -> bytes:
         """Download a version as safetensors."""
         return self._send("GET", f"/models/{quote(name, safe='')}/versions/{version}/artefact").content
-
-    def _resolve_alias(self, name: str, alias: str) -> int:
-        path = f"/models/{quote(name, safe='')}"
-        aliases: dict[str, int] = self._json("GET", path, ("aliases",), params={"limit": 1})["aliases"]
-        if alias not in aliases:
-            raise ClientError(f"model {name!r} has no alias {alias!r}; it has {', '.join(sorted(aliases))}")
-        return aliases[alias]
 
     def import_version(self, name: str, artefact: Path | bytes) -> Json:
         """Publish an artefact, or the file of one, as the next version of a model; return the version."""

@@ -18,19 +18,29 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.client import KEY_VARIABLE, ClientError, Json, ProblemError, UnreachableError
+from app.cli.output import error_document, print_json, wants_json
 
 _MIN_WIDTH = 10
 _GAP = 2  # between two columns
+SHOWN_NOTES = 5
+"""Notes that are shown of many."""
 _NUMERIC = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?|[0-9.]+%( \+- [0-9.]+%)?|-|nan")
 KEY_HINT = f"send one with {KEY_VARIABLE} or --key"
-MISSING = 'set "missing" to "drop"'
+MISSING_REFUSAL = 'set "missing" to "drop"'
+"""Words of the server where cells are missing and nothing was said about them."""
 MISSING_HINT = "on the command line: --missing drop, or --missing impute"
 START_HINT = "start one with `pursuit serve`, name another with --url or PURSUIT_URL, or work without one with --local"
 
 
+def errors() -> Console:
+    """Return standard error."""
+    return Console(file=sys.stderr, soft_wrap=True, highlight=False)
+
+
 def fail(error: ClientError, *, hint: bool = True) -> typer.Exit:
-    """Print an error on standard error; return the exception to raise, with exit code 1."""
-    console = Console(file=sys.stderr, soft_wrap=True, highlight=False)
+    """Print an error on standard error, and as a document where that is wanted; return the exception to raise, with
+    exit code 1."""
+    console = errors()
     console.print(f"[bold red]error:[/] {escape(str(error))}")
     if isinstance(error, ProblemError):
         in_detail = error.total == 1 and all(str(fault.get("message")) in str(error) for fault in error.faults)
@@ -40,11 +50,26 @@ def fail(error: ClientError, *, hint: bool = True) -> typer.Exit:
             console.print(f"  ... {error.total} in all")
     if isinstance(error, UnreachableError) and hint:
         console.print(f"[dim]{escape(START_HINT)}[/]")
-    if MISSING in str(error):
+    if is_about_missing(error):
         console.print(f"[dim]{escape(MISSING_HINT)}[/]")
     if isinstance(error, ProblemError) and error.status == HTTPStatus.UNAUTHORIZED:
         console.print(f"[dim]{escape(KEY_HINT)}[/]")
+    if wants_json():
+        refused = error if isinstance(error, ProblemError) else None
+        print_json(
+            error_document(
+                str(error),
+                status=None if refused is None else refused.status,
+                errors=() if refused is None else refused.faults,
+                total=0 if refused is None else refused.total,
+            )
+        )
     return typer.Exit(1)
+
+
+def is_about_missing(error: ClientError) -> bool:
+    """Return whether a refusal is about missing cells that nothing was said about."""
+    return MISSING_REFUSAL in str(error)
 
 
 def fault_line(fault: Json) -> str:
@@ -124,7 +149,7 @@ def local_time(console: Console, text: str) -> str:
     return f"{time:%H:%M:%S}" if time.date() == datetime.now().astimezone().date() else f"{time:%Y-%m-%d}"
 
 
-def report(console: Console, job: Json) -> None:
+def report(console: Console, job: Json, *, verbose: bool = False) -> None:
     """Print the result of a job: of a training the model's name, its scores, the kinds of its columns, the warnings; of
     predictions how many there are and where."""
     result: dict[str, Any] = job.get("result") or {}
@@ -134,24 +159,24 @@ def report(console: Console, job: Json) -> None:
         for warning in result.get("warnings") or ():
             console.print(escape(f"note: {warning['message']}"), highlight=False, soft_wrap=True)
         return
-    _facts(console, result.get("report") or {})
+    _facts(console, result.get("report") or {}, verbose=verbose)
 
 
-def version(console: Console, details: Json) -> None:
+def version(console: Console, details: Json, *, verbose: bool = False) -> None:
     """Print the details of one version."""
     _headline(console, details["model"], details["version"])
     aliases = f", {', '.join(details['aliases'])}" if details["aliases"] else ""
     facts = f"created {details['created_at']}{aliases}; {details['size_bytes']:,} bytes"
     console.print(escape(facts), highlight=False, soft_wrap=not console.is_terminal)
-    _facts(console, details["report"])
+    _facts(console, details["report"], verbose=verbose)
 
 
 def _headline(console: Console, model: object, numbered: object) -> None:
     console.print(f"[bold]{escape(str(model))}[/] version {numbered}", highlight=False, soft_wrap=True)
 
 
-def _facts(console: Console, facts: Json) -> None:
-    """A training's report."""
+def _facts(console: Console, facts: Json, *, verbose: bool) -> None:
+    """A training's report. verbose: all notes, however many."""
     grid(
         console,
         ("scored on", "rows", "NMSE", "RMSE", "NLPD", "95% coverage"),
@@ -171,11 +196,15 @@ def _facts(console: Console, facts: Json) -> None:
             if scores
         ],
     )
-    for line in (kernel(facts), calibration(facts), missing_cells(facts), *columns(facts)):
+    for line in (kernel(facts), calibration(facts), missing_cells(facts, verbose=verbose), *columns(facts)):
         if line is not None:
             console.print(escape(line), highlight=False, soft_wrap=not console.is_terminal)
-    for warning in facts.get("warnings") or ():
-        console.print(f"[yellow]note:[/] {escape(str(warning))}", highlight=False, soft_wrap=not console.is_terminal)
+    warnings = [str(warning) for warning in facts.get("warnings") or ()]
+    shown = warnings if verbose or len(warnings) <= SHOWN_NOTES + 1 else warnings[:SHOWN_NOTES]
+    for warning in shown:
+        console.print(f"[yellow]note:[/] {escape(warning)}", highlight=False, soft_wrap=not console.is_terminal)
+    if len(shown) < len(warnings):
+        console.print(f"[dim]and {len(warnings) - len(shown):,} more notes: --verbose, or --json[/]")
 
 
 def kernel(facts: Json) -> str | None:
@@ -190,7 +219,13 @@ def kernel(facts: Json) -> str | None:
     return None if family is None or size is None else f"kernel {family}, {size:,} basis vectors{mean}"
 
 
-def missing_cells(facts: Json) -> str | None:
+def _first_few(names: Sequence[str], *, verbose: bool) -> str:
+    if verbose or len(names) <= SHOWN_NOTES + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:SHOWN_NOTES])} and {len(names) - SHOWN_NOTES:,} more columns"
+
+
+def missing_cells(facts: Json, *, verbose: bool = False) -> str | None:
     """Treatment of the missing cells of a report in one line; None for a table without any, or that may have none."""
     facts = facts.get("missing") or {}
     if not facts.get("cells"):
@@ -198,7 +233,7 @@ def missing_cells(facts: Json) -> str | None:
     ways: dict[str, list[str]] = {}
     for name, column in facts["columns"].items():
         ways.setdefault(column["treated"], []).append(f"{name} ({column['cells']:,})")
-    treated = "; ".join(f"{way}: {', '.join(names)}" for way, names in ways.items())
+    treated = "; ".join(f"{way}: {_first_few(names, verbose=verbose)}" for way, names in ways.items())
     found = f"{facts['cells']:,} missing cells in {facts['rows']:,} rows, {treated}"
     if not facts["rows_left_out"]:
         return found

@@ -56,7 +56,7 @@ def test_create_list_revoke_and_audit(tmp_path: Path) -> None:
     ("words", "code", "said"),
     [
         (("create",), 2, "--scope"),
-        (("create", "--scope", "root"), 1, "'root'"),
+        (("create", "--scope", "root"), 2, "'root'"),
         (("create", "--scope", "predict", "--expires", "soon"), 2, "90d"),
         (("create", "--scope", "predict", "--expires", "2001-01-01"), 2, "over"),
         (("create", "--scope", "predict", "--models", "a/b"), 1, "models"),

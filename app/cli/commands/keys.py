@@ -1,6 +1,5 @@
 """`pursuit keys`: API keys, by whoever may write to the database; so there is a way to the first one."""
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,8 +11,12 @@ import typer
 from rich.console import Console
 
 from app.cli import display
-from app.cli.arguments import split_values
+from app.cli.arguments import split_values, split_words
+from app.cli.client import ClientError
 from app.cli.environment import read_settings
+from app.cli.options import AsJson
+from app.cli.output import print_json
+from app.cli.spec_values import SCOPES
 
 if TYPE_CHECKING:
     from app.services.keys.caller import Caller
@@ -23,10 +26,8 @@ if TYPE_CHECKING:
 keys = typer.Typer(no_args_is_help=True, help="Create, list and revoke API keys; see what was done with them.")
 
 DataDir = Annotated[Path | None, typer.Option(help="Directory of the embedded store.", show_default="./pursuit-data")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Count = Annotated[int, typer.Option("--limit", min=1, max=500, help="How many, the newest first.")]
 OfKey = Annotated[str | None, typer.Option("--key-id", help="Only of this key.")]
-AtLeastOne = typer.Option(min=1)
 
 _UNITS = {"m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 7 * 86_400.0}
 
@@ -37,7 +38,9 @@ def create(
     scope: Annotated[
         list[str],
         typer.Option(
-            metavar="SCOPE[,SCOPE..]", help="What it is for: predict, train, admin, monitor; none has another."
+            metavar="SCOPE[,SCOPE..]",
+            help=f"What it is for: {', '.join(SCOPES)}; none has another.",
+            autocompletion=lambda: list(SCOPES),
         ),
     ],
     name: Annotated[str, typer.Option(help="Whose it is.")] = "",
@@ -48,14 +51,15 @@ def create(
         list[str] | None,
         typer.Option(metavar="NAME[,NAME..]", help="The only models that it may use.", show_default="all"),
     ] = None,
-    requests_per_minute: Annotated[int | None, AtLeastOne] = None,
+    requests_per_minute: Annotated[int | None, typer.Option(min=1, help="Requests that it may send.")] = None,
     rows_per_minute: Annotated[int | None, typer.Option(min=1, help="Rows that it may have predicted.")] = None,
     queued_jobs: Annotated[int | None, typer.Option(min=1, help="Jobs that may wait at once.")] = None,
     stored_bytes: Annotated[int | None, typer.Option(min=1, help="Its datasets, models and tables of jobs.")] = None,
+    as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
     """Create a key. Its token is printed, alone on standard output, and cannot be read again."""
-    scopes = split_values(scope, "--scope")
+    scopes = split_words(scope, SCOPES, "--scope")
     only = split_values(models, "--models") if models else None
     seconds = None if expires is None else _seconds(expires)
     with _keys(data_dir) as (service, caller):
@@ -70,6 +74,9 @@ def create(
         )
         request = KeyRequest(scopes=scopes, name=name, models=only, seconds=seconds, limits=limits)
         key, token = service.create(request, caller)
+    if as_json:
+        print_json({**_document(key), "token": token})
+        return
     ends = f", until {_day(key.expires_at)}" if key.expires_at is not None else ""
     typer.echo(f"key {key.id} for {', '.join(sorted(key.scopes))}{ends}; this is shown once:", err=True)
     typer.echo(token)
@@ -80,29 +87,22 @@ def list_keys(limit: Count = 100, as_json: AsJson = False, data_dir: DataDir = N
     """List the keys, without their secrets."""
     with _keys(data_dir) as (service, _):
         found, _ = service.page(limit=limit, cursor=None)
-    rows = [
-        {
-            "id": key.id,
-            "name": key.name,
-            "scopes": ",".join(sorted(key.scopes)),
-            "models": "all" if key.models is None else ",".join(sorted(key.models)),
-            "created": _day(key.created_at),
-            "ends": "never" if key.expires_at is None else _day(key.expires_at),
-            "state": _state(key),
-        }
-        for key in found
-    ]
-    _show(rows, ("id", "name", "scopes", "models", "created", "ends", "state"), as_json)
+    _show([_document(key) for key in found], ("id", "name", "scopes", "models", "created", "ends", "state"), as_json)
 
 
 @keys.command()
 def revoke(
-    key_id: Annotated[str, typer.Argument(help="Id of the key, or its token.")], data_dir: DataDir = None
+    key_id: Annotated[str, typer.Argument(help="Id of the key, or its token.")],
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
 ) -> None:
     """End a key for good; every API refuses it within five seconds."""
     with _keys(data_dir) as (service, caller):
         key = service.revoke(_id(key_id), caller)
-    typer.echo(f"key {key.id} is revoked")
+    if as_json:
+        print_json(_document(key))
+    else:
+        typer.echo(f"key {key.id} is revoked")
 
 
 @keys.command()
@@ -164,8 +164,20 @@ def _keys(data_dir: Path | None) -> Iterator[tuple["Keys", "Caller"]]:
         with Database(settings.database) as database:
             yield Keys(database), Caller(address="command line")
     except PursuitError as error:
-        typer.echo(f"error: {error.message}", err=True)
-        raise typer.Exit(1) from None
+        raise ClientError(error.message) from None
+
+
+def _document(key: "ApiKey") -> dict[str, str]:
+    """Return what is shown of a key: everything but its secret."""
+    return {
+        "id": key.id,
+        "name": key.name,
+        "scopes": ",".join(sorted(key.scopes)),
+        "models": "all" if key.models is None else ",".join(sorted(key.models)),
+        "created": _day(key.created_at),
+        "ends": "never" if key.expires_at is None else _day(key.expires_at),
+        "state": _state(key),
+    }
 
 
 def _seconds(text: str) -> float:
@@ -205,6 +217,6 @@ def _time(seconds: float) -> str:
 
 def _show(rows: list[dict[str, str]] | list[dict[str, object]], heads: tuple[str, ...], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(rows, indent=2, ensure_ascii=False))
+        print_json(rows)
         return
     display.grid(Console(), heads, [[row[head] for head in heads] for row in rows], whole=("id", "key"))

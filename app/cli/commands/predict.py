@@ -1,0 +1,118 @@
+"""`pursuit predict`: the rows of a table, by a version of a model."""
+
+from typing import Annotated, Any
+
+import typer
+
+from app.cli import display
+from app.cli.arguments import (
+    FORMS,
+    is_dataset,
+    levels,
+    media_type,
+    numbers,
+    open_input,
+    split_words,
+    table_file,
+    write_content,
+)
+from app.cli.client import Json
+from app.cli.connection import connect
+from app.cli.options import DEFAULT_URL, AsJson, DataDir, Key, Local, Output, Reference, Url, choice
+from app.cli.output import console, note, print_json
+from app.cli.progress import watch
+from app.cli.spec_values import EXTRAS, KEEP, ON_ERROR
+
+
+def predict(
+    *,
+    model: Reference,
+    table: Annotated[
+        str, typer.Argument(metavar="FILE", help="Table of any format, the id of a dataset, or - for standard input.")
+    ],
+    interval: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LEVEL[,LEVEL..]|false",
+            help="Coverage of lower and upper; may be repeated. false: the mean alone.",
+            show_default="0.95",
+        ),
+    ] = None,
+    quantile: Annotated[
+        list[str] | None, typer.Option(metavar="P[,P..]", help="Probabilities of quantiles to add; may be repeated.")
+    ] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[,NAME..]",
+            help=f"More columns: {', '.join(EXTRAS)}; may be repeated.",
+            autocompletion=lambda: list(EXTRAS),
+        ),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        choice(KEEP, "Columns of the table to keep: none, others (as an id), or all.", default="others"),
+    ] = None,
+    on_error: Annotated[
+        str | None,
+        choice(ON_ERROR, "Rows that cannot be predicted: refuse the table, or leave them empty.", default="refuse"),
+    ] = None,
+    form: Annotated[
+        str | None,
+        choice(tuple(FORMS), "Form of the predictions.", "--format", default="by the name of the output, else csv"),
+    ] = None,
+    output: Output = None,
+    as_json: AsJson = False,
+    local: Local = False,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Predict the rows of a table: mean, standard deviation, intervals and quantiles. Those of a dataset by a job, as
+    Parquet."""
+    to_file = output is not None and str(output) != "-"
+    if as_json and not to_file:
+        if form not in (None, "json"):
+            raise typer.BadParameter(
+                "with --json standard output is for the document: name a file with --output", param_hint="--format"
+            )
+        form = "json"
+    options: Json = {
+        "interval": levels(interval, "--interval"),
+        "quantiles": numbers(quantile, "--quantile"),
+        "include": split_words(include, EXTRAS, "--include"),
+        "on_error": on_error,
+        "keep": keep,
+    }
+    dataset = is_dataset(table)
+    if dataset and as_json and not to_file:
+        raise typer.BadParameter(
+            "the predictions of a dataset are a Parquet file: name it with --output", param_hint="--json"
+        )
+    accept = media_type(form, output, is_dataset=dataset)
+    told: Any
+    if dataset:
+        with connect(url, key, local=local, data_dir=data_dir, workers=1) as client:
+            screen = console() if as_json else display.errors()
+            job = watch(client, client.predict_dataset(model, table, options)["id"], screen)
+            if job["state"] != "succeeded":
+                raise display.job_error(job)
+            told = job["result"]
+            warnings = [warning["message"] for warning in told["warnings"]]
+            content = client.predictions(job["id"])
+    else:
+        with open_input(table_file(table)) as source:
+            body = source.body.read()
+        with connect(url, key, local=local, data_dir=data_dir) as client:
+            answer = client.predict(model, body, accept=accept, **options)
+            warnings = [answer.headers[name] for name in ("x-warnings",) if name in answer.headers]
+            told = {"model": answer.headers.get("x-model", model), "warnings": warnings}
+            content = answer.content
+    for warning in warnings:
+        note(warning)
+    if as_json and not to_file:
+        print_json(answer.json())
+        return
+    write_content(output, content)
+    if as_json:
+        print_json({**told, "output": str(output), "size_bytes": len(content)})

@@ -1,0 +1,146 @@
+"""`pursuit train`: a table in, a model out, and a picture of what it learnt."""
+
+import re
+from typing import Annotated
+
+import typer
+
+from app.cli import display
+from app.cli.arguments import InputSource, json_object, open_input
+from app.cli.client import Client, ClientError, Json
+from app.cli.connection import connect
+from app.cli.missing import ask_about_missing
+from app.cli.options import DEFAULT_URL, AsJson, DataDir, InputFile, Key, Local, Spec, Target, Url, Verbose, choice
+from app.cli.output import console, print_json
+from app.cli.picture import show_learnt
+from app.cli.progress import watch
+from app.cli.spec_values import DECIMALS, EFFORTS, KERNELS, MEAN_ROWS, METHODS, MISSING
+
+READ = "How the table is read"
+MODEL = "What is trained"
+MissingOption = Annotated[
+    str | None,
+    choice(
+        MISSING,
+        "Missing cells: refuse the table, leave the rows out, or integrate over what they may be.",
+        "--missing",
+        default="error; a terminal is asked",
+        panel=READ,
+    ),
+]
+
+
+def train(
+    *,
+    file: InputFile,
+    target: Target = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name to publish under.", show_default="the file's stem")
+    ] = None,
+    missing: MissingOption = None,
+    method: Annotated[
+        str | None, choice(METHODS, "How basis vectors are chosen.", default="batch", panel=MODEL)
+    ] = None,
+    basis_size: Annotated[
+        str | None, choice(("auto",), "How many basis vectors.", default="auto", number=True, panel=MODEL)
+    ] = None,
+    effort: Annotated[
+        str | None, choice(EFFORTS, "How many models are compared.", default="normal", panel=MODEL)
+    ] = None,
+    kernel: Annotated[str | None, choice(KERNELS, "Kernel.", default="auto", panel=MODEL)] = None,
+    mean_rows: Annotated[
+        str | None, choice(MEAN_ROWS, "Rows that the mean rests on.", default="auto", number=True, panel=MODEL)
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of what rows belong to, if new rows will belong to others.",
+            show_default="none",
+            rich_help_panel=READ,
+        ),
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of dates or numbers, if new rows will be later ones.",
+            show_default="none",
+            rich_help_panel=READ,
+        ),
+    ] = None,
+    decimal: Annotated[
+        str | None, choice(DECIMALS, "Decimal mark of numbers in text.", default="as the columns show", panel=READ)
+    ] = None,
+    thousands: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIGN",
+            help="What groups their digits by three: a comma, point, blank or ', or empty for nothing.",
+            show_default="as above",
+            rich_help_panel=READ,
+        ),
+    ] = None,
+    sheet: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|NUMBER", help="Sheet of a workbook.", show_default="the first", rich_help_panel=READ
+        ),
+    ] = None,
+    spec: Spec = "{}",
+    wait: Annotated[bool, typer.Option(help="Show the progress until the job has ended.")] = True,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    local: Local = False,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Train a model on a table: CSV, JSON Lines, Parquet, Arrow or Excel, plain, gzip or zstd."""
+    fields = json_object(spec)
+    size, rows = (
+        int(text) if text is not None and re.fullmatch("-?[0-9]+", text) else text for text in (basis_size, mean_rows)
+    )
+    given = {"target": target, "model": model, "method": method, "basis_size": size, "missing": missing}
+    given |= {"effort": effort, "kernel": kernel, "mean_rows": rows}
+    given |= {"groups": groups, "order": order, "decimal": decimal, "thousands": thousands, "sheet": sheet}
+    fields |= {name: value for name, value in given.items() if value is not None}
+    if local and not wait:
+        raise typer.BadParameter("--local has nobody to go on with the job: leave out --no-wait", param_hint="--local")
+    screen = console()
+    with open_input(file) as source, connect(url, key, local=local, data_dir=data_dir, workers=1) as client:
+        while True:
+            try:
+                job = _train(client, source, fields, wait=wait, local=local)
+                break
+            except ClientError as error:
+                if "missing" in fields or not display.is_about_missing(error) or not (way := ask_about_missing(error)):
+                    raise
+                fields["missing"] = way
+        if as_json:
+            print_json(job)
+        elif not wait:
+            screen.print(
+                f"{job['id']} is {job['state']}: see `pursuit jobs {job['id']}`", highlight=False, soft_wrap=True
+            )
+        else:
+            display.report(screen, job, verbose=verbose)
+            show_learnt(screen, client, job, target_given="target" in fields, local=local)
+
+
+def _train(client: Client, source: InputSource, fields: Json, *, wait: bool, local: bool) -> Json:
+    """Train and wait for the end, unless that is not wanted; return the job. ClientError where it does not succeed."""
+    screen = console()
+    source.body.seek(0)
+    job = client.train_on(source.name, source.body, fields)
+    if not wait:
+        return job
+    try:
+        job = watch(client, job["id"], screen)
+    except KeyboardInterrupt:
+        if not local:
+            screen.print(f"the server goes on: `pursuit jobs {job['id']}`", highlight=False, soft_wrap=True)
+        raise
+    if job["state"] != "succeeded":
+        raise display.job_error(job)
+    return job

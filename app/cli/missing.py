@@ -1,0 +1,33 @@
+"""Missing cells in a table to train on: what may be done about them, asked on a terminal, told elsewhere."""
+
+import typer
+
+from app.cli.arguments import is_terminal
+from app.cli.client import ClientError, ProblemError
+from app.cli.display import fault_line
+from app.cli.output import wants_json
+from app.cli.spec_values import MISSING
+
+_SHOWN = 3
+_ANSWERS = (*(word for word in MISSING if word != "error"), "stop")
+_MEANING = """\
+  drop     leave the rows with missing cells out, here and in what is predicted later
+  impute   learn from them too: a prediction integrates over what the cell may be, and its error bar is wider
+  stop     do nothing; correct the table"""
+
+
+def ask_about_missing(error: ClientError) -> str | None:
+    """Ask on a terminal what is to become of missing cells; None where nobody can be asked, or who is asked stops."""
+    if wants_json() or not is_terminal():
+        return None
+    typer.echo(f"The table has missing cells: {str(error).partition('; ')[0]}", err=True)
+    if isinstance(error, ProblemError):
+        for fault in error.faults[:_SHOWN]:
+            typer.echo(f"  {fault_line(fault)}", err=True)
+    typer.echo(f"What is to become of them (--missing)?\n{_MEANING}", err=True)
+    while True:
+        word: str = typer.prompt("drop, impute or stop", default="impute", err=True).strip().lower()
+        if word == "stop":
+            return None
+        if word in _ANSWERS:
+            return word

@@ -1,0 +1,15 @@
+"""Words that options take, here so that the client commands need not import the service; a test holds both the same."""
+
+METHODS = (
+    "batch", "dmax", "kappa", "sb", "info", "rand", "nlml", "nlpp", "vfe", "variance", "loo-cve", "nlgpp", "gpe",
+)  # fmt: skip
+EFFORTS = ("quick", "normal", "best")
+KERNELS = ("auto", "gaussian", "matern52", "matern32", "matern12")
+MEAN_ROWS = ("auto", "basis", "all")
+MISSING = ("error", "drop", "impute")
+DECIMALS = (",", ".")
+KEEP = ("none", "others", "all")
+ON_ERROR = ("refuse", "null")
+EXTRAS = ("latent_std", "median", "support", "imputed")
+JOB_STATES = ("queued", "running", "succeeded", "failed", "cancelled")
+SCOPES = ("predict", "train", "admin", "monitor")
