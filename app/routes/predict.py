@@ -24,10 +24,12 @@ from app.routes.http.services import Services, in_heavy_thread, in_thread, servi
 from app.routes.http.table_requests import idempotency_key
 from app.routes.job_body import job_json
 from app.routes.predict_files import answer_file, received, small_limits, written
+from app.routes.predict_joint import answer_joint, refuse_tolerance
 from app.services.decoding import decode, given
 from app.services.keys.caller import KeyScope
 from app.services.keys.key_ring import check_scope
 from app.services.predict.batching import ROW_BYTES
+from app.services.predict.joint import SAMPLES, Aggregate, JointOptions, joint_options
 from app.services.predict.npy import NPY as NPY_MAGIC
 from app.services.predict.npy import read_npy
 from app.services.predict.options import Keep, OnError, PredictOptions, predict_options, word_of
@@ -53,6 +55,9 @@ class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
     on_error: str | msgspec.UnsetType | None = msgspec.UNSET
     dataset: str | msgspec.UnsetType | None = msgspec.UNSET
     keep: str | msgspec.UnsetType | None = msgspec.UNSET
+    aggregate: str | msgspec.UnsetType | None = msgspec.UNSET
+    samples: int | msgspec.UnsetType | None = msgspec.UNSET
+    seed: int | msgspec.UnsetType | None = msgspec.UNSET
 
 
 async def answer(request: Request) -> Response:
@@ -70,7 +75,11 @@ async def answer(request: Request) -> Response:
     resolved = await app.registry.resolve(asked.model)
     request.scope["state"]["model"] = resolved.reference
     media_type = negotiate(header(request, b"accept", "*/*"))
-    options = _options(asked)
+    options, joint = _options(asked), _joint_options(asked)
+    if joint is not None:
+        refuse_tolerance(options)
+        inputs = await app.batcher.run(len(body), _decode_rows, resolved.model.rows, asked)
+        return await answer_joint(request, app, resolved, inputs, options, joint, media_type)
     if options.on_error is OnError.NULL:
         decoded = await app.batcher.run(len(body), _decode_tolerantly, resolved.model.rows, asked)
         return await _predict(request, app, resolved, TablePart(decoded=decoded), options, media_type)
@@ -83,7 +92,7 @@ async def answer(request: Request) -> Response:
 
 
 async def _answer_file(request: Request) -> Response:
-    reference, options, keep = _read_query(request.scope["query_string"])
+    reference, options, keep, joint = _read_query(request.scope["query_string"])
     media_type = negotiate(header(request, b"accept", "*/*"))
     announced = header(request, b"content-length")
     app = services(request)
@@ -93,6 +102,7 @@ async def _answer_file(request: Request) -> Response:
     else:
         async with received(request) as path:
             if path.stat().st_size > SMALL_BYTES:
+                _refuse_joint(joint)
                 resolved = await _resolve(request, app, reference)
                 return await answer_file(request, path, resolved, options, part_options, media_type)
             body = path.read_bytes()
@@ -100,14 +110,15 @@ async def _answer_file(request: Request) -> Response:
     if content_type(request) == NPY or body.startswith(NPY_MAGIC):
         rows = read_npy(body)
         decoded = await app.batcher.run(len(body), matrix_part, resolved.model, rows, part_options)
-        return await _predict(request, app, resolved, TablePart(decoded=decoded), options, media_type)
+        return await _predict(request, app, resolved, TablePart(decoded=decoded), options, media_type, joint)
     try:
         limits = small_limits(app.body_limits)
         part = await in_heavy_thread(request, read_part, resolved.model, body, limits, part_options)
     except TooLargeError:  # it unpacks to more than one part
+        _refuse_joint(joint)
         async with written(request, body) as path:
             return await answer_file(request, path, resolved, options, part_options, media_type)
-    return await _predict(request, app, resolved, part, options, media_type)
+    return await _predict(request, app, resolved, part, options, media_type, joint)
 
 
 async def _resolve(request: Request, app: Services, reference: str) -> ResolvedModel:
@@ -124,7 +135,10 @@ async def _predict(
     part: TablePart,
     options: PredictOptions,
     media_type: str,
+    joint: JointOptions | None = None,
 ) -> Response:
+    if joint is not None:
+        return await answer_joint(request, app, resolved, part.decoded.inputs, options, joint, media_type, part.kept)
     await count_rows(request, app, resolved.name, part.decoded.rows)
     found = await app.batcher.submit(resolved.model, part.decoded.inputs, options)
     app.metrics.predicted(resolved.name, found)
@@ -136,6 +150,7 @@ async def _predict(
 
 async def _answer_dataset(request: Request, app: Services, asked: PredictRequest) -> Response:
     """Queue a job that predicts the rows of a dataset."""
+    _refuse_joint(_joint_options(asked))
     if not asked.dataset:
         raise InvalidRequestError("keep: goes with a dataset, or in the query of a file")
     if given(asked.rows) is not None or given(asked.columns) is not None:
@@ -191,26 +206,44 @@ def _options(asked: PredictRequest) -> PredictOptions:
     return predict_options(
         levels,
         tuple(asked.quantiles or ()),
-        frozenset(asked.include or ()),
+        frozenset(asked.include or ()) - {SAMPLES},
         asked.interval is False,
         not isinstance(asked.interval, list),
         word_of(OnError, asked.on_error, "on_error") if asked.on_error else OnError.REFUSE,
     )
 
 
+def _joint_options(asked: PredictRequest) -> JointOptions | None:
+    """Options about rows together, None where there are none."""
+    aggregate = word_of(Aggregate, asked.aggregate, "aggregate") if asked.aggregate else None
+    return joint_options(aggregate, _number(asked.samples), _number(asked.seed), frozenset(asked.include or ()))
+
+
+def _number(value: int | msgspec.UnsetType | None) -> int | None:
+    return None if isinstance(value, msgspec.UnsetType) else value
+
+
+def _refuse_joint(joint: JointOptions | None) -> None:
+    if joint is not None:
+        raise InvalidRequestError(
+            "aggregate and samples: the rows are predicted together, in one request of JSON or of a file of at most "
+            f"{SMALL_BYTES >> 20} MiB"
+        )
+
+
 @lru_cache(maxsize=1024)
-def _read_query(query_string: bytes) -> tuple[str, PredictOptions, Keep | None]:
+def _read_query(query_string: bytes) -> tuple[str, PredictOptions, Keep | None, JointOptions | None]:
     """Reference of the model and options. Clients repeat their queries."""
     query = QueryParams(query_string)
-    known = ("model", "interval", "quantiles", "include", "on_error", "keep")
+    known = ("model", "interval", "quantiles", "include", "on_error", "keep", "aggregate", "samples", "seed")
     unknown = sorted(set(query) - set(known))
     if unknown:
         raise InvalidRequestError(f"unknown query parameter {unknown[0]!r}; known are {', '.join(known)}")
     if len(query.getlist("model")) > 1:
         raise InvalidRequestError(f"the model is named {len(query.getlist('model'))} times in the query: name one")
-    for name in ("on_error", "keep"):
+    for name in ("on_error", "keep", "aggregate", "samples", "seed"):
         if len(query.getlist(name)) > 1:
-            raise InvalidRequestError(f"{name}: expected one word, got {len(query.getlist(name))}")
+            raise InvalidRequestError(f"{name}: expected one value, got {len(query.getlist(name))}")
     if not query.get("model"):
         raise InvalidRequestError("there is no model: name it in the query, as in /predict?model=cars")
     mean_only = _words(query.getlist("interval")) == ["false"]
@@ -221,8 +254,21 @@ def _read_query(query_string: bytes) -> tuple[str, PredictOptions, Keep | None]:
     include = frozenset(_words(query.getlist("include")))
     on_error = word_of(OnError, query["on_error"], "on_error") if "on_error" in query else OnError.REFUSE
     keep = word_of(Keep, query["keep"], "keep") if "keep" in query else None
+    aggregate = word_of(Aggregate, query["aggregate"], "aggregate") if "aggregate" in query else None
+    joint = joint_options(aggregate, _whole(query, "samples"), _whole(query, "seed"), include)
+    include -= {SAMPLES}
     options = predict_options(levels or None, quantiles, include, mean_only, len(levels) <= 1, on_error)
-    return query["model"], options, keep
+    return query["model"], options, keep, joint
+
+
+def _whole(query: QueryParams, name: str) -> int | None:
+    """A whole number of the query, None where it is not there."""
+    word = query.get(name)
+    if word is None:
+        return None
+    if not (word.isascii() and word.isdigit() and len(word) < 20):
+        raise InvalidRequestError(f"{name}: expected a whole number, got {word[:80]!r}")
+    return int(word)
 
 
 def _words(values: Iterable[str]) -> list[str]:

@@ -6,12 +6,15 @@ from app.routes.encode import FILES
 from app.routes.http.answers import STRICT_JSON, problems
 from app.routes.http.bodies import CSV, JSON, NPY, TABLES
 from app.routes.http.table_requests import KEY
+from app.services.predict.joint import DEFAULT_SAMPLES, MOST_NUMBERS, MOST_SAMPLES, SAMPLES, Aggregate
 from app.services.predict.options import EXTRAS, INTERVAL, Keep, OnError
 from core.predict.calibration import IntervalBasis
+from core.predict.joint import MOST_DRAWN_ROWS, MOST_TOTAL_ROWS
 
 _NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": ["number", "null"]}}
 _LISTS: dict[str, Any] = {"type": "array", "items": _NUMBERS}
 _ENDS = {"anyOf": [_NUMBERS, _LISTS], "description": "A number for each row; several intervals: a list for each."}
+_END = {"anyOf": [{"type": "number"}, _NUMBERS], "description": "Several intervals: a number for each."}
 _CELL = {"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}, {"type": "null"}]}
 _LEVEL = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
 _INTERVAL = {
@@ -30,11 +33,12 @@ _QUANTILES = {
 }
 _INCLUDE = {
     "type": ["array", "null"],
-    "items": {"enum": list(EXTRAS)},
+    "items": {"enum": [*EXTRAS, SAMPLES]},
     "default": [],
-    "description": "More to add: `latent_std`, the error bar of the mean itself; `median`; `support`, the share of the "
-    "prior's variance that is left: 0 at the data, 1 far from all of them; `imputed`, how many cells of the row were "
-    "missing, over whose plausible values the prediction is integrated (CSV has it unasked where there are any).",
+    "description": "More to add: `samples`, see there; `latent_std`, the error bar of the mean itself; `median`; "
+    "`support`, the share of the prior's variance that is left: 0 at the data, 1 far from all of them; `imputed`, how "
+    "many cells of the row were missing, over whose plausible values the prediction is integrated (CSV has "
+    "it unasked where there are any).",
 }
 _ON_ERROR = {
     "enum": list(OnError),
@@ -50,6 +54,22 @@ _KEEP = {
     "where they are in `columns`; npy has no place for them. One that is called as a prediction gets `_input` "
     "after its name.",
 }
+_AGGREGATE = {
+    "enum": list(Aggregate),
+    "description": "The sum or the mean over the request's rows in place of the rows, with its error bar, which is not "
+    "the sum of theirs: errors of near rows are alike. `std`, `lower` and `upper` are for a total of new observations, "
+    "with the noise of each row, independent; `latent_std` is without noise. Exact under the posterior (`method`), for "
+    f"up to {MOST_TOTAL_ROWS:,} rows; of a transformed target from draws, for up to {MOST_DRAWN_ROWS:,}.",
+}
+_SAMPLES = {
+    "type": "integer",
+    "minimum": 1,
+    "maximum": MOST_SAMPLES,
+    "description": f"Draws of the latent function over all rows together, by default {DEFAULT_SAMPLES} where `include` "
+    f"names them: for up to {MOST_DRAWN_ROWS:,} rows and {MOST_NUMBERS:,} numbers. Their variances are those of "
+    "`latent_std`, their correlations those of the posterior. In files: columns `sample_0` and so on.",
+}
+_SEED = {"type": "integer", "minimum": 0, "default": 0, "description": "Of the draws: the same gives the same."}
 _BASIS = {"enum": list(IntervalBasis)}
 _BASES = (
     "For each level: `conformal`, from the ranks of rows that were left out; `tail`, from a distribution fitted to "
@@ -118,6 +138,9 @@ SCHEMAS: dict[str, Any] = {
                 "description": "Id of a dataset: its rows are predicted by a job, which leaves a Parquet file.",
             },
             "keep": _nullable(_KEEP) | {"description": f"For a dataset. {_KEEP['description']}"},
+            "aggregate": _nullable(_AGGREGATE),
+            "samples": _SAMPLES | {"type": ["integer", "null"]},
+            "seed": _SEED | {"type": ["integer", "null"]},
         },
         "description": "One of `rows`, `columns` and `dataset`, and the model.",
         "anyOf": [{"required": ["rows"]}, {"required": ["columns"]}, {"required": ["dataset"]}],
@@ -145,6 +168,7 @@ SCHEMAS: dict[str, Any] = {
             "interval": {"anyOf": [{"type": "number"}, _NUMBERS]},
             "interval_basis": {"anyOf": [_BASIS, {"type": "array", "items": _BASIS}], "description": _BASES},
             "warnings": _WARNINGS,
+            "samples": _LISTS | {"description": "A list for each draw, with a number for each row."},
             "quantiles": _NUMBERS | {"description": "The probabilities asked for."},
             "quantile_values": _LISTS | {"description": "A list for each of them."},
             "columns": {
@@ -152,6 +176,32 @@ SCHEMAS: dict[str, Any] = {
                 "additionalProperties": {"type": "array", "items": _CELL},
                 "description": "Columns of the table, as text, if `keep` asks for them.",
             },
+        },
+    },
+    "TotalAnswer": {
+        "type": "object",
+        "required": ["model", "version", "aggregate", "rows", "mean"],
+        "description": "Where `aggregate` asks for a total.",
+        "properties": {
+            "model": {"type": "string"},
+            "version": {"type": "integer"},
+            "aggregate": {"enum": list(Aggregate)},
+            "rows": {"type": "integer"},
+            "mean": {"type": "number"},
+            "std": {"type": "number", "description": "Of a total of new observations, noise included."},
+            "latent_std": {"type": "number", "description": "Of the total of the function, without noise."},
+            "lower": _END,
+            "upper": _END,
+            "median": {"type": "number"},
+            "interval": {"anyOf": [{"type": "number"}, _NUMBERS]},
+            "interval_basis": {"anyOf": [_BASIS, {"type": "array", "items": _BASIS}], "description": _BASES},
+            "method": {
+                "enum": ["exact", "samples"],
+                "description": "Error bar and interval in closed form, or from draws of a transformed target.",
+            },
+            "quantiles": _NUMBERS,
+            "quantile_values": _NUMBERS,
+            "samples": _NUMBERS | {"description": "A total for each draw."},
         },
     },
 }
@@ -174,6 +224,9 @@ PATHS: dict[str, Any] = {
                 {"name": "include", "in": "query", "schema": _INCLUDE, "description": "For a file."},
                 {"name": "on_error", "in": "query", "schema": _ON_ERROR, "description": "For a file."},
                 {"name": "keep", "in": "query", "schema": _KEEP, "description": "For a file."},
+                {"name": "aggregate", "in": "query", "schema": _AGGREGATE, "description": "For a file."},
+                {"name": "samples", "in": "query", "schema": _SAMPLES, "description": "For a file."},
+                {"name": "seed", "in": "query", "schema": _SEED, "description": "For a file."},
                 KEY | {"description": "For a dataset: the same key gives the same job."},
             ],
             "requestBody": {
@@ -212,7 +265,14 @@ PATHS: dict[str, Any] = {
                         },
                     },
                     "content": {
-                        JSON: {"schema": {"$ref": "#/components/schemas/PredictAnswer"}},
+                        JSON: {
+                            "schema": {
+                                "anyOf": [
+                                    {"$ref": "#/components/schemas/PredictAnswer"},
+                                    {"$ref": "#/components/schemas/TotalAnswer"},
+                                ]
+                            }
+                        },
                         **{kind: {"schema": _FILE | {"description": _FORMS.get(kind, _TABLE)}} for kind in FILES},
                     },
                 },

@@ -43,13 +43,18 @@ class NearRows:
             workers: threads.
         """
         self._kernel, self._D, self._workers = kernel, D, workers
-        self.rows, self._basis = np.ascontiguousarray(kernel.rows(X)), np.ascontiguousarray(kernel.basis(X))
+        self.rows, self.basis = np.ascontiguousarray(kernel.rows(X)), np.ascontiguousarray(kernel.basis(X))
         self._nearest = min(nearest, len(X))
 
     @property
     def nbytes(self) -> int:
         """Bytes of its arrays."""
-        return self.rows.nbytes + self._basis.nbytes + self._D.nbytes
+        return self.rows.nbytes + self.basis.nbytes + self._D.nbytes
+
+    @property
+    def noise(self) -> FloatArray:
+        """Noise variances (n,)."""
+        return self._D
 
     def latent_variance(self, inputs: FloatArray) -> FloatArray:
         """Return the variance of the function at standardized inputs (b, p), without noise: (b,).
@@ -103,7 +108,7 @@ class NearRows:
         """Variance of each of b rows given its neighbours `near` (b, m), without those `excluded`: (b,)."""
         count, m = near.shape
         joint = np.empty((count, m + 1, m + 1))
-        neighbours = self._basis[near]
+        neighbours = self.basis[near]
         np.matmul(neighbours, self.rows[near].transpose(0, 2, 1), out=joint[:, :m, :m])
         np.matmul(self.rows[near], basis[:, :, None], out=joint[:, m, :m, None])
         joint[:, :m, m] = joint[:, m, :m]

@@ -59,17 +59,25 @@ class Triangle:
         For float32 nothing in k may be so small that it is no normal number there: products take many times as long.
         """
         if self._dtype == np.float64:
-            return self._spending(k)
+            return _squared_norms(self._multiply(k))
         with workspace.borrow(len(k), k.shape[1] // 2) as room:
             single = room.view(np.float32)
             np.copyto(single, k, casting="same_kind")
-            return self._spending(single)
+            return _squared_norms(self._multiply(single))
 
-    def _spending(self, k: Numbers) -> FloatArray:
+    def product(self, k: FloatArray) -> FloatArray:
+        """Return R k of k (d, m), in C order, which may be overwritten: (d, m). O(m d^2 / 2) multiply-adds."""
+        return np.asarray(self._multiply(k.astype(self._dtype, copy=False)), np.float64)
+
+    def _multiply(self, k: Numbers) -> Numbers:
         for own, corner, tiles in self._panels:
             # Fortran's view of some rows of k is their transpose, and both products write into it.
             target = k[own].T
             self._trmm(1.0, corner, target, side=1, trans_a=1, overwrite_b=1)
             for place, tile in tiles:
                 self._gemm(1.0, k[place].T, tile, beta=1.0, c=target, overwrite_c=1)
-        return np.asarray(np.einsum("km,km->m", k, k), np.float64)
+        return k
+
+
+def _squared_norms(product: Numbers) -> FloatArray:
+    return np.asarray(np.einsum("km,km->m", product, product), np.float64)

@@ -8,15 +8,21 @@ table.
 
 import numpy as np
 
-from core.arrays import FloatArray
-from core.mean.near import NEAREST, NearRows
-from core.numeric.linalg import ROW_UNIT
+from core.arrays import FloatArray, IntArray
+from core.mean.near import NEAREST, NearRows, largest
+from core.numeric.linalg import ROW_UNIT, LowerSolver, cholesky
 from core.numeric.workspace import Workspace
+from core.predict.covariance import LatentCovariance
 from core.predict.inputs import checked_inputs, padded_inputs
 from core.predict.predictor import Moments
 from core.process.families import FAMILIES, LEAST_EXPONENT
 from core.process.kernel import Kernel
 from core.sparse.posterior import SparsePosterior
+
+MOST_CONDITIONED = 1_500
+"""Training rows that a joint posterior is given."""
+CONDITIONED_BLOCK = 256
+"""Inputs whose nearest rows are looked for at a time."""
 
 
 class FullPredictor:
@@ -74,6 +80,37 @@ class FullPredictor:
     def mean(self, inputs: FloatArray) -> FloatArray:
         """Return the mean of `moments` alone, (m,), to the same bits. O(m M p)."""
         return self._over(inputs, None)
+
+    def covariance(self, inputs: FloatArray) -> LatentCovariance:
+        """Return the joint posterior of the function at inputs (m, p) given the training rows that are nearest to them:
+        all M up to MOST_CONDITIONED, else as many, those first that are near to most of the inputs.
+
+        O(m M p), and O(MOST_CONDITIONED^3 / 6). Its variances are no larger than those of `moments`, which are given
+        NEAREST rows only.
+        """
+        some = self._nearest_to(checked_inputs(inputs, self.columns))
+        basis = self._near.basis[some]
+        C = self._kernel.block(basis, self._near.rows[some])
+        np.fill_diagonal(C, self._kernel.diagonal + self._near.noise[some])
+        lower = LowerSolver(cholesky(C, "K + D of the nearest rows"))
+
+        def features(inputs: FloatArray) -> FloatArray:
+            X = padded_inputs(inputs, self._standardization, 1)
+            return lower.solve(self._kernel.block(basis, self._kernel.rows(X)))
+
+        return LatentCovariance(self._kernel, self._standardization, features)
+
+    def _nearest_to(self, inputs: FloatArray) -> IntArray:
+        """Return which training rows, in their order."""
+        size = self.basis_size
+        if size <= MOST_CONDITIONED:
+            return np.arange(size)
+        counts, padded = np.zeros(size, np.int64), padded_inputs(inputs, self._standardization, 1)
+        for start in range(0, len(padded), CONDITIONED_BLOCK):
+            values = self._kernel.basis(padded[start : start + CONDITIONED_BLOCK]) @ self._near.rows.T
+            counts += np.bincount(largest(values, NEAREST).ravel(), minlength=size)
+        some = np.argsort(-counts, kind="stable")[:MOST_CONDITIONED]
+        return np.sort(some[counts[some] > 0])
 
     def _over(self, inputs: FloatArray, latent: FloatArray | None) -> FloatArray:
         """Return the mean in raw units; standardized variances go to `latent` where that is given."""

@@ -22,6 +22,7 @@ from core.errors import MeanOnlyError
 from core.numeric.linalg import ROW_UNIT
 from core.numeric.triangle import Triangle
 from core.numeric.workspace import Workspace
+from core.predict.covariance import LatentCovariance
 from core.predict.inputs import checked_inputs, padded_inputs
 from core.process.families import LEAST_EXPONENT, LEAST_EXPONENT_FLOAT32
 from core.process.kernel import Kernel
@@ -132,6 +133,26 @@ class Predictor:
             mean[place] = self._mean(k)[: place.stop - place.start]
             self._workspace.give(k)
         return self._raw(mean)
+
+    def covariance(self, inputs: FloatArray) -> LatentCovariance:
+        """Return the joint posterior of the function, of which `moments` has the diagonal; whatever the inputs are.
+
+        Raises MeanOnlyError: the posterior has no variance.
+        """
+        del inputs
+        if self._R is None:
+            raise MeanOnlyError
+        return LatentCovariance(self._kernel, self._standardization, self._features, full_prior=not self.reduced)
+
+    def _features(self, inputs: FloatArray) -> FloatArray:
+        """R k of raw inputs (m, p), (d, m)."""
+        assert self._R is not None
+        features = np.empty((self.basis_size, len(inputs)))
+        for place in _blocks(len(inputs)):
+            k = self._kernel_block(inputs[place])
+            features[:, place] = self._R.product(k)[:, : place.stop - place.start]
+            self._workspace.give(k)
+        return features
 
     def _latent(self, R: Triangle, k: FloatArray) -> FloatArray:
         """Latent variance (m,), standardized, of a block of kernel values (d, m), which is overwritten."""

@@ -43,3 +43,9 @@ def conditional_variance(params: Params, X: FloatArray, D: FloatArray, x: FloatA
 def nearest(params: Params, X: FloatArray, x: FloatArray, count: int) -> IntArray:
     """Places of the rows with the largest kernel values at x."""
     return np.asarray(np.argsort(-kernel(params, X, x[None])[:, 0], kind="stable")[:count], np.int64)
+
+
+def conditional_covariance(params: Params, X: FloatArray, D: FloatArray, Xs: FloatArray) -> FloatArray:
+    """Covariance of the function among Xs (m, p) given noisy targets at X (n, p), (m, m)."""
+    K = kernel(params, Xs, X)
+    return np.asarray(kernel(params, Xs, Xs) - K @ np.linalg.solve(kernel(params, X, X) + np.diag(D), K.T))

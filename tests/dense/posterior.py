@@ -50,3 +50,11 @@ def exact_predict(params: Params, X: FloatArray, y: FloatArray, Xs: FloatArray) 
     inverse = np.linalg.inv(kernel(params, X, X) + params.s2 * np.eye(len(X)))
     Ksf = kernel(params, Xs, X)
     return np.asarray(Ksf @ inverse @ y), np.asarray(np.diag(kernel(params, Xs, Xs) - Ksf @ inverse @ Ksf.T))
+
+
+def covariance(model: Sparse, Xs: FloatArray) -> FloatArray:
+    """Covariance of the latent function among Xs, (m, m)."""
+    inverse = np.linalg.inv(target_covariance(model))
+    Qsf = projected(model, Xs, model.X)
+    prior = projected(model, Xs, Xs) if model.approximation == "sor" else kernel(model.params, Xs, Xs)
+    return np.asarray(prior - Qsf @ inverse @ Qsf.T)

@@ -14,6 +14,7 @@ from app.cli.progress import JobBar, has_bar
 
 from .client import CHAMPION, PATIENCE, Client, Job, Model
 from .options import Interval
+from .questions import AsyncModelQuestions
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
@@ -152,7 +153,7 @@ class AsyncJob:
         return self
 
 
-class AsyncModel:
+class AsyncModel(AsyncModelQuestions):
     """A model on the server; see `Model`."""
 
     def __init__(self, model: Model) -> None:

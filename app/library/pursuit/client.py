@@ -24,6 +24,7 @@ from app.cli.progress import has_bar, watch
 from .errors import JobError, NotFoundError, RefusalError, TooLargeError, server_errors, warn
 from .frames import JSON, NPY, Rows, pieces, rows_of, table_file
 from .options import Interval, Options
+from .questions import ModelQuestions, Questions
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 PATIENCE = 60.0
@@ -31,7 +32,7 @@ CHAMPION, LATEST = "champion", "latest"
 _PAGE = 500
 
 
-class Client:
+class Client(Questions):
     """A server. A context manager that closes it; threads may share one.
 
     Args:
@@ -306,8 +307,10 @@ class Job:
         return self
 
 
-class Model:
+class Model(ModelQuestions):
     """A model on the server: `name`, which may mean another version later, or one version of it, `name@3`."""
+
+    client: Client
 
     def __init__(self, client: Client, reference: str) -> None:
         self.client = client

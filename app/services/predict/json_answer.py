@@ -13,6 +13,7 @@ from typing import IO, Any
 import numpy as np
 import orjson
 
+from app.services.predict.joint import drawn_json
 from app.services.predict.loaded_model import LoadedModel
 from app.services.predict.options import EXTRAS, IMPUTED, PredictOptions
 from app.services.predict.row_notes import RowNotes
@@ -47,6 +48,7 @@ def json_content(
     if options.quantiles:
         values = [arrays[f"quantile_{probability!r}"] for probability in options.quantiles]
         content |= {"quantiles": options.quantiles, "quantile_values": values}
+    content |= drawn_json(arrays)
     if warnings := notes.to_json():
         content["warnings"] = warnings
     return content

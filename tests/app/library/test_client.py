@@ -261,6 +261,9 @@ def test_the_same_awaited(service: Service, tmp_path: Path) -> None:
             found = await asyncio.gather(*(model.predict(frame) for frame in frames))
             for frame, predicted in zip(frames, found, strict=True):
                 pd.testing.assert_index_equal(predicted.index, frame.index)
+            total, draws = await model.total(frames[2]), await model.sample(frames[2], 3)
+            assert total["mean"] == pytest.approx(found[2]["mean"].sum())
+            assert draws.shape == (3, 9)
             path = await model.save(tmp_path / "trains.safetensors")
             assert path.read_bytes() == await client.artefact("trains")
             await client.promote("trains@1", "tested")

@@ -210,3 +210,20 @@ def test_columns_with_whole_numbers_for_names_are_sent_by_their_text() -> None:
     assert name == "model.arrow"
     table = pa.ipc.open_stream(file).read_all()
     assert table.to_pydict() == {"0": [1.0, 2.0, 3.0], "1": [4.0, 5.0, 6.0]}
+
+
+def test_rows_together(client: Client) -> None:
+    """Draws over all rows and totals, of frames, matrices and lists alike."""
+    model, frame = client.model("plain"), pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [0.0, 1.0, 2.0]})
+    draws = model.sample(frame, 40, seed=2)
+    assert draws.shape == (40, 3)
+    for same in (frame.to_numpy(), frame.to_dict("records")):
+        np.testing.assert_allclose(model.sample(same, 40, seed=2), draws, rtol=1e-9)
+    total = model.total(frame, interval=0.5, quantiles=[0.1])
+    rows = model.predict(frame, include=["latent_std"])
+    assert total["mean"] == pytest.approx(rows["mean"].sum())
+    assert total["latent_std"] <= rows["latent_std"].sum() * (1 + 1e-9)
+    assert total["quantile_values"][0] < total["lower"] < total["mean"]
+    assert client.total("plain", frame.to_numpy(), "mean")["mean"] == pytest.approx(total["mean"] / 3)
+    with pytest.raises(InvalidError, match="samples"):
+        model.sample(frame, 0)

@@ -1,0 +1,109 @@
+"""Questions about rows together, as methods of a client and of a model: draws over all of them, totals."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.cli.client import Client as ServerClient
+
+from .errors import server_errors
+from .frames import JSON, rows_of
+from .options import Interval, Options
+
+Aggregate = Literal["sum", "mean"]
+
+
+class Questions:
+    """What a client asks about rows together, in one request."""
+
+    http: ServerClient
+
+    def sample(self, model: str, data: Any, samples: int = 100, *, seed: int = 0) -> NDArray[np.float64]:
+        """Draw the latent function over all rows together, (samples, rows); a sum over rows of a draw is a draw of the
+        sum. Without the noise of observations.
+
+        Args:
+            model: `name`, `name@3` or `name@alias`.
+            data: a data frame, a matrix or a list, as for `predict`; at most 2,000 rows.
+            samples: how many draws.
+            seed: the same seed gives the same draws.
+        """
+        found = _ask(self.http, model, data, Options.of(None, (), ()), {"samples": samples, "seed": seed})
+        return np.asarray(found["samples"], np.float64)
+
+    def total(
+        self,
+        model: str,
+        data: Any,
+        aggregate: Aggregate = "sum",
+        *,
+        interval: Interval = None,
+        quantiles: Sequence[float] = (),
+    ) -> dict[str, Any]:
+        """Predict the sum or the mean over rows, with its own error bar: mean, std, latent_std, lower, upper, method.
+
+        Args:
+            model: `name`, `name@3` or `name@alias`.
+            data: a data frame, a matrix or a list, as for `predict`; at most 10,000 rows.
+            aggregate: `sum` or `mean`.
+            interval, quantiles: as for `predict`.
+        """
+        return _ask(self.http, model, data, Options.of(interval, quantiles, ()), {"aggregate": aggregate})
+
+
+class ModelQuestions:
+    """The same of one model."""
+
+    client: Questions
+    reference: str
+
+    def sample(self, data: Any, samples: int = 100, *, seed: int = 0) -> NDArray[np.float64]:
+        """Draw the latent function: see `Client.sample`."""
+        return self.client.sample(self.reference, data, samples, seed=seed)
+
+    def total(
+        self, data: Any, aggregate: Aggregate = "sum", *, interval: Interval = None, quantiles: Sequence[float] = ()
+    ) -> dict[str, Any]:
+        """Predict a sum or a mean over rows: see `Client.total`."""
+        return self.client.total(self.reference, data, aggregate, interval=interval, quantiles=quantiles)
+
+
+class _AsyncModel(Protocol):
+    @property
+    def _model(self) -> ModelQuestions: ...
+
+
+class AsyncModelQuestions:
+    """The same, awaited."""
+
+    async def sample(self: _AsyncModel, data: Any, samples: int = 100, *, seed: int = 0) -> NDArray[np.float64]:
+        """Draw the latent function: see `Client.sample`."""
+        return await asyncio.to_thread(self._model.sample, data, samples, seed=seed)
+
+    async def total(
+        self: _AsyncModel,
+        data: Any,
+        aggregate: Aggregate = "sum",
+        *,
+        interval: Interval = None,
+        quantiles: Sequence[float] = (),
+    ) -> dict[str, Any]:
+        """Predict a sum or a mean over rows: see `Client.total`."""
+        return await asyncio.to_thread(self._model.total, data, aggregate, interval=interval, quantiles=quantiles)
+
+
+def _ask(http: ServerClient, model: str, data: Any, options: Options, more: Mapping[str, Any]) -> dict[str, Any]:
+    rows = rows_of(data)
+    body, query = rows.body(0, rows.count), None
+    if rows.media_type == JSON:
+        body = json.dumps({**options.fields(model), **more}).encode()[:-1] + b', "rows": ' + body + b"}"
+    else:
+        query = {**options.query(model), **{name: str(value) for name, value in more.items()}}
+    with server_errors():
+        answer = http.predict_body(body, content_type=rows.media_type, accept=JSON, query=query)
+    found: dict[str, Any] = answer.json()
+    return found
