@@ -25,6 +25,7 @@ from app.errors import UnavailableError
 from app.routes import (
     datasets,
     docs,
+    evaluate,
     health,
     inference,
     inference_document,
@@ -101,7 +102,7 @@ def create_app(settings: Settings | None = None, *, trusted: bool = False) -> Fa
     app.state.services = _services(settings, database, app.measures)
     app.router.routes[:0] = [predict.route, *page.routes, *docs.routes, *inference.routes]
     app.name_routes(app.router.routes)
-    for module in (train, jobs, models, insights, monitoring, datasets, keys, health, metrics):
+    for module in (train, jobs, models, insights, evaluate, monitoring, datasets, keys, health, metrics):
         app.include_router(module.router)
         app.name_routes(module.router.routes)
     errors.install(app)

@@ -12,9 +12,27 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from app.cli.retry import ATTEMPTS, pause_seconds, retry_after
+from app.cli.client_errors import (
+    BrokenConnectionError,
+    ClientError,
+    Json,
+    ProblemError,
+    UnexpectedResponseError,
+    UnreachableError,
+    problem_error,
+)
+from app.cli.retry import ATTEMPTS, pause_seconds
 
-Json = dict[str, Any]
+__all__ = [
+    "BrokenConnectionError",
+    "Client",
+    "ClientError",
+    "Json",
+    "ProblemError",
+    "UnexpectedResponseError",
+    "UnreachableError",
+]
+
 ENDED = frozenset({"succeeded", "failed", "cancelled"})
 """States that a job never leaves."""
 
@@ -29,35 +47,6 @@ _BROKEN = ("disconnected", "peer closed connection")
 """Words for a connection that ended too early, which httpx counts among breaches of the protocol."""
 _JOB = ("id", "model", "state", "created_at")
 _WAIT_SECONDS = 5.0
-
-
-class ClientError(Exception):
-    """Base of what the client reports; the message is for a person."""
-
-
-class UnreachableError(ClientError):
-    """The server does not answer."""
-
-
-class UnexpectedResponseError(ClientError):
-    """The server that answers is not one of Pursuit."""
-
-
-class BrokenConnectionError(UnexpectedResponseError):
-    """The connection ended before the answer did."""
-
-
-class ProblemError(ClientError):
-    """The server answered with a problem document (RFC 9457): its status, its detail and its faults."""
-
-    def __init__(self, status: int, problem: Mapping[str, Any], retry_after: float | None = None) -> None:
-        sentence = problem.get("detail") or problem.get("title") or "no reason was given"
-        super().__init__(str(sentence))
-        self.status = status
-        self.retry_after = retry_after
-        faults, total = problem.get("errors"), problem.get("error_count")
-        self.faults: list[Json] = [fault for fault in faults if isinstance(fault, dict)] if faults else []
-        self.total = total if isinstance(total, int) else len(self.faults)
 
 
 class Client:
@@ -118,6 +107,10 @@ class Client:
         headers = {} if key is None else {"idempotency-key": key}
         return self._json("POST", "/train", _JOB, files=parts, headers=headers, repeatable=key is not None)
 
+    def train_dataset(self, dataset: str, spec: Mapping[str, Any]) -> Json:
+        """Start a training on a dataset; return the job, most likely queued."""
+        return self._json("POST", "/train", _JOB, json={"dataset": dataset, "spec": spec})
+
     def predict(
         self,
         model: str,
@@ -153,6 +146,15 @@ class Client:
         if response.headers.get("content-type", "").partition(";")[0].strip() != accept:
             raise self._unexpected_response()
         return response
+
+    def evaluate(
+        self, model: str, body: bytes, *, by: Sequence[str] = (), worst: int = 10, on_error: str | None = None
+    ) -> Json:
+        """Score a model on the rows of a table file that has the truth."""
+        query = {"model": model, "by": [*by], "worst": worst} | ({} if on_error is None else {"on_error": on_error})
+        required = ("model", "version", "target", "rows", "scores", "groups", "worst", "warnings")
+        headers = {"content-type": "text/csv"}
+        return self._json("POST", "/evaluate", required, params=query, content=body, headers=headers, repeatable=True)
 
     def predict_dataset(self, model: str, dataset: str, options: Mapping[str, Any]) -> Json:
         """Start a job that predicts a dataset; return it, most likely queued."""
@@ -226,6 +228,20 @@ class Client:
         path = f"/models/{quote(name, safe='')}/versions/{version}/importance"
         return self._json("GET", path, ("features", "spread", "rows"))
 
+    def datasets(self, **filters: str | int | None) -> Json:
+        """Return a page of datasets."""
+        return self._page("datasets", ("id", "name", "rows", "created_at"), filters)
+
+    def dataset(self, dataset: str) -> Json:
+        """Return a dataset with its columns."""
+        return self._json("GET", f"/datasets/{quote(dataset, safe='')}", ("id", "rows", "columns", "warnings"))
+
+    def add_dataset(self, name: str, body: BinaryIO, **options: str | None) -> Json:
+        """Upload a table that is kept; return it with its columns. options: target, decimal, thousands, sheet."""
+        files = {"file": (name, body, "application/octet-stream")}
+        query = {name: value for name, value in options.items() if value is not None}
+        return self._json("POST", "/datasets", ("id", "rows", "columns", "warnings"), files=files, params=query)
+
     def put_alias(self, name: str, alias: str, version: int) -> Json:
         """Point an alias at a version."""
         path = f"/models/{quote(name, safe='')}/aliases/{quote(alias, safe='')}"
@@ -283,7 +299,7 @@ class Client:
         with self._http.stream("GET", path, headers={"accept": "text/event-stream"}, timeout=timeout) as response:
             if response.is_error:
                 response.read()
-                raise _problem_error(response)
+                raise problem_error(response)
             for line in response.iter_lines():
                 if line.startswith("data:"):
                     event = json.loads(line.removeprefix("data:"))
@@ -342,7 +358,7 @@ class Client:
                 f"{self.url} leads on to {response.headers['location']}: name the server itself"
             )
         if not response.is_success:
-            raise _problem_error(response)
+            raise problem_error(response)
         return response
 
     def _unexpected_response(self) -> UnexpectedResponseError:
@@ -372,14 +388,3 @@ def _server_url(text: str) -> str:
     if not known or parts.query or parts.fragment or any(map(str.isspace, url)):
         raise ClientError(f"{text!r} is not the URL of a server; expected one like http://127.0.0.1:8000")
     return url.rstrip("/").removesuffix("/docs")  # as a browser shows it
-
-
-def _problem_error(response: httpx.Response) -> ProblemError:
-    problem: object = None
-    if response.headers.get("content-type", "").startswith("application/problem+json"):
-        with suppress(ValueError):
-            problem = response.json()
-    if not isinstance(problem, dict):
-        status = f"{response.status_code} {response.reason_phrase}".strip()
-        problem = {"detail": f"{status} from {response.url}: not the answer of a Pursuit server"}
-    return ProblemError(response.status_code, problem, retry_after(response.headers.get("retry-after")))

@@ -199,12 +199,8 @@ def _facts(console: Console, facts: Json, *, verbose: bool) -> None:
     for line in (kernel(facts), calibration(facts), missing_cells(facts, verbose=verbose), *columns(facts)):
         if line is not None:
             console.print(escape(line), highlight=False, soft_wrap=not console.is_terminal)
-    warnings = [str(warning) for warning in facts.get("warnings") or ()]
-    shown = warnings if verbose or len(warnings) <= SHOWN_NOTES + 1 else warnings[:SHOWN_NOTES]
-    for warning in shown:
+    for warning in first_notes(map(str, facts.get("warnings") or ()), verbose=verbose):
         console.print(f"[yellow]note:[/] {escape(warning)}", highlight=False, soft_wrap=not console.is_terminal)
-    if len(shown) < len(warnings):
-        console.print(f"[dim]and {len(warnings) - len(shown):,} more notes: --verbose, or --json[/]")
 
 
 def kernel(facts: Json) -> str | None:
@@ -217,6 +213,14 @@ def kernel(facts: Json) -> str | None:
         return f"kernel {family}, a full process on {rows:,} rows"
     mean = "" if rows is None or rows == size else f", mean of {rows:,} rows"
     return None if family is None or size is None else f"kernel {family}, {size:,} basis vectors{mean}"
+
+
+def first_notes(notes: Iterable[str], *, verbose: bool) -> list[str]:
+    """Return the notes that are shown: all, or of many the first few and how many more there are."""
+    given = list(notes)
+    if verbose or len(given) <= SHOWN_NOTES + 1:
+        return given
+    return [*given[:SHOWN_NOTES], f"and {len(given) - SHOWN_NOTES:,} more notes: --verbose, or --json"]
 
 
 def _first_few(names: Sequence[str], *, verbose: bool) -> str:
@@ -310,7 +314,7 @@ def models(console: Console, page: Json) -> None:
         for item in page["models"]
     ]
     grid(console, ("model", "latest", "versions", "created"), rows)
-    _more(console, page)
+    more(console, page)
 
 
 def versions(console: Console, model: Json) -> None:
@@ -323,7 +327,7 @@ def versions(console: Console, model: Json) -> None:
         facts = (summary.get("target"), summary.get("basis_size"), scores.get("nmse"), scores.get("nlpd"))
         rows.append((item["version"], aliases, *facts, local_time(console, item["created_at"])))
     grid(console, ("version", "aliases", "target", "basis", "NMSE", "NLPD", "created"), rows)
-    _more(console, model)
+    more(console, model)
 
 
 def jobs(console: Console, page: Json) -> None:
@@ -339,7 +343,7 @@ def jobs(console: Console, page: Json) -> None:
         for item in page["jobs"]
     ]
     grid(console, ("job", "model", "state", "done", "created"), rows, whole={"job", "state"})
-    _more(console, page)
+    more(console, page)
 
 
 def fraction(job: Json) -> float:
@@ -349,6 +353,7 @@ def fraction(job: Json) -> float:
     return float((job.get("progress") or {}).get("fraction") or 0.0)
 
 
-def _more(console: Console, page: Json) -> None:
+def more(console: Console, page: Json) -> None:
+    """Tell that a page is not the last one."""
     if page.get("next_cursor"):
         console.print("[dim]there are more: ask the API for the next page[/]")

@@ -43,6 +43,12 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Spec = Annotated[str, typer.Option(metavar="JSON", help="Any other fields of the spec, as a JSON object.")]
 Target = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column to predict.", show_default="the last")]
 Reference = Annotated[str, typer.Argument(metavar="MODEL", help="name, name@3 or name@alias.")]
+ModelOrFile = Annotated[
+    str, typer.Argument(metavar="MODEL", help="name, name@3 or name@alias; or an artefact file, without a server.")
+]
+TableOrDataset = Annotated[
+    str, typer.Argument(metavar="FILE", help="A table of any format, the id of a dataset, or - for standard input.")
+]
 InputFile = Annotated[Path, typer.Argument(metavar="FILE", callback=existing_file, help="A file; -: standard input.")]
 Output = Annotated[
     Path | None,

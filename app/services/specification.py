@@ -41,6 +41,7 @@ from core.spec import (
 )
 
 NAME = rf"^{NAME_PATTERN}$"
+_CLOSE = 0.75  # from which likeness on a word may be the one that was meant
 """What models and aliases may be called."""
 
 NAME_RULE = "a letter or digit, then up to 63 letters, digits, dots, dashes or underscores"
@@ -411,7 +412,9 @@ def _fault(detail: ErrorDetails) -> Fault:
         return Fault(message=f"spec.{path}: unknown field; {hint}", column=path)
     if detail["type"] in ("enum", "literal_error"):
         expected = detail.get("ctx", {}).get("expected", "").replace("'", "").replace(" or ", ", ")
-        return Fault(message=f"spec.{path}: expected one of {expected}; got {shortened(value)}", column=path)
+        close = difflib.get_close_matches(str(value), expected.split(", "), n=1, cutoff=_CLOSE)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        return Fault(message=f"spec.{path}: expected one of {expected}; got {shortened(value)}{hint}", column=path)
     if detail["type"] == "string_pattern_mismatch":
         return Fault(message=f"spec.{path}: expected {NAME_RULE}; got {shortened(value)}", column=path)
     if detail["type"] == "missing":

@@ -6,11 +6,11 @@ sqrt(c (1 - c) / m). The reliability table holds the same of quantiles: the shar
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from core.arrays import FloatArray
+from core.arrays import BoolArray, FloatArray, IntArray
 from core.predict.mixture import Distribution
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
@@ -60,32 +60,66 @@ def with_groups(found: Scores, groups: int) -> Scores:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowScores:
+    """What `scores` averages, of each row (m,). inside, width: (levels, m); below: (probabilities, m)."""
+
+    targets: FloatArray
+    mean: FloatArray
+    loss: FloatArray
+    crps: FloatArray
+    inside: BoolArray
+    width: FloatArray
+    below: BoolArray
+
+    def take(self, rows: IntArray | BoolArray) -> "RowScores":
+        """Return those of some rows."""
+        return RowScores(**{each.name: getattr(self, each.name)[..., rows] for each in fields(self)})
+
+    @classmethod
+    def joined(cls, parts: Sequence["RowScores"]) -> "RowScores":
+        """Return those of all parts, in order."""
+        return cls(
+            **{each.name: np.concatenate([getattr(part, each.name) for part in parts], axis=-1) for each in fields(cls)}
+        )
+
+    def summary(self) -> Scores:
+        """Return the scores of these rows, at least one."""
+        count = len(self.targets)
+        squares, spread = np.square(self.targets - self.mean), float(np.var(self.targets))
+        coverage = {str(level): float(np.mean(inside)) for level, inside in zip(LEVELS, self.inside, strict=True)}
+        return Scores(
+            rows=count,
+            nmse=float(squares.mean()) / spread if spread > 0 else None,
+            rmse=float(np.sqrt(squares.mean())),
+            nlpd=float(self.loss.mean()),
+            nlpd_standard_error=_standard_error(self.loss),
+            crps=float(self.crps.mean()),
+            crps_standard_error=_standard_error(self.crps),
+            coverage=coverage,
+            coverage_standard_error={name: (float(name) * (1.0 - float(name)) / count) ** 0.5 for name in coverage},
+            mean_width={str(level): float(np.mean(width)) for level, width in zip(LEVELS, self.width, strict=True)},
+            reliability={str(at): float(np.mean(below)) for at, below in zip(RELIABILITY, self.below, strict=True)},
+        )
+
+
+def row_scores(targets: FloatArray, predicted: Distribution) -> RowScores:
+    """Scores of each of `targets` (m,) under its predictive distribution."""
+    intervals = [predicted.interval(level) for level in LEVELS]
+    return RowScores(
+        targets=targets,
+        mean=predicted.moments()[0],
+        loss=-predicted.log_density(targets),
+        crps=predicted.crps(targets),
+        inside=np.array([(lower <= targets) & (targets <= upper) for lower, upper in intervals]),
+        width=np.array([upper - lower for lower, upper in intervals]),
+        below=np.array([targets <= predicted.quantile(probability) for probability in RELIABILITY]),
+    )
+
+
 def scores(targets: FloatArray, predicted: Distribution) -> Scores:
     """Scores of predictive distributions of `targets` (m,), m >= 1."""
-    count = len(targets)
-    squares = np.square(targets - predicted.moments()[0])
-    spread = float(np.var(targets))
-    loss, crps = -predicted.log_density(targets), predicted.crps(targets)
-    coverage, width, reliability = {}, {}, {}
-    for level in LEVELS:
-        lower, upper = predicted.interval(level)
-        coverage[str(level)] = float(np.mean((lower <= targets) & (targets <= upper)))
-        width[str(level)] = float(np.mean(upper - lower))
-    for probability in RELIABILITY:
-        reliability[str(probability)] = float(np.mean(targets <= predicted.quantile(probability)))
-    return Scores(
-        rows=count,
-        nmse=float(squares.mean()) / spread if spread > 0 else None,
-        rmse=float(np.sqrt(squares.mean())),
-        nlpd=float(loss.mean()),
-        nlpd_standard_error=_standard_error(loss),
-        crps=float(crps.mean()),
-        crps_standard_error=_standard_error(crps),
-        coverage=coverage,
-        coverage_standard_error={name: (float(name) * (1.0 - float(name)) / count) ** 0.5 for name in coverage},
-        mean_width=width,
-        reliability=reliability,
-    )
+    return row_scores(targets, predicted).summary()
 
 
 def _standard_error(values: FloatArray) -> float:

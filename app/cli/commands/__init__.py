@@ -6,7 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from app.cli.commands.completion import completion
+from app.cli.commands.dataset import dataset
 from app.cli.commands.demo import demo
+from app.cli.commands.evaluate import evaluate
 from app.cli.commands.jobs import jobs
 from app.cli.commands.keys import keys
 from app.cli.commands.models import alias, artefact, delete, import_, models
@@ -21,10 +23,12 @@ COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
         "demo": demo,
         "train": train,
         "predict": predict,
+        "evaluate": evaluate,
     },
     "Look after models": {
         "models": models,
         "jobs": jobs,
+        "dataset": dataset,
         "alias": alias,
         "delete": delete,
         "artefact": artefact,

@@ -18,7 +18,7 @@ from app.cli.arguments import (
 )
 from app.cli.client import Json
 from app.cli.connection import connect
-from app.cli.options import DEFAULT_URL, AsJson, DataDir, Key, Local, Output, Reference, Url, choice
+from app.cli.options import DEFAULT_URL, AsJson, DataDir, Key, Local, Output, Reference, TableOrDataset, Url, choice
 from app.cli.output import console, note, print_json
 from app.cli.progress import watch
 from app.cli.spec_values import EXTRAS, KEEP, ON_ERROR
@@ -27,9 +27,7 @@ from app.cli.spec_values import EXTRAS, KEEP, ON_ERROR
 def predict(
     *,
     model: Reference,
-    table: Annotated[
-        str, typer.Argument(metavar="FILE", help="Table of any format, the id of a dataset, or - for standard input.")
-    ],
+    table: TableOrDataset,
     interval: Annotated[
         list[str] | None,
         typer.Option(

@@ -1,16 +1,18 @@
 """`pursuit train`: a table in, a model out, and a picture of what it learnt."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 
 from app.cli import display
-from app.cli.arguments import InputSource, json_object, open_input
+from app.cli.arguments import InputSource, is_dataset, json_object, open_input, table_file
 from app.cli.client import Client, ClientError, Json
 from app.cli.connection import connect
 from app.cli.missing import ask_about_missing
-from app.cli.options import DEFAULT_URL, AsJson, DataDir, InputFile, Key, Local, Spec, Target, Url, Verbose, choice
+from app.cli.options import DEFAULT_URL, AsJson, DataDir, Key, Local, Spec, TableOrDataset, Target, Url, Verbose, choice
 from app.cli.output import console, print_json
 from app.cli.picture import show_learnt
 from app.cli.progress import watch
@@ -32,7 +34,7 @@ MissingOption = Annotated[
 
 def train(
     *,
-    file: InputFile,
+    file: TableOrDataset,
     target: Target = None,
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name to publish under.", show_default="the file's stem")
@@ -108,7 +110,7 @@ def train(
     if local and not wait:
         raise typer.BadParameter("--local has nobody to go on with the job: leave out --no-wait", param_hint="--local")
     screen = console()
-    with open_input(file) as source, connect(url, key, local=local, data_dir=data_dir, workers=1) as client:
+    with opened(file) as source, connect(url, key, local=local, data_dir=data_dir, workers=1) as client:
         while True:
             try:
                 job = _train(client, source, fields, wait=wait, local=local)
@@ -128,11 +130,24 @@ def train(
             show_learnt(screen, client, job, target_given="target" in fields, local=local)
 
 
-def _train(client: Client, source: InputSource, fields: Json, *, wait: bool, local: bool) -> Json:
+@contextmanager
+def opened(table: str) -> Iterator[InputSource | str]:
+    """Open a file to train on; the id of a dataset stays what it is."""
+    if is_dataset(table):
+        yield table
+    else:
+        with open_input(table_file(table)) as source:
+            yield source
+
+
+def _train(client: Client, source: InputSource | str, fields: Json, *, wait: bool, local: bool) -> Json:
     """Train and wait for the end, unless that is not wanted; return the job. ClientError where it does not succeed."""
     screen = console()
-    source.body.seek(0)
-    job = client.train_on(source.name, source.body, fields)
+    if isinstance(source, str):
+        job = client.train_dataset(source, fields)
+    else:
+        source.body.seek(0)
+        job = client.train_on(source.name, source.body, fields)
     if not wait:
         return job
     try:

@@ -33,6 +33,7 @@ ACCESS: dict[str, dict[str, KeyScope | None]] = {
     "/version": {"GET": MONITOR},
     "/v2/health/ready": {"GET": PUBLIC},
     "/predict": {"POST": PREDICT},
+    "/evaluate": {"POST": PREDICT},
     "/v2": {"GET": PREDICT},
     "/v2/models/{name}": {"GET": PREDICT},
     "/v2/models/{name}/ready": {"GET": PREDICT},

@@ -8,12 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 from app.tables.columns.cell_errors import CellErrors, list_names
-from app.tables.columns.cells import Cell, FloatArray, describe_number, is_blank, quote
+from app.tables.columns.cells import Cell, FloatArray, cell_text, describe_number, is_blank, quote
 from app.tables.columns.dates import Cycle, DateOrder, sine_cosine
 from app.tables.columns.dates_and_booleans import date_pattern, parse_by_level
 from app.tables.columns.integers import add_offset
 from app.tables.columns.number_formats import PLAIN, NumberFormat
 from app.tables.columns.table import MISSING_LEVEL, UNSEEN_LEVEL, Column, Kind
+from app.tables.read.names import closest_name
 
 UNSEEN_DISTANCE: Final = 1e6
 """Value in the first column of a block for an unseen level: far from every row."""
@@ -232,7 +233,9 @@ class Feature:
             case Kind.DATE:
                 return f"{quote(cell)} is no date of the form {date_pattern(self.order or DateOrder.YEAR_FIRST)}"
             case _:
-                return f"{quote(cell)} was not seen in training; known are {list_names(self.levels)}"
+                near = closest_name(cell_text(cell) or "", self.levels)
+                hint = "" if near is None else f"; did you mean {near!r}?"
+                return f"{quote(cell)} was not seen in training; known are {list_names(self.levels)}{hint}"
 
 
 def expect_text(value: object) -> str:

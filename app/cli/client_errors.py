@@ -1,0 +1,52 @@
+"""What goes wrong between a client and a server, in words for a person."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import httpx
+
+from app.cli.retry import retry_after
+
+Json = dict[str, Any]
+
+
+class ClientError(Exception):
+    """Base of what the client reports; the message is for a person."""
+
+
+class UnreachableError(ClientError):
+    """The server does not answer."""
+
+
+class UnexpectedResponseError(ClientError):
+    """The server that answers is not one of Pursuit."""
+
+
+class BrokenConnectionError(UnexpectedResponseError):
+    """The connection ended before the answer did."""
+
+
+class ProblemError(ClientError):
+    """The server answered with a problem document (RFC 9457): its status, its detail and its faults."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any], retry_after: float | None = None) -> None:
+        sentence = problem.get("detail") or problem.get("title") or "no reason was given"
+        super().__init__(str(sentence))
+        self.status = status
+        self.retry_after = retry_after
+        faults, total = problem.get("errors"), problem.get("error_count")
+        self.faults: list[Json] = [fault for fault in faults if isinstance(fault, dict)] if faults else []
+        self.total = total if isinstance(total, int) else len(self.faults)
+
+
+def problem_error(response: httpx.Response) -> ProblemError:
+    """Return the refusal that an answer is."""
+    problem: object = None
+    if response.headers.get("content-type", "").startswith("application/problem+json"):
+        with suppress(ValueError):
+            problem = response.json()
+    if not isinstance(problem, dict):
+        status = f"{response.status_code} {response.reason_phrase}".strip()
+        problem = {"detail": f"{status} from {response.url}: not the answer of a Pursuit server"}
+    return ProblemError(response.status_code, problem, retry_after(response.headers.get("retry-after")))

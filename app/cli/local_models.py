@@ -1,0 +1,44 @@
+"""A model in this process, from an artefact file: for commands that need no server then."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from app.cli.client import ClientError, ProblemError
+
+if TYPE_CHECKING:
+    from app.errors import PursuitError
+
+
+def evaluate(artefact: bytes, table: bytes, *, by: Sequence[str], worst: int, on_error: str | None) -> dict[str, Any]:
+    """Evaluate a model on a table file; see `app.services.evaluation`. ClientError."""
+    from app.errors import BrokenArtefactError, PursuitError
+    from app.services.evaluation import EvaluateOptions
+    from app.services.evaluation import evaluate as evaluate_model
+    from app.services.predict.loaded_model import load_model
+    from app.services.predict.options import OnError
+    from app.tables import read_table
+
+    try:
+        model = load_model(artefact)
+    except BrokenArtefactError as error:
+        raise ClientError(f"the file is no artefact that can be read: {error.message}") from None
+    schema = model.schema
+    try:
+        options = EvaluateOptions(by=tuple(by), worst=worst, on_error=OnError(on_error or OnError.REFUSE))
+        rows = read_table(
+            table, known=(*schema.names, schema.target), sheet=schema.read_options.sheet, sheet_wanted=False
+        )
+        return evaluate_model(model, rows, options)
+    except PursuitError as error:
+        raise refused(error) from None
+
+
+def refused(error: "PursuitError") -> ProblemError:
+    """Return a refusal as a server would have sent it."""
+    from dataclasses import asdict
+
+    from app.errors import InvalidRequestError
+
+    faults = error.faults if isinstance(error, InvalidRequestError) else ()
+    total = error.total if isinstance(error, InvalidRequestError) else 0
+    return ProblemError(422, {"detail": error.message, "errors": [asdict(one) for one in faults], "error_count": total})
