@@ -6,6 +6,7 @@ RUN /opt/pursuit/bin/pip install --no-cache-dir --require-hashes -r constraints.
 COPY pyproject.toml README.md LICENSE ./
 COPY core core
 COPY app app
+COPY deploy/README.md deploy/CHANGES.md deploy/CITATION.cff deploy/
 RUN /opt/pursuit/bin/pip install --no-cache-dir --no-deps --no-build-isolation .
 
 FROM python:3.12-slim

@@ -27,6 +27,7 @@ from app.routes import (
     docs,
     evaluate,
     health,
+    help,
     inference,
     inference_document,
     insights,
@@ -100,7 +101,7 @@ def create_app(settings: Settings | None = None, *, trusted: bool = False) -> Fa
     )
     app.state.database = database
     app.state.services = _services(settings, database, app.measures)
-    app.router.routes[:0] = [predict.route, *page.routes, *docs.routes, *inference.routes]
+    app.router.routes[:0] = [predict.route, *page.routes, *docs.routes, *help.routes, *inference.routes]
     app.name_routes(app.router.routes)
     for module in (train, jobs, models, insights, evaluate, monitoring, datasets, keys, health, metrics):
         app.include_router(module.router)

@@ -1,9 +1,12 @@
 """Build of the wheel: the packages `app` and `core` go into a folder of the package `pursuit`.
 
+The pages of the help that are kept elsewhere in the repository are copied beside the others (`app/help/contents.py`).
+
 At the top they would come before packages of a user's own that are called so and lie later on the module search path,
 such as those of a project that is installed in development mode. `pursuit_gp` and `pursuit` know where they are.
 """
 
+import runpy
 import shutil
 from pathlib import Path
 
@@ -25,3 +28,6 @@ class BuildPy(build_py):  # type: ignore[misc]  # setuptools has no types
         place.mkdir(parents=True)
         for name in PACKAGES:
             Path(self.build_lib, name).rename(place / name)
+        copied: dict[str, str] = runpy.run_path("app/help/contents.py")["COPIED"]
+        for file, source in copied.items():
+            shutil.copyfile(source, place / "app" / "help" / file)

@@ -1,10 +1,10 @@
 """The documentation of every address, for people: Swagger UI over /openapi.json, without another host.
 
-Its files are those that the package `fastapi-offline` holds. All links are relative to the page, so that it works
+Its files are SmartBear's, Apache 2.0, from npm (swagger-ui-dist 5.35.0) as they came; licence and checksums lie beside
+them in `app/swagger_ui`. All links are relative to the page, so that it works
 behind a proxy that serves it under a prefix, whether or not the prefix is taken off.
 """
 
-from importlib.util import find_spec
 from pathlib import Path
 
 from starlette.requests import Request
@@ -57,6 +57,7 @@ _HEADERS = {
     "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 }
 _KEPT = {"cache-control": "public, max-age=3600", "x-content-type-options": "nosniff"}
+FOLDER = Path(__file__).parents[1] / "swagger_ui"
 _TYPES = {"swagger-ui-bundle.js": "text/javascript", "swagger-ui.css": "text/css"}
 
 
@@ -73,15 +74,7 @@ async def start(_: Request) -> Response:
 async def asset(request: Request) -> Response:
     """Answer with a file of Swagger UI."""
     name = request.url.path.rpartition("/")[2]
-    return FileResponse(_folder() / name, media_type=_TYPES[name], headers=_KEPT)
-
-
-def _folder() -> Path:
-    """Folder of the files of Swagger UI; the package itself is not imported."""
-    found = find_spec("fastapi_offline")
-    if found is None or not found.submodule_search_locations:
-        raise RuntimeError("the package fastapi-offline, which holds the files of /docs, is not installed")
-    return Path(found.submodule_search_locations[0], "static")
+    return FileResponse(FOLDER / name, media_type=_TYPES[name], headers=_KEPT)
 
 
 routes = [

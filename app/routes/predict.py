@@ -7,6 +7,7 @@ read in threads of their own.
 
 from collections.abc import Iterable
 from functools import lru_cache, partial
+from urllib.parse import urlencode
 
 import msgspec
 from starlette.datastructures import QueryParams
@@ -17,11 +18,12 @@ from starlette.routing import Route
 from app.errors import InvalidRequestError, TooLargeError
 from app.routes.encode import TYPED, encode, negotiate
 from app.routes.http.answers import json_answer
-from app.routes.http.bodies import JSON, NPY, TABLES, content_type, expect_media_type, header, read_body
+from app.routes.http.bodies import JSON, MULTIPART, NPY, TABLES, content_type, expect_media_type, header, read_body
 from app.routes.http.callers import caller_of, check_model, count_rows
 from app.routes.http.content_encoding import read_json
 from app.routes.http.services import Services, in_heavy_thread, in_thread, services
-from app.routes.http.table_requests import idempotency_key
+from app.routes.http.table_requests import idempotency_key, uploaded
+from app.routes.http.uploads import refuse_fields
 from app.routes.job_body import job_json
 from app.routes.predict_files import answer_file, received, small_limits, written
 from app.routes.predict_joint import answer_joint, refuse_tolerance
@@ -40,6 +42,9 @@ from core.arrays import FloatArray
 
 SMALL_BYTES = 4 << 20
 """Larger files are not held in memory."""
+
+QUERY = ("model", "interval", "quantiles", "include", "on_error", "keep", "aggregate", "samples", "seed")
+"""Options of a file's prediction: parameters of the query, or parts of a form."""
 
 
 class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -62,8 +67,10 @@ class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 async def answer(request: Request) -> Response:
     """Answer with the predictive mean and interval for every row of the body."""
-    if expect_media_type(request, JSON, *TABLES) != JSON:
-        return await _answer_file(request)
+    if content_type(request) != JSON:
+        refuse_fields(content_type(request))
+        form = expect_media_type(request, JSON, MULTIPART, *TABLES) == MULTIPART
+        return await (_answer_form(request) if form else _answer_file(request))
     if request.scope["query_string"]:
         raise InvalidRequestError("a JSON request has no query parameters: put model, interval and include in the body")
     app = services(request)
@@ -107,6 +114,37 @@ async def _answer_file(request: Request) -> Response:
                 return await answer_file(request, path, resolved, options, part_options, media_type)
             body = path.read_bytes()
     resolved = await _resolve(request, app, reference)
+    return await _answer_small(request, body, resolved, options, part_options, media_type, joint)
+
+
+async def _answer_form(request: Request) -> Response:
+    """A form with the table as its part `file`, as `curl -F` and pages send it, options as further parts or in the
+    query."""
+    app = services(request)
+    media_type = negotiate(header(request, b"accept", "*/*"))
+    async with uploaded(request, QUERY) as upload:
+        fields = [(name, value.decode(errors="replace")) for name, value in upload.fields.items()]
+        query = [*QueryParams(request.scope["query_string"]).multi_items(), *fields]
+        reference, options, keep, joint = _read_query(urlencode(query).encode())
+        part_options = _part_options(options, keep, media_type)
+        resolved = await _resolve(request, app, reference)
+        if upload.path.stat().st_size > SMALL_BYTES:
+            _refuse_joint(joint)
+            return await answer_file(request, upload.path, resolved, options, part_options, media_type)
+        body = upload.path.read_bytes()
+    return await _answer_small(request, body, resolved, options, part_options, media_type, joint)
+
+
+async def _answer_small(
+    request: Request,
+    body: bytes,
+    resolved: ResolvedModel,
+    options: PredictOptions,
+    part_options: PartOptions,
+    media_type: str,
+    joint: JointOptions | None,
+) -> Response:
+    app = services(request)
     if content_type(request) == NPY or body.startswith(NPY_MAGIC):
         rows = read_npy(body)
         decoded = await app.batcher.run(len(body), matrix_part, resolved.model, rows, part_options)
@@ -235,17 +273,18 @@ def _refuse_joint(joint: JointOptions | None) -> None:
 def _read_query(query_string: bytes) -> tuple[str, PredictOptions, Keep | None, JointOptions | None]:
     """Reference of the model and options. Clients repeat their queries."""
     query = QueryParams(query_string)
-    known = ("model", "interval", "quantiles", "include", "on_error", "keep", "aggregate", "samples", "seed")
-    unknown = sorted(set(query) - set(known))
+    unknown = sorted(set(query) - set(QUERY))
     if unknown:
-        raise InvalidRequestError(f"unknown query parameter {unknown[0]!r}; known are {', '.join(known)}")
+        raise InvalidRequestError(f"unknown query parameter {unknown[0]!r}; known are {', '.join(QUERY)}")
     if len(query.getlist("model")) > 1:
         raise InvalidRequestError(f"the model is named {len(query.getlist('model'))} times in the query: name one")
     for name in ("on_error", "keep", "aggregate", "samples", "seed"):
         if len(query.getlist(name)) > 1:
             raise InvalidRequestError(f"{name}: expected one value, got {len(query.getlist(name))}")
     if not query.get("model"):
-        raise InvalidRequestError("there is no model: name it in the query, as in /predict?model=cars")
+        raise InvalidRequestError(
+            "there is no model: name it in the query, as in /predict?model=cars, or as a part of the form"
+        )
     mean_only = _words(query.getlist("interval")) == ["false"]
     levels = () if mean_only else _numbers("interval", query.getlist("interval"))
     if "interval" in query and not levels and not mean_only:

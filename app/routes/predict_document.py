@@ -4,8 +4,8 @@ from typing import Any
 
 from app.routes.encode import FILES
 from app.routes.http.answers import STRICT_JSON, problems
-from app.routes.http.bodies import CSV, JSON, NPY, TABLES
-from app.routes.http.table_requests import KEY
+from app.routes.http.bodies import CSV, JSON, MULTIPART, NPY, TABLES
+from app.routes.http.table_requests import FILE, KEY
 from app.services.predict.joint import DEFAULT_SAMPLES, MOST_NUMBERS, MOST_SAMPLES, SAMPLES, Aggregate
 from app.services.predict.options import EXTRAS, INTERVAL, Keep, OnError
 from core.predict.calibration import IntervalBasis
@@ -207,6 +207,19 @@ SCHEMAS: dict[str, Any] = {
 }
 """Components of the OpenAPI document."""
 
+FILE_OPTIONS: dict[str, dict[str, Any]] = {
+    "model": _MODEL,
+    "interval": _INTERVAL,
+    "quantiles": _QUANTILES,
+    "include": _INCLUDE,
+    "on_error": _ON_ERROR,
+    "keep": _KEEP,
+    "aggregate": _AGGREGATE,
+    "samples": _SAMPLES,
+    "seed": _SEED,
+}
+"""Options of a file's prediction by name: parameters of the query, or parts of a form."""
+
 PATHS: dict[str, Any] = {
     "/predict": {
         "post": {
@@ -218,15 +231,10 @@ PATHS: dict[str, Any] = {
             f"way of the disk. A dataset is predicted by a job: 202, and the job. {STRICT_JSON}",
             "operationId": "predict",
             "parameters": [
-                {"name": "model", "in": "query", "schema": _MODEL, "description": "For a file."},
-                {"name": "interval", "in": "query", "schema": _INTERVAL, "description": "For a file."},
-                {"name": "quantiles", "in": "query", "schema": _QUANTILES, "description": "For a file."},
-                {"name": "include", "in": "query", "schema": _INCLUDE, "description": "For a file."},
-                {"name": "on_error", "in": "query", "schema": _ON_ERROR, "description": "For a file."},
-                {"name": "keep", "in": "query", "schema": _KEEP, "description": "For a file."},
-                {"name": "aggregate", "in": "query", "schema": _AGGREGATE, "description": "For a file."},
-                {"name": "samples", "in": "query", "schema": _SAMPLES, "description": "For a file."},
-                {"name": "seed", "in": "query", "schema": _SEED, "description": "For a file."},
+                *(
+                    {"name": name, "in": "query", "schema": schema, "description": "For a file."}
+                    for name, schema in FILE_OPTIONS.items()
+                ),
                 KEY | {"description": "For a dataset: the same key gives the same job."},
             ],
             "requestBody": {
@@ -235,6 +243,16 @@ PATHS: dict[str, Any] = {
                     JSON: {
                         "schema": {"$ref": "#/components/schemas/PredictRequest"},
                         "example": {"model": "sine", "rows": [{"x": 0.25}, {"x": 0.75}], "interval": 0.9},
+                    },
+                    MULTIPART: {
+                        "schema": {
+                            "type": "object",
+                            "required": ["file"],
+                            "additionalProperties": False,
+                            "description": "A file as pages and `curl -F file=@new.csv` send it; its options as "
+                            "parts of the form or in the query.",
+                            "properties": {"file": FILE, **FILE_OPTIONS},
+                        }
                     },
                     CSV: {"schema": {"type": "string"}, "example": "x\n0.25\n0.75\n"},
                     **{kind: {"schema": {"type": "string", "format": "binary"}} for kind in TABLES[1:]},

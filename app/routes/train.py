@@ -80,7 +80,7 @@ async def train(request: Request) -> Response:
     refuse_fields(content_type(request))
     if expect_media_type(request, MULTIPART, JSON) == MULTIPART:
         async with uploaded(request) as upload:
-            spec = spec_of(upload.spec)
+            spec = spec_of(upload.fields.get("spec"))
             view = await in_reader_thread(
                 request,
                 app.training.submit_file,

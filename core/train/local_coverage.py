@@ -65,12 +65,7 @@ class LocalCoverage:
         worst = self.worst
         if worst is None:
             return None
-        where = {
-            "std": f"a predicted std from {worst.lowest:.4g} to {worst.highest:.4g}",
-            "group": f"group {_named(worst, groups)}",
-            "level": f"one level of {names[worst.feature or 0]!r}",
-            "column": f"{names[worst.feature or 0]!r} from {worst.lowest:.4g} to {worst.highest:.4g}",
-        }[worst.by]
+        where = _place(worst, names, groups)
         share = f"{worst.covered} ({worst.covered / worst.rows:.1%}) are inside of their {LEVEL:.0%} intervals"
         end = "fewer than chance would have it" if self.alarming else "the lowest share, and within chance"
         return f"of {worst.rows:,} left-out rows with {where} {share}: {end}"
@@ -84,6 +79,16 @@ class LocalCoverage:
             for part in self.parts
         ]
         return {"level": LEVEL, "parts": parts, "worst": self.sentence(names, groups), "alarming": self.alarming}
+
+
+def _place(part: Part, names: Sequence[str], groups: Sequence[str]) -> str:
+    """Return in words where the rows of a part are."""
+    if part.by == "group":
+        return f"group {_named(part, groups)}"
+    if part.by == "level":
+        return f"one level of {names[part.feature or 0]!r}"
+    column = "a predicted std" if part.by == "std" else repr(names[part.feature or 0])
+    return f"{column} from {part.lowest:.4g} to {part.highest:.4g}"
 
 
 def _named(part: Part, groups: Sequence[str]) -> str:

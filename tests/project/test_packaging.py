@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from app.help.contents import COPIED, FOLDER
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
@@ -32,8 +34,9 @@ def test_the_wheel_holds_migrations_the_page_the_bundled_table_and_the_package_p
     source = tmp_path / "source"  # a copy: what an earlier build left must not count, nor anything be left here
     for name in ("app", "core"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
+    (source / "deploy").mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", *(n for n in COPIED.values() if n.startswith("deploy/"))):
+        shutil.copy(ROOT / name, source / name)
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(tmp_path), str(source)]
     subprocess.run(command, check=True, timeout=280)
     (wheel,) = tmp_path.glob("pursuit_gp-*.whl")
@@ -47,7 +50,12 @@ def test_the_wheel_holds_migrations_the_page_the_bundled_table_and_the_package_p
     data = {"app/demo/flights.csv", "app/demo/flights.md", "app/migrations/script.py.mako"}
     page = {path.relative_to(ROOT).as_posix() for path in (ROOT / "app/page").iterdir()}
     assert "app/page/index.html" in page
-    assert {f"pursuit/_packages/{name}" for name in data | page} <= names
+    vendored = {path.relative_to(ROOT).as_posix() for path in (ROOT / "app/swagger_ui").iterdir()}
+    guide = {path.relative_to(ROOT).as_posix() for path in FOLDER.iterdir() if path.is_file()}
+    guide |= {f"app/help/{name}" for name in COPIED}
+    assert {f"pursuit/_packages/{name}" for name in data | page | vendored | guide} <= names
+    operators = zipfile.ZipFile(wheel).read("pursuit/_packages/app/help/operators.md")
+    assert operators == (ROOT / "deploy" / "README.md").read_bytes()
     assert any(
         re.fullmatch(r"pursuit/_packages/app/migrations/versions/\w+\.py", n) and "__init__" not in n for n in names
     )

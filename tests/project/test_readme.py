@@ -77,7 +77,8 @@ def test_the_curl_example_works_as_written(tmp_path: Path) -> None:
     log = (tmp_path / "log").read_text()
     assert done.returncode == 0, done.stdout + done.stderr + log
     assert '"state":"succeeded"' in done.stdout, done.stdout + log
-    (answer,) = [line for line in done.stdout.splitlines() if line.startswith('{"model":"flights"')]
+    of_file, answer = [line for line in done.stdout.splitlines() if line.startswith('{"model":"flights"')]
+    assert re.match(r'.*"mean":\[-?\d', of_file)
     numbers = re.search(r'"mean":\[(.+?)\],"std":\[(.+?)\],"lower":\[(.+?)\],"upper":\[(.+?)\]', answer)
     assert numbers is not None, answer
     mean, std, lower, upper = map(float, numbers.groups())

@@ -1,6 +1,6 @@
 """Requests that bring a table, as a form with a file or as JSON: what /train and /datasets share."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -42,15 +42,15 @@ class TableRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @asynccontextmanager
-async def uploaded(request: Request) -> AsyncIterator[Upload]:
-    """The form of the request, its file on disk until the end of the block."""
+async def uploaded(request: Request, known: Sequence[str] = ("spec",)) -> AsyncIterator[Upload]:
+    """The form of the request, its file on disk until the end of the block. known: names of its other parts."""
     app = services(request)
     settings = app.settings
     pieces = stream_body(
         request, settings.max_upload_bytes, "PURSUIT_MAX_UPLOAD_BYTES", seconds=settings.max_upload_seconds
     )
     with temporary_upload(app.scratch.path) as file:
-        yield await receive_upload(request.headers["content-type"], pieces, file)
+        yield await receive_upload(request.headers["content-type"], pieces, file, known)
 
 
 def read_request(body: bytes, depth: int, *known: str) -> TableRequest:

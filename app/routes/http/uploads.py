@@ -1,6 +1,6 @@
-"""`multipart/form-data` with one table and its specification, received to disk without being held in memory."""
+"""`multipart/form-data` with one table and some fields, received to disk without being held in memory."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 FIELDS = "application/x-www-form-urlencoded"
 """What clients send for a form without a file."""
-MOST_SPEC_BYTES = 1 << 20
+MOST_FIELD_BYTES = 1 << 20
 _WRITE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """Received form: the file on disk, its name as sent, and the bytes of the part `spec` (None if absent)."""
+    """Received form: the file on disk, its name as sent, and the bytes of the other parts by name."""
 
     path: Path
     filename: str
-    spec: bytes | None
+    fields: Mapping[str, bytes]
 
 
 def refuse_fields(content_type: str) -> None:
@@ -62,8 +62,10 @@ async def receive_file(pieces: AsyncIterator[bytes], file: IO[bytes]) -> Path:
     return Path(file.name)
 
 
-async def receive_upload(content_type: str, pieces: AsyncIterator[bytes], file: IO[bytes]) -> Upload:
-    """Read the form to its end; the part `file` goes into `file`.
+async def receive_upload(
+    content_type: str, pieces: AsyncIterator[bytes], file: IO[bytes], known: Sequence[str]
+) -> Upload:
+    """Read the form to its end; the part `file` goes into `file`. known: names of the other parts.
 
     Raises MalformedError where it is not multipart, InvalidRequestError where the part `file` is missing, empty,
     there twice, or a part has another name.
@@ -72,7 +74,7 @@ async def receive_upload(content_type: str, pieces: AsyncIterator[bytes], file: 
     boundary = options.get(b"boundary")
     if not boundary:
         raise MalformedError("the Content-Type of this form has no boundary; let the client library set it")
-    form = _Form()
+    form = _Form(known)
     try:
         parser = MultipartParser(boundary, form.callbacks())
         async for piece in pieces:
@@ -88,7 +90,8 @@ async def receive_upload(content_type: str, pieces: AsyncIterator[bytes], file: 
     if "file" not in form.seen:
         got = f"; got the parts {', '.join(form.seen)}" if form.seen else ""
         raise InvalidRequestError(f"there is no file: send the table as the form part `file`{got}")
-    return Upload(path=Path(file.name), filename=form.filename, spec=bytes(form.spec) if "spec" in form.seen else None)
+    fields = {name: bytes(value) for name, value in form.fields.items()}
+    return Upload(path=Path(file.name), filename=form.filename, fields=fields)
 
 
 def _store(file: IO[bytes], data: bytes) -> None:
@@ -100,11 +103,12 @@ def _store(file: IO[bytes], data: bytes) -> None:
 
 
 class _Form:
-    """Receiver of the parser's callbacks, for the two parts of a form."""
+    """Receiver of the parser's callbacks, for the parts of a form."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Sequence[str]) -> None:
+        self._known = ("file", *known)
         self.waiting = bytearray()
-        self.spec = bytearray()
+        self.fields: dict[str, bytearray] = {}
         self.filename = ""
         self.seen: list[str] = []
         self.ended = False
@@ -143,13 +147,16 @@ class _Form:
     def _open(self) -> None:
         _, options = parse_options_header(self._disposition)
         name = options.get(b"name", b"").decode(errors="replace")
-        if name not in ("file", "spec"):
-            raise InvalidRequestError(f"unknown form part {name!r}; a form has the parts `file` and `spec`")
+        if name not in self._known:
+            parts = f"{', '.join(f'`{part}`' for part in self._known[:-1])} and `{self._known[-1]}`"
+            raise InvalidRequestError(f"unknown form part {name!r}; a form has the parts {parts}")
         if name in self.seen:
             raise InvalidRequestError(f"the form part `{name}` is there twice")
         self.seen.append(name)
         self._part = name
-        if name == "file":
+        if name != "file":
+            self.fields[name] = bytearray()
+        else:
             if b"filename" not in options:
                 raise InvalidRequestError("the form part `file` is not a file: it has no filename")
             self.filename = options[b"filename"].decode(errors="replace")
@@ -158,9 +165,10 @@ class _Form:
         if self._part == "file":
             self.waiting += data[start:end]
             return
-        self.spec += data[start:end]
-        if len(self.spec) > MOST_SPEC_BYTES:
-            raise TooLargeError(f"the form part `spec` has more than {MOST_SPEC_BYTES} bytes")
+        value = self.fields[self._part]
+        value += data[start:end]
+        if len(value) > MOST_FIELD_BYTES:
+            raise TooLargeError(f"the form part `{self._part}` has more than {MOST_FIELD_BYTES} bytes")
 
     def _end(self) -> None:
         self.ended = True

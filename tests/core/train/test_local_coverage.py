@@ -55,6 +55,7 @@ def test_parts_are_those_counted_by_hand() -> None:
         "of 50 left-out rows with a predicted std from 151 to 200 10 (20.0%) are inside of their 95% intervals: "
         "fewer than chance would have it"
     )
+    assert found.sentence(NAMES, ["a", "b", "c", "d"]) == said  # the worst part need not be a group
     document = json.loads(json.dumps(found.to_json(NAMES), allow_nan=False))
     assert (document["level"], document["alarming"], document["worst"]) == (0.95, True, said)
     assert {part["column"] for part in document["parts"]} == {None, "x", "kind"}

@@ -32,7 +32,7 @@ def test_the_raw_routes_describe_their_bodies(document: dict[str, Any]) -> None:
     assert set(train["requestBody"]["content"]) == {"multipart/form-data", "application/json"}
     assert "202" in train["responses"]
     predict = document["paths"]["/predict"]["post"]
-    assert set(predict["requestBody"]["content"]) == {"application/json", *TABLES}
+    assert set(predict["requestBody"]["content"]) == {"application/json", "multipart/form-data", *TABLES}
     assert set(predict["responses"]["200"]["content"]) == {"application/json", *FILES}
     assert "406" in predict["responses"]
     for route in (train, predict):

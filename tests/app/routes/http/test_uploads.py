@@ -19,7 +19,7 @@ async def pieces() -> AsyncIterator[bytes]:
 
 def test_the_file_is_gone_afterwards(tmp_path: Path) -> None:
     with temporary_upload(tmp_path / "new") as file:
-        upload = asyncio.run(receive_upload("multipart/form-data; boundary=b", pieces(), file))
+        upload = asyncio.run(receive_upload("multipart/form-data; boundary=b", pieces(), file, ("spec",)))
         assert upload.path.read_bytes() == b"x,y\n1,2\n"
     assert list((tmp_path / "new").iterdir()) == []
 
@@ -46,5 +46,5 @@ def test_a_full_disk(tmp_path: Path) -> None:
         full = os.open("/dev/full", os.O_WRONLY)
         os.dup2(full, file.fileno())  # closing meets the full disk once more
         os.close(full)
-        asyncio.run(receive_upload("multipart/form-data; boundary=b", pieces(), file))
+        asyncio.run(receive_upload("multipart/form-data; boundary=b", pieces(), file, ("spec",)))
     assert list(tmp_path.iterdir()) == []
