@@ -56,6 +56,9 @@ def test_only_these_are_public() -> None:
     public = {path for path, scopes in ACCESS.items() for scope in scopes.values() if scope is PUBLIC}
     assert {path for path in public if not path.startswith(("/docs", "/page/", "/health/", "/v2/health/"))} == {
         "/",
+        "/help",
+        "/help/",
+        "/help/{page}",
         "/openapi.json",
     }
 
