@@ -256,6 +256,10 @@ class Client:
         """Download a version as safetensors."""
         return self._send("GET", f"/models/{quote(name, safe='')}/versions/{version}/artefact").content
 
+    def report(self, name: str, version: int) -> bytes:
+        """Return the report of a version as an HTML page."""
+        return self._send("GET", f"/models/{quote(name, safe='')}/versions/{version}/report").content
+
     def import_version(self, name: str, artefact: Path | bytes) -> Json:
         """Publish an artefact, or the file of one, as the next version of a model; return the version."""
         try:

@@ -12,7 +12,9 @@ Json = dict[str, Any]
 
 
 class ClientError(Exception):
-    """Base of what the client reports; the message is for a person."""
+    """Base of what the client reports; the message is for a person. exit_code: of the command that it ends."""
+
+    exit_code = 1
 
 
 class UnreachableError(ClientError):

@@ -39,7 +39,7 @@ def errors() -> Console:
 
 def fail(error: ClientError, *, hint: bool = True) -> typer.Exit:
     """Print an error on standard error, and as a document where that is wanted; return the exception to raise, with
-    exit code 1."""
+    its exit code."""
     console = errors()
     console.print(f"[bold red]error:[/] {escape(str(error))}")
     if isinstance(error, ProblemError):
@@ -64,7 +64,7 @@ def fail(error: ClientError, *, hint: bool = True) -> typer.Exit:
                 total=0 if refused is None else refused.total,
             )
         )
-    return typer.Exit(1)
+    return typer.Exit(error.exit_code)
 
 
 def is_about_missing(error: ClientError) -> bool:

@@ -3,14 +3,20 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
+from app.cli.client_errors import ClientError
 
 if TYPE_CHECKING:
     from app.settings import Settings
 
 
+class WrongSettingsError(ClientError):
+    """A setting is wrong, in the environment or on the command line."""
+
+    exit_code = 2
+
+
 def read_settings(**given: Any) -> "Settings":
-    """Read the settings, those that are given first. Ends the program with one line where they are wrong."""
+    """Read the settings, those that are given first. Raises ClientError."""
     from pydantic import ValidationError
 
     from app.settings import Settings
@@ -20,11 +26,9 @@ def read_settings(**given: Any) -> "Settings":
 
         Path.cwd()  # a relative folder begins there
     except ImportError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(1) from None
+        raise ClientError(str(error)) from None
     except FileNotFoundError:
-        typer.echo("error: the current folder does not exist any more: go to another one", err=True)
-        raise typer.Exit(1) from None
+        raise ClientError("the current folder does not exist any more: go to another one") from None
     try:
         return Settings(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:
@@ -33,5 +37,4 @@ def read_settings(**given: Any) -> "Settings":
             field = str(fault["loc"][0])
             name = f"PURSUIT_{field.upper()}" if given.get(field) is None else f"--{field.replace('_', '-')}"
             lines.append(f"{name}: {fault['msg'].removeprefix('Value error, ')}")
-        typer.echo(f"error: {'; '.join(lines)}", err=True)
-        raise typer.Exit(2) from None
+        raise WrongSettingsError("; ".join(lines)) from None

@@ -1,27 +1,27 @@
 """A model in this process, from an artefact file: for commands that need no server then."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from app.cli.client import ClientError, ProblemError
 
 if TYPE_CHECKING:
     from app.errors import PursuitError
+    from app.storage.artefact import ModelArtefact
 
 
 def evaluate(artefact: bytes, table: bytes, *, by: Sequence[str], worst: int, on_error: str | None) -> dict[str, Any]:
     """Evaluate a model on a table file; see `app.services.evaluation`. ClientError."""
-    from app.errors import BrokenArtefactError, PursuitError
+    from app.errors import PursuitError
     from app.services.evaluation import EvaluateOptions
     from app.services.evaluation import evaluate as evaluate_model
-    from app.services.predict.loaded_model import load_model
+    from app.services.predict.loaded_model import prepare_model
     from app.services.predict.options import OnError
     from app.tables import read_table
 
-    try:
-        model = load_model(artefact)
-    except BrokenArtefactError as error:
-        raise ClientError(f"the file is no artefact that can be read: {error.message}") from None
+    with _whole_artefact():
+        model = prepare_model(_load(artefact))
     schema = model.schema
     try:
         options = EvaluateOptions(by=tuple(by), worst=worst, on_error=OnError(on_error or OnError.REFUSE))
@@ -31,6 +31,30 @@ def evaluate(artefact: bytes, table: bytes, *, by: Sequence[str], worst: int, on
         return evaluate_model(model, rows, options)
     except PursuitError as error:
         raise refused(error) from None
+
+
+def report(artefact: bytes, name: str) -> bytes:
+    """Return the report of a model as an HTML page. ClientError."""
+    from app.services.model_report import report_page
+
+    with _whole_artefact():
+        return report_page(_load(artefact), {"model": name, "version": None}).encode()
+
+
+def _load(artefact: bytes) -> "ModelArtefact":
+    from app.storage import artefact as artefacts
+
+    return artefacts.load(artefact)
+
+
+@contextmanager
+def _whole_artefact() -> Iterator[None]:
+    from app.errors import BrokenArtefactError
+
+    try:
+        yield
+    except BrokenArtefactError as error:
+        raise ClientError(f"the file is no artefact that can be read: {error.message}") from None
 
 
 def refused(error: "PursuitError") -> ProblemError:

@@ -1,10 +1,10 @@
-"""`/models/{name}/versions/{v}/held-out` and `/importance`: how well a version predicts, and by what, for plots."""
+"""`/models/{name}/versions/{v}/held-out`, `/importance` and `/report`: how well a version predicts, and by what."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, Field
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from app.routes.encode import negotiate
 from app.routes.http.answers import json_answer, problems
@@ -16,6 +16,7 @@ router = APIRouter(tags=["models"])
 Name = Annotated[str, Path(description="Name of the model.")]
 Number = Annotated[int, Path(description="Number of the version.", ge=1)]
 
+HTML = "text/html"
 _COLUMNS = ("target", "mean", "std", "lower", "upper")
 
 
@@ -92,3 +93,16 @@ async def get_importance(request: Request, name: Name, version: Number) -> Respo
             "features": features,
         }
     )
+
+
+@router.get(
+    "/models/{name}/versions/{version}/report",
+    response_class=HTMLResponse,
+    summary="All about a version, as a page for people",
+    responses={200: {"description": "One HTML file, its plots inside.", "content": {HTML: {}}}, **problems(404, 422)},
+)
+async def get_report(request: Request, name: Name, version: Number) -> Response:
+    """Predicted against true values, reliability, residuals, importance, scores, columns and how it was trained; it
+    needs no other file and no network."""
+    page = await in_heavy_thread(request, services(request).models.report, name, version)
+    return Response(page, media_type=HTML)

@@ -1,12 +1,14 @@
 """Published models: what there is, what a version knows of itself, aliases, deletion."""
 
 from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from app.database.engine import Database
 from app.errors import NotFoundError
 from app.services.importance import Importance, importance
 from app.services.keys.caller import ANYBODY, Caller
+from app.services.model_report import report_page
 from app.storage import artefact, catalog
 from app.storage.artefact import PREDICTED_ROWS, ModelArtefact
 from app.storage.audit import AuditAction
@@ -56,6 +58,13 @@ class Models:
         """Return how far each feature moves a version's mean. Raises NotFoundError, BrokenArtefactError."""
         found, model = self.version(name, version)
         return found, importance(model)
+
+    def report(self, name: str, version: int) -> str:
+        """Return a version's report as an HTML page. Raises as `version` does."""
+        found, model = self.version(name, version)
+        about = {"model": found.model, "version": found.version, "aliases": found.aliases}
+        created = datetime.fromtimestamp(found.created_at, UTC)
+        return report_page(model, about | {"created_at": f"{created:%Y-%m-%d %H:%M} UTC"})
 
     def artefact(self, name: str, version: int) -> tuple[Version, bytes]:
         """A version's artefact as it is stored. Raises NotFoundError."""

@@ -8,11 +8,13 @@ import typer
 from app.cli.commands.completion import completion
 from app.cli.commands.dataset import dataset
 from app.cli.commands.demo import demo
+from app.cli.commands.doctor import doctor
 from app.cli.commands.evaluate import evaluate
 from app.cli.commands.jobs import jobs
 from app.cli.commands.keys import keys
 from app.cli.commands.models import alias, artefact, delete, import_, models
 from app.cli.commands.predict import predict
+from app.cli.commands.report import report
 from app.cli.commands.serve import api, migrate, serve, worker
 from app.cli.commands.train import train
 from app.cli.group import CommandGroup
@@ -24,6 +26,7 @@ COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
         "train": train,
         "predict": predict,
         "evaluate": evaluate,
+        "report": report,
     },
     "Look after models": {
         "models": models,
@@ -40,6 +43,7 @@ COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
         "worker": worker,
         "migrate": migrate,
         "keys": keys,
+        "doctor": doctor,
         "completion": completion,
     },
 }
