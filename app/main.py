@@ -26,6 +26,7 @@ from app.routes import (
     datasets,
     docs,
     evaluate,
+    explain,
     health,
     help,
     inference,
@@ -50,6 +51,7 @@ from app.routes.http.services import Services
 from app.routes.http.table_readers import TableReaders
 from app.services.artefact_import import ArtefactImport
 from app.services.dataset_predictions import DatasetPredictions
+from app.services.explain.explanations import Explanations
 from app.services.intake.datasets import Datasets
 from app.services.job_followers import JobFollowers
 from app.services.jobs import Jobs
@@ -103,7 +105,7 @@ def create_app(settings: Settings | None = None, *, trusted: bool = False) -> Fa
     app.state.services = _services(settings, database, app.measures)
     app.router.routes[:0] = [predict.route, *page.routes, *docs.routes, *help.routes, *inference.routes]
     app.name_routes(app.router.routes)
-    for module in (train, jobs, models, insights, evaluate, monitoring, datasets, keys, health, metrics):
+    for module in (train, jobs, models, insights, evaluate, explain, monitoring, datasets, keys, health, metrics):
         app.include_router(module.router)
         app.name_routes(module.router.routes)
     errors.install(app)
@@ -162,6 +164,7 @@ def _services(settings: Settings, database: Database, measures: Measures) -> Ser
     readiness = Readiness(database, blobs, ServedModels(database, registry))
     process_folder = ProcessFolder(settings.uploads)
     jobs_service, stopping = Jobs(database), threading.Event()
+    models_service = Models(database, blobs)
     return Services(
         settings=settings,
         table_limits=limits,
@@ -188,7 +191,8 @@ def _services(settings: Settings, database: Database, measures: Measures) -> Ser
         jobs=jobs_service,
         followers=JobFollowers(jobs_service, stopping),
         stopping=stopping,
-        models=Models(database, blobs),
+        models=models_service,
+        explanations=Explanations(models_service),
         imports=ArtefactImport(database=database, blobs=blobs, max_basis_size=settings.max_basis_size),
         dataset_predictions=DatasetPredictions(database=database, blobs=blobs, max_queued=settings.max_queued_jobs),
         monitor=Monitor(database),

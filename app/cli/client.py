@@ -156,6 +156,13 @@ class Client:
         headers = {"content-type": "text/csv"}
         return self._json("POST", "/evaluate", required, params=query, content=body, headers=headers, repeatable=True)
 
+    def explain(self, model: str, body: bytes) -> Json:
+        """Explain the predictions of the rows of a JSON body; return the explanation."""
+        path = f"/models/{quote(model, safe='@')}/explain"
+        headers = {"content-type": "application/json"}
+        required = ("model", "version", "scale", "baseline", "rows")
+        return self._json("POST", path, required, content=body, headers=headers, repeatable=True)
+
     def predict_dataset(self, model: str, dataset: str, options: Mapping[str, Any]) -> Json:
         """Start a job that predicts a dataset; return it, most likely queued."""
         fields = {name: value for name, value in options.items() if value not in (None, [])}

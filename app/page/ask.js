@@ -6,6 +6,7 @@ import { failure } from "./failure.js";
 import { numbersBehind } from "./figures.js";
 import { number, plain, plural } from "./format.js";
 import { curve, density, levelsPlot } from "./whatif.js";
+import { why } from "./why.js";
 
 const SHOWN = 12; // columns that have a curve before all are asked for
 const STEPS = 41;
@@ -24,6 +25,7 @@ export async function view({ model, detail, signal, place }) {
   const cards = columns.map((column) => card(column, () => later()));
   const answer = h("div", { class: "panel answer" });
   const problem = h("div");
+  const reasons = why({ reference, target: detail.target, signal });
   const list = h("div", { class: "cards" });
   const more = h("p");
   let shown = Math.min(SHOWN, cards.length);
@@ -57,6 +59,7 @@ export async function view({ model, detail, signal, place }) {
       cards.forEach((each) => each.wrong(""));
       show(problem);
       drawAnswer(one);
+      reasons.ask(row);
       drawCurves(visible, curves);
     } catch (error) {
       if (error.name === "AbortError" || turn !== asked) return;
@@ -133,6 +136,8 @@ export async function view({ model, detail, signal, place }) {
       { onsubmit: (event) => (event.preventDefault(), now()), "aria-label": "Ask for a prediction" },
       answer,
       problem,
+      reasons.body,
+      h("h2", {}, "What if"),
       h("p", { class: "actions" }, h("span", { class: "quiet" }, `Change a value: the answer and all curves follow. Each curve shows what would be predicted if this column alone were another${bars ? ", with its 50% and 95% bands" : ""}. Columns that move the prediction most come first.`), h("span", {}, same, " ", h("label", { for: same.id }, "One vertical axis for all")), h("button", { type: "button", onclick: reset }, "Back to typical values")),
       list,
       more,

@@ -132,7 +132,8 @@ function residuals(rows, target) {
   });
 }
 
-function importance({ spread, features, rows }, { target, hyperparameters }) {
+function importance({ spread, features, rows, shares }, { target, hyperparameters }) {
+  const share = new Map(shares.columns.map((each) => [each.name, each]));
   const shown = features.slice(0, MOST_BARS);
   const most = shown[0]?.importance || 1;
   const bars = h(
@@ -146,11 +147,18 @@ function importance({ spread, features, rows }, { target, hyperparameters }) {
   return figure({
     title: `How far each column moves the predicted ${target}`,
     plot: bars,
-    good: `In the target's unit: how much the prediction changes if this column's cells are shuffled between ${count(rows)} rows; all columns together spread it by ${number(spread)}. It says what the model looks at, not what causes what. Columns that move together share their part, and shuffling them makes rows that may not exist.${rest}`,
-    head: ["column", `moves ${target} by`, "lengthscale, in standard deviations"],
-    rows: features.map(({ name, importance: value }) => [name, value, hyperparameters.lengthscales[name] ?? null]),
+    good: `In the target's unit: how much the prediction changes if this column's cells are shuffled between ${count(rows)} rows; all columns together spread it by ${number(spread)}. ${sharesOf(shares)}It says what the model looks at, not what causes what. Columns that move together share their part, and shuffling them makes rows that may not exist.${rest}`,
+    head: ["column", `moves ${target} by`, "share of the variance, alone", "share with what it does together with others", "lengthscale, in standard deviations"],
+    rows: features.map(({ name, importance: value }) => [name, value, share.get(name)?.alone ?? null, share.get(name)?.with_others ?? null, hyperparameters.lengthscales[name] ?? null]),
     file: "importance.csv",
   });
+}
+
+// What the first column does alone and together with others.
+function sharesOf({ columns }) {
+  const [first] = columns;
+  if (!first || !(first.with_others > 0)) return "";
+  return `If columns were independent, ${first.name} would make ${percent(first.alone, 0)} of the variance alone and ${percent(first.with_others, 0)} with what it does together with others. `;
 }
 
 function scoreTable(report, target) {

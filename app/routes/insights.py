@@ -44,6 +44,24 @@ class FeatureImportanceBody(BaseModel):
     importance: float = Field(description="Root mean square change of the mean, in the target's unit.")
 
 
+class FeatureShareBody(BaseModel):
+    """Share of a feature in the variance of the mean."""
+
+    name: str
+    alone: float = Field(description="Sobol' index of first order: by this column alone.")
+    with_others: float = Field(description="Total index: by it and by all that it does together with others.")
+    standard_error: float = Field(description="Of `with_others`; 0 where it is in closed form.")
+
+
+class VarianceSharesBody(BaseModel):
+    """Sobol' indices of the mean of the learnt target, its columns drawn independently as they are distributed in
+    training."""
+
+    method: str = Field(description="Of the totals: `closed form` or `sampled`.")
+    spread: float = Field(description="Standard deviation of the mean whose square is shared out.")
+    columns: list[FeatureShareBody] = Field(description="The largest total first.")
+
+
 class ImportanceBody(BaseModel):
     """Features by how far they move the prediction."""
 
@@ -52,6 +70,7 @@ class ImportanceBody(BaseModel):
     rows: int = Field(description="How many rows were shuffled, of those that the model rests on.")
     spread: float = Field(description="Standard deviation of the mean over these rows.")
     features: list[FeatureImportanceBody] = Field(description="The largest first.")
+    shares: VarianceSharesBody
 
 
 @router.get(
@@ -81,7 +100,8 @@ async def get_held_out(request: Request, name: Name, version: Number) -> Respons
     responses={200: {"model": ImportanceBody}, **problems(404, 422)},
 )
 async def get_importance(request: Request, name: Name, version: Number) -> Response:
-    """By shuffling a feature's cells between rows that the model rests on: what it looks at, not what causes what."""
+    """By shuffling a feature's cells between rows that the model rests on, and as shares of the mean's variance: what
+    the model looks at, not what causes what."""
     found, told = await in_heavy_thread(request, services(request).models.importance, name, version)
     features = [{"name": feature, "importance": moved} for feature, moved in told.features.items()]
     return json_answer(
@@ -91,6 +111,7 @@ async def get_importance(request: Request, name: Name, version: Number) -> Respo
             "rows": told.rows,
             "spread": told.spread,
             "features": features,
+            "shares": told.shares,
         }
     )
 

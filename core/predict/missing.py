@@ -213,6 +213,13 @@ class IntegratedPredictor:
         """K, completed rows that are predicted for a row with missing cells."""
         return self._completion.donors.components
 
+    def completed(self, inputs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the rows (m K, p) that stand for rows (m, p) with missing cells, those of a row one after the other,
+        and what each of its features adds to the mean of the learnt target by being missing, (m, f)."""
+        donors = self._completion.donors
+        rows = self._completion.complete(inputs).reshape(-1, inputs.shape[1])
+        return rows, np.asarray(donors.missing_features(inputs) * donors.shifts)
+
     def predict(self, inputs: FloatArray) -> PredictiveDistribution | PartlyMixed:
         """Predict inputs (m, p) in raw units; NaN in all columns of a missing feature. O(K) plain rows for each row
         with missing cells. Raises as `ModelPredictor.predict` does."""

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         UnavailableError,
     )
     from .estimator import SparseGPRegressor
+    from .explanation import Explanation
     from .local import LocalModel, load
 
 _MODULES = {
@@ -61,6 +62,7 @@ _MODULES = {
         "UnavailableError",
     ),
     "estimator": ("SparseGPRegressor",),
+    "explanation": ("Explanation",),
     "local": ("LocalModel", "load"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
@@ -72,6 +74,7 @@ __all__ = [
     "AsyncModel",
     "Client",
     "ConflictError",
+    "Explanation",
     "InvalidError",
     "Job",
     "JobError",

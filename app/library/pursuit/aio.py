@@ -13,6 +13,7 @@ from app.cli.client import ENDED
 from app.cli.progress import JobBar, has_bar
 
 from .client import CHAMPION, PATIENCE, Client, Job, Model
+from .explanation import Explanation
 from .options import Interval
 from .questions import AsyncModelQuestions
 
@@ -55,6 +56,10 @@ class AsyncClient:
         return await asyncio.to_thread(
             self._client.predict, model, data, interval=interval, quantiles=quantiles, include=include
         )
+
+    async def explain(self, model: str, data: Any, *, nearest: int = 5) -> Explanation:
+        """Explain predictions; see `Client.explain`."""
+        return await asyncio.to_thread(self._client.explain, model, data, nearest=nearest)
 
     async def model(self, reference: str) -> "AsyncModel":
         """Return a model; see `Client.model`."""

@@ -22,6 +22,7 @@ from app.cli.client import Client as ServerClient
 from app.cli.progress import has_bar, watch
 
 from .errors import JobError, NotFoundError, RefusalError, TooLargeError, server_errors, warn
+from .explanation import Explanation, explain
 from .frames import JSON, NPY, Rows, pieces, rows_of, table_file
 from .options import Interval, Options
 from .questions import ModelQuestions, Questions
@@ -129,6 +130,18 @@ class Client(Questions):
             except RefusalError as error:
                 raise error.from_row(start, stop - start) from None
         return rows.restore({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+
+    def explain(self, model: str, data: Any, *, nearest: int = 5) -> Explanation:
+        """Explain predictions: each column's part of the difference to the average, the nearest rows, the distance.
+
+        Args:
+            model: `name`, `name@3` or `name@alias`.
+            data: rows as `predict` takes them, as many as you like: they are sent some at a time.
+            nearest: how many of the nearest rows of the model to name.
+
+        Raises InvalidError as `predict` does. Seconds a row where the mean rests on very many rows.
+        """
+        return explain(self.http, model, data, nearest)
 
     def _piece(
         self, model: str, rows: Rows, start: int, stop: int, options: Options
@@ -343,6 +356,10 @@ class Model(ModelQuestions):
     ) -> Any:
         """Predict rows: see `Client.predict`."""
         return self.client.predict(self.reference, data, interval=interval, quantiles=quantiles, include=include)
+
+    def explain(self, data: Any, *, nearest: int = 5) -> Explanation:
+        """Explain predictions: see `Client.explain`."""
+        return self.client.explain(self.reference, data, nearest=nearest)
 
     def promote(self, alias: str = CHAMPION) -> None:
         """Point an alias at it: as `champion` it is what the plain name means."""

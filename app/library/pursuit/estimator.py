@@ -12,7 +12,7 @@ from app.services.core_spec import core_spec
 from app.services.predict.options import PredictOptions
 from app.services.predict.run import answer_arrays
 from app.services.specification import read_spec
-from app.services.train.assemble import build_artefact, build_report, dataset_of, without_copies
+from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of, without_copies
 from app.settings import available_cores
 from app.storage import artefact
 from app.tables import DesignMatrix, Feature, Kind, Schema
@@ -205,8 +205,9 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         dataset = dataset_of(design_matrix)
         spec = core_spec(body, schema.group_names, design_matrix.rows)
         result = train(dataset, spec, workers=_threads(self.n_jobs))
-        report = build_report(schema, design_matrix, result, rows_uploaded=len(targets), seconds={})
-        return artefact.save(build_artefact(body, schema, design_matrix, result, report)), report
+        profile = profile_of(schema, design_matrix)
+        report = build_report(schema, design_matrix, result, profile=profile, rows_uploaded=len(targets), seconds={})
+        return artefact.save(build_artefact(body, schema, design_matrix, result, report, profile)), report
 
     def _spec(self) -> dict[str, Any]:
         """Return the specification: what is another than by default, so that the service's rules of defaults hold."""

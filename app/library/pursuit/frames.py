@@ -71,6 +71,18 @@ def rows_of(data: Any) -> Rows:
     return _Frame(table=table, frame=frame)
 
 
+def json_rows(data: Any) -> list[bytes]:
+    """Return the rows of a frame, a matrix or a list, each as JSON. TypeError, InvalidError as `rows_of`."""
+    if isinstance(data, np.ndarray):
+        cells: Sequence[Any] = data.tolist()
+    elif isinstance(data, list | tuple):
+        cells = data
+    else:
+        _, frame = _table(data)
+        cells = [{str(name): cell for name, cell in row.items()} for row in frame.rows(named=True)]
+    return [_json(row) for row in cells]
+
+
 def table_file(data: Any) -> tuple[str, io.BytesIO]:
     """Return a file to train on, and a name that tells its kind."""
     if isinstance(data, np.ndarray):

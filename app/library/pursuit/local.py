@@ -1,6 +1,7 @@
 """A model in this process: a downloaded artefact predicts without a server, to the same bits."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import BrokenArtefactError
+from app.services.explain.explainer import Explainer
 from app.services.predict.loaded_model import LoadedModel, load_model
 from app.services.predict.npy import read_npy
 from app.services.predict.options import PredictOptions
@@ -20,8 +22,12 @@ from app.tables import Limits
 
 from .blas import one_blas_thread
 from .errors import InvalidError, model_errors, warn
-from .frames import JSON, NPY, Rows, pieces, rows_of
+from .explanation import Explanation
+from .frames import JSON, NPY, Rows, json_rows, pieces, rows_of
 from .options import Interval, Options
+
+_AT_ONCE = 1
+"""Rows explained at a time: work is limited for more than one of them."""
 
 
 def load(file: str | PathLike[str] | bytes) -> "LocalModel":
@@ -72,6 +78,24 @@ class LocalModel:
         if sentence := notes.sentence():
             warn(sentence)
         return rows.restore(shown_arrays(arrays, wanted, imputed=False))
+
+    def explain(self, data: Any, *, nearest: int = 5) -> Explanation:
+        """Explain predictions; see `Client.explain`."""
+        rows, bodies = rows_of(data), json_rows(data)
+        parts = []
+        for start in range(0, max(1, len(bodies)), _AT_ONCE):
+            some = bodies[start : start + _AT_ONCE]
+            try:
+                with model_errors(), one_blas_thread():
+                    inputs = self.loaded.rows.decode_rows(b"[" + b", ".join(some) + b"]")
+                    parts.append(self._explainer.explain(inputs, nearest))
+            except InvalidError as error:
+                raise error.from_row(start, len(some)) from None
+        return Explanation.joined(parts, rows)
+
+    @cached_property
+    def _explainer(self) -> Explainer:
+        return Explainer.of(artefact.load(self.artefact), self.loaded)
 
     def _piece(self, rows: Rows, start: int, stop: int, options: PredictOptions) -> dict[str, NDArray[np.float64]]:
         try:

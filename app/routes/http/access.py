@@ -53,6 +53,7 @@ ACCESS: dict[str, dict[str, KeyScope | None]] = {
     "/models/{name}/versions/{version}/importance": {"GET": PREDICT},
     "/models/{name}/versions/{version}/report": {"GET": PREDICT},
     "/models/{name}/aliases/{alias}": {"PUT": ADMIN, "DELETE": ADMIN},
+    "/models/{name}/explain": {"POST": PREDICT},
     "/models/{name}/monitoring": {"GET": PREDICT},
     "/feedback": {"POST": PREDICT},
     "/train": {"POST": TRAIN},

@@ -12,6 +12,7 @@ from app.routes.http.body_budget import BodyBudget
 from app.routes.http.table_readers import TableReaders
 from app.services.artefact_import import ArtefactImport
 from app.services.dataset_predictions import DatasetPredictions
+from app.services.explain.explanations import Explanations
 from app.services.intake.datasets import Datasets
 from app.services.job_followers import JobFollowers
 from app.services.jobs import Jobs
@@ -54,6 +55,7 @@ class Services:
     jobs: Jobs
     followers: JobFollowers
     models: Models
+    explanations: Explanations
     imports: ArtefactImport
     dataset_predictions: DatasetPredictions
     monitor: Monitor

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from app.services.background import column_points
 from app.tables import Feature, Kind, Schema
 from core.arrays import FloatArray, IntArray
 
@@ -137,7 +138,8 @@ class TrainingProfile:
 
 
 def training_profile(schema: Schema, inputs: FloatArray, targets: FloatArray) -> dict[str, Any]:
-    """Profile of the rows of a training as JSON. inputs: (n, p), the design matrix; targets: (n,)."""
+    """Profile of the rows of a training as JSON, with the points of `app.services.background`. inputs: (n, p), the
+    design matrix; targets: (n,)."""
     columns: dict[str, Any] = {}
     for feature, block in zip(schema.used, schema.blocks, strict=True):
         cells = inputs[:, block]
@@ -148,7 +150,8 @@ def training_profile(schema: Schema, inputs: FloatArray, targets: FloatArray) ->
             columns[feature.name] = {"shares": _rounded(levels / max(1, len(cells))).tolist(), "missing": share}
         else:
             values = cells[~missing, 0]
-            columns[feature.name] = Bins.of(values if len(values) else np.zeros(1), share).to_json()
+            known = values if len(values) else np.zeros(1)
+            columns[feature.name] = Bins.of(known, share).to_json() | column_points(known)
     return {"columns": columns, "target": Bins.of(targets).to_json() | {"variance": float(np.var(targets))}}
 
 

@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from app.services.background import marginals
+from app.services.importance import SHARES as IMPORTANCE
+from app.services.importance import variance_shares
 from app.services.monitoring.profile import training_profile
 from app.services.predict.probe import probe_of
 from app.services.specification import SpecBody
@@ -16,6 +19,7 @@ from app.storage.artefact import PREDICTED_ROWS, TRAINING_PROFILE, ModelArtefact
 from app.tables import DesignMatrix, GroupedBy, Kind, Schema
 from core.copies import copies
 from core.data import Dataset
+from core.explain.product_mean import ProductMean
 from core.predict.missing import Donors
 from core.row_groups import Grouping, RowGroups
 from core.train.predicted_rows import LEVEL
@@ -51,20 +55,29 @@ def without_copies(design_matrix: DesignMatrix) -> DesignMatrix:
     )
 
 
+def profile_of(schema: Schema, design_matrix: DesignMatrix) -> dict[str, Any]:
+    """Return how the rows of a training are distributed, as JSON."""
+    return training_profile(schema, design_matrix.inputs, design_matrix.targets)
+
+
 def build_report(
     schema: Schema,
     design_matrix: DesignMatrix,
     result: TrainResult,
     *,
     rows_uploaded: int,
+    profile: Mapping[str, Any],
     seconds: Mapping[str, float],
     peak_memory: int | None = None,
 ) -> dict[str, Any]:
     """Return the report that the job shows for its result and the model keeps: see API.md.
 
-    seconds: of what came before the training itself. peak_memory: bytes, None where they were not measured.
+    profile: of the rows, see `profile_of`. seconds: of what came before the training itself. peak_memory: bytes, None
+    where they were not measured.
     """
     found: dict[str, Any] = result.report.to_json()
+    rows_of_mean = (result.model.mean or result.model.posterior).basis
+    mean = ProductMean(result.model, schema.starts, marginals(schema, profile, rows_of_mean))
     hyperparameters = result.report.hyperparameters
     ranges = feature_ranges(schema, design_matrix.inputs)
     columns = [
@@ -91,6 +104,7 @@ def build_report(
     return found | {
         "moved": result.moved,
         "local_coverage": local,
+        IMPORTANCE: variance_shares(schema, mean),
         "rows": len(design_matrix.targets),
         "rows_dropped": design_matrix.dropped,
         "rows_uploaded": rows_uploaded,
@@ -138,11 +152,12 @@ def build_artefact(
     design_matrix: DesignMatrix,
     result: TrainResult,
     report: Mapping[str, Any],
+    profile: Mapping[str, Any],
     donors: Donors | None = None,
 ) -> ModelArtefact:
     """Return all that is stored of a model, with rows that it had not seen as it predicted them.
 
-    donors: rows that values of missing cells are taken from.
+    profile: of the rows, see `profile_of`. donors: rows that values of missing cells are taken from.
     """
     model, rows = result.model, result.report.predicted_rows
     predicted = {
@@ -151,7 +166,6 @@ def build_artefact(
         "interval": LEVEL,
         "rows": design_matrix.rows[rows.rows].tolist(),
     }
-    profile = training_profile(schema, design_matrix.inputs, design_matrix.targets)
     stored = ModelArtefact(
         posterior=result.stored,
         noise=model.noise,
@@ -168,6 +182,6 @@ def build_artefact(
         basis_columns=schema.column_names,
         basis_rows=tuple(int(design_matrix.rows[index]) for index in result.selection.indices),
         gains=tuple(gain if math.isfinite(gain) else None for gain in result.selection.gains.tolist()),
-        report={**report, PREDICTED_ROWS: predicted | rows.columns(), TRAINING_PROFILE: profile},
+        report={**report, PREDICTED_ROWS: predicted | rows.columns(), TRAINING_PROFILE: dict(profile)},
     )
     return replace(stored, probe=probe_of(stored))

@@ -31,7 +31,7 @@ from app.services.intake.table_store import StoredTable, stored_table
 from app.services.jobs import JobView, view
 from app.services.keys.caller import ANYBODY, Caller
 from app.services.specification import SpecBody, default_name, read_spec
-from app.services.train.assemble import build_artefact, build_report, dataset_of, without_copies
+from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of, without_copies
 from app.services.train.missing import complete_table
 from app.services.train.unseen import place_unseen
 from app.storage import artefact, catalog, datasets
@@ -249,17 +249,19 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         listener.report_phase("publishing", _PUBLISH)
         schema = place_unseen(schema, result.model, design_matrix.inputs)
         donors = None if unlearnt is None else unlearnt.donors_for(result.model)
+        profile = profile_of(schema, design_matrix)
         report = build_report(
             schema,
             design_matrix,
             result,
+            profile=profile,
             rows_uploaded=task.payload["rows"],
             seconds={**completed.seconds, "reading": reading},
             peak_memory=_peak_memory(),
         )
         if unlearnt is not None:
             report["missing"] = completed.report(unlearnt, result.model, spec.seed)
-        model = build_artefact(body, schema, design_matrix, result, report, donors)
+        model = build_artefact(body, schema, design_matrix, result, report, profile, donors)
         data = artefact.save(model)
         key = retry_while_unavailable(lambda: blobs.put(MODELS, ".safetensors", data))
         return {"artefact": key, "size": len(data), "report": report}

@@ -172,6 +172,35 @@ def test_a_row_is_asked_and_the_curves_follow(window: Window, site: Site) -> Non
     expect(page.get_by_role("alert")).to_contain_text("much")
 
 
+def test_an_answer_is_explained(window: Window, site: Site) -> None:
+    page = window.open(f"{MODEL}/ask")
+    page.get_by_label("a", exact=True).fill("1.5")
+    page.get_by_label("site", exact=True).select_option("north")
+    why = page.get_by_role("region", name="Why this answer")
+    expect(why.get_by_role("heading", name="Each column's part")).to_be_visible()
+    expect(why.locator(".parts")).to_contain_text("a = 1.5")
+    expect(why.locator(".parts")).to_contain_text("site = north")
+    row = {name: page.get_by_label(name, exact=True).input_value() for name in ("a", "b", "c", "d", "site")}
+    cells = {name: value if name == "site" else float(value) for name, value in row.items()}
+    told = site.client.post("/models/surface/explain", json={"rows": [cells]}).json()["rows"][0]
+    bars = why.locator(".parts li")
+    assert bars.count() == 5
+    expect(bars.first).to_contain_text(told["parts"][0]["column"])
+    expect(bars.first.locator(".bar-value")).to_have_text(re.compile("^[+−]"))
+    expect(why.get_by_role("row")).to_have_count(6)  # the head, and the five nearest
+    expect(why.get_by_text("The nearest of 60 rows")).to_be_visible()
+    page.get_by_label("a", exact=True).fill("9")
+    expect(why.get_by_text("Beyond what training has seen: a.")).to_be_visible()
+    why.locator("summary").first.click()
+    with page.expect_download() as download:
+        why.get_by_role("button", name="Download as CSV").click()
+    lines = download.value.path().read_text().splitlines()
+    assert lines[0] == "column,value,part"
+    assert len(lines) == 6
+    page.get_by_label("a", exact=True).fill("much")
+    expect(why.get_by_text("nothing to explain")).to_be_visible()
+
+
 def test_a_file_comes_back_with_its_predictions(window: Window, tmp_path: Path) -> None:
     page = window.open(f"{MODEL}/file")
     given = table(tmp_path / "new.csv", surface(25, seed=7))
