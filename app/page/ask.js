@@ -70,6 +70,7 @@ export async function view({ model, detail, signal, place }) {
   }
 
   function refuse(error) {
+    reasons.clear();
     const places = error instanceof Problem ? error.errors.filter((each) => each.column) : [];
     cards.forEach((each) => each.wrong(places.find(({ column }) => column === each.column.name)?.message ?? ""));
     show(problem, failure(places.length ? { message: places.map(({ column, message }) => `${column}: ${message}`).join("; ") } : error));

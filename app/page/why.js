@@ -1,18 +1,18 @@
 // Why: each column's part of an answer, the rows of the model near to it, and how far it is from the data.
 
-import { Problem, send } from "./api.js";
+import { send } from "./api.js";
 import { h, show, svg, table } from "./dom.js";
 import { failure } from "./failure.js";
 import { numbersBehind } from "./figures.js";
 import { count, number, percent, plural } from "./format.js";
 
 const SHOWN = 10; // columns that have a bar of their own
-const COLUMNS = 5; // of a near row, those with the largest parts
+const COLUMNS = 4; // of a near row, those with the largest parts
 const WAIT_MS = 400; // an explanation costs more than an answer
 const HALF = 50;
 const ALMOST_NONE = 0.0005; // of the largest part
 
-/** The section beside an answer. ask(row): explain this row by and by, the last one asked for. */
+/** The section beside an answer. ask(row): explain this row by and by, the last one asked for; clear(): there is none. */
 export function why({ reference, target, signal }) {
   const place = h("div");
   const body = h("section", { class: "why", "aria-label": "Why this answer" }, h("h2", {}, "Why this answer"), place);
@@ -25,7 +25,7 @@ export function why({ reference, target, signal }) {
       if (turn === asked && !signal.aborted) draw(found);
     } catch (error) {
       if (error.name === "AbortError" || turn !== asked) return;
-      show(place, error instanceof Problem && error.errors.length ? h("p", { class: "quiet" }, "No answer, and so nothing to explain.") : failure(error));
+      show(place, failure(error));
     } finally {
       if (turn === asked) body.classList.remove("stale");
     }
@@ -45,6 +45,12 @@ export function why({ reference, target, signal }) {
       body.classList.add("stale");
       clearTimeout(timer);
       timer = setTimeout(() => now(row, turn), WAIT_MS);
+    },
+    clear() {
+      asked += 1;
+      clearTimeout(timer);
+      body.classList.remove("stale");
+      show(place, h("p", { class: "quiet" }, "There is no answer, and so nothing to explain."));
     },
   };
 }
@@ -93,7 +99,7 @@ function nearOf(row, target, found) {
   const head = [numbered ? "Row" : "", "Alike", ...columns];
   const rows = row.nearest.map((near, order) => [near.row === null ? `${order + 1}.` : count(near.row), percent(near.similarity, near.similarity < 0.1 ? 1 : 0), ...columns.map((name) => cell(near.values[name]))]);
   const told = [`The nearest of ${plural(found.rows_of_mean, "row")} that the answer rests on is ${number(row.distance, Math.max(0.1, row.distance / 10))} lengthscales away.`];
-  if (row.support !== null) told.push(`${percent(row.support, row.support < 0.1 ? 1 : 0)} of what was uncertain before any data still is${row.far ? ": the answer is little more than an average" : ""}.`);
+  if (row.support !== null) told.push(`${percent(row.support, row.support < 0.1 ? 1 : 0)} of the uncertainty that there is without data is left${row.far ? ": the answer is little more than an average" : ""}.`);
   const full = ["row", "alike", "distance", "adds", ...row.parts.map(({ column }) => column)];
   const numbers = () => row.nearest.map((near) => [near.row ?? "", near.similarity, near.distance, near.adds, ...row.parts.map(({ column }) => cell(near.values[column]))]);
   return h(
