@@ -158,8 +158,7 @@ class Client:
 
     def explain(self, model: str, body: bytes) -> Json:
         """Explain the predictions of the rows of a JSON body; return the explanation."""
-        path = f"/models/{quote(model, safe='@')}/explain"
-        headers = {"content-type": "application/json"}
+        path, headers = f"/models/{quote(model, safe='@')}/explain", {"content-type": "application/json"}
         required = ("model", "version", "scale", "baseline", "rows")
         return self._json("POST", path, required, content=body, headers=headers, repeatable=True)
 
