@@ -1,5 +1,5 @@
 """Requirements of the service on its system: importing this fails, in one sentence, where they are not met. And what
-processes ask of it: to end with their parent, limits, enough open files.
+processes ask of it: to end with their parent, limits, enough open files, files that nobody else reads.
 
 The service runs on POSIX systems; the commands that ask a server, and `core`, run everywhere.
 """
@@ -43,6 +43,11 @@ def limit_resources(*, memory: int | None, processor_seconds: int | None) -> Non
             _, hard = resource.getrlimit(kind)
             most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
             resource.setrlimit(kind, (most, hard))
+
+
+def make_files_private() -> None:
+    """Take from others what this process and those that it starts will create: folders are 0700 and files 0600."""
+    os.umask(os.umask(0o077) | 0o077)
 
 
 def raise_open_files() -> int:

@@ -151,8 +151,10 @@ def _prepare(settings: Settings, *folders: Path, wait: bool = True) -> None:
 
     from app.database.engine import Database
     from app.errors import UnavailableError
+    from app.posix import make_files_private
     from app.storage.stores import open_store
 
+    make_files_private()
     try:
         database = Database(settings.database)
     except ValueError as error:

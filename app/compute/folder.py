@@ -89,7 +89,9 @@ class ShardFolder:
 
     def _write(self, name: str, data: bytes) -> None:
         """Write a file so that no reader ever sees half of it."""
-        self._path.mkdir(parents=True, exist_ok=True)
+        if not self._path.is_dir():
+            self._path.mkdir(parents=True, exist_ok=True)
+            self._path.chmod(0o755)  # as below
         with tempfile.NamedTemporaryFile(dir=self._path, prefix=".", suffix=".tmp", delete=False) as file:
             temporary = Path(file.name)
             try:

@@ -15,7 +15,8 @@ import numpy as np
 from app.errors import Fault, InvalidRequestError, MalformedError, TooLargeError
 from app.services.decoding import check_depth, decode_any
 from app.services.specification import read_spec
-from app.storage.artefact import DESCRIPTION, METADATA_KEY, TYPES, ModelArtefact
+from app.storage.artefact import TYPES, ModelArtefact
+from app.storage.artefact_document import DESCRIPTION, METADATA_KEY
 from app.tables import Schema
 from app.tables.columns.cell_errors import json_type
 from core.predict.compact import CompactPosterior

@@ -15,6 +15,7 @@ from app.services.predict.options import DEFAULT_OPTIONS, PredictOptions
 from app.services.predict.run import answer_arrays
 from app.storage import artefact, catalog
 from app.storage.artefact import ModelArtefact
+from app.storage.artefact_document import read_document, text_of
 from app.storage.audit import AuditAction
 from app.storage.blobs import MODELS, BlobStore
 from app.storage.catalog import Version
@@ -69,11 +70,12 @@ def check_artefact(data: bytes, *, max_basis_size: int) -> ModelArtefact:
     check_header(data)
     try:
         with np.errstate(all="ignore"):  # what is not finite is looked for
-            stored = artefact.load(data)
+            stored = artefact.load(data, check_digest=False)  # that is the last thing
             schema = Schema.from_json(stored.schema)
             check_model(stored, schema, max_basis_size=max_basis_size)
             _check_document(stored, data)
             _probe(prepare_model(stored), stored)
+            artefact.verify(data)
     except (BrokenArtefactError, MalformedError, CoreError) as error:
         raise InvalidRequestError(str(error)) from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -83,7 +85,7 @@ def check_artefact(data: bytes, *, max_basis_size: int) -> ModelArtefact:
 
 def _check_document(stored: ModelArtefact, data: bytes) -> None:
     """Refuse fields of the calibration and the transform that nothing reads."""
-    document = artefact.document_of(data)
+    document = read_document(text_of(data))
     for name, read in (("calibration", stored.calibration), ("transform", stored.transform)):
         if differing := differing_field(document[name], read.to_json(), name):
             refuse(differing, "unknown field, or a value that is written otherwise than here")

@@ -4,6 +4,7 @@ that has a key twice."""
 import operator
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
@@ -190,14 +191,19 @@ def friendly(what: str) -> str:
 
 
 def _descend(body: bytes, where: str, names: Sequence[str]) -> None:
-    """Find the value in `body` that cannot be read and refuse it with its path; returns if there is none."""
+    """Find the value in `body` that cannot be read and refuse it with its path; returns if there is none, or if the
+    JSON is malformed behind it."""
     start = body.lstrip()[:1]
-    if start == b"[":
-        for index, part in enumerate(msgspec.json.decode(body, type=list[msgspec.Raw])):
-            _try(bytes(part), f"{where}[{index}]", names)
-    elif start == b"{":
-        for key, part in msgspec.json.decode(body, type=dict[str, msgspec.Raw]).items():
-            _try(bytes(part), f"{where}.{key}", names)
+    parts: list[tuple[str, msgspec.Raw]] = []
+    with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        if start == b"[":
+            items = enumerate(msgspec.json.decode(body, type=list[msgspec.Raw]))
+            parts = [(f"{where}[{index}]", part) for index, part in items]
+        elif start == b"{":
+            fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+            parts = [(f"{where}.{key}", part) for key, part in fields.items()]
+    for path, part in parts:
+        _try(bytes(part), path, names)
 
 
 def _try(part: bytes, where: str, names: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from app.migrations.upgrade import newest
-from app.storage.artefact import FORMAT_VERSION
+from app.storage.artefact_document import FORMAT_VERSION
 
 API_REVISION = 1
 """Raised when the API changes in what clients rely on; additions do not raise it."""

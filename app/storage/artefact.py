@@ -24,11 +24,10 @@ truncated file is a BrokenArtefactError that says which.
 """
 
 import math
-import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import orjson
@@ -38,6 +37,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from app.errors import BrokenArtefactError
+from app.storage.artefact_document import METADATA_KEY, PARTS, read_document, text_of, verify_digest, with_digest
 from app.storage.probe import Probe
 from core.arrays import FloatArray
 from core.errors import CoreError
@@ -49,16 +49,12 @@ from core.predict.transforms import Transform
 from core.sparse.posterior import SparsePosterior
 from core.spec import Artefact, Precision, TargetTransform
 
-FORMAT_VERSION = 6
 MEAN_VERSION, DONORS_VERSION, NEAR_VERSION = 4, 5, 6
-READ_VERSIONS = range(1, FORMAT_VERSION + 1)
-METADATA_KEY = "pursuit"
 
 _MAY_BE_INFINITE = frozenset({"input_scale"})  # of a column that was constant in training
 
 _UNREADABLE = (CoreError, AttributeError, KeyError, OverflowError, TypeError, ValueError)
 """Errors of documents whose parts are of other types than they should be."""
-_KINDS = ", ".join(Artefact)
 _NOISE = "noise."
 _MEAN = "mean."
 _MISSING = "missing."
@@ -71,10 +67,6 @@ that it was trained on are distributed."""
 _OF_MEAN = ("basis", "alpha")
 """Arrays of a mean on rows of its own; it shares the others with the posterior."""
 _RANGE = ("lowest", "highest")
-_PARTS = ("schema", "spec", "hyperparameters", "report", "basis_columns", "basis_rows", "gains")
-_NUMBERS = ("format_version", "kind", "shapes", "scalars", "noise_scalars", "calibration", "transform")
-DESCRIPTION = frozenset({*_PARTS, *_NUMBERS, "precision", "kernel", "probe"})
-"""Fields of the document in the metadata."""
 TYPES = ("F16", "F32", "F64")
 """Types of tensors as the file names them: directions have any, all others the last."""
 SUMMARY = ("rows", "basis_size", "target", "holdout", "leave_one_out")
@@ -162,10 +154,10 @@ def save(artefact: ModelArtefact) -> bytes:
         "precision": artefact.precision.value,
         **({} if artefact.posterior.kernel is KernelFamily.GAUSSIAN else {"kernel": artefact.posterior.kernel.value}),
         **({} if artefact.probe is None else {"probe": artefact.probe.to_json()}),
-        **{name: getattr(artefact, name) for name in _PARTS},
+        **{name: getattr(artefact, name) for name in PARTS},
     }
     text = orjson.dumps(document, option=orjson.OPT_SORT_KEYS).decode()
-    return save_tensors(arrays, metadata={METADATA_KEY: text})
+    return save_tensors(arrays, metadata={METADATA_KEY: with_digest(text, arrays)})
 
 
 def _format_version(artefact: ModelArtefact) -> int:
@@ -186,9 +178,14 @@ def summary_of(report: Mapping[str, Any]) -> dict[str, Any]:
     return {name: report.get(name) for name in SUMMARY}
 
 
-def load(data: bytes) -> ModelArtefact:
-    """Decode an artefact. BrokenArtefactError, which says what is wrong with the bytes."""
-    document = document_of(data)
+def load(data: bytes, *, check_digest: bool = True) -> ModelArtefact:
+    """Decode an artefact. BrokenArtefactError, which says what is wrong with the bytes.
+
+    check_digest: compare the digest too, where there is one; who leaves that out calls `verify` when it has looked for
+    what it can name.
+    """
+    text = text_of(data)
+    document = read_document(text)
     arrays = _arrays(data, document["shapes"])
     if "R" in arrays and arrays["R"].ndim != (2 if document["format_version"] == 1 else 1):
         raise BrokenArtefactError(
@@ -236,7 +233,15 @@ def load(data: bytes) -> ModelArtefact:
         raise BrokenArtefactError(
             f"the artefact's header has kind {kind!r}, its arrays are those of {model.kind.value!r}"
         )
+    if check_digest:  # last: a reason that names a part says more
+        verify_digest(text, arrays)
     return model
+
+
+def verify(data: bytes) -> None:
+    """Compare an artefact with the digest in its document; nothing where there is none. BrokenArtefactError."""
+    text = text_of(data)
+    verify_digest(text, _arrays(data, read_document(text)["shapes"]))
 
 
 @contextmanager
@@ -299,46 +304,6 @@ def _near(arrays: dict[str, NDArray[Any]], version: int) -> NDArray[Any] | None:
 
 def _scalars(given: dict[str, Any]) -> dict[str, float]:
     return {name: _finite(name, value) for name, value in given.items()}
-
-
-def document_of(data: bytes) -> dict[str, Any]:
-    """Return the JSON document in the metadata, its version and parts checked."""
-    try:
-        (length,) = struct.unpack_from("<Q", data)
-        if length > len(data) - 8:
-            raise BrokenArtefactError(f"the artefact is truncated: its header has {length} bytes, the file {len(data)}")
-        header = orjson.loads(data[8 : 8 + length])
-        document = orjson.loads(header["__metadata__"][METADATA_KEY])
-    except (struct.error, orjson.JSONDecodeError, KeyError, TypeError) as error:
-        raise BrokenArtefactError("this is not an artefact of Pursuit: its header cannot be read") from error
-    version = document.get("format_version") if isinstance(document, dict) else None
-    if version not in READ_VERSIONS:
-        raise BrokenArtefactError(
-            f"the artefact has format version {version!r}; this server reads 1 to {FORMAT_VERSION}: "
-            "use the release of Pursuit that wrote it, or a newer one"
-        )
-    if version == 1:
-        document |= {
-            "kind": Artefact.FULL.value,
-            "noise_scalars": None,
-            "calibration": Calibration().to_json(),
-            "transform": Transform().to_json(),
-        }
-    if document.get("kind") not in list(Artefact):
-        raise BrokenArtefactError(f"the artefact's header has kind {document.get('kind')!r}, not one of {_KINDS}")
-    needed = (*_NUMBERS[2:], *_PARTS)
-    missing = [name for name in needed if name not in document]
-    if missing:
-        raise BrokenArtefactError(f"the artefact's header lacks {', '.join(missing)}")
-    for name in ("shapes", "scalars", "calibration", "transform", "schema", "spec", "hyperparameters", "report"):
-        if not isinstance(document[name], dict):
-            raise BrokenArtefactError(f"the artefact's header has {name} that is not an object")
-    for name in ("basis_columns", "basis_rows", "gains"):
-        if not isinstance(document[name], list):
-            raise BrokenArtefactError(f"the artefact's header has {name} that is not a list")
-    if not isinstance(document["noise_scalars"], dict | None):
-        raise BrokenArtefactError("the artefact's header has noise_scalars that is not an object")
-    return cast("dict[str, Any]", document)
 
 
 def _arrays(data: bytes, shapes: dict[str, list[int]]) -> dict[str, NDArray[Any]]:

@@ -3,6 +3,7 @@
 import io
 import math
 import struct
+import tokenize
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,6 +16,8 @@ from app.errors import InvalidRequestError, MalformedError
 NPY = b"\x93NUMPY"
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_DAMAGE = (KeyError, ValueError, EOFError, OverflowError, RecursionError, SyntaxError, tokenize.TokenError)
+"""What NumPy says of headers that are none: it reads old ones as text of Python."""
 _V1_PREFIX = 10  # magic, version, two bytes of the header's length
 
 
@@ -74,7 +77,7 @@ def _read_header(file: BinaryIO) -> tuple[tuple[int, int], bool, np.dtype[Any]]:
     try:
         read_header = _HEADERS[np.lib.format.read_magic(file)]
         shape, fortran, dtype = read_header(file)
-    except (KeyError, ValueError, EOFError, OverflowError, RecursionError):
+    except _DAMAGE:
         raise MalformedError("this is no npy file, or its header is damaged") from None
     if dtype.hasobject:
         raise MalformedError("the npy file holds objects, which are never read: save numbers")
@@ -109,7 +112,7 @@ def _shape(header: bytes) -> tuple[int, int] | None:
         file = io.BytesIO(header)
         np.lib.format.read_magic(file)
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-    except ValueError:
+    except _DAMAGE:
         return None
     fit = len(shape) == 2 and not fortran and dtype == np.dtype("<f8") and min(shape) >= 0
     return (int(shape[0]), int(shape[1])) if fit else None

@@ -79,7 +79,9 @@ def _seekable(source: Source) -> Any:
 def _text_blocks(
     schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]], limits: Limits, what: str
 ) -> TextBlocks:
-    named = read_names(schema.names, limits)
+    with _refuse_damage(what):
+        given = schema.names  # which need not be UTF-8
+    named = read_names(given, limits)
     names = named.names
     kinds = [_cell_type(field.type) for field in schema]
     for name, kind, field in zip(names, kinds, schema, strict=True):

@@ -5,12 +5,14 @@ of a member than its directory announces; what it announces is counted against t
 that Excel stored with them; nothing in the file is run.
 """
 
+import errno
 import io
 import re
 import struct
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime, time, timedelta
 from itertools import chain, islice
 from typing import IO, Any
@@ -54,11 +56,9 @@ def open_workbook(
     if source.compression() is not None:
         raise UnsupportedMediaError("an Excel workbook is compressed already; send it without gzip or zstd")
     filled = _filled_rows(source, sheet, fallback)
-    try:
+    with _refuse_damage():
         titles, title = next(filled)
         head = list(islice(filled, _SAMPLE))
-    except _DAMAGE as error:
-        raise _damaged(error) from error
     which = "the first sheet of the workbook" if title == titles[0] else f"the sheet {title!r}"
     if not head:
         raise InvalidRequestError(f"{which} is empty: expected a row of names and rows below it")
@@ -100,14 +100,12 @@ def _record(line: int, row: Sequence[Any]) -> Record:
 
 
 def _blocks(rows: Iterator[tuple[int, Any]], width: int) -> Iterator[list[list[Cell]]]:
-    try:
+    with _refuse_damage():
         while some := list(islice(rows, _ROWS)):
             for line, row in some:
                 if any(cell is not None for cell in row[width:]):
                     raise InvalidRequestError(f"line {line:,}: there are cells beside the {width} named columns")
             yield [[_cell(row[place]) if place < len(row) else None for _, row in some] for place in range(width)]
-    except _DAMAGE as error:
-        raise _damaged(error) from error
 
 
 def _filled_rows(source: Source, sheet: Sheet, fallback: bool) -> Iterator[tuple[Any, Any]]:
@@ -200,5 +198,13 @@ def _cell(cell: Any) -> str | float | int | bool | None:
             return str(cell)
 
 
-def _damaged(error: Exception) -> MalformedError:
-    return MalformedError(f"the Excel workbook is damaged or not of the .xlsx kind ({type(error).__name__})")
+@contextmanager
+def _refuse_damage() -> Iterator[None]:
+    """MalformedError for what the libraries say of a damaged file; an error of the server's disk stays one."""
+    try:
+        yield
+    except (*_DAMAGE, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a place before the file
+            raise
+        message = f"the Excel workbook is damaged or not of the .xlsx kind ({type(error).__name__})"
+        raise MalformedError(message) from error

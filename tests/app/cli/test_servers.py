@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -51,6 +51,16 @@ def pursuit(*words: object, url: str = "http://127.0.0.1:9", **environment: str)
         check=False,
         env={**os.environ, "PURSUIT_URL": url, **environment},
     )
+
+
+def test_nobody_else_reads_what_it_stores(service: Service, table: Path, tmp_path: Path) -> None:
+    """Whatever umask it was started with: tests have that of the machine."""
+    assert pursuit("train", table, "--target", "y", "--effort", "quick", url=service.url).returncode == 0
+    found = [tmp_path / "data", *(tmp_path / "data").rglob("*")]
+    assert {"pursuit.db", "blobs", "uploads"} <= {path.name for path in found}
+    for path in found:
+        with suppress(FileNotFoundError):  # a temporary one
+            assert path.stat().st_mode & 0o077 == 0, path
 
 
 def test_a_signal_ends_it_cleanly(service: Service) -> None:

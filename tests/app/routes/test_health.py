@@ -10,7 +10,7 @@ import pytest
 from app import main
 from app.migrations.upgrade import newest
 from app.storage import artefact, catalog
-from app.storage.artefact import FORMAT_VERSION
+from app.storage.artefact_document import FORMAT_VERSION
 from tests.app.routes.service import QUICK, Service, numbers, running
 from tests.processes import wait_until
 

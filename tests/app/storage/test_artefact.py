@@ -13,7 +13,8 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from app.errors import BrokenArtefactError
-from app.storage.artefact import FORMAT_VERSION, ModelArtefact, load, save
+from app.storage.artefact import ModelArtefact, load, save
+from app.storage.artefact_document import FORMAT_VERSION
 from core.arrays import FloatArray
 from core.data import Dataset
 from core.errors import InvalidDataError
@@ -72,9 +73,10 @@ def test_saved_and_loaded_it_predicts_bit_for_bit(constant: bool, kind: Artefact
 
 
 def document_of(data: bytes) -> dict[str, Any]:
-    """The JSON document of an artefact, as it lies in the file."""
+    """The JSON document of an artefact, as it lies in the file, but for its digest, to make others of."""
     (length,) = struct.unpack_from("<Q", data)
     document: dict[str, Any] = orjson.loads(orjson.loads(data[8 : 8 + length])["__metadata__"]["pursuit"])
+    document.pop("sha256", None)
     return document
 
 
@@ -323,6 +325,7 @@ def spoilt_compact(**changes: Any) -> bytes:
     data = save(model)
     (length,) = struct.unpack_from("<Q", data)
     document = orjson.loads(orjson.loads(data[8 : 8 + length])["__metadata__"]["pursuit"])
+    del document["sha256"]
     arrays: dict[str, Any] = {name: np.array(array) for name, array in model.posterior.arrays().items()}
     for name, change in changes.items():
         if name in arrays:

@@ -105,6 +105,7 @@ def test_what_does_not_fit_is_named(stored: bytes, name: str) -> None:
     document, _ = header(stored)
     tensors = {key: array for key, array in {**load_tensors(stored), **changes}.items() if array is not None}
     document["shapes"] = {key: list(array.shape) for key, array in tensors.items()}
+    del document["sha256"]
     with pytest.raises(BrokenArtefactError, match=words):
         load_model(save_tensors(tensors, metadata={"pursuit": orjson.dumps(document).decode()}))
 
