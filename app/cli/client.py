@@ -258,9 +258,9 @@ class Client:
         parts = "/".join(quote(part, safe="") for part in path)
         self._send("DELETE", f"/{parts}", params={"force": True} if force else None)
 
-    def artefact(self, name: str, version: int) -> bytes:
-        """Download a version as safetensors."""
-        return self._send("GET", f"/models/{quote(name, safe='')}/versions/{version}/artefact").content
+    def artefact(self, name: str, version: int, **query: str | float) -> bytes:
+        """Download a version: as safetensors, or in the form and with the intervals of a query."""
+        return self._send("GET", f"/models/{quote(name, safe='')}/versions/{version}/artefact", params=query).content
 
     def report(self, name: str, version: int) -> bytes:
         """Return the report of a version as an HTML page."""

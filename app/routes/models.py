@@ -14,6 +14,7 @@ from app.routes.http.content_encoding import read_json
 from app.routes.http.services import in_heavy_thread, in_reader_thread, in_thread, services
 from app.routes.http.uploads import receive_file, temporary_upload
 from app.services.decoding import decode
+from app.services.export.forms import Form
 from app.storage.artefact import HIDDEN, ModelArtefact
 from app.storage.blobs import digest_of
 from app.storage.catalog import LATEST, Model, Version
@@ -28,6 +29,17 @@ Number = Annotated[int, Path(description="Number of the version.", ge=1)]
 Limit = Annotated[int, Query(ge=1, le=500)]
 Basis = Annotated[bool, Query(description="false: without the basis vectors, their rows and gains, which may be long.")]
 Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
+FormQuery = Annotated[
+    Form,
+    Query(
+        alias="format",
+        description="`safetensors`: what `POST ../versions` imports. `onnx`: an ONNX model (float64, opset 17), its "
+        "inputs described in its metadata. `numpy`: a zip of predict.py and model.npz.",
+    ),
+]
+Level = Annotated[
+    float | None, Query(gt=0.0, lt=1.0, description="Level of `lower` and `upper` of onnx and numpy, 0.95 by default.")
+]
 Force = Annotated[bool, Query(description="Delete even what an alias points at, and the alias with it.")]
 
 
@@ -249,15 +261,18 @@ async def delete_version(request: Request, name: Name, version: Number, force: F
     response_class=Response,
     summary="Download a version",
     responses={
-        200: {"description": "The model as safetensors.", "content": {"application/octet-stream": {}}},
+        200: {"description": "The model as a file.", "content": {ARTEFACT: {}, "application/zip": {}}},
         **problems(404, 422),
     },
 )
-async def get_artefact(request: Request, name: Name, version: Number) -> Response:
-    """Arrays and one JSON document; nothing in it can run."""
-    found, data = await in_thread(services(request).models.artefact, name, version)
-    headers = {"Content-Disposition": f'attachment; filename="{found.model}-{found.version}.safetensors"'}
-    return Response(data, media_type="application/octet-stream", headers=headers)
+async def get_artefact(
+    request: Request, name: Name, version: Number, form: FormQuery = Form.SAFETENSORS, interval: Level = None
+) -> Response:
+    """The model itself: arrays and one JSON document, nothing in it can run. Or as a model of ONNX, or as a script and
+    its arrays for numpy alone, which predict mean, std, lower and upper without a server."""
+    found, data = await in_heavy_thread(request, services(request).models.exported, name, version, form, interval)
+    headers = {"Content-Disposition": f'attachment; filename="{found.model}-{found.version}{form.suffix}"'}
+    return Response(data, media_type=form.media_type, headers=headers)
 
 
 @router.put(

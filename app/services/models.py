@@ -6,6 +6,7 @@ from typing import Any
 
 from app.database.engine import Database
 from app.errors import NotFoundError
+from app.services.export.forms import Form, export
 from app.services.importance import Importance, importance
 from app.services.keys.caller import ANYBODY, Caller
 from app.services.model_report import report_page
@@ -71,6 +72,12 @@ class Models:
         with self._database.read() as connection:
             found = catalog.get_version(connection, name, version)
         return found, self._blobs.read(found.artefact)
+
+    def exported(self, name: str, version: int, form: Form, level: float | None = None) -> tuple[Version, bytes]:
+        """Return a version in a form, with intervals of a level. Raises NotFoundError; InvalidRequestError that says
+        what of the model the form does not express."""
+        found, data = self.artefact(name, version)
+        return found, export(data, form, label=f"{found.model}@{found.version}", level=level)
 
     def put_alias(self, name: str, alias: str, version: int, *, caller: Caller = ANYBODY) -> Version:
         """Point an alias at a version. Raises NotFoundError, InvalidRequestError for a name that is none."""

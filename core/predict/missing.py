@@ -112,18 +112,23 @@ class _Plan:
 
 
 class Completion:
-    """Donors made ready: the values of missing cells given the known ones. Safe to share between threads."""
+    """Donors made ready: the values of missing cells given the known ones. Safe to share between threads.
+
+    values, scores: distinct values of each column and their normal scores; centre, scale (p,): of columns that are
+    fixed. z (D, p): scores of the donors; C (p, p): their correlations. features (p,): the feature of each column;
+    movable (p,): columns whose values may be moved.
+    """
 
     def __init__(self, donors: Donors) -> None:
         self.donors = donors
-        self._values, self._scores = zip(*map(_quantiles, donors.rows.T), strict=True)
+        self.values, self.scores = zip(*map(_quantiles, donors.rows.T), strict=True)
         centre, scale = donors.rows.mean(axis=0), donors.rows.std(axis=0)
-        self._centre, self._scale = centre, np.where(scale > 0.0, scale, 1.0)
-        self._z = self._standardized(donors.rows)
-        self._C = _correlations(self._z)
-        self._features = np.repeat(np.arange(len(donors.starts) - 1), np.diff(donors.starts))
-        single = np.diff(donors.starts)[self._features] == 1
-        self._movable = single & ~donors.fixed
+        self.centre, self.scale = centre, np.where(scale > 0.0, scale, 1.0)
+        self.z = self._standardized(donors.rows)
+        self.C = _correlations(self.z)
+        self.features = np.repeat(np.arange(len(donors.starts) - 1), np.diff(donors.starts))
+        single = np.diff(donors.starts)[self.features] == 1
+        self.movable = single & ~donors.fixed
         self._plans: dict[bytes, _Plan] = {}
 
     def complete(self, inputs: FloatArray, size: int | None = None) -> FloatArray:
@@ -161,8 +166,8 @@ class Completion:
             out[row][:, plan.missing] = donors[taken][:, plan.missing]
             left = moved_mean[row] - plan.moved_mean[taken]  # (size, moved)
             for place, column in enumerate(plan.moved):
-                score = self._z[taken, column] + left[:, place]
-                out[row][:, column] = np.interp(score, self._scores[column], self._values[column])
+                score = self.z[taken, column] + left[:, place]
+                out[row][:, column] = np.interp(score, self.scores[column], self.values[column])
         return out
 
     def _plan(self, pattern: BoolArray) -> _Plan:
@@ -171,19 +176,19 @@ class Completion:
         if plan is None:
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
-            plan = self._plans[key] = self._planned(pattern[self._features])
+            plan = self._plans[key] = self._planned(pattern[self.features])
         return plan
 
     def _planned(self, absent: BoolArray) -> _Plan:
         known, missing = np.flatnonzero(~absent), np.flatnonzero(absent)
-        C_oo, C_om = self._C[np.ix_(known, known)], self._C[np.ix_(known, missing)]
+        C_oo, C_om = self.C[np.ix_(known, known)], self.C[np.ix_(known, missing)]
         B = cho_solve(cho_factor(C_oo), C_om) if len(known) else np.zeros((0, len(missing)))
-        B *= _trust(np.einsum("om,om->m", C_om, B), len(known), len(self._z))
+        B *= _trust(np.einsum("om,om->m", C_om, B), len(known), len(self.z))
         crossed = C_om.T @ B
-        L = np.linalg.cholesky(self._C[np.ix_(missing, missing)] - crossed - crossed.T + B.T @ C_oo @ B)
-        moved = self._movable[missing]
+        L = np.linalg.cholesky(self.C[np.ix_(missing, missing)] - crossed - crossed.T + B.T @ C_oo @ B)
+        moved = self.movable[missing]
         slopes = np.linalg.solve(L, (B / np.where(moved, MOVED_BANDWIDTH, COPIED_BANDWIDTH)).T).T
-        Z = self._z[:, known]
+        Z = self.z[:, known]
         return _Plan(
             known, missing, slopes, Z @ slopes, missing[moved], np.ascontiguousarray(B[:, moved]), Z @ B[:, moved]
         )
@@ -192,13 +197,13 @@ class Completion:
         """Normal scores of these columns; the 0 and 1 of categories in units of their spread."""
         columns = np.arange(rows.shape[1]) if columns is None else columns
         values = rows[:, columns]
-        z = (values - self._centre[columns]) / self._scale[columns]
+        z = (values - self.centre[columns]) / self.scale[columns]
         for place, column in enumerate(columns):
-            own = self._values[column]
+            own = self.values[column]
             if self.donors.fixed[column]:  # an unseen level is like none of them
                 z[(values[:, place] < own[0]) | (values[:, place] > own[-1]), place] = 0.0
             else:
-                z[:, place] = np.interp(values[:, place], own, self._scores[column])
+                z[:, place] = np.interp(values[:, place], own, self.scores[column])
         return np.asarray(z)
 
 

@@ -46,7 +46,7 @@ def rank_knots(targets: FloatArray) -> Knots:
 
 def from_normal(knots: Knots, t: FloatArray) -> FloatArray:
     """g^-1(t), of any shape."""
-    curve, low, high = _curve(knots)
+    curve, low, high = rank_curve(knots)
     first, last = knots[0][0], knots[0][-1]
     inside = curve(np.clip(t, first, last))
     beyond = np.clip(np.minimum(t - first, 0.0) + np.maximum(t - last, 0.0), -FARTHEST, FARTHEST)
@@ -55,7 +55,7 @@ def from_normal(knots: Knots, t: FloatArray) -> FloatArray:
 
 def to_normal(knots: Knots, y: FloatArray) -> FloatArray:
     """g(y), (m,)."""
-    curve, low, high = _curve(knots)
+    curve, low, high = rank_curve(knots)
     bottom, top = knots[1][0], knots[1][-1]
     scores, values = np.array(knots[0]), np.array(knots[1])
     inside = np.clip(y, bottom, top)
@@ -71,7 +71,7 @@ def to_normal(knots: Knots, y: FloatArray) -> FloatArray:
 
 def log_slope_of_ranks(knots: Knots, y: FloatArray) -> FloatArray:
     """log g'(y), (m,)."""
-    curve, low, high = _curve(knots)
+    curve, low, high = rank_curve(knots)
     (first, *_, last), (bottom, *_, top) = knots
     slope = curve.derivative()(np.clip(to_normal(knots, y), first, last))
     slope = np.where(y < bottom, low, np.where(y > top, high, slope))
@@ -79,8 +79,8 @@ def log_slope_of_ranks(knots: Knots, y: FloatArray) -> FloatArray:
 
 
 @lru_cache(maxsize=256)
-def _curve(knots: Knots) -> tuple[CubicHermiteSpline, float, float]:
-    """The curve, and the slopes of both ends."""
+def rank_curve(knots: Knots) -> tuple[CubicHermiteSpline, float, float]:
+    """Return g^-1 between the knots, and its slopes at both ends."""
     t, y = np.array(knots[0]), np.array(knots[1])
     slopes = PchipInterpolator(t, y).derivative()(t)
     for end, inner, step in ((0, TAIL_KNOTS, 1), (-1, -1 - TAIL_KNOTS, -2)):

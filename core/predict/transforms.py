@@ -32,7 +32,7 @@ POWERS = (0.0, 2.0)
 """Range of the power of Yeo and Johnson: outside of this the inverse ends somewhere, and means with it."""
 LARGEST_TARGET = 1e150
 """Targets mapped back are held within this many of their own spreads, so that their squares are numbers."""
-_NO_POWER = 1e-8
+NO_POWER = 1e-8
 """An exponent this near zero is zero."""
 
 
@@ -230,12 +230,12 @@ def _psi_inverse(t: FloatArray, power: float) -> FloatArray:
 def _box_cox(v: FloatArray, power: float) -> FloatArray:
     """Return ((v + 1)^power - 1) / power of v >= 0, to full precision near zero."""
     logarithm = np.log1p(v)
-    return logarithm if abs(power) < _NO_POWER else np.expm1(power * logarithm) / power
+    return logarithm if abs(power) < NO_POWER else np.expm1(power * logarithm) / power
 
 
 def _box_cox_inverse(t: FloatArray, power: float) -> FloatArray:
     """The v >= 0 with this value; LARGEST_TARGET where none has it, which a negative power makes possible."""
-    if abs(power) < _NO_POWER:
+    if abs(power) < NO_POWER:
         return np.minimum(np.expm1(t), LARGEST_TARGET)
     base = power * t
     reached = base > -1.0

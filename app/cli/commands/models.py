@@ -66,13 +66,24 @@ def import_(
 def artefact(
     model: Reference,
     output: Output = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            help="safetensors (default); onnx: a model for ONNX runtimes; numpy: a zip of predict.py and its arrays.",
+        ),
+    ] = None,
+    interval: Annotated[
+        float | None, typer.Option(help="Level of `lower` and `upper` of onnx and numpy, 0.95 by default.")
+    ] = None,
     as_json: AsJson = False,
     local: Local = False,
     url: Url = DEFAULT_URL,
     key: Key = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Download a version as an artefact, a safetensors file; by default the one that the plain name means."""
+    """Download a version as an artefact, a safetensors file, or in another form that predicts without a server; by
+    default the version that the plain name means."""
     to_file = output is not None and str(output) != "-"
     if as_json and not to_file:
         raise typer.BadParameter("with --json standard output is for the document: name a file", param_hint="--output")
@@ -80,7 +91,8 @@ def artefact(
         raise typer.BadParameter("bytes are not for a terminal: name a file, or - for a pipe", param_hint="--output")
     with connect(url, key, local=local, data_dir=data_dir) as client:
         name, version = client.resolve(model)
-        content = client.artefact(name, version)
+        query = {field: given for field, given in (("format", form), ("interval", interval)) if given is not None}
+        content = client.artefact(name, version, **query)
     write_content(output, content)
     if as_json:
         print_json({"model": name, "version": version, "output": str(output), "size_bytes": len(content)})

@@ -205,3 +205,9 @@ class AsyncModel(AsyncModelQuestions):
     async def save(self, path: str | PathLike[str]) -> Path:
         """Download it as a file for `load`; return the path."""
         return await asyncio.to_thread(self._model.save, path)
+
+    async def export(
+        self, path: str | PathLike[str], *, form: str | None = None, interval: float | None = None
+    ) -> Path:
+        """Download it in a form that predicts without a server; see `Model.export`."""
+        return await asyncio.to_thread(self._model.export, path, form=form, interval=interval)

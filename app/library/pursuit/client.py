@@ -8,7 +8,6 @@ import json
 import os
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +22,7 @@ from app.cli.progress import has_bar, watch
 
 from .errors import JobError, NotFoundError, RefusalError, TooLargeError, server_errors, warn
 from .explanation import Explanation, explain
+from .files import form_of, write_whole
 from .frames import JSON, NPY, Rows, pieces, rows_of, table_file
 from .options import Interval, Options
 from .questions import ModelQuestions, Questions
@@ -205,11 +205,12 @@ class Client(Questions):
         with server_errors():
             self.http.delete("models", name, *which, force=force)
 
-    def artefact(self, reference: str) -> bytes:
-        """Download a version as safetensors, which `load` and `push` read."""
+    def artefact(self, reference: str, *, form: str | None = None, interval: float | None = None) -> bytes:
+        """Download a version as safetensors, which `load` and `push` read, or in another form: see `Model.export`."""
         name, number = self.resolve(reference)
         with server_errors():
-            return self.http.artefact(name, number)
+            asked = (("format", form), ("interval", interval))
+            return self.http.artefact(name, number, **{field: given for field, given in asked if given is not None})
 
     def push(self, model: Any, name: str) -> "Model":
         """Publish a model as the next version of `name`: a fitted SparseGPRegressor, a LocalModel, or the path or bytes
@@ -371,13 +372,17 @@ class Model(ModelQuestions):
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Download it as a file for `load`; return the path."""
-        place = Path(path)
-        data = self.client.artefact(self.reference)
-        partial = place.with_name(place.name + ".part")  # a broken download leaves no half model under the name
-        try:
-            partial.write_bytes(data)
-            partial.replace(place)
-        finally:
-            with suppress(FileNotFoundError):
-                partial.unlink()
-        return place
+        return write_whole(path, self.client.artefact(self.reference))
+
+    def export(self, path: str | PathLike[str], *, form: str | None = None, interval: float | None = None) -> Path:
+        """Download it in a form that predicts mean, std, lower and upper without a server and this package.
+
+        Args:
+            path: of the file.
+            form: `onnx`, a model for ONNX runtimes; `numpy`, a zip of predict.py and its arrays; by default what the
+                path's suffix says, .onnx or .zip.
+            interval: level of `lower` and `upper`, 0.95 by default.
+
+        Returns the path. InvalidError where the form does not express the model, with the reason.
+        """
+        return write_whole(path, self.client.artefact(self.reference, form=form_of(path, form), interval=interval))

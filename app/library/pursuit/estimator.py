@@ -163,6 +163,14 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         place.write_bytes(self.artefact_)
         return place
 
+    def export(self, path: str | PathLike[str], *, form: str | None = None, interval: float | None = None) -> Path:
+        """Write the fitted model as ONNX (`.onnx`) or as a script for numpy alone (`.zip`); return the path.
+
+        Its inputs are the columns of X by name, `x0` and so on where they have none. See `Model.export`.
+        """
+        check_is_fitted(self, "artefact_")
+        return self._model.export(path, form=form, interval=interval)
+
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is made from the artefact."""
         state: dict[str, Any] = super().__getstate__()

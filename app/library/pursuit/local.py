@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from app.errors import BrokenArtefactError
 from app.services.explain.explainer import Explainer
+from app.services.export.forms import export, parse_form
 from app.services.predict.loaded_model import LoadedModel, load_model
 from app.services.predict.npy import read_npy
 from app.services.predict.options import PredictOptions
@@ -23,6 +24,7 @@ from app.tables import Limits
 from .blas import one_blas_thread
 from .errors import InvalidError, model_errors, warn
 from .explanation import Explanation
+from .files import form_of, write_whole
 from .frames import JSON, NPY, Rows, json_rows, pieces, rows_of
 from .options import Interval, Options
 
@@ -96,6 +98,12 @@ class LocalModel:
     @cached_property
     def _explainer(self) -> Explainer:
         return Explainer.of(artefact.load(self.artefact), self.loaded)
+
+    def export(self, path: str | PathLike[str], *, form: str | None = None, interval: float | None = None) -> Path:
+        """Write it in a form that predicts without this package; see `Model.export`."""
+        with model_errors():
+            data = export(self.artefact, parse_form(form_of(path, form)), label=f"of {self.target}", level=interval)
+        return write_whole(path, data)
 
     def _piece(self, rows: Rows, start: int, stop: int, options: PredictOptions) -> dict[str, NDArray[np.float64]]:
         try:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pandas as pd
 import pytest
 from pursuit import (
@@ -113,6 +114,20 @@ def test_fitted_estimators_and_artefacts_are_pushed(client: Client, tmp_path: Pa
     np.testing.assert_array_equal(predicted["std"], std)
     details = model.details()
     assert (details["target"], details["report"]["rows"]) == ("y", 40)
+    for form in ("onnx", "zip"):  # of the server, of the estimator and of the file, with names of their own
+        sizes = [
+            one.export(tmp_path / f"m.{form}").stat().st_size for one in (model, estimator, load(estimator.artefact_))
+        ]
+        assert max(sizes) - min(sizes) < 100
+    session = onnxruntime.InferenceSession(model.export(tmp_path / "m.onnx", interval=0.5))
+    feeds = {name: frame[[name]].to_numpy() for name in ("a", "b")}
+    lower, upper = session.run(["lower", "upper"], feeds)
+    expected = model.predict(frame, interval=0.5)
+    np.testing.assert_allclose(np.hstack([lower, upper]), expected[["lower", "upper"]], atol=1e-9)
+    with pytest.raises(ValueError, match=r"the name 'm.txt' says none"):
+        model.export(tmp_path / "m.txt")
+    with pytest.raises(InvalidError, match="format"):
+        model.export(tmp_path / "m.txt", form="pmml")
     path = model.save(tmp_path / "pushed.safetensors")
     assert [client.push(found, "pushed").reference for found in (path, path.read_bytes(), load(path))] == [
         "pushed@2",
@@ -250,6 +265,10 @@ def test_a_status_without_a_class_of_its_own() -> None:
         assert caught.value.status == 500
 
 
+def model_bytes(service: Service, name: str, form: str) -> bytes:
+    return service.client.get(f"/models/{name}/versions/1/artefact", params={"format": form}).content
+
+
 def test_the_same_awaited(service: Service, tmp_path: Path) -> None:
     async def use() -> None:
         async with AsyncClient(url(service)) as client:
@@ -266,6 +285,8 @@ def test_the_same_awaited(service: Service, tmp_path: Path) -> None:
             assert draws.shape == (3, 9)
             path = await model.save(tmp_path / "trains.safetensors")
             assert path.read_bytes() == await client.artefact("trains")
+            exported = await model.export(tmp_path / "trains.zip")
+            assert exported.read_bytes() == (await asyncio.to_thread(model_bytes, service, "trains", "numpy"))
             await client.promote("trains@1", "tested")
             with pytest.raises(ConflictError):
                 await client.delete("trains@1")
