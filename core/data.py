@@ -1,6 +1,6 @@
 """The training table and its standardization: the only place where inputs are checked."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ class Dataset:
     groups: (p,), the lengthscale each column uses, 0..g-1 (empty, the default: one each).
     indicator: (p,), True for the 0/1 columns of a category, which keep their unit (empty, the default: none).
     row_groups: which rows are left out together (default: each alone).
+    others: (n, k), more targets of the same rows, finite, that are learnt with the first one's theta (default: none).
     Raises TooFewRowsError, ConstantTargetError, NonFiniteError, InvalidDataError.
     """
 
@@ -27,6 +28,7 @@ class Dataset:
     groups: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     indicator: BoolArray = field(default_factory=lambda: np.empty(0, np.bool_))
     row_groups: RowGroups = field(default_factory=RowGroups)
+    others: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
 
     def __post_init__(self) -> None:
         inputs, targets = frozen(self.inputs), frozen(self.targets)
@@ -51,11 +53,15 @@ class Dataset:
             raise InvalidDataError("groups must use every number from 0 to their largest")
         groups.flags.writeable = False
         indicator.flags.writeable = False
+        others = frozen(self.others if self.others.size else np.empty((rows, 0)))
+        if others.ndim != 2 or len(others) != rows or not np.isfinite(others).all():
+            raise InvalidDataError(f"others: expected finite targets ({rows}, k), got shape {others.shape}")
         for name, value in (
             ("inputs", inputs),
             ("targets", targets),
             ("groups", groups),
             ("indicator", indicator),
+            ("others", others),
         ):
             object.__setattr__(self, name, value)
 
@@ -67,7 +73,12 @@ class Dataset:
             groups=self.groups,
             indicator=self.indicator,
             row_groups=self.row_groups.take(rows),
+            others=self.others[rows],
         )
+
+    def of_other(self, place: int) -> "Dataset":
+        """Return the same rows with another of the targets, alone."""
+        return replace(self, targets=self.others[:, place], others=np.empty((0, 0)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -9,7 +9,8 @@ What counts is how far the predictions still are from those of the solution, aga
 alpha are linear in it, so that they are carried along with the steps at no cost. Iterations end when over the last
 WINDOW of them the watched predictions changed by less than `tolerance` times the root mean square of their errors, and
 when in every column the system's own bound on what is missing is below UNSOLVED times that error: where the noise is
-tiny, predictions hardly move for a while at the start.
+tiny, predictions hardly move for a while at the start. Columns may be of several targets, each with errors of its own:
+iterations then end when those of every target have.
 """
 
 from collections.abc import Callable
@@ -100,7 +101,7 @@ def solve(
     Args:
         system: the matrix and its preconditioner.
         right: b, (m, r).
-        errors: predictions (n, r) -> the errors that are watched, any shape.
+        errors: predictions (n, r) -> the errors that are watched, (m,), or (targets, m) of columns sorted by target.
         stopping: when to end.
         listen: hears of each iteration.
         resume: unknowns to go on from, (m, r); directions begin anew, so that numbers differ from those of an
@@ -130,7 +131,8 @@ def solve(
         change = _change(watched)
         ahead = system.precondition(residuals)
         last, products = products, _dots(residuals, ahead)
-        unsolved = float(system.missing(residuals, products).max()) / _size(watched[-1])
+        missing = system.missing(residuals, products).reshape(*watched[-1].shape[:-1], -1).max(axis=-1)
+        unsolved = float(np.max(missing / _size(watched[-1])))
         excess = max(change / stopping.tolerance, unsolved / UNSOLVED)
         settled = excess <= 1.0
         listen(Iteration(number=number, change=change, fraction=progress.after(number, excess), unknowns=unknowns))
@@ -159,15 +161,15 @@ def _ratio(over: FloatArray, under: FloatArray) -> FloatArray:
 
 
 def _change(watched: list[FloatArray]) -> float:
-    """Root mean square of what the last WINDOW iterations changed, over that of the errors."""
+    """Root mean square of what the last WINDOW iterations changed, over that of the errors; of the worst target."""
     if len(watched) <= WINDOW:
         return np.inf
-    return _size(watched[-1] - watched[0]) / _size(watched[-1])
+    return float(np.max(_size(watched[-1] - watched[0]) / _size(watched[-1])))
 
 
-def _size(values: FloatArray) -> float:
-    """Root mean square, above zero."""
-    return max(float(np.sqrt(np.mean(np.square(values)))), np.finfo(float).tiny)
+def _size(values: FloatArray) -> FloatArray:
+    """Root mean square of each target, above zero."""
+    return np.asarray(np.maximum(np.sqrt(np.mean(np.square(values), axis=-1)), np.finfo(float).tiny))
 
 
 class _Fraction:

@@ -7,13 +7,14 @@ fit and those without a fold of the rows are columns of one system, so that all 
 an iteration: n^2 (1 + folds) multiply-adds where K is stored. A Cholesky factor (`core.mean.closed`) takes O(n^3).
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from core.arrays import BoolArray, FloatArray
-from core.mean.conjugate import Listener, Stopping, solve
+from core.mean.conjugate import Listener, Solved, Stopping, solve
 from core.mean.folds import Folds
 from core.mean.precondition import SparsePreconditioner
 from core.mean.products import STORED_BYTES, SquareProduct, square_cuts, storage_for
@@ -44,14 +45,19 @@ class _Full:
     product: SquareProduct
     preconditioner: SparsePreconditioner
     D: FloatArray
+    """(n, 1), or (n, r) where it differs from column to column"""
     kept: BoolArray
 
     def apply(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
         predictions = self.product.times(vectors)
-        return np.where(self.kept, predictions + self.D[:, None] * vectors, 0.0), predictions
+        return np.where(self.kept, predictions + self.D * vectors, 0.0), predictions
 
     def precondition(self, residuals: FloatArray) -> FloatArray:
-        return self.preconditioner.solve(residuals)
+        width = self.preconditioner.columns
+        if residuals.shape[1] == width:
+            return self.preconditioner.solve(residuals)
+        cuts = range(0, residuals.shape[1], width)
+        return np.hstack([self.preconditioner.solve(residuals[:, begin : begin + width]) for begin in cuts])
 
     def missing(self, residuals: FloatArray, energies: FloatArray) -> FloatArray:
         """Return what is missing: with R left the predictions miss K (K + D)^-1 R, no longer than R itself."""
@@ -101,7 +107,7 @@ def full_mean(
     )
     watched = folds.watched(np.repeat(rows.y[:, None], kept.shape[1], axis=1))
     solved = solve(
-        _Full(product, preconditioner, D, kept),
+        _Full(product, preconditioner, D[:, None], kept),
         np.where(kept, rows.y[:, None], 0.0),
         lambda predictions: watched - folds.watched(predictions),
         stopping or Stopping(),
@@ -115,6 +121,68 @@ def full_mean(
         iterations=solved.iterations,
         settled=solved.settled,
     )
+
+
+def full_means(
+    targets: Sequence[FloatArray],
+    D: Sequence[FloatArray],
+    preconditioner: SparsePreconditioner,
+    folds: Folds,
+    *,
+    stopping: Stopping,
+    product: SquareProduct,
+    listen: Listener = lambda _: None,
+    resume: Sequence[FloatArray] | None = None,
+) -> list[Mean]:
+    """Return the means of several targets, each with a noise of its own, in lockstep: one pass of kernel values an
+    iteration for all of them.
+
+    Args as `full_mean` has them; targets: y (n,) of each; D: noise of each, (n,); resume: `Mean.unknowns` of each.
+    O(n^2 t (1 + folds)) for each iteration of t targets.
+    """
+    kept = np.tile(folds.kept, len(targets))
+    each = 1 + folds.count
+    solved = solve(
+        _Full(product, preconditioner, np.repeat(np.column_stack(D), each, axis=1), kept),
+        np.where(kept, np.repeat(np.column_stack(targets), each, axis=1), 0.0),
+        watched_errors(targets, folds),
+        stopping,
+        listen=listen,
+        resume=None if resume is None else np.hstack(resume),
+    )
+    return means_of(solved, len(targets), folds)
+
+
+def watched_errors(targets: Sequence[FloatArray], folds: Folds) -> Callable[[FloatArray], FloatArray]:
+    """Return the errors that iterations for several targets are stopped by: (targets, m)."""
+    each = 1 + folds.count
+
+    def errors(predictions: FloatArray) -> FloatArray:
+        found = [
+            folds.watched(np.repeat(y[:, None], each, axis=1) - predictions[:, place * each : (place + 1) * each])
+            for place, y in enumerate(targets)
+        ]
+        return np.array(found)
+
+    return errors
+
+
+def means_of(solved: Solved, count: int, folds: Folds) -> list[Mean]:
+    """Return the mean of each of `count` targets, whose columns follow each other."""
+    found = []
+    for unknowns, predictions in zip(
+        np.split(solved.unknowns, count, axis=1), np.split(solved.predictions, count, axis=1), strict=True
+    ):
+        found.append(
+            Mean(
+                alpha=unknowns[:, 0].copy(),
+                left_out=folds.left_out(predictions),
+                unknowns=unknowns,
+                iterations=solved.iterations,
+                settled=solved.settled,
+            )
+        )
+    return found
 
 
 def square_product(rows: Rows, kernel: Kernel, D: FloatArray, *, limit: int = STORED_BYTES) -> SquareProduct:

@@ -69,6 +69,11 @@ class SparsePreconditioner:
         tree_total(fill, self._runs, workers)
         self._factors = [cholesky(B, "B = I + V D^-1 V'") for B in self._information()]
 
+    @property
+    def columns(self) -> int:
+        """r, the number of columns."""
+        return int(self._kept.shape[1])
+
     def solve(self, residuals: FloatArray) -> FloatArray:
         """Return P^-1 R, (n, r), each column on its own rows. O(n d r)."""
         weighted = np.ascontiguousarray(np.where(self._kept, residuals / self._D[:, None], 0.0).T)  # (r, n)

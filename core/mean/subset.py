@@ -12,14 +12,15 @@ are columns of the same system, in which their rows weigh nothing. It is the mea
 the n M^2 of its factors.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from core.arrays import BoolArray, FloatArray, IntArray
 from core.mean.conjugate import Listener, Stopping, solve
 from core.mean.folds import Folds
-from core.mean.full import Mean
+from core.mean.full import Mean, means_of, watched_errors
 from core.mean.products import STORED_BYTES, FeatureProduct, storage_for
 from core.numeric.linalg import LowerSolver, cholesky, jittered_cholesky
 from core.process.kernel import Kernel
@@ -80,35 +81,56 @@ def subset_mean(
     Raises:
         NotPositiveDefiniteError: hyperparameters beyond double precision.
     """
+    return subset_means(
+        rows, kernel, [rows.y], [D], centres, folds, stopping=stopping, limit=limit, listen=listen, resume=resume
+    )[0]
+
+
+def subset_means(
+    rows: Rows,
+    kernel: Kernel,
+    targets: Sequence[FloatArray],
+    D: Sequence[FloatArray],
+    centres: IntArray,
+    folds: Folds,
+    *,
+    stopping: Stopping | None = None,
+    limit: int = STORED_BYTES,
+    listen: Listener = lambda _: None,
+    resume: FloatArray | None = None,
+) -> list[Mean]:
+    """Return the means of several targets, each with a noise of its own, in lockstep: one pass of kernel values an
+    iteration for all of them. The preconditioner has the noise of the first.
+
+    Args as `subset_mean` has them; targets: y (n,) of each; D: noise of each, (n,); resume: unknowns of all, side by
+    side.
+    """
+    first, count = D[0], len(targets)
     S, kept = np.ascontiguousarray(rows.X[centres]), folds.kept
     L, _ = jittered_cholesky(kernel.gram(S), "K(S, S)")  # L' = T
     lower = LowerSolver(L)
-    scaled = L.T / np.sqrt(D[centres] * (len(centres) / len(rows)))  # V_S D_S^-1/2, with V_S = L^-1 K_SS = L'
+    scaled = L.T / np.sqrt(first[centres] * (len(centres) / len(rows)))  # V_S D_S^-1/2, with V_S = L^-1 K_SS = L'
     information = scaled @ scaled.T
     information[np.diag_indices_from(information)] += 1.0
     preconditioner = LowerSolver(cholesky(information, "I + (n / M) V_S D_S^-1 V_S'"))
-    storage = storage_for(len(rows) * len(centres), len(rows), kernel, float(D.min()), limit)
+    storage = storage_for(len(rows) * len(centres), len(rows), kernel, min(float(each.min()) for each in D), limit)
     product = FeatureProduct(kernel, rows.X, S, storage, rows.workers)
-    weights = _weights(kept, D)
-    targets, nothing = rows.y[:, None] * weights, np.zeros((len(centres), kept.shape[1]))
-    _, right = product.through(nothing, lambda place, _: targets[place])
-    watched = folds.watched(np.repeat(rows.y[:, None], kept.shape[1], axis=1))
+    weights = np.hstack([_weights(kept, each) for each in D])
+    weighted = np.repeat(np.column_stack(targets), kept.shape[1], axis=1) * weights
+    nothing = np.zeros((len(centres), count * kept.shape[1]))
+    _, right = product.through(nothing, lambda place, _: weighted[place])
     solved = solve(
         _Features(product, lower, preconditioner, weights),
         lower.solve(right),
-        lambda predictions: watched - folds.watched(predictions),
+        watched_errors(targets, folds),
         stopping or Stopping(),
         listen=listen,
         resume=resume,
     )
-    alpha = lower.solve_transposed(solved.unknowns[:, :1].copy())
-    return Mean(
-        alpha=alpha[:, 0],
-        left_out=folds.left_out(solved.predictions),
-        unknowns=solved.unknowns,
-        iterations=solved.iterations,
-        settled=solved.settled,
-    )
+    return [
+        replace(mean, alpha=lower.solve_transposed(mean.unknowns[:, :1].copy())[:, 0])
+        for mean in means_of(solved, count, folds)
+    ]
 
 
 def _weights(kept: BoolArray, D: FloatArray) -> FloatArray:

@@ -75,7 +75,8 @@ class LeftOut:
 
     places: which of the training rows they are. far_variance: the fit's latent variance far from all data, infinite
     where there is none (SoR). group (m,): rows that were left out together, or in one forward fold; empty where each
-    was alone. noise_floor: what the noise is at least, on average, as rows of equal inputs say.
+    was alone. noise_floor: what the noise is at least, on average, as rows of equal inputs say. others (m, k): errors
+    of more targets, left out by the same fits with the same variances; none by default.
     """
 
     places: IntArray
@@ -85,6 +86,11 @@ class LeftOut:
     far_variance: FloatArray
     group: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     noise_floor: float = 0.0
+    others: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+
+    def of_other(self, place: int) -> Self:
+        """Return the same rows with the errors of another target, alone."""
+        return replace(self, error=self.others[:, place], others=np.empty((0, 0)))
 
     @classmethod
     def joined(cls, parts: "Sequence[LeftOut]") -> "LeftOut":
@@ -96,6 +102,7 @@ class LeftOut:
             noise_variance=np.concatenate([part.noise_variance for part in parts]),
             far_variance=np.concatenate([part.far_variance for part in parts]),
             group=np.concatenate([part.group for part in parts]),
+            others=np.concatenate([part.others for part in parts]),
         )
 
     def take(self, which: IntArray) -> Self:
@@ -108,6 +115,7 @@ class LeftOut:
             noise_variance=self.noise_variance[which],
             far_variance=self.far_variance[which],
             group=self.group[which] if len(self.group) else self.group,
+            others=self.others[which] if self.others.shape[1] else self.others,
         )
 
 

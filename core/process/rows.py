@@ -5,8 +5,10 @@ the shards they hold (`core.numeric.shards`).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+
+import numpy as np
 
 from core.arrays import FloatArray, IntArray
 from core.numeric.linalg import ROW_UNIT
@@ -17,6 +19,8 @@ from core.numeric.workspace import Workspace
 BLOCK_NUMBERS = 1 << 19
 """Numbers in one (d, m) block: 4 MiB, so that several stay in cache."""
 
+_ALL = slice(None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rows:
@@ -24,6 +28,7 @@ class Rows:
 
     workers: threads that sums over these rows may use. workspace: what these sums write into. cuts: where shards begin
     and end, () where the rows are few. remote: the same shards where other processes hold them, which then do the sums.
+    others (n, k): more targets, which an objective of theta and a choice by it are means over; none by default.
     """
 
     X: FloatArray
@@ -33,6 +38,7 @@ class Rows:
     workspace: Workspace = field(default_factory=Workspace)
     cuts: tuple[int, ...] = ()
     remote: ShardedRows | None = None
+    others: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
 
     def __len__(self) -> int:
         return len(self.y)
@@ -40,7 +46,21 @@ class Rows:
     def take(self, places: IntArray, *, workers: int = 1) -> "Rows":
         """Some of the rows, summed here."""
         X, y = self.X[places], self.y[places]
-        return Rows(X=X, y=y, groups=self.groups, workers=workers, workspace=self.workspace)
+        others = self.others[places] if self.several else self.others
+        return Rows(X=X, y=y, groups=self.groups, workers=workers, workspace=self.workspace, others=others)
+
+    @property
+    def several(self) -> bool:
+        """True where there are more targets than `y`."""
+        return bool(self.others.shape[1])
+
+    def of_other(self, place: int) -> "Rows":
+        """Return the same rows with another of the targets, alone."""
+        return replace(self, y=self.others[:, place].copy(), others=np.empty((0, 0)))
+
+    def every_target(self, places: IntArray | slice = _ALL) -> FloatArray:
+        """All targets of some rows, one a column, `y` first: (m, 1 + k)."""
+        return np.column_stack((self.y[places], self.others[places])) if self.several else self.y[places, None]
 
     def total(
         self,

@@ -10,6 +10,8 @@ a pivoted Cholesky factorisation of T whose pivot is the candidate of the larges
 variance left, run the same recursion on K_JJ (rows C, C_m = L^-1 K_IJ); and the VFE gain reads |k_j - V'V[:, j]|^2 from
 the numbers H = V K_.J and V V' that G gives. One pass over the rows, O(n P^2 / 2); then O(P d^2 / 2), or 3/2 with VFE.
 
+Of several targets that share theta g and h have a row each, and gains read the root of the mean of h^2.
+
 G and g are sums over rows, and a choice needs no more than a good estimate of them: of many rows SUMMED_ROWS at random
 stand for all.
 """
@@ -41,7 +43,8 @@ POOL_BLOCK = 1024
 def pool_products(
     rows: Rows, candidates: FloatArray, hyperparameters: Hyperparameters
 ) -> tuple[FloatArray, FloatArray]:
-    """G = K_J. K_.J (P, P) and g = K_J. y (P,) for candidate inputs (P, p), summed over blocks of rows."""
+    """G = K_J. K_.J (P, P) and g = K_J. y (P,) for candidate inputs (P, p), summed over blocks of rows; g (1 + k, P) of
+    several targets."""
     made = partial(_products, candidates=candidates, hyperparameters=hyperparameters)
     total = rows.total(made, len(candidates), POOL_BLOCK, lambda part: rows.workspace.give(part.G))
     G = total.G
@@ -70,14 +73,14 @@ def _products(
 ) -> _Products:
     kernel = Kernel.of(hyperparameters, rows.groups)
     size, basis = len(candidates), kernel.basis(candidates)
-    G, g = rows.workspace.take(size, size), np.zeros(size)
+    G, g = rows.workspace.take(size, size), np.zeros((1 + rows.others.shape[1], size) if rows.several else size)
     G.fill(0.0)
     with rows.workspace.borrow(min(TILE, size), size) as work:
         for place in places:
             with rows.workspace.borrow(size, place.stop - place.start) as K:
                 kernel.block(basis, kernel.rows(rows.X[place]), K)
                 add_gram_lower(G, K, work)
-                g += K @ rows.y[place]
+                g += (K @ rows.every_target(place)).T if rows.several else K @ rows.y[place]
     return _Products(G=G, g=g)
 
 
@@ -99,7 +102,7 @@ class Pool:
         self._K = Kernel.of(hyperparameters, rows.groups).gram(candidates, rows.workspace.take(size, size))
         summed = rows if among is None else rows.take(among, workers=rows.workers)
         self._G, self._g = pool_products(summed, candidates, hyperparameters)
-        self._power = float(summed.y @ summed.y)
+        self._power = _power(summed)
         if among is not None:
             each_counts = len(rows) / len(summed)
             self._G *= each_counts
@@ -118,7 +121,7 @@ class Pool:
         rows = self.rows.take(fold)
         T, g = pool_products(rows, self.rows.X[self.indices], self.hyperparameters)
         np.subtract(self._G, T, out=T)
-        power = self._power - float(rows.y @ rows.y)
+        power = self._power - _power(rows)
         selection = self._pursued(T, self._g - g, power, np.isin(self.indices, fold), size, gain)
         self.rows.workspace.give(T)
         return selection
@@ -159,6 +162,12 @@ class Pool:
         return with_filled(found, self.indices[added], size)
 
 
+def _power(rows: Rows) -> float:
+    """y'y, the mean over the targets."""
+    first = float(rows.y @ rows.y)
+    return (first + float(np.square(rows.others).sum())) / (1 + rows.others.shape[1]) if rows.several else first
+
+
 def pursue(
     rows: Rows,
     pool: IntArray,
@@ -197,13 +206,13 @@ class _Pursuit:
         self._S, self._h = self._own.copy(), g
         self._left, self._rounding = 0.5 * power, ROUNDING * power
         self._least_S = self._formula.least_share * self._own
-        self._R = np.empty((size, len(g)))
+        self._R = np.empty((size, g.shape[-1]))
         self._with_e, self._with_across = self._formula.explained, self._formula.across
         self._e = np.diag(K).copy()
         self._least_e = LEAST_UNEXPLAINED * self._e
-        self._C = np.empty((size if self._with_e else 0, len(g)))
+        self._C = np.empty((size if self._with_e else 0, g.shape[-1]))
         self._across = self._own - self._s2 * np.diag(K)
-        self._H = np.empty((size if self._with_across else 0, len(g)))
+        self._H = np.empty((size if self._with_across else 0, g.shape[-1]))
         self._VV = np.empty((size, size) if self._with_across else (0, 0))
         self._out = out
         self.chosen: list[int] = []
@@ -240,7 +249,7 @@ class _Pursuit:
     def _scores(self) -> FloatArray:
         found = Quantities(
             noise_variance=self._s2,
-            h=self._h,
+            h=self._h if self._h.ndim == 1 else np.sqrt(np.mean(np.square(self._h), axis=0)),
             S=np.maximum(self._S, self._least_S),
             own=self._own,
             e=np.maximum(self._e, self._least_e),
@@ -252,8 +261,12 @@ class _Pursuit:
         row, root = self._R[self.size], np.sqrt(self._S[best])
         np.subtract(self._T[best], self._R[: self.size, best] @ self._R[: self.size], out=row)
         row /= root
-        self._left -= 0.5 * float(self._h[best]) ** 2 / float(self._S[best])
-        self._h -= (self._h[best] / root) * row
+        if self._h.ndim == 1:
+            self._left -= 0.5 * float(self._h[best]) ** 2 / float(self._S[best])
+            self._h -= (self._h[best] / root) * row
+        else:
+            self._left -= 0.5 * float(np.mean(np.square(self._h[:, best]))) / float(self._S[best])
+            self._h -= (self._h[:, best, None] / root) * row
         self._S -= np.square(row)
 
     def _add_to_prior(self, best: int) -> None:

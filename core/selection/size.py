@@ -16,7 +16,7 @@ variance is far too small while the basis is, where the noise is small. The VFE 
 cannot stop alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -117,7 +117,7 @@ def cut(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, found: Se
 def prefix_measures(rows: Rows, hyperparameters: Hyperparameters, found: Selection) -> FloatArray:
     """loo-cve of DTC for the first 0, 1, .. d basis vectors: (d + 1,). O(n d^2)."""
     factors = factorise(rows, rows.X[found.indices], hyperparameters, Scheme(power=0.0, penalty=Penalty.NONE))
-    coefficients = factors.LB.T @ factors.c  # W y / sqrt(s2)
+    coefficients = [factors.LB.T @ c for c in factors.every_c().T]  # W y / sqrt(s2)
     measured = partial(_prefix_part, coefficients=coefficients, lower=LowerSolver(factors.LB))
     return np.asarray(factors.total(measured).errors / len(rows))
 
@@ -134,18 +134,19 @@ class _PrefixErrors:
 
 
 def _prefix_part(
-    factors: Factors, blocks: Iterable[Block], *, coefficients: FloatArray, lower: LowerSolver
+    factors: Factors, blocks: Iterable[Block], *, coefficients: Sequence[FloatArray], lower: LowerSolver
 ) -> _PrefixErrors:
-    """coefficients: W y / sqrt(s2), (d,). lower: of LB."""
+    """coefficients: W y / sqrt(s2), (d,) for each target, over which errors are added up. lower: of LB."""
     s2 = factors.hyperparameters.noise_variance
-    total = np.zeros(len(coefficients) + 1)
+    total = np.zeros(len(coefficients[0]) + 1)
     for block in blocks:
-        y = factors.rows.y[block.rows]
-        total[0] += float(y @ y)
         W = lower.solve(block.V.copy())  # sqrt(s2) W
-        mean = np.cumsum(coefficients[:, None] * W, axis=0)
+        means = [np.cumsum(each[:, None] * W, axis=0) for each in coefficients]
         np.square(W, out=W)
         W /= s2
-        error, _ = left_out_moments(y - mean, np.cumsum(W, axis=0), np.zeros(1), 0.0, s2)
-        total[1:] += np.einsum("km,km->k", error, error)
+        share = np.cumsum(W, axis=0)
+        for y, mean in zip(factors.rows.every_target(block.rows).T, means, strict=True):
+            total[0] += float(y @ y)
+            error, _ = left_out_moments(y - mean, share, np.zeros(1), 0.0, s2)
+            total[1:] += np.einsum("km,km->k", error, error)
     return _PrefixErrors(total)

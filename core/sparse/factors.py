@@ -15,7 +15,7 @@ other processes can do it for the shards they hold (`core.numeric.shards`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -62,7 +62,7 @@ class Factors:
 
     Z (d, p); among = Kuu without bias and jitter, L, LB lower, information = V D^-1 V' = B - I, all (d, d);
     lower: L made ready for solves; jitter as a share of the prior variance; e, D (n,); c = B^-1 V D^-1 y and
-    alpha = L^-T c, (d,).
+    alpha = L^-T c, (d,); other_c and other_alphas (d, k): the same of the rows' other targets.
     """
 
     hyperparameters: Hyperparameters
@@ -80,6 +80,24 @@ class Factors:
     c: FloatArray
     alpha: FloatArray
     kept: tuple[tuple[Block, ...], ...]
+    other_c: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    other_alphas: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+
+    def of_other(self, place: int) -> "Factors":
+        """Return the factors with another of the targets, alone: O(n)."""
+        nothing = np.empty((0, 0))
+        return replace(
+            self,
+            rows=self.rows.of_other(place),
+            c=self.other_c[:, place].copy(),
+            alpha=self.other_alphas[:, place].copy(),
+            other_c=nothing,
+            other_alphas=nothing,
+        )
+
+    def every_c(self) -> FloatArray:
+        """c of every target, one a column, the first one's first: (d, 1 + k)."""
+        return np.column_stack((self.c, self.other_c)) if self.rows.several else self.c[:, None]
 
     @property
     def kernel(self) -> Kernel:
@@ -156,6 +174,7 @@ def factorise(
     information, e = sums.information, np.concatenate(sums.e)
     LB = cholesky(information + np.eye(size), "B = I + V D^-1 V'")
     c = solve_vector(LB, solve_vector(LB, sums.b), transposed=True)
+    others = [solve_vector(LB, solve_vector(LB, b), transposed=True) for b in sums.others.T]
     return Factors(
         hyperparameters=hyperparameters,
         scheme=scheme,
@@ -172,22 +191,29 @@ def factorise(
         c=c,
         alpha=solve_vector(L, c, transposed=True),
         kept=tuple(sums.kept),
+        other_c=np.transpose(others) if others else np.empty((0, 0)),
+        other_alphas=np.transpose([solve_vector(L, other, transposed=True) for other in others])
+        if others
+        else np.empty((0, 0)),
     )
 
 
 @dataclass(slots=True, eq=False)
 class _FirstSums:
-    """V D^-1 V', V D^-1 y, e of each block, and the blocks of each run where they are kept."""
+    """V D^-1 V', V D^-1 y, e of each block, and the blocks of each run where they are kept; V D^-1 times the other
+    targets, (d, k)."""
 
     information: FloatArray
     b: FloatArray
     e: list[FloatArray]
     kept: list[tuple[Block, ...]]
+    others: FloatArray
 
     def add(self, other: "_FirstSums") -> None:
         """The rows that come next."""
         self.information += other.information
         self.b += other.b
+        self.others += other.others
         self.e += other.e
         self.kept += other.kept
 
@@ -204,6 +230,7 @@ def _first_pass(
 ) -> _FirstSums:
     s2, a, size = hyperparameters.noise_variance, scheme.power, len(Z)
     information, b, e, kept = np.zeros((size, size)), np.zeros(size), [], []
+    others = np.zeros((size, rows.others.shape[1]))
     work = rows.workspace.take(size, size)
     for block in _blocks(rows, Z, hyperparameters, lower, places, keep=keep):
         unexplained = _unexplained(block, hyperparameters)
@@ -214,13 +241,15 @@ def _first_pass(
         else:
             add_gram(information, block.V, work)
         b += block.V @ (rows.y[block.rows] / D)
+        if rows.several:
+            others += block.V @ (rows.others[block.rows] / D[:, None])
         e.append(unexplained)
         if keep:
             kept.append(block)
     rows.workspace.give(work)
     if a == 0.0:
         information /= s2
-    return _FirstSums(information=information, b=b, e=e, kept=[tuple(kept)] if keep else [])
+    return _FirstSums(information=information, b=b, e=e, kept=[tuple(kept)] if keep else [], others=others)
 
 
 def _unexplained(block: Block, hyperparameters: Hyperparameters) -> FloatArray:

@@ -17,6 +17,16 @@ from core.numeric.linalg import LowerSolver
 from core.sparse.factors import Block, Factors
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LeftOutMoments:
+    """Mean and variance (n,) of each training target given all the others; other_errors (n, k): how far off the mean of
+    each of the rows' other targets is, whose variance is the same."""
+
+    mean: FloatArray
+    variance: FloatArray
+    other_errors: FloatArray
+
+
 def leave_one_out(factors: Factors) -> tuple[FloatArray, FloatArray]:
     """Return leave-one-out moments of every training row, theta and basis held fixed. O(n d^2).
 
@@ -26,8 +36,18 @@ def leave_one_out(factors: Factors) -> tuple[FloatArray, FloatArray]:
     Returns:
         Mean (n,) and variance (n,) of each target given all the others, standardized, noise included.
     """
+    found = leave_one_out_of_all(factors)
+    return found.mean, found.variance
+
+
+def leave_one_out_of_all(factors: Factors) -> LeftOutMoments:
+    """Return `leave_one_out` of every target. O(n d^2), and O(n d) for each of the others."""
     found = factors.total(partial(_moments, lower=LowerSolver(factors.LB)))
-    return np.concatenate(found.means), np.concatenate(found.variances)
+    return LeftOutMoments(
+        mean=np.concatenate(found.means),
+        variance=np.concatenate(found.variances),
+        other_errors=np.concatenate(found.others),
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -36,16 +56,18 @@ class _Moments:
 
     means: list[FloatArray]
     variances: list[FloatArray]
+    others: list[FloatArray]
 
     def add(self, other: "_Moments") -> None:
         """The rows that come next."""
         self.means += other.means
         self.variances += other.variances
+        self.others += other.others
 
 
 def _moments(factors: Factors, blocks: Iterable[Block], *, lower: LowerSolver) -> _Moments:
     """lower: of LB."""
-    found = _Moments(means=[], variances=[])
+    found = _Moments(means=[], variances=[], others=[])
     for block in blocks:
         y = factors.rows.y[block.rows]
         with factors.rows.workspace.borrow(*block.V.shape) as W:
@@ -57,6 +79,11 @@ def _moments(factors: Factors, blocks: Iterable[Block], *, lower: LowerSolver) -
             variance -= (1.0 - factors.scheme.power) * factors.e[block.rows]
         found.means.append(y - error)
         found.variances.append(variance)
+        errors = []
+        if factors.rows.several:
+            residuals = factors.rows.others[block.rows].T - factors.other_c.T @ block.V
+            errors = [factors.left_out(block, q, r)[0] for r in residuals]
+        found.others.append(np.transpose(errors) if errors else np.empty((len(y), 0)))
     return found
 
 

@@ -18,6 +18,9 @@ D and t are constants and dphi/dKuf is a single product; cost 2 n d^2 multiply-a
     V diag(t) V' = (V D^-1 V' - a V diag(s / D) V') / 2
 
 where V D^-1 V' is there already and the rest is a sum of squares; cost 3 n d^2 then.
+
+Of several targets that share theta and Z phi is the mean: beta beta', r^2, alpha beta' and alpha alpha' are means over
+the targets then, and all else is as for one.
 """
 
 from collections.abc import Iterable
@@ -83,8 +86,30 @@ class _Fit:
 
 
 def _fit(factors: Factors, blocks: Iterable[Block]) -> _Fit:
-    residuals = ((factors.rows.y[block.rows] - factors.c @ block.V, factors.D[block.rows]) for block in blocks)
-    return _Fit(sum(float(r @ (r / D)) for r, D in residuals))
+    return _Fit(sum(_square(_residuals(factors, block), factors.D[block.rows]) for block in blocks))
+
+
+def _residuals(factors: Factors, block: Block) -> list[FloatArray]:
+    """r = y - mu of a block's rows, (m,) for each target."""
+    return _subtracted(factors, block, _means(factors, block))
+
+
+def _means(factors: Factors, block: Block) -> list[FloatArray]:
+    """mu of a block's rows, (m,) for each target."""
+    first = factors.c @ block.V
+    return [first, *(factors.other_c.T @ block.V)] if factors.rows.several else [first]
+
+
+def _subtracted(factors: Factors, block: Block, means: list[FloatArray]) -> list[FloatArray]:
+    targets = [factors.rows.y[block.rows]]
+    if factors.rows.several:
+        targets += list(factors.rows.others[block.rows].T)
+    return [y - mu for y, mu in zip(targets, means, strict=True)]
+
+
+def _square(residuals: list[FloatArray], D: FloatArray | float) -> float:
+    """r' D^-1 r, the mean over the targets."""
+    return sum(float(r @ (r / D)) for r in residuals) / len(residuals)
 
 
 def nlml(factors: Factors) -> float:
@@ -151,7 +176,8 @@ def _value(factors: Factors, fit: float) -> float:
     """phi, given fit = sum r^2/D: y' Sigma^-1 y = fit + alpha' Kuu alpha, a sum of squares, where y'D^-1 y - ..
     would cancel."""
     log_determinant = 2.0 * np.log(np.diag(factors.LB)).sum() + np.log(factors.D).sum()
-    likelihood = log_determinant + fit + factors.c @ factors.c + len(factors.rows) * np.log(2.0 * np.pi)
+    explained = sum(c @ c for c in factors.every_c().T) / factors.every_c().shape[1]
+    likelihood = log_determinant + fit + explained + len(factors.rows) * np.log(2.0 * np.pi)
     return float(0.5 * likelihood + _penalty(factors)[0])
 
 
@@ -177,25 +203,37 @@ def _second_pass_constant(factors: Factors) -> tuple[_Sums, FloatArray]:
     n, size = len(rows), len(factors.Z)
     B_inverse = inverse_from_cholesky(factors.LB)
     E = _between_solves(factors, B_inverse / s2 - 2.0 * t * np.eye(size))
-    matrix = np.column_stack((E, vb * E.sum(axis=1), -factors.alpha))
+    count = 1 + factors.rows.others.shape[1]
+    matrix = np.column_stack((E, vb * E.sum(axis=1), -factors.alpha / count))
     sums = factors.total(partial(_constant_part, matrix=matrix))
     sums.noise = 0.5 * (n - size + float(np.trace(B_inverse)) - sums.fit) / s2
     sums.unexplained = n * t
     inner = 0.5 * (B_inverse - np.eye(size)) + t * s2 * factors.information
-    return sums, _between_solves(factors, inner) + 0.5 * np.outer(factors.alpha, factors.alpha)
+    return sums, _between_solves(factors, inner) + 0.5 * _outer(factors)
+
+
+def _outer(factors: Factors) -> FloatArray:
+    """alpha alpha', the mean over the targets."""
+    found = np.outer(factors.alpha, factors.alpha)
+    if factors.rows.several:
+        found = (found + factors.other_alphas @ factors.other_alphas.T) / (1 + factors.other_alphas.shape[1])
+    return found
 
 
 def _constant_part(factors: Factors, blocks: Iterable[Block], *, matrix: FloatArray) -> _Sums:
-    """matrix: E, vb E 1, -alpha, (d, d + 2)."""
+    """matrix: E, vb E 1, -alpha over the number of targets, (d, d + 2)."""
     rows, s2 = factors.rows, factors.hyperparameters.noise_variance
     sums = _Sums(distances=DistanceSums.of(np.zeros((len(factors.Z), 0)), rows.X[:0]))
     for block in blocks:
-        r = rows.y[block.rows] - factors.c @ block.V
-        sums.fit += float(r @ r) / s2
+        r, *others = residuals = _residuals(factors, block)
+        sums.fit += _square(residuals, 1.0) / s2
         block.K0_and_two[-2] = 1.0
         block.K0_and_two[-1] = r / s2
         with rows.workspace.borrow(*block.K0.shape) as work:
-            _collect(factors, sums, block, np.matmul(matrix, block.K0_and_two, out=work), np.ones_like(r))
+            np.matmul(matrix, block.K0_and_two, out=work)
+            if others:
+                np.subtract(work, factors.other_alphas @ (np.array(others) / (s2 * len(residuals))), out=work)
+            _collect(factors, sums, block, work, np.ones_like(r))
     return sums
 
 
@@ -203,18 +241,22 @@ def _second_pass(factors: Factors) -> tuple[_Sums, FloatArray]:
     """D and t differ from row to row: L' dphi/dKuf D = B^-1 V - c r' - V diag(1 - a s)."""
     size, a = len(factors.Z), factors.scheme.power
     B_inverse = inverse_from_cholesky(factors.LB)
-    sums = factors.total(partial(_varying_part, matrix=np.column_stack((B_inverse, -factors.c))))
+    count = 1 + factors.rows.others.shape[1]
+    sums = factors.total(partial(_varying_part, matrix=np.column_stack((B_inverse, -factors.c / count))))
     inner = 0.5 * (B_inverse - np.eye(size) + factors.information - a * sums.squares)
-    return sums, _between_solves(factors, inner) + 0.5 * np.outer(factors.alpha, factors.alpha)
+    return sums, _between_solves(factors, inner) + 0.5 * _outer(factors)
 
 
 def _varying_part(factors: Factors, blocks: Iterable[Block], *, matrix: FloatArray) -> _Sums:
-    """matrix: B^-1, -c, (d, d + 1)."""
+    """matrix: B^-1, -c over the number of targets, (d, d + 1)."""
     rows, size, a = factors.rows, len(factors.Z), factors.scheme.power
     sums = _Sums(distances=DistanceSums.of(np.zeros((size, 0)), rows.X[:0]), squares=np.zeros((size, size)))
     for block in blocks:
-        D, mu = factors.D[block.rows], factors.c @ block.V
-        r = rows.y[block.rows] - mu
+        D, means = factors.D[block.rows], _means(factors, block)
+        r, *others = residuals = _subtracted(factors, block, means)
+        mu_r, r_r = means[0] * r, np.square(r)
+        if others:
+            mu_r, r_r = np.mean(np.multiply(means, residuals), axis=0), np.mean(np.square(residuals), axis=0)
         block.V_and_one[-1] = r
         with (
             rows.workspace.borrow(*block.V.shape) as inner,
@@ -222,12 +264,14 @@ def _varying_part(factors: Factors, blocks: Iterable[Block], *, matrix: FloatArr
             rows.workspace.borrow(size, size) as product,
         ):
             np.matmul(matrix, block.V_and_one, out=inner)
-            q = np.maximum(np.einsum("km,km->m", block.V, inner) + mu * r, 0.0)
-            s = (q + np.square(r)) / D
+            if others:
+                np.subtract(inner, factors.other_c @ (np.array(others) / len(residuals)), out=inner)
+            q = np.maximum(np.einsum("km,km->m", block.V, inner) + mu_r, 0.0)
+            s = (q + r_r) / D
             add_gram(sums.squares, np.multiply(block.V, np.sqrt(s / D), out=scaled), product)
             np.subtract(inner, np.multiply(block.V, 1.0 - a * s, out=scaled), out=inner)
             _collect(factors, sums, block, factors.lower.solve_transposed(inner), 1.0 / D)
-        sums.fit += float(r @ (r / D))
+        sums.fit += _square(residuals, D)
         error, variance = factors.left_out(block, q, r)
         sums.left_out += 0.5 * float((np.square(error) / variance + np.log(2.0 * np.pi * variance)).sum())
         sums.noise += 0.5 * float(((1.0 - s) / D).sum())

@@ -45,12 +45,13 @@ CHECKED_LEVELS, LEAST_SHORT, SHORT_ERRORS = (0.8, 0.95), 0.03, 4.0
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CalibrationResult:
     """Calibration of a fit, how its noise varies (None: it does not), by which left-out rows; and
-    these themselves where they are rows of the fit's own subset."""
+    these themselves where they are rows of the fit's own subset, with the noise as it varies and (`plain`) without."""
 
     calibration: Calibration = field(default_factory=Calibration)
     noise: LearntNoise | None = None
     by: str = "nothing"
     left_out: LeftOut | None = None
+    plain: LeftOut | None = None
 
     def without(self, places: IntArray) -> "CalibrationResult":
         """Return the calibration as it would be without the errors of these rows."""
@@ -107,7 +108,7 @@ def calibrate(
         seen = not (moved or fit.selection.complete)  # where all rows are chosen none was preferred
         basis = fit.subset.places(fit.selection) if seen else np.empty(0, np.int64)
         moments = fit.leave_one_out()
-        left_out = left_out_in_closed_form(fit.factors, moments, basis)
+        left_out = left_out_in_closed_form(fit.factors, moments, basis, fit.left_out().other_errors)
         if not groups.alone:
             left_out = left_out.take(np.flatnonzero(np.isin(left_out.places, groups.single())))
         return calibrate_by(fit.subset.dataset, left_out, spec, seed, "leave-one-out", fit.subset.rows.workers)
@@ -183,12 +184,14 @@ def calibrate_by(
 
     dataset: the rows that `left_out.places` count in. by: how they were left out, in words.
     """
+    plain = left_out
     left_out, noise = grouped(left_out, dataset.row_groups), None
     if spec.noise is not Noise.CONSTANT:
         random = np.random.default_rng([*seed, _NOISE])
         noise = varying_noise(dataset, left_out, random, workers=workers)
     read = left_out if noise is None else noise.left_out
-    return CalibrationResult(calibration=fit_calibration(read, spec.intervals), noise=noise, by=by, left_out=read)
+    calibration = fit_calibration(read, spec.intervals)
+    return CalibrationResult(calibration=calibration, noise=noise, by=by, left_out=read, plain=plain)
 
 
 def grouped(left_out: LeftOut, groups: RowGroups) -> LeftOut:

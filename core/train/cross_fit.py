@@ -30,11 +30,13 @@ LEAST_OTHERS = 100
 known than any new row."""
 
 
-def left_out_in_closed_form(factors: Factors, moments: tuple[FloatArray, FloatArray], basis: IntArray) -> LeftOut:
+def left_out_in_closed_form(
+    factors: Factors, moments: tuple[FloatArray, FloatArray], basis: IntArray, other_errors: FloatArray | None = None
+) -> LeftOut:
     """Every training row but those of the basis, by leave-one-out. O(n).
 
-    moments: of `core.sparse.leave_one_out.leave_one_out`. basis: which rows the basis vectors are, empty where they
-    have moved.
+    moments: of `core.sparse.leave_one_out.leave_one_out`. other_errors (n, k): of the other targets. basis: which rows
+    the basis vectors are, empty where they have moved.
     """
     mean, variance = moments
     s2 = factors.hyperparameters.noise_variance
@@ -46,6 +48,7 @@ def left_out_in_closed_form(factors: Factors, moments: tuple[FloatArray, FloatAr
         latent_variance=np.maximum(variance - s2, 0.0)[places],
         noise_variance=np.full(len(places), s2),
         far_variance=np.full(len(places), far_variance(factors)),
+        others=np.empty((0, 0)) if other_errors is None else other_errors[places],
     )
 
 
@@ -68,7 +71,7 @@ def left_out_by_folds(
 
     def part(number: int) -> LeftOut:
         fold, rest = splits[number]
-        return predicted(fit(number, rest), rows.X[fold], rows.y[fold])
+        return predicted(fit(number, rest), rows.X[fold], rows.y[fold], rows.others[fold] if rows.several else None)
 
     parts: list[LeftOut] = []
     for found in map_in_order(part, range(len(splits)), rows.workers):
@@ -96,16 +99,20 @@ def _splits(rows: int, folds: int, random: np.random.Generator, groups: RowGroup
     return found
 
 
-def predicted(factors: Factors, X: FloatArray, y: FloatArray) -> LeftOut:
-    """New rows X (m, p) with targets y (m,), standardized as the fit's own are. O(m d^2)."""
+def predicted(factors: Factors, X: FloatArray, y: FloatArray, others: FloatArray | None = None) -> LeftOut:
+    """New rows X (m, p) with targets y (m,), and (m, k) of the fit's other ones, standardized as the fit's own are.
+    O(m d^2)."""
     theta, kernel = factors.hyperparameters, factors.kernel
     error, latent = np.empty(len(y)), np.empty(len(y))
     lower = LowerSolver(factors.LB)
+    other_errors = np.empty((0, 0) if others is None else others.shape)
 
     def part(places: Sequence[slice]) -> None:
         for place in places:
             k = kernel.cross(factors.Z, X[place])
             error[place] = y[place] - factors.alpha @ k
+            if others is not None:
+                other_errors[place] = others[place] - k.T @ factors.other_alphas
             V = factors.lower.solve(k)
             explained = np.einsum("km,km->m", V, V)
             W = lower.solve(V)
@@ -120,6 +127,7 @@ def predicted(factors: Factors, X: FloatArray, y: FloatArray) -> LeftOut:
         latent_variance=latent,
         noise_variance=np.full(len(y), theta.noise_variance),
         far_variance=np.full(len(y), far_variance(factors)),
+        others=other_errors,
     )
 
 

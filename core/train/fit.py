@@ -1,6 +1,6 @@
 """Some rows of the dataset in their own units, and what a run has found so far."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from core.numeric.shards import Compute, sample_cuts
 from core.process.rows import Rows
 from core.selection.state import Selection
 from core.sparse.factors import Factors
-from core.sparse.leave_one_out import leave_one_out
+from core.sparse.leave_one_out import LeftOutMoments, leave_one_out_of_all
 
 Moments = tuple[FloatArray, FloatArray]
 """Means and variances, (n,) each."""
@@ -20,12 +20,14 @@ Moments = tuple[FloatArray, FloatArray]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Subset:
-    """Rows of the dataset, standardized by their own mean and spread. numbers: their row numbers (n,), increasing."""
+    """Rows of the dataset, standardized by their own mean and spread. numbers: their row numbers (n,), increasing.
+    other_units: of the dataset's other targets."""
 
     numbers: IntArray
     dataset: Dataset
     rows: Rows
     standardization: Standardization
+    other_units: tuple[Standardization, ...] = ()
 
     @classmethod
     def of(
@@ -34,6 +36,10 @@ class Subset:
         """These rows of the dataset. O(n p). compute: what adds up where they are many enough for shards."""
         some = dataset.take(numbers)
         unit = standardization(some, enabled=standardize)
+        units = tuple(
+            standardization(some.of_other(place), enabled=standardize) for place in range(some.others.shape[1])
+        )
+        others = [each.targets(targets) for each, targets in zip(units, some.others.T, strict=True)]
         cuts = sample_cuts(len(dataset.targets), numbers)
         rows = Rows(
             X=unit.inputs(some.inputs),
@@ -42,8 +48,19 @@ class Subset:
             workers=workers,
             cuts=cuts,
             remote=compute.scatter(dataset, numbers, unit) if compute is not None and cuts else None,
+            others=np.column_stack(others) if others else np.empty((0, 0)),
         )
-        return cls(numbers=numbers, dataset=some, rows=rows, standardization=unit)
+        return cls(numbers=numbers, dataset=some, rows=rows, standardization=unit, other_units=units)
+
+    def of_other(self, place: int) -> "Subset":
+        """Return the same rows with another of the targets, alone."""
+        return replace(
+            self,
+            dataset=self.dataset.of_other(place),
+            rows=self.rows.of_other(place),
+            standardization=self.other_units[place],
+            other_units=(),
+        )
 
     def places(self, selection: Selection) -> IntArray:
         """Places of the basis rows among the subset's, (d,)."""
@@ -71,13 +88,26 @@ class Fit:
     solution: Solution
     selection: Selection
     factors: Factors
-    _moments: list[Moments] = field(default_factory=list, repr=False)
+    _moments: list[LeftOutMoments] = field(default_factory=list, repr=False)
+
+    def of_other(self, place: int) -> "Fit":
+        """Return the same basis and factors with another of the targets, alone. O(n)."""
+        subset, found = self.subset.of_other(place), self.left_out()
+        moments = replace(
+            found, mean=subset.rows.y - found.other_errors[:, place], other_errors=np.empty((len(found.mean), 0))
+        )
+        return replace(self, subset=subset, factors=self.factors.of_other(place), _moments=[moments])
 
     def leave_one_out(self) -> Moments:
         """Return mean and variance of each row given all the others (`core.sparse.leave_one_out`), standardized.
 
         O(n d^2), once.
         """
+        found = self.left_out()
+        return found.mean, found.variance
+
+    def left_out(self) -> LeftOutMoments:
+        """Return the same with the errors of the other targets."""
         if not self._moments:
-            self._moments.append(leave_one_out(self.factors))
+            self._moments.append(leave_one_out_of_all(self.factors))
         return self._moments[0]

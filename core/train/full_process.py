@@ -8,6 +8,7 @@ Nothing of it needs a sparse model. O(n^2) for each iteration of the mean, O(n) 
 for each row predicted.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from core.hyperparameters import Hyperparameters
 from core.mean.closed import closed_form_mean
 from core.mean.conjugate import Iteration, Stopping
 from core.mean.folds import Folds, each_left_out, held_out_and_others
-from core.mean.full import Mean, full_mean, square_product
+from core.mean.full import Mean, full_mean, full_means, square_product
 from core.mean.near import NearRows
 from core.mean.precondition import SparsePreconditioner, random_basis
 from core.predict.calibration import LeftOut, loss_of
@@ -42,7 +43,7 @@ LEAST_NOISE = 1e-12
 class FullProcess:
     """A full process on n rows. D (n,): their noise variances; mean: alpha and left-out predictions; latent_variance
     (n,): of each row without its fold; left: rows that are in one; read: the calibration by these. All standardized.
-    exact: theta by the likelihood of all rows, mean in closed form."""
+    exact: theta by the likelihood of all rows, mean in closed form. folds: that rows were left out by."""
 
     theta: Hyperparameters
     D: FloatArray
@@ -51,6 +52,7 @@ class FullProcess:
     left: IntArray
     read: CalibrationResult
     exact: bool
+    folds: Folds
 
 
 def full_process(
@@ -93,17 +95,20 @@ class _Task:
         seed: Seed,
         random: np.random.Generator,
         tell: Tell,
+        folds: Folds | None = None,
     ) -> None:
         self._subset, self._rows, self._theta, self._spec = subset, subset.rows, theta, spec
         self._seed, self._tell, self._held_out = seed, tell, held_out
         self._kernel = Kernel.of(theta, subset.rows.groups)
         self._closed = len(subset.rows) <= EXACT_ROWS
         choose = each_left_out if self._closed else held_out_and_others
-        self._folds: Folds = choose(len(subset.rows), held_out, FOLDS, random, subset.dataset.row_groups)
+        self._folds: Folds = folds or choose(len(subset.rows), held_out, FOLDS, random, subset.dataset.row_groups)
         self._Z = random_basis(subset.rows.X, random)
         self._preconditioner: SparsePreconditioner | None = None
         self._product = (
-            None if self._closed else square_product(subset.rows, self._kernel, np.array([theta.noise_variance]))
+            None
+            if self._closed or folds is not None
+            else square_product(subset.rows, self._kernel, np.array([theta.noise_variance]))
         )
 
     def at(self, D: FloatArray, begin: float, share: float, before: FullProcess | None) -> FullProcess:
@@ -111,13 +116,24 @@ class _Task:
 
         before: with other noise, whose mean is near, and whose noise model is kept.
         """
-        rows, theta = self._rows, self._theta
-        D = np.maximum(D, LEAST_NOISE * len(rows) * self._kernel.diagonal)
+        D = self.floored(D)
         mean = self._mean(D, begin, 0.8 * share, None if before is None else before.mean.unknowns)
-        near = NearRows(self._kernel, rows.X, D, workers=rows.workers)
-        latent = near.left_out_variance(rows.X, self._folds)
+        latent = self.latent_variance(D)
         self._tell(begin + 0.9 * share)
-        left = self._folds.left
+        return self.calibrated(D, mean, latent, before)
+
+    def floored(self, D: FloatArray) -> FloatArray:
+        """Return noise that is no smaller than what K rounds to."""
+        return np.asarray(np.maximum(D, LEAST_NOISE * len(self._rows) * self._kernel.diagonal))
+
+    def latent_variance(self, D: FloatArray) -> FloatArray:
+        """Return the variance of each row without its fold, (n,)."""
+        near = NearRows(self._kernel, self._rows.X, D, workers=self._rows.workers)
+        return near.left_out_variance(self._rows.X, self._folds)
+
+    def calibrated(self, D: FloatArray, mean: Mean, latent: FloatArray, before: FullProcess | None) -> FullProcess:
+        """Return the process with this mean and these variances."""
+        rows, theta, left = self._rows, self._theta, self._folds.left
         left_out = LeftOut(
             places=left,
             error=(rows.y - mean.left_out)[left],
@@ -132,7 +148,14 @@ class _Task:
             by = "leave-one-out" if self._closed and self._folds.count == len(rows) else "cross-fitting"
             read = calibrate_by(self._subset.dataset, left_out, self._spec, self._seed, by, rows.workers)
         return FullProcess(
-            theta=theta, D=D, mean=mean, latent_variance=latent, left=left, read=read, exact=self._closed
+            theta=theta,
+            D=D,
+            mean=mean,
+            latent_variance=latent,
+            left=left,
+            read=read,
+            exact=self._closed,
+            folds=self._folds,
         )
 
     def following(self, read: CalibrationResult) -> FloatArray:
@@ -168,6 +191,68 @@ class _Task:
             resume=resume,
             product=self._product,
         )
+
+
+def processes_of(
+    subsets: Sequence[Subset],
+    held_out: IntArray,
+    process: FullProcess,
+    spec: TrainSpec,
+    seed: Seed,
+    random: np.random.Generator,
+    tell: Tell,
+) -> list[FullProcess]:
+    """Return the processes of other targets of the same rows at the theta and with the folds of one that is there.
+
+    Args:
+        subsets: the rows with each target.
+        process: of the first target.
+        random: draws the preconditioner's rows.
+        held_out, spec, seed, tell: as `full_process` has them.
+
+    The kernel matrix is made once, the means of all targets are columns of one system, and the variances with constant
+    noise are common.
+    """
+    theta, folds, rows = process.theta, process.folds, subsets[0].rows
+    tasks = [_Task(subset, held_out, theta, spec, seed, random, lambda _: None, folds) for subset in subsets]
+    kernel = Kernel.of(theta, rows.groups)
+    D = tasks[0].floored(np.full(len(rows), theta.noise_variance))
+    product = preconditioner = None
+    if not process.exact:
+        product = square_product(rows, kernel, np.array([theta.noise_variance]))
+        Z = random_basis(rows.X, random)
+        preconditioner = SparsePreconditioner(kernel, rows.X, Z, D, folds.kept, rows.workers)
+
+    def means(places: Sequence[int], noises: Sequence[FloatArray], resume: Sequence[FloatArray] | None) -> list[Mean]:
+        if product is None or preconditioner is None:
+            return [
+                closed_form_mean(subsets[place].rows, kernel, noise, folds).mean
+                for place, noise in zip(places, noises, strict=True)
+            ]
+        targets = [subsets[place].rows.y for place in places]
+        stopping = Stopping(tolerance=TOLERANCE)
+        return full_means(targets, noises, preconditioner, folds, stopping=stopping, product=product, resume=resume)
+
+    everything = range(len(subsets))
+    latent, found = tasks[0].latent_variance(D), means(everything, [D] * len(subsets), None)
+    tell(0.4)
+    best = [task.calibrated(D, mean, latent, None) for task, mean in zip(tasks, found, strict=True)]
+    again = [
+        place
+        for place, first in enumerate(best)
+        if first.read.noise is not None and first.read.calibration.noise_scale <= MOST_FOLLOWED
+    ]
+    tell(0.6)
+    if again:
+        noises = [tasks[place].floored(tasks[place].following(best[place].read)) for place in again]
+        seconds = means(again, noises, [best[place].mean.unknowns for place in again])
+        for place, noise, mean in zip(again, noises, seconds, strict=True):
+            task = tasks[place]
+            second = task.calibrated(noise, mean, task.latent_variance(noise), best[place])
+            if task.loss(second) < task.loss(best[place]):
+                best[place] = second
+    tell(1.0)
+    return best
 
 
 def losses(read: CalibrationResult, places: IntArray) -> FloatArray:

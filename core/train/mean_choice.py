@@ -11,7 +11,7 @@ paired differences of the predictive loss (Breiman et al. 1984), and by LEAST_GA
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import pairwise
@@ -22,18 +22,18 @@ from core.arrays import FloatArray, IntArray
 from core.mean.closed import closed_form_mean
 from core.mean.conjugate import Iteration, Stopping
 from core.mean.folds import Folds, each_left_out, held_out_and_others
-from core.mean.full import Mean, full_mean, square_product
-from core.mean.precondition import random_basis
+from core.mean.full import Mean, full_mean, full_means, square_product
+from core.mean.precondition import SparsePreconditioner, random_basis
 from core.mean.products import STORED_BYTES, SquareProduct, square_cuts
-from core.mean.subset import subset_mean
-from core.predict.calibration import loss_of
+from core.mean.subset import subset_mean, subset_means
+from core.predict.calibration import LeftOut, loss_of
 from core.predict.distribution import PredictiveDistribution
 from core.predict.metrics import Scores, scores
 from core.predict.model import log_noise
 from core.predict.transforms import Transform
 from core.process.kernel import Kernel
 from core.spec import MeanRows, TrainSpec, Variance
-from core.train.calibrate import CalibrationResult, calibrate_by
+from core.train.calibrate import CalibrationResult, calibrate_by, grouped, recalibrated
 from core.train.fit import Fit
 from core.train.fold_fits import Seed
 from core.train.report import Candidate
@@ -236,12 +236,40 @@ class _Task:
             product=self._kept_product(D),
         )
 
+    def means(self, tasks: "Sequence[_Task]", D: Sequence[FloatArray], resume: list[FloatArray] | None) -> list[Mean]:
+        """Return the mean of each task, which are of the same fit and other targets, each with its noise."""
+        if self.closed:
+            return [task.mean(noise, 0.0, 0.0, None) for task, noise in zip(tasks, D, strict=True)]
+        targets, stopping = [task.rows.y for task in tasks], Stopping(tolerance=TOLERANCE)
+        if len(self.places) < len(self.rows):
+            joined = None if resume is None else np.hstack(resume)
+            return subset_means(
+                self.rows, self.kernel, targets, D, self.places, self.folds, stopping=stopping, resume=joined
+            )
+        Z, least = random_basis(self.rows.X, self._random(Draw.PRECONDITIONER)), np.min(D, axis=0)
+        return full_means(
+            targets,
+            D,
+            SparsePreconditioner(self.kernel, self.rows.X, Z, least, self.folds.kept, self.rows.workers),
+            self.folds,
+            stopping=stopping,
+            resume=resume,
+            product=self._kept_product(least) or square_product(self.rows, self.kernel, least),
+        )
+
     def read(self, mean: Mean) -> CalibrationResult:
         """Return noise, scales and quantiles by the errors of a mean, with the sparse fit's left-out variances."""
-        places = self.left_out.places
-        left_out = replace(self.left_out, error=(self.rows.y - mean.left_out)[places])
+        left_out = self._left_out_by(mean)
         by = "leave-one-out" if self.folds.count == len(self.rows) else "cross-fitting"
         return calibrate_by(self.fit.subset.dataset, left_out, self.spec, self.seed, by, self.rows.workers)
+
+    def read_again(self, mean: Mean, before: CalibrationResult) -> CalibrationResult:
+        """Return scales and quantiles by the errors of a mean, with the noise as it was learnt before."""
+        left_out = grouped(self._left_out_by(mean), self.fit.subset.dataset.row_groups)
+        return recalibrated(before, left_out, self.spec)
+
+    def _left_out_by(self, mean: Mean) -> LeftOut:
+        return replace(self.left_out, error=(self.rows.y - mean.left_out)[self.left_out.places])
 
     def _kept_product(self, D: FloatArray) -> SquareProduct | None:
         """K(X, X) for both noises, where it is held in double precision and fits any."""
@@ -272,6 +300,49 @@ def _served(task: _Task, sparse: CalibrationResult) -> tuple[ServedMean, bool]:
     mean, read = (second, second_read) if better else (first, first_read)
     served = ServedMean(places=task.places, alpha=mean.alpha, left_out=mean.left_out, read=read)
     return served, mean.settled
+
+
+def served_means(
+    fit: Fit,
+    read: CalibrationResult,
+    spec: TrainSpec,
+    seed: Seed,
+    *,
+    held_out: IntArray,
+    count: int,
+    tell: Callable[[float], None] = lambda _: None,
+) -> list[ServedMean]:
+    """Return the means of the fit's target and of its other ones, on `count` of the rows, in lockstep.
+
+    Args:
+        fit: sparse fit of all rows, with other targets.
+        read: calibration of its own target, whose left-out rows are those of all.
+        spec, seed, held_out, tell: as `choose_mean` has them.
+
+    What `choose_mean` does for one target, at one pass of kernel values an iteration for all; the first noise is
+    constant, and how it varies is learnt once for each target.
+    """
+    plain = read.plain
+    assert plain is not None
+    others = range(fit.subset.rows.others.shape[1])
+    fits = [fit, *(fit.of_other(place) for place in others)]
+    reads = [CalibrationResult(left_out=each) for each in (plain, *(plain.of_other(place) for place in others))]
+    tasks = [
+        _Task(each, own, spec, seed, count, held_out, lambda _: None) for each, own in zip(fits, reads, strict=True)
+    ]
+    first = tasks[0].means(tasks, [tasks[0].noise(reads[0], 1.0)] * len(tasks), None)
+    tell(0.4)
+    reads = [task.read(mean) for task, mean in zip(tasks, first, strict=True)]
+    D = [task.noise(own, own.calibration.noise_scale) for task, own in zip(tasks, reads, strict=True)]
+    second = tasks[0].means(tasks, D, [mean.unknowns for mean in first])
+    tell(0.8)
+    found = []
+    for task, earlier, mean, own in zip(tasks, first, second, reads, strict=True):
+        again = task.read_again(mean, own)
+        best, kept = (mean, again) if _loss(again).mean() < _loss(own).mean() else (earlier, own)
+        found.append(ServedMean(places=task.places, alpha=best.alpha, left_out=best.left_out, read=kept))
+    tell(1.0)
+    return found
 
 
 def _loss(read: CalibrationResult) -> FloatArray:

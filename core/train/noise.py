@@ -71,7 +71,9 @@ def varying_noise(
     logarithms = np.log(np.maximum(ratio, LEAST_RATIO)) - _EXPECTED
     if np.ptp(logarithms) == 0.0:
         return None
-    unit = standardization(replace(dataset, inputs=inputs, targets=logarithms, row_groups=RowGroups()))
+    unit = standardization(
+        replace(dataset, inputs=inputs, targets=logarithms, row_groups=RowGroups(), others=np.empty((0, 0)))
+    )
     rows = Rows(X=unit.inputs(inputs), y=unit.targets(logarithms), groups=dataset.groups, workers=workers)
     mean = np.empty(len(rows))
     for fold, rest in _splits(dataset.row_groups, left_out.places, random):

@@ -90,6 +90,13 @@ class Journal:
         self._phase = Phase.STARTING
         self._begin, self._end = 0.0, 1.0
 
+    def beside(self, warnings: list[str]) -> "Journal":
+        """Return a journal for another target of the same run, to which nobody listens. warnings: of all targets."""
+        found = Journal(None, self._rounds, None)
+        found.round, found.basis_size = self.round, self.basis_size
+        found.objectives, found.warnings, found.seconds = list(self.objectives), list(warnings), dict(self.seconds)
+        return found
+
     def part(self, begin: float, end: float) -> None:
         """Fractions that are told from now on are of this part of the run."""
         self._begin, self._end = begin, end

@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from core.arrays import FloatArray, IntArray
 from core.hyperparameters import Hyperparameters
 from core.predict.calibration import Calibration
 from core.predict.compact import CompactPosterior, Stored, stored_bytes
+from core.predict.distribution import PredictiveDistribution
 from core.predict.metrics import Scores
 from core.predict.model import Model
 from core.predict.transforms import Transform
@@ -231,11 +233,26 @@ class TrainReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LeftOutErrors:
+    """rows (m,): of the dataset, each left out; standardized (m,): their errors over the standard deviations they were
+    predicted with, of the learnt target."""
+
+    rows: IntArray
+    standardized: FloatArray
+
+    @classmethod
+    def of(cls, rows: IntArray, targets: FloatArray, predicted: PredictiveDistribution) -> "LeftOutErrors":
+        """Return the errors of predictions of these rows; targets (m,) in their own unit."""
+        errors = predicted.transform.forward(targets) - predicted.centre
+        return cls(rows=rows, standardized=errors / np.sqrt(predicted.variance))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainResult:
     """The published model, its basis (rows of the dataset, in the order chosen) and the report.
 
     stored: what is kept of the posterior, itself or a smaller form.
-    moved: the basis vectors are rows no longer; the selection is where each started.
+    moved: the basis vectors are rows no longer; the selection is where each started. errors: of left-out rows.
     """
 
     model: Model
@@ -243,3 +260,4 @@ class TrainResult:
     selection: Selection
     report: TrainReport
     moved: bool
+    errors: LeftOutErrors

@@ -29,9 +29,9 @@ from core.train.calibrate import (
 from core.train.compress import kept
 from core.train.fit import Fit, Subset
 from core.train.forward import forward_errors
-from core.train.full_choice import FullModel
+from core.train.full_choice import LEAST_ROWS, FullModel, Judged, prefers_full
 from core.train.local_coverage import LocalCoverage
-from core.train.mean_choice import SPARSE_THETA, MeanChoice
+from core.train.mean_choice import SPARSE_THETA, MeanChoice, ServedMean
 from core.train.predicted_rows import PredictedRows
 from core.train.progress import Journal, Phase
 from core.train.report import (
@@ -39,6 +39,7 @@ from core.train.report import (
     BoundsReport,
     CalibrationReport,
     Candidate,
+    LeftOutErrors,
     SplitsReport,
     TrainReport,
     TrainResult,
@@ -47,6 +48,9 @@ from core.train.search import Stage, random_of
 from core.train.transform_choice import TransformChoice
 from core.train.unlearnt import UnlearntRows
 
+GROUPED_ERRORS = 1.0
+"""Standard errors, of groups, by which a full process has to be better than a constant: a sparse model that learnt the
+groups by heart is one for that reason, and not for want of a relation."""
 FEW_ROWS = 10
 """Rows for each lengthscale below which a warning says that theta itself is uncertain."""
 EXPLAINS_NOTHING = 0.95
@@ -63,6 +67,8 @@ class Outcome:
     read: CalibrationResult
     predicted: Moments | None
     choice: MeanChoice = field(default_factory=MeanChoice)
+    other_predicted: tuple[Moments, ...] = ()
+    """The held-out rows as that fit predicts the other targets."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -90,7 +96,7 @@ class Results:
         with self.journal.phase(Phase.EVALUATING, 0.98):
             stored, note = self._stored(outcome)
             model, doubt = self._model(outcome, stored)
-            left_out, rows = self._on_left_out(outcome)
+            left_out, rows, errors = self._on_left_out(outcome)
             holdout = None
             if outcome.predicted is not None:
                 holdout, rows = self._on_held_out(outcome.predicted, read, model)
@@ -103,7 +109,9 @@ class Results:
             model, stored, theta, fit.selection, read, holdout, left_out, local, splits, rows, bounds, candidates
         )
         moved = fit.solution.moved is not None
-        return TrainResult(model=model, stored=stored, selection=fit.selection, report=report, moved=moved)
+        return TrainResult(
+            model=model, stored=stored, selection=fit.selection, report=report, moved=moved, errors=errors
+        )
 
     def of_full(self, full: FullModel, others: tuple[Candidate, ...], reason: str) -> TrainResult:
         """Evaluate the full process and report on it. reason: why it was taken, and not one of the others."""
@@ -128,7 +136,8 @@ class Results:
         report = self._report(
             model, stored, theta, selection, read, holdout, left_out, local, splits, rows, None, candidates
         )
-        return TrainResult(model=model, stored=stored, selection=selection, report=report, moved=False)
+        errors = LeftOutErrors.of(left, self.raw_targets[left], predicted)
+        return TrainResult(model=model, stored=stored, selection=selection, report=report, moved=False, errors=errors)
 
     def on_held_out(self, predicted: Moments, read: CalibrationResult) -> PredictiveDistribution:
         """Distribution of rows that the fit behind `predicted` never saw, by a calibration that never saw their
@@ -149,6 +158,41 @@ class Results:
         if mean is not None:
             predicted = replace(predicted, centre=mean.left_out[places] * unit.target_scale + unit.target_shift)
         return places, predicted
+
+    def with_mean(self, predicted: Moments | None, subset: Subset, mean: ServedMean) -> Moments | None:
+        """Return what is predicted for the held-out rows, if any, with a mean on rows of its own."""
+        if predicted is None:
+            return None
+        unit = subset.standardization
+        return replace(predicted, mean=mean.left_out[self.held_out] * unit.target_scale + unit.target_shift)
+
+    def compare(self, full: FullModel, outcome: Outcome) -> tuple[bool, str]:
+        """Return whether the full process is taken, and why."""
+        if self.spec.variance is Variance.NEAR:
+            return True, "asked for"
+        raw, group = self.raw_targets, self.dataset.row_groups.group
+        grouped = self.dataset.row_groups.by is Grouping.GROUP
+        held_out = len(np.unique(group[full.held_out])) if grouped else len(full.held_out)
+        if outcome.predicted is not None and held_out >= LEAST_ROWS:
+            both = full.held_out
+            targets = raw[full.held_out]
+            ours = Judged.of(targets, self.on_held_out(full.moments(full.held_out), full.process.read))
+            theirs = Judged.of(targets, self.on_held_out(outcome.predicted, outcome.read))
+        elif self.constant and not grouped:
+            return False, "the rows held out are too few to tell its gain from noise"
+        else:
+            places, predicted = self.left_out(outcome)
+            both, of_full, of_sparse = np.intersect1d(
+                full.process.left, np.arange(len(raw))[places], return_indices=True
+            )
+            left_out = full.left_out(self.transform)
+            ours = Judged.of(raw[full.process.left], left_out).take(of_full)
+            theirs = Judged.of(raw[places], predicted).take(of_sparse)
+        exact, constant = full.process.exact, self.constant
+        if not grouped:
+            return prefers_full(ours, theirs, exact=exact, constant=constant)
+        ours, theirs = ours.by_group(group[both]), theirs.by_group(group[both])
+        return prefers_full(ours, theirs, exact=exact, constant=constant, constant_errors=GROUPED_ERRORS)
 
     def sparse_candidate(self, outcome: Outcome) -> Candidate:
         """The sparse model beside a full process, by the rows held out, or left out where there are none."""
@@ -185,12 +229,14 @@ class Results:
         rows = PredictedRows.of(self.held_out, self.raw_targets, predicted, held_out=True)
         return self._by_groups(self._holdout_scores(predicted, model), self.held_out), rows
 
-    def _on_left_out(self, outcome: Outcome) -> tuple[Scores, PredictedRows]:
-        """Score the rows of the fit, each left out, and return some of them."""
+    def _on_left_out(self, outcome: Outcome) -> tuple[Scores, PredictedRows, LeftOutErrors]:
+        """Score the rows of the fit, each left out, and return some of them, and the errors of all."""
         places, predicted = self.left_out(outcome)
+        numbers = outcome.fit.subset.numbers[places]
+        errors = LeftOutErrors.of(numbers, self.raw_targets[numbers], predicted)
         rows = PredictedRows.of(outcome.fit.subset.numbers[places], self.raw_targets, predicted, held_out=False)
         found = self._left_out_scores(outcome.fit, places, predicted, outcome.read)
-        return self._by_groups(found, places), rows
+        return self._by_groups(found, places), rows, errors
 
     def _by_groups(self, found: Scores, places: IntArray | slice) -> Scores:
         """Scores of these rows, whose standard errors know which of them belong together."""

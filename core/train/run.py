@@ -21,6 +21,7 @@ generator of its own, seeded by the seed and the stage.
 """
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,17 +30,18 @@ from core.arrays import IntArray
 from core.data import Dataset
 from core.errors import InvalidDataError, InvalidSpecError
 from core.numeric.shards import Compute
-from core.predict.predictor import Predictor
-from core.row_groups import Grouping, groups_of_equal_rows
+from core.predict.predictor import Moments, Predictor
 from core.sparse.posterior import SparsePosterior, posterior
 from core.sparse.scheme import Scheme, scheme
-from core.spec import Effort, MeanRows, TrainSpec, Variance
+from core.spec import Effort, MeanRows, TrainSpec
 from core.train.calibrate import MOVED_ROWS, CalibrationResult, calibrate, calibrate_on
 from core.train.fit import Fit, Solution, Subset
-from core.train.full_choice import LEAST_ROWS, FarBehind, FullModel, Judged, full_model, is_compared, prefers_full
-from core.train.mean_choice import choose_mean
+from core.train.full_choice import FarBehind, FullModel, full_model, is_compared
+from core.train.held_out import grouped_rows, held_out_rows
+from core.train.mean_choice import ServedMean, choose_mean, served_means
+from core.train.others import full_results, moments_of, reads_of, sparse_results
 from core.train.progress import Checkpoint, Journal, Listener, Phase
-from core.train.report import TrainResult
+from core.train.report import Candidate, TrainResult
 from core.train.results import Outcome, Results
 from core.train.search import SEARCHED, Search, Stage, random_of
 from core.train.transform_choice import transform_asked
@@ -53,9 +55,6 @@ FULL_SHARE = 0.45
 """Share of a run that compares a full process which this takes, about."""
 SPARSE_SHARE = 0.6
 """Share of a run that has a mean on more rows too which the sparse model takes, about."""
-GROUPED_ERRORS = 1.0
-"""Standard errors, of groups, by which a full process has to be better than a constant: a sparse model that learnt the
-groups by heart is one for that reason, and not for want of a relation."""
 CONSTANT_MODEL = (
     "predictions are no better than the target mean on left-out rows, so the model is constant, with error bars: "
     "either the columns are unrelated to the target, or there are too few rows to tell"
@@ -117,8 +116,7 @@ class _Run:
     ) -> None:
         self.raw_targets = dataset.targets
         if dataset.row_groups.alone:
-            equal = groups_of_equal_rows(dataset.inputs)
-            dataset = dataset if equal.alone else replace(dataset, row_groups=equal)
+            dataset = grouped_rows(dataset)
         elif dataset.row_groups.count < 2:
             raise InvalidDataError("all rows are of one group: there is no other to predict it from")
         elif spec.calibrate is None:
@@ -139,11 +137,20 @@ class _Run:
             raise InvalidSpecError("bounds.rows", f"expected rows from 0 to {len(dataset.targets) - 1}")
         self.scheme: Scheme = scheme(spec.approximation, spec.power)
         self._check_mean_rows(len(dataset.targets))
-        held_out = self._held_out()
+        held_out = held_out_rows(dataset, spec)
         with journal.phase(Phase.STARTING, 0.0):
             random = random_of(spec, Stage.TRANSFORM)
             choice = transform_asked(dataset, spec.target_transform, held_out, random)
-        self.dataset = replace(dataset, targets=choice.transform.forward(dataset.targets))
+            self.dataset = replace(dataset, targets=choice.transform.forward(dataset.targets))
+            self.other_choices = [
+                transform_asked(
+                    dataset.of_other(place), spec.target_transform, held_out, random_of(spec, Stage.TRANSFORM)
+                )
+                for place in range(dataset.others.shape[1])
+            ]
+        others = [each.transform.forward(y) for each, y in zip(self.other_choices, dataset.others.T, strict=True)]
+        if others:
+            self.dataset = replace(self.dataset, others=np.column_stack(others))
         self.results = Results(
             spec=spec,
             dataset=self.dataset,
@@ -153,7 +160,13 @@ class _Run:
             journal=journal,
             unlearnt=unlearnt,
         )
+        self.raw_others = dataset.others
         self.begin, self.sparse_end = 0.0, SPARSE_SHARE
+        self.published: Outcome | FullModel | None = None
+        self.reason, self.warnings = "", list[str]()
+        self.sparse_read = CalibrationResult()
+        self.other_reads: list[CalibrationResult] = []
+        self.other_means: list[ServedMean] = []
 
     def result(self) -> TrainResult:
         everything = np.arange(len(self.raw_targets))
@@ -167,11 +180,12 @@ class _Run:
             found = search.solve()
             if full is not None and far_behind is not None and far_behind.candidate is not None:
                 self.journal.part(0.0, 1.0)
-                return self.results.of_full(full, (far_behind.candidate,), "the sparse model is far behind")
+                return self._of_full(full, (far_behind.candidate,), "the sparse model is far behind")
             outcome = self._outcome(search, found, learning, whole)
             if self.spec.adaptation is not None and outcome.read.no_better_than_constant(whole.rows.y):
                 self.results.constant = True
                 outcome = self._outcome(*search.constant(), learning, whole)
+            self.sparse_read = outcome.read
             if not (self.spec.fixed_mean or self.results.constant):
                 outcome = self._with_mean(outcome)
             elif self.spec.mean_rows is not MeanRows.BASIS:
@@ -180,14 +194,66 @@ class _Run:
             candidates = outcome.choice.candidates
             if full is not None:
                 candidates = candidates or (self.results.sparse_candidate(outcome),)
-                taken, reason = self._compare(full, outcome)
+                taken, reason = self.results.compare(full, outcome)
                 if taken:
                     self.results.constant = False
-                    return self.results.of_full(full, candidates, reason)
+                    return self._of_full(full, candidates, reason)
                 candidates = (*candidates, replace(self.results.full_candidate(full), reason=reason))
             if self.results.constant:
                 self.journal.warn(CONSTANT_MODEL)
+            self.published = outcome = self._with_others(outcome)
+            self.warnings = list(self.journal.warnings)
             return self.results.of_sparse(outcome, candidates)
+
+    def of_others(self, unlearnt: Sequence[UnlearntRows | None]) -> list[TrainResult | None]:
+        """Return the results of the other targets after that of the first; None for each that has to be trained by
+        itself."""
+        if self.results.constant or self.published is None:
+            return [None] * len(unlearnt)
+        with warnings.catch_warnings(record=True) as self.journal.caught:
+            warnings.simplefilter("always", RuntimeWarning)
+            others = [
+                replace(
+                    self.results,
+                    dataset=self.dataset.of_other(place),
+                    raw_targets=self.raw_others[:, place],
+                    transform_choice=choice,
+                    unlearnt=rows,
+                    journal=self.journal.beside(self.warnings),
+                )
+                for place, (choice, rows) in enumerate(zip(self.other_choices, unlearnt, strict=True))
+            ]
+            if isinstance(self.published, Outcome):
+                return sparse_results(self.published, self.other_reads, self.other_means, others)
+            with self.journal.phase(Phase.FITTING, 1.0):
+                seed, random = (self.spec.seed, Stage.FULL), random_of(self.spec, Stage.FULL)
+                return full_results(self.published, others, self.spec, seed, random, self.reason, self.journal.tell)
+
+    def _of_full(self, full: FullModel, candidates: tuple[Candidate, ...], reason: str) -> TrainResult:
+        self.published, self.reason, self.warnings = full, reason, list(self.journal.warnings)
+        return self.results.of_full(full, candidates, reason)
+
+    def _with_others(self, outcome: Outcome) -> Outcome:
+        """Calibrate the other targets; where the mean rests on more rows compute it for all in lockstep."""
+        if not self.other_choices or self.results.constant:
+            return outcome
+        seed = (self.spec.seed, Stage.CALIBRATE)
+        if outcome.choice.mean is None:
+            with self.journal.phase(Phase.CALIBRATING, 0.96):
+                self.other_reads = reads_of(outcome.fit, self.sparse_read, self.spec, seed)
+            return outcome
+        with self.journal.phase(Phase.FITTING, 0.97):
+            first, *self.other_means = served_means(
+                outcome.fit,
+                self.sparse_read,
+                self.spec,
+                seed,
+                held_out=self.results.held_out,
+                count=len(outcome.choice.mean.places),
+                tell=lambda share: self.journal.tell(0.97 + 0.02 * share),
+            )
+        predicted = self.results.with_mean(outcome.predicted, outcome.fit.subset, first)
+        return replace(outcome, choice=replace(outcome.choice, mean=first), read=first.read, predicted=predicted)
 
     def _full(self, search: Search, learning: Subset, whole: Subset) -> FullModel | None:
         """Compute the full process where it is a candidate."""
@@ -215,43 +281,18 @@ class _Run:
         search.beside(None if self.spec.effort is Effort.BEST else far_behind)
         return far_behind
 
-    def _compare(self, full: FullModel, outcome: Outcome) -> tuple[bool, str]:
-        """Return whether the full process is taken, and why."""
-        if self.spec.variance is Variance.NEAR:
-            return True, "asked for"
-        raw, group = self.raw_targets, self.row_groups.group
-        grouped = self.row_groups.by is Grouping.GROUP
-        held_out = len(np.unique(group[full.held_out])) if grouped else len(full.held_out)
-        if outcome.predicted is not None and held_out >= LEAST_ROWS:
-            both = full.held_out
-            targets = raw[full.held_out]
-            ours = Judged.of(targets, self.results.on_held_out(full.moments(full.held_out), full.process.read))
-            theirs = Judged.of(targets, self.results.on_held_out(outcome.predicted, outcome.read))
-        elif self.results.constant and not grouped:
-            return False, "the rows held out are too few to tell its gain from noise"
-        else:
-            places, predicted = self.results.left_out(outcome)
-            both, of_full, of_sparse = np.intersect1d(
-                full.process.left, np.arange(len(raw))[places], return_indices=True
-            )
-            left_out = full.left_out(self.results.transform)
-            ours = Judged.of(raw[full.process.left], left_out).take(of_full)
-            theirs = Judged.of(raw[places], predicted).take(of_sparse)
-        exact, constant = full.process.exact, self.results.constant
-        if not grouped:
-            return prefers_full(ours, theirs, exact=exact, constant=constant)
-        ours, theirs = ours.by_group(group[both]), theirs.by_group(group[both])
-        return prefers_full(ours, theirs, exact=exact, constant=constant, constant_errors=GROUPED_ERRORS)
-
     def _outcome(self, search: Search, found: Solution, learning: Subset, whole: Subset) -> Outcome:
         """Held-out rows predicted, the model fitted on all rows and calibrated."""
         predicted, read = None, None
+        others: tuple[Moments, ...] = ()
         if len(self.results.held_out):
             with self.journal.phase(Phase.EVALUATING, SEARCHED):
                 fit = search.fit(learning, found, Stage.EVALUATE)
             if found.moved is not None:
                 read = self._calibrate_moved(fit)
-            predicted = Predictor(self._posterior(fit)).moments(self.dataset.inputs[self.results.held_out])
+            inputs, learnt = self.dataset.inputs[self.results.held_out], self._posterior(fit)
+            predicted = Predictor(learnt).moments(inputs)
+            others = moments_of(learnt, fit, inputs)
             del fit  # and its blocks, before the next one's are made
         with self.journal.phase(Phase.FITTING, 0.78):
             fit = search.fit(whole, found, Stage.PUBLISH)
@@ -260,7 +301,7 @@ class _Run:
             with self.journal.phase(Phase.CALIBRATING, 0.8):
                 read = calibrate(fit, search.spec, (self.spec.seed, Stage.CALIBRATE), self._tell_of_folds)
         whole.rows.workspace.clear()
-        return Outcome(fit=fit, fitted=fitted, read=read, predicted=predicted)
+        return Outcome(fit=fit, fitted=fitted, read=read, predicted=predicted, other_predicted=others)
 
     def _check_mean_rows(self, rows: int) -> None:
         asked = self.spec.mean_rows
@@ -287,23 +328,8 @@ class _Run:
             self.journal.warn(choice.note)
         if choice.mean is None:
             return replace(outcome, choice=choice)
-        predicted, unit = outcome.predicted, fit.subset.standardization
-        if predicted is not None:
-            mean = choice.mean.left_out[self.results.held_out] * unit.target_scale + unit.target_shift
-            predicted = replace(predicted, mean=mean)
+        predicted = self.results.with_mean(outcome.predicted, fit.subset, choice.mean)
         return replace(outcome, choice=choice, read=choice.mean.read, predicted=predicted)
-
-    def _held_out(self) -> IntArray:
-        """Rows for the report, whole groups of them: none where fewer than two would be left on either side."""
-        rows = len(self.raw_targets)
-        count = int(rows * self.spec.holdout)
-        if count < 2 or rows - count < 2:
-            return np.empty(0, np.int64)
-        held_out = self.row_groups.held_out(rows, count, random_of(self.spec, Stage.HOLDOUT))
-        rest = self.raw_targets[np.setdiff1d(np.arange(rows), held_out)]
-        if len(held_out) < 2 or len(rest) < 2 or rest.min() == rest.max():
-            return np.empty(0, np.int64)
-        return held_out
 
     def _searched(self, learning: Subset) -> Subset:
         """Return the rows that theta is found on: all, or as many at random as are enough."""
@@ -348,6 +374,25 @@ class _Run:
         moved = fit.solution.moved
         basis = self.dataset.inputs[fit.selection.indices] if moved is None else moved
         return posterior(fit.factors, basis, self.dataset.groups, fit.subset.standardization)
+
+
+def train_together(
+    dataset: Dataset,
+    spec: TrainSpec,
+    unlearnt: Sequence[UnlearntRows | None],
+    *,
+    listen: Listener | None = None,
+    resume: Checkpoint | None = None,
+    workers: int = 1,
+) -> list[TrainResult | None]:
+    """Train models of all targets of a dataset at one theta, with one basis; None for a target that is predicted no
+    better than by a constant so, and for all others where the first one is.
+
+    unlearnt: rows of the table that are only scored, for each target. Args else, and what is raised, as in `train`.
+    """
+    run = _Run(dataset, spec, Journal(listen, _stages(spec), resume), resume, workers, None, unlearnt[0])
+    first = run.result()
+    return [first, *run.of_others(unlearnt[1:])]
 
 
 def _stages(spec: TrainSpec) -> int:

@@ -366,4 +366,5 @@ def _share_of_rounds(spec: TrainSpec) -> float:
 
 
 def _some(rows: Rows, places: IntArray) -> Rows:
-    return Rows(X=rows.X[places], y=rows.y[places], groups=rows.groups)
+    others = rows.others[places] if rows.several else rows.others
+    return Rows(X=rows.X[places], y=rows.y[places], groups=rows.groups, others=others)
