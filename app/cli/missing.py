@@ -16,9 +16,14 @@ _MEANING = """\
   stop     do nothing; correct the table"""
 
 
+def can_ask() -> bool:
+    """Return whether there is a person to ask."""
+    return is_terminal() and not wants_json()
+
+
 def ask_about_missing(error: ClientError) -> str | None:
     """Ask on a terminal what is to become of missing cells; None where nobody can be asked, or who is asked stops."""
-    if wants_json() or not is_terminal():
+    if not can_ask():
         return None
     typer.echo(f"The table has missing cells: {str(error).partition('; ')[0]}", err=True)
     if isinstance(error, ProblemError):

@@ -6,6 +6,7 @@ again when it dies. A worker started so ends when its standard input does: it ca
 
 import contextlib
 import gc
+import json
 import logging
 import math
 import os
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from app.cli.exits import discard_output
+from app.cli.output import error_document, print_json, wants_json
 from app.launch import python_command
 from app.settings import Settings, unknown_variables
 
@@ -58,6 +60,8 @@ def _run_api(
     set_up(style=settings.log_format, level=settings.log_level)
     _warn_of_unknown_settings()
 
+    announcement = json.dumps({"url": url}) if wants_json() else f"Pursuit listens on {url}"
+
     class _Server(uvicorn.Server):
         async def startup(self, sockets: list[Any] | None = None) -> None:
             await super().startup(sockets=sockets)
@@ -65,7 +69,7 @@ def _run_api(
                 gc.collect()
                 gc.freeze()  # what was imported stays: rows in flight must not have all of it looked through
                 gc.set_threshold(10_000)  # nor themselves again and again: a request of 10,000 rows is as many lists
-                _print_address(f"Pursuit listens on {url}")
+                _print_address(announcement)
 
         async def shutdown(self, sockets: list[Any] | None = None) -> None:
             app.state.services.stopping.set()
@@ -208,8 +212,11 @@ def _warn_of_unknown_settings() -> None:
 
 
 def _refusal(message: str, *, code: int = 1) -> SystemExit:
-    """Print in one line on standard error why nothing starts; return the exception to raise."""
-    print(f"error: {' '.join(message.split())}", file=sys.stderr, flush=True)
+    """Print in one line why nothing starts, and as a document where that is wanted; return the exception to raise."""
+    said = " ".join(message.split())
+    print(f"error: {said}", file=sys.stderr, flush=True)
+    if wants_json():
+        print_json(error_document(said))
     return SystemExit(code)
 
 
@@ -295,6 +302,7 @@ def _environment(settings: Settings) -> dict[str, str]:
     return {
         "PURSUIT_DATA_DIR": str(settings.data_dir.resolve()),
         "PURSUIT_WORKERS": str(settings.workers),
+        "PURSUIT_LOG_FORMAT": settings.log_format,
     }
 
 

@@ -15,6 +15,7 @@ from rich.markup import escape
 
 from app.cli import display
 from app.cli.client import Client, ClientError, Json, ProblemError
+from app.cli.missing import ask_about_missing, can_ask
 from app.cli.progress import watch
 from app.cli.service import Service, start
 from app.demo.scores import Scores, score, standard_error
@@ -22,8 +23,10 @@ from app.demo.table import BUNDLED, Split, split
 from app.plots.predicted import predicted_against_true
 
 INTERVAL = 0.95
-SPEC: Json = {"missing": "impute", "unseen": "prior", "max_basis_size": 200}
-"""Defaults of the demo: any table may have missing cells and rare categories; 200 basis vectors keep it short."""
+SPEC: Json = {"unseen": "prior", "max_basis_size": 200}
+"""Defaults of the demo: any table may have rare categories; 200 basis vectors keep it short."""
+UNASKED = "impute"
+"""Treatment of missing cells where nobody can be asked."""
 
 _SHOWN_ROWS = 8
 
@@ -79,7 +82,7 @@ def run(
             service = start(folder / "data", folder / "serve.log", port=port, stay=keep)
         _print(console, f"API and worker run at {service.url}")
         with service.client() as client:
-            job = _train(console, client, service, table, {**SPEC, **spec, "target": table.target})
+            job = _train_asking(console, client, service, table, {**SPEC, **spec, "target": table.target})
             scores = _predict(console, client, table, job, picture)
         kept = keep
     finally:
@@ -90,6 +93,22 @@ def run(
     if kept:
         _print_kept_service(console, service, folder)
     return scores
+
+
+def _train_asking(console: Console, client: Client, service: Service, table: Split, spec: Json) -> Json:
+    """Train; where cells are missing and nothing was said about them, explain and ask, or take UNASKED."""
+    try:
+        return _train(console, client, service, table, spec)
+    except ClientError as error:
+        if "missing" in spec or not display.is_about_missing(error):
+            raise
+        way = ask_about_missing(error) if can_ask() else UNASKED
+        if way is None:
+            raise
+        if not can_ask():
+            _print(console, f"the table has missing cells: {escape(str(error).partition('; ')[0])}")
+            _print(console, f"they are learnt from too (--missing {way}); --missing drop leaves such rows out")
+    return _train(console, client, service, table, {**spec, "missing": way})
 
 
 def _train(console: Console, client: Client, service: Service, table: Split, spec: Json) -> Json:
@@ -112,8 +131,8 @@ def _train(console: Console, client: Client, service: Service, table: Split, spe
     line = display.calibration(report)
     if line is not None:
         _print(console, line)
-    for warning in report.get("warnings") or ():
-        _print(console, f"[yellow]note:[/] {escape(str(warning))}")
+    for warning in display.first_notes(map(str, report.get("warnings") or ()), verbose=False):
+        _print(console, f"[yellow]note:[/] {escape(warning)}")
     return job
 
 

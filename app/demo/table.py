@@ -43,7 +43,7 @@ class Split:
 
     truth: the targets of the rows held back.
 
-    numbers: the place of each of them in the person's file, from 1, in the same order.
+    numbers: the row of each of them in the person's file, from 0, in the same order.
     """
 
     target: str
@@ -129,7 +129,7 @@ def _write(source: Path, folder: Path, target: str, place: int, chosen: frozense
             value = _number(row, place, delimiter)
             if number in chosen and value is not None:
                 held_back.append(tuple(cell for position, cell in enumerate(row) if position != place))
-                numbers.append(number)
+                numbers.append(number - 1)
                 truth.append(value)
             else:
                 learn.writerow(row)

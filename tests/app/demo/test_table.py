@@ -74,7 +74,7 @@ def test_every_row_goes_to_one_side(
     assert learn[0] == ["a", "y", "b"]
     assert len(held) - 1 == len(table.truth) == numbers // 6
     assert table.training_rows == len(learn) - 1
-    back = [[row[0], targets[number - 1], row[1]] for row, number in zip(held[1:], table.numbers, strict=True)]
+    back = [[row[0], targets[number], row[1]] for row, number in zip(held[1:], table.numbers, strict=True)]
     assert sorted(back + learn[1:]) == sorted(rows)
     assert [float(row[1]) for row in back] == list(table.truth)
 
