@@ -97,7 +97,7 @@ def test_an_installation_that_serves_is_well(run: Run) -> None:
     [
         (("evaluate", "none", "more.csv"), 1, "'none'"),
         (("evaluate", "waves", "nowhere.csv"), 2, "file 'nowhere.csv' does not exist"),
-        (("evaluate", "waves", "more.csv", "--by", "Kind"), 1, "did you mean 'kind'?"),
+        (("train", "more.csv", "--target", "Y"), 1, "did you mean 'y'?"),
         (("models", "--url", "http://127.0.0.1:9"), 1, "no answer from http://127.0.0.1:9"),
         (("evalute", "waves", "more.csv"), 2, "Did you mean 'evaluate'"),
     ],
