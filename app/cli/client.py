@@ -1,14 +1,12 @@
 """A small HTTP client of the service: refusals become exceptions with the server's own words."""
 
 import json
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Literal, Self
-from urllib.parse import quote, urlsplit
+from typing import Any, BinaryIO, Literal
+from urllib.parse import quote
 
 import httpx
 
@@ -21,9 +19,10 @@ from app.cli.client_errors import (
     UnreachableError,
     problem_error,
 )
-from app.cli.retry import ATTEMPTS, pause_seconds
+from app.cli.transport import KEY_VARIABLE, Transport
 
 __all__ = [
+    "KEY_VARIABLE",
     "BrokenConnectionError",
     "Client",
     "ClientError",
@@ -36,53 +35,14 @@ __all__ = [
 ENDED = frozenset({"succeeded", "failed", "cancelled"})
 """States that a job never leaves."""
 
-KEY_VARIABLE = "PURSUIT_API_KEY"
-"""The environment variable with the API key."""
-
-_TIMEOUT = httpx.Timeout(600.0, connect=5.0)  # reading a large upload takes the server a while
 _MAX_RECONNECTS = 8
 _MAX_RETRY_SECONDS = 2.0
-_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_BROKEN = ("disconnected", "peer closed connection")
-"""Words for a connection that ended too early, which httpx counts among breaches of the protocol."""
 _JOB = ("id", "model", "state", "created_at")
 _WAIT_SECONDS = 5.0
 
 
-class Client:
-    """One server, by URL or by the path of its Unix socket. A context manager that closes it.
-
-    key: an API key, sent with every request; by default KEY_VARIABLE, if any. patience: so many seconds requests
-    are sent again to a server that is busy or away, where they can be without doing anything twice.
-    """
-
-    def __init__(self, url: str, *, socket: Path | None = None, key: str | None = None, patience: float = 0.0) -> None:
-        self.url = _server_url(url)
-        self._patience = patience
-        # A proxy named in the environment is for the outside world, not for a server on this machine.
-        local = socket is not None or urlsplit(self.url).hostname in _LOOPBACK
-        try:
-            self._http = httpx.Client(
-                base_url=self.url,
-                headers=_authorization(os.environ.get(KEY_VARIABLE) if key is None else key),
-                transport=None if socket is None else httpx.HTTPTransport(uds=str(socket)),
-                timeout=_TIMEOUT,
-                trust_env=not local,
-            )
-        except (httpx.InvalidURL, ValueError) as error:
-            raise ClientError(
-                f"the server {self.url}, or a proxy that the environment names, cannot be used: {error}"
-            ) from None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close its connections."""
-        self._http.close()
+class Client(Transport):
+    """One server: what may be asked of it, a method for each."""
 
     def ready(self) -> bool:
         """True if the service can do its work now; False also where nothing answers."""
@@ -315,86 +275,3 @@ class Client:
                     event = json.loads(line.removeprefix("data:"))
                     if isinstance(event, dict) and "state" in event:
                         yield event
-
-    def _page(self, name: str, required: Sequence[str], filters: Mapping[str, str | int | None]) -> Json:
-        page = self._json("GET", f"/{name}", (name,), params={k: v for k, v in filters.items() if v is not None})
-        items = page[name]
-        if not isinstance(items, list) or not all(isinstance(item, dict) and {*required} <= {*item} for item in items):
-            raise self._unexpected_response()
-        return page
-
-    def _json(self, method: str, path: str, required: Sequence[str], **request: Any) -> Json:
-        """Send a request; return the JSON object of the answer, which has at least the `required` names."""
-        response = self._send(method, path, **request)
-        try:
-            answer = response.json()
-        except ValueError:
-            raise self._unexpected_response() from None
-        if not isinstance(answer, dict) or not {*required} <= {*answer}:
-            raise self._unexpected_response()
-        return answer
-
-    def _send(self, method: str, path: str, *, repeatable: bool | None = None, **request: Any) -> httpx.Response:
-        """Send a request, again where that is of use. repeatable: may be done twice, as all but POST may by default."""
-        repeatable = method != "POST" if repeatable is None else repeatable
-        deadline = time.monotonic() + self._patience
-        for attempt in range(ATTEMPTS):
-            try:
-                return self._send_once(method, path, **request)
-            except (UnreachableError, BrokenConnectionError, ProblemError) as error:
-                refused = error if isinstance(error, ProblemError) else None
-                pause = pause_seconds(
-                    attempt,
-                    status=None if refused is None else refused.status,
-                    asked=None if refused is None else refused.retry_after,
-                    repeatable=repeatable,
-                )
-                if pause is None or time.monotonic() + pause > deadline:
-                    raise
-            time.sleep(pause)
-        raise AssertionError("the last attempt has no pause")
-
-    def _send_once(self, method: str, path: str, **request: Any) -> httpx.Response:
-        try:
-            response = self._http.request(method, path, **request)
-        except (httpx.ProtocolError, httpx.DecodingError) as error:
-            broken = any(sign in str(error) for sign in _BROKEN)
-            kind = BrokenConnectionError if broken else UnexpectedResponseError
-            raise kind(f"{self.url} does not answer as an HTTP server does: {error}") from None
-        except httpx.TransportError as error:
-            raise self._unreachable(error) from None
-        if response.is_redirect:
-            raise UnexpectedResponseError(
-                f"{self.url} leads on to {response.headers['location']}: name the server itself"
-            )
-        if not response.is_success:
-            raise problem_error(response)
-        return response
-
-    def _unexpected_response(self) -> UnexpectedResponseError:
-        return UnexpectedResponseError(f"{self.url} does not answer like a Pursuit server")
-
-    def _unreachable(self, error: httpx.TransportError) -> UnreachableError:
-        return UnreachableError(f"no answer from {self.url}: {error or type(error).__name__}")
-
-
-def _authorization(key: str | None) -> dict[str, str]:
-    """Headers that send a key; ClientError for one that no header can hold, without showing it."""
-    if not key:
-        return {}
-    if not (key.isascii() and key.isprintable() and " " not in key):
-        raise ClientError(f"the API key ({KEY_VARIABLE} or --key) has letters that no key has")
-    return {"authorization": f"Bearer {key}"}
-
-
-def _server_url(text: str) -> str:
-    """Normalize the URL of a server; http:// may be left out. Raises ClientError."""
-    url = text.strip() if "://" in text else f"http://{text.strip()}"
-    try:
-        parts = urlsplit(url)
-        known = parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port > 0)
-    except ValueError:  # a port that is none, a bracket left open
-        known = False
-    if not known or parts.query or parts.fragment or any(map(str.isspace, url)):
-        raise ClientError(f"{text!r} is not the URL of a server; expected one like http://127.0.0.1:8000")
-    return url.rstrip("/").removesuffix("/docs")  # as a browser shows it
