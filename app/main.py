@@ -41,6 +41,7 @@ from app.routes import (
     predict,
     predict_document,
     train,
+    updates,
 )
 from app.routes.http import access, errors
 from app.routes.http.answers import ProblemBody, problems
@@ -69,6 +70,7 @@ from app.services.readiness import Readiness
 from app.services.served_models import ServedModels
 from app.services.specification import SpecBody
 from app.services.train.training import Training
+from app.services.train.updates import Updates
 from app.services.version import package_version
 from app.settings import Settings, available_cores
 from app.storage.process_folder import ProcessFolder
@@ -105,7 +107,20 @@ def create_app(settings: Settings | None = None, *, trusted: bool = False) -> Fa
     app.state.services = _services(settings, database, app.measures)
     app.router.routes[:0] = [predict.route, *page.routes, *docs.routes, *help.routes, *inference.routes]
     app.name_routes(app.router.routes)
-    for module in (train, jobs, models, insights, evaluate, explain, monitoring, datasets, keys, health, metrics):
+    for module in (
+        train,
+        updates,
+        jobs,
+        models,
+        insights,
+        evaluate,
+        explain,
+        monitoring,
+        datasets,
+        keys,
+        health,
+        metrics,
+    ):
         app.include_router(module.router)
         app.name_routes(module.router.routes)
     errors.install(app)
@@ -175,6 +190,15 @@ def _services(settings: Settings, database: Database, measures: Measures) -> Ser
             blobs=blobs,
             limits=limits,
             max_basis_size=settings.max_basis_size,
+            scratch=process_folder.path,
+            read_seconds=settings.max_read_seconds,
+            read_memory=settings.read_memory,
+            max_queued=settings.max_queued_jobs,
+        ),
+        updates=Updates(
+            database=database,
+            blobs=blobs,
+            limits=limits,
             scratch=process_folder.path,
             read_seconds=settings.max_read_seconds,
             read_memory=settings.read_memory,

@@ -31,12 +31,13 @@ from app.log import set_up
 from app.services import dataset_predictions
 from app.services.dataset_predictions import PREDICTIONS
 from app.services.intake.table_store import FITS, TABLES
-from app.services.train import training
+from app.services.train import training, updates
 from app.settings import Settings
 from app.storage import audit, catalog, datasets, key_usage, monitoring
 from app.storage.blobs import MODELS, BlobStore, sweep
 from app.storage.store_identity import check_store_identity
 from app.storage.stores import open_store
+from app.storage.training_state import STATES
 from app.telemetry.job_measures import JobMeasures
 from app.telemetry.measures import Measures
 from app.telemetry.server import serve_metrics
@@ -165,13 +166,18 @@ def job_handlers(blobs: BlobStore, *, threads: int, compute: Compute | None = No
     """Return what does each kind of job, in the child."""
     return {
         training.KIND: training.training_handler(blobs, threads=threads, compute=compute),
+        updates.KIND: updates.update_handler(blobs, threads=threads),
         dataset_predictions.KIND: dataset_predictions.prediction_handler(blobs),
     }
 
 
 def publish(connection: Connection, job: Job, outcome: JSON) -> JSON:
     """Write what a job of any kind leaves, in the transaction that ends it; return its result."""
-    by_kind = {training.KIND: training.publish, dataset_predictions.KIND: dataset_predictions.publish}
+    by_kind = {
+        training.KIND: training.publish,
+        updates.KIND: training.publish,
+        dataset_predictions.KIND: dataset_predictions.publish,
+    }
     return by_kind[job.kind](connection, job, outcome)
 
 
@@ -216,7 +222,12 @@ def sweep_store(database: Database, blobs: BlobStore, *, older_than: float = ORP
         with database.read() as connection:
             return queries.outputs_in_use(connection, old)
 
-    removed = sweep(blobs, MODELS, artefacts, older_than=older_than)
+    def states(_: list[str]) -> set[str]:
+        with database.read() as connection:
+            return catalog.referenced_states(connection)
+
+    removed = sweep(blobs, STATES, states, older_than=older_than)
+    removed += sweep(blobs, MODELS, artefacts, older_than=older_than)
     removed += sweep(blobs, TABLES, tables, older_than=older_than)
     removed += sweep(blobs, PREDICTIONS, outputs, older_than=older_than)
     return removed + sweep(blobs, FITS, fits, older_than=older_than)

@@ -71,6 +71,24 @@ class Client(Transport):
         """Start a training on a dataset; return the job, most likely queued."""
         return self._json("POST", "/train", _JOB, json={"dataset": dataset, "spec": spec})
 
+    def update(
+        self, reference: str, name: str, body: BinaryIO, spec: Mapping[str, Any], *, key: str | None = None
+    ) -> Json:
+        """Start an update of a model by the rows of an open file; return the job, most likely queued. key: see
+        `train_on`."""
+        parts = {
+            "file": (name, body, "application/octet-stream"),
+            "spec": (None, json.dumps(spec, allow_nan=False), "application/json"),
+        }
+        headers = {} if key is None else {"idempotency-key": key}
+        path = f"/models/{quote(reference, safe='@')}/update"
+        return self._json("POST", path, _JOB, files=parts, headers=headers, repeatable=key is not None)
+
+    def update_by_dataset(self, reference: str, dataset: str, spec: Mapping[str, Any]) -> Json:
+        """Start an update of a model by the rows of a dataset; return the job, most likely queued."""
+        path = f"/models/{quote(reference, safe='@')}/update"
+        return self._json("POST", path, _JOB, json={"dataset": dataset, "spec": spec})
+
     def predict(
         self,
         model: str,
@@ -82,11 +100,15 @@ class Client(Transport):
         accept: str = "application/json",
         on_error: str | None = None,
         keep: str | None = None,
+        aggregate: str | None = None,
+        samples: int | None = None,
+        seed: int | None = None,
     ) -> httpx.Response:
         """Predict the rows of a table file of any format; return the answer as `accept`. interval: empty for the
         default, False for the mean alone."""
         levels = ["false"] if interval is False else [interval] if isinstance(interval, int | float) else interval
-        words = {name: [word] for name, word in (("on_error", on_error), ("keep", keep)) if word is not None}
+        given = {"on_error": on_error, "keep": keep, "aggregate": aggregate, "samples": samples, "seed": seed}
+        words = {name: [word] for name, word in given.items() if word is not None}
         options = {"interval": levels, "quantiles": quantiles, "include": include, **words}
         query = {"model": model} | {name: [str(value) for value in values] for name, values in options.items()}
         return self.predict_body(body, content_type="text/csv", accept=accept, query=query)

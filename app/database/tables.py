@@ -136,12 +136,14 @@ versions = Table(
     Column("summary", JSON, nullable=False),
     Column("quarantined_at", Double),
     Column("owner", String(API_KEY_ID_LENGTH)),
+    Column("state_key", String(_BLOB_KEY_LENGTH)),
     UniqueConstraint("job_id"),
     Index(None, "artefact"),
     Index(None, "quarantined_at"),
     Index(None, "owner"),
 )
-"""Published versions; `artefact` is a key of the blob store, which holds its SHA-256, `owner` the id of an API key."""
+"""Published versions; `artefact` and `state_key` are keys of the blob store, which hold their SHA-256; `owner`: the
+id of an API key."""
 
 aliases = Table(
     "aliases",

@@ -40,7 +40,7 @@ class JobBody(BaseModel):
     """A job as it stands."""
 
     id: str
-    kind: Literal["train", "predict"]
+    kind: Literal["train", "update", "predict"]
     state: Literal["queued", "running", "succeeded", "failed", "cancelled"]
     model: str
     created_at: str
@@ -51,8 +51,8 @@ class JobBody(BaseModel):
     requeue_reason: str | None = Field(description="Why a job that had been started is in the queue again.")
     progress: ProgressBody
     result: dict[str, Any] | None = Field(
-        description="Once it succeeded: `model` and `version`; of a training its `report`; of predictions `rows`, "
-        "`failed_rows`, `size_bytes`, `warnings`, and in `predictions` the address of the file."
+        description="Once it succeeded: `model` and `version`; of a training or an update its `report`; of "
+        "predictions `rows`, `failed_rows`, `size_bytes`, `warnings`, and in `predictions` the address of the file."
     )
     error: FailureBody | None
 

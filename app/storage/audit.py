@@ -23,6 +23,7 @@ class AuditAction(StrEnum):
     """Kind of change."""
 
     TRAIN = "train"
+    UPDATE = "update"
     PREDICT = "predict"
     CANCEL = "cancel"
     UPLOAD = "upload"

@@ -35,7 +35,8 @@ class Version:
     """One published model. artefact: its key in the store; size: bytes; summary: its entry in lists; created_at: epoch.
 
     job_id is None for an imported one. `aliases` are those that point at it now, sorted. quarantined_at: when the
-    artefact was found damaged, epoch; None where it is whole.
+    artefact was found damaged, epoch; None where it is whole. state: key of the state of its training, None where there
+    is none.
     """
 
     model: str
@@ -47,6 +48,7 @@ class Version:
     summary: Mapping[str, Any]
     aliases: tuple[str, ...]
     quarantined_at: float | None = None
+    state: str | None = None
 
     @property
     def reference(self) -> str:
@@ -74,8 +76,10 @@ def publish(
     job_id: str | None,
     summary: Mapping[str, Any],
     owner: str | None = None,
+    state: str | None = None,
 ) -> Version:
-    """Publish a new version under the next number, and point the alias `latest` at it. owner: id of an API key.
+    """Publish a new version under the next number, and point the alias `latest` at it. owner: id of an API key;
+    state: key of the state of its training.
 
     A job publishes once: a second call for the same `job_id` returns the version of the first. The artefact was just
     written, so that older versions of the same bytes leave the quarantine.
@@ -99,6 +103,7 @@ def publish(
         "created_at": now(),
         "summary": dict(summary),
         "owner": owner,
+        "state_key": state,
     }
     if insert_or_ignore(connection, versions, values, key=[versions.c.job_id]) is None:
         earlier = connection.execute(select(versions).where(versions.c.job_id == job_id)).one()
@@ -289,6 +294,11 @@ def referenced_artefacts(connection: Connection) -> set[str]:
     return set(connection.execute(select(versions.c.artefact)).scalars())
 
 
+def referenced_states(connection: Connection) -> set[str]:
+    """Return the keys of the states that some version needs."""
+    return set(connection.execute(select(versions.c.state_key).where(versions.c.state_key.is_not(None))).scalars())
+
+
 def _alias_conflict(name: str, protecting: list[str]) -> ConflictError:
     return ConflictError(
         f"{name} cannot be deleted: {', '.join(protecting)} points at it; move the alias or force the deletion"
@@ -369,6 +379,7 @@ def _as_version(row: Any, pointers: Mapping[str, int]) -> Version:
         summary=row.summary,
         aliases=tuple(sorted(alias for alias, version in pointers.items() if version == row.version)),
         quarantined_at=row.quarantined_at,
+        state=row.state_key,
     )
 
 

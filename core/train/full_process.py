@@ -63,6 +63,8 @@ def full_process(
     seed: Seed,
     random: np.random.Generator,
     tell: Tell,
+    *,
+    start: FloatArray | None = None,
 ) -> FullProcess:
     """Return the process on all rows at theta, with its error bars.
 
@@ -74,8 +76,9 @@ def full_process(
         seed: of the noise model.
         random: draws folds and the preconditioner's rows.
         tell: hears the share that is done; may raise to cancel.
+        start: weights that are near those of the mean, (n,), for conjugate gradients to begin at.
     """
-    task = _Task(subset, held_out, theta, spec, seed, random, tell)
+    task = _Task(subset, held_out, theta, spec, seed, random, tell, start=start)
     first = task.at(np.full(len(subset.rows), theta.noise_variance), 0.0, 0.6, None)
     if first.read.noise is None or first.read.calibration.noise_scale > MOST_FOLLOWED:
         return first
@@ -96,7 +99,9 @@ class _Task:
         random: np.random.Generator,
         tell: Tell,
         folds: Folds | None = None,
+        start: FloatArray | None = None,
     ) -> None:
+        self._start = start
         self._subset, self._rows, self._theta, self._spec = subset, subset.rows, theta, spec
         self._seed, self._tell, self._held_out = seed, tell, held_out
         self._kernel = Kernel.of(theta, subset.rows.groups)
@@ -177,6 +182,8 @@ class _Task:
 
         if self._preconditioner is None:
             kept = self._folds.kept
+            if resume is None and self._start is not None:
+                resume = np.where(kept, self._start[:, None], 0.0)
             self._preconditioner = SparsePreconditioner(
                 self._kernel, self._rows.X, self._Z, D, kept, self._rows.workers
             )

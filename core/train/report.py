@@ -17,6 +17,7 @@ from core.selection.state import Selection
 from core.spec import Precision, Variance
 from core.train.local_coverage import LocalCoverage
 from core.train.predicted_rows import PredictedRows
+from core.train.state import TrainingState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +254,7 @@ class TrainResult:
 
     stored: what is kept of the posterior, itself or a smaller form.
     moved: the basis vectors are rows no longer; the selection is where each started. errors: of left-out rows.
+    state: what an update needs beside the model, in places of the dataset.
     """
 
     model: Model
@@ -261,3 +263,4 @@ class TrainResult:
     report: TrainReport
     moved: bool
     errors: LeftOutErrors
+    state: TrainingState | None = None

@@ -45,6 +45,7 @@ from core.train.report import (
     TrainResult,
 )
 from core.train.search import Stage, random_of
+from core.train.state import TrainingState
 from core.train.transform_choice import TransformChoice
 from core.train.unlearnt import UnlearntRows
 
@@ -108,9 +109,17 @@ class Results:
         report = self._report(
             model, stored, theta, fit.selection, read, holdout, left_out, local, splits, rows, bounds, candidates
         )
-        moved = fit.solution.moved is not None
+        moved, subset = fit.solution.moved is not None, fit.subset
+        served = read if outcome.choice.mean is None else outcome.choice.mean.read
+        state = TrainingState.of(subset.dataset.inputs, subset.dataset.targets, fit.factors, served.left_out)
         return TrainResult(
-            model=model, stored=stored, selection=fit.selection, report=report, moved=moved, errors=errors
+            model=model,
+            stored=stored,
+            selection=fit.selection,
+            report=report,
+            moved=moved,
+            errors=errors,
+            state=state,
         )
 
     def of_full(self, full: FullModel, others: tuple[Candidate, ...], reason: str) -> TrainResult:
@@ -137,7 +146,16 @@ class Results:
             model, stored, theta, selection, read, holdout, left_out, local, splits, rows, None, candidates
         )
         errors = LeftOutErrors.of(left, self.raw_targets[left], predicted)
-        return TrainResult(model=model, stored=stored, selection=selection, report=report, moved=False, errors=errors)
+        state = TrainingState.of(self.dataset.inputs, self.dataset.targets, None, read.left_out)
+        return TrainResult(
+            model=model,
+            stored=stored,
+            selection=selection,
+            report=report,
+            moved=False,
+            errors=errors,
+            state=state,
+        )
 
     def on_held_out(self, predicted: Moments, read: CalibrationResult) -> PredictiveDistribution:
         """Distribution of rows that the fit behind `predicted` never saw, by a calibration that never saw their

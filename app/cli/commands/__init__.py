@@ -17,6 +17,7 @@ from app.cli.commands.predict import predict
 from app.cli.commands.report import report
 from app.cli.commands.serve import api, migrate, serve, worker
 from app.cli.commands.train import train
+from app.cli.commands.update import update
 from app.cli.group import CommandGroup
 from app.cli.output import FLAG, print_json, wants_json
 
@@ -27,6 +28,7 @@ COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
         "predict": predict,
         "evaluate": evaluate,
         "report": report,
+        "update": update,
     },
     "Look after models": {
         "models": models,

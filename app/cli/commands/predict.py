@@ -21,7 +21,7 @@ from app.cli.connection import connect
 from app.cli.options import DEFAULT_URL, AsJson, DataDir, Key, Local, Output, Reference, TableOrDataset, Url, choice
 from app.cli.output import console, note, print_json
 from app.cli.progress import watch
-from app.cli.spec_values import EXTRAS, KEEP, ON_ERROR
+from app.cli.spec_values import AGGREGATES, EXTRAS, KEEP, ON_ERROR
 
 
 def predict(
@@ -55,6 +55,17 @@ def predict(
         str | None,
         choice(ON_ERROR, "Rows that cannot be predicted: refuse the table, or leave them empty.", default="refuse"),
     ] = None,
+    aggregate: Annotated[
+        str | None,
+        choice(AGGREGATES, "One total of all rows in place of the rows, with an error bar of its own.", default="none"),
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="NUMBER", help="Draws over all rows together to add: sample_0, ..", show_default="0"
+        ),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, metavar="NUMBER", help="Of the draws.", show_default="0")] = None,
     form: Annotated[
         str | None,
         choice(tuple(FORMS), "Form of the predictions.", "--format", default="by the name of the output, else csv"),
@@ -81,6 +92,9 @@ def predict(
         "include": split_words(include, EXTRAS, "--include"),
         "on_error": on_error,
         "keep": keep,
+        "aggregate": aggregate,
+        "samples": samples,
+        "seed": seed,
     }
     dataset = is_dataset(table)
     if dataset and as_json and not to_file:

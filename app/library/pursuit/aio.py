@@ -194,6 +194,10 @@ class AsyncModel(AsyncModelQuestions):
             self._model.predict, data, interval=interval, quantiles=quantiles, include=include
         )
 
+    async def update(self, data: Any, *, extra_basis: int = 0, forget: Sequence[int] = ()) -> AsyncJob:
+        """Add rows without training again: see `Client.update`."""
+        return AsyncJob(await asyncio.to_thread(self._model.update, data, extra_basis=extra_basis, forget=forget))
+
     async def promote(self, alias: str = CHAMPION) -> None:
         """Point an alias at it."""
         await asyncio.to_thread(self._model.promote, alias)

@@ -25,7 +25,7 @@ from .explanation import Explanation, explain
 from .files import form_of, write_whole
 from .frames import JSON, NPY, Rows, pieces, rows_of, table_file
 from .options import Interval, Options
-from .questions import ModelQuestions, Questions
+from .questions import ModelQuestions, Questions, start_update
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 PATIENCE = 60.0
@@ -87,6 +87,18 @@ class Client(Questions):
                 return Job(self, self.http.train(Path(data), asked, key=key))
             name, file = table_file(data)
             return Job(self, self.http.train_on(name, file, asked, key=key))
+
+    def update(self, model: str, data: Any, *, extra_basis: int = 0, forget: Sequence[int] = ()) -> "Job":
+        """Add rows with their target to a model without training it again; return the job, whose model is the next
+        version. `job.report["update"]["drift"]` says whether a full training pays.
+
+        Args:
+            model: `name` for its latest version, `name@3` or `name@alias`.
+            data: a data frame, a list of dicts, or the path of a file.
+            extra_basis: basis vectors to add from the new rows.
+            forget: numbers of rows to forget: of the table that was trained on, and of updates after it.
+        """
+        return Job(self, start_update(self.http, model, data, extra_basis, forget))
 
     def predict(
         self,
@@ -361,6 +373,10 @@ class Model(ModelQuestions):
     def explain(self, data: Any, *, nearest: int = 5) -> Explanation:
         """Explain predictions: see `Client.explain`."""
         return self.client.explain(self.reference, data, nearest=nearest)
+
+    def update(self, data: Any, *, extra_basis: int = 0, forget: Sequence[int] = ()) -> Job:
+        """Add rows without training again: see `Client.update`."""
+        return self.client.update(self.reference, data, extra_basis=extra_basis, forget=forget)
 
     def promote(self, alias: str = CHAMPION) -> None:
         """Point an alias at it: as `champion` it is what the plain name means."""

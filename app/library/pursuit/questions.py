@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+import uuid
 from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -11,7 +14,7 @@ from numpy.typing import NDArray
 from app.cli.client import Client as ServerClient
 
 from .errors import server_errors
-from .frames import JSON, rows_of
+from .frames import JSON, rows_of, table_file
 from .options import Interval, Options
 
 Aggregate = Literal["sum", "mean"]
@@ -94,6 +97,18 @@ class AsyncModelQuestions:
     ) -> dict[str, Any]:
         """Predict a sum or a mean over rows: see `Client.total`."""
         return await asyncio.to_thread(self._model.total, data, aggregate, interval=interval, quantiles=quantiles)
+
+
+def start_update(http: ServerClient, model: str, data: Any, extra_basis: int, forget: Sequence[int]) -> dict[str, Any]:
+    """Send rows for an update of a model; return the job's document."""
+    asked = {"extra_basis": extra_basis, "forget": [int(number) for number in forget]}
+    key = uuid.uuid4().hex
+    with server_errors():
+        if isinstance(data, str | PathLike):
+            with Path(data).open("rb") as body:
+                return http.update(model, Path(data).name, body, asked, key=key)
+        name, file = table_file(data)
+        return http.update(model, name, file, asked, key=key)
 
 
 def _ask(http: ServerClient, model: str, data: Any, options: Options, more: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from app.services.predict.batching import Batcher
 from app.services.predict.registry import ModelRegistry
 from app.services.readiness import Readiness
 from app.services.train.training import Training
+from app.services.train.updates import Updates
 from app.settings import Settings
 from app.storage.process_folder import ProcessFolder
 from app.tables import Limits
@@ -51,6 +52,7 @@ class Services:
     body_limits: Limits
     scratch: ProcessFolder
     training: Training
+    updates: Updates
     datasets: Datasets
     jobs: Jobs
     followers: JobFollowers

@@ -34,10 +34,12 @@ from app.services.specification import SpecBody, default_name, read_spec
 from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of, without_copies
 from app.services.train.missing import complete_table
 from app.services.train.unseen import place_unseen
-from app.storage import artefact, catalog, datasets
+from app.storage import artefact, catalog, datasets, training_state
+from app.storage.artefact import ModelArtefact
 from app.storage.audit import AuditAction
 from app.storage.blobs import MODELS, BlobStore
 from app.tables import (
+    DesignMatrix,
     Limits,
     ReadOptions,
     Table,
@@ -49,7 +51,9 @@ from app.tables import (
 )
 from app.telemetry.tracing import trace_context
 from core.numeric.shards import Compute
+from core.spec import Artefact
 from core.train.progress import Checkpoint, Phase, Progress
+from core.train.report import TrainResult
 from core.train.run import train
 
 KIND = "train"
@@ -264,9 +268,18 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         model = build_artefact(body, schema, design_matrix, result, report, profile, donors)
         data = artefact.save(model)
         key = retry_while_unavailable(lambda: blobs.put(MODELS, ".safetensors", data))
-        return {"artefact": key, "size": len(data), "report": report}
+        state = _state_key(blobs, model, result, design_matrix)
+        return {"artefact": key, "size": len(data), "report": report, "state": state}
 
     return run
+
+
+def _state_key(blobs: BlobStore, model: ModelArtefact, result: TrainResult, design_matrix: DesignMatrix) -> str | None:
+    """Keep the state of a training for updates of the model, which are of whole models of rows that stand alone."""
+    if result.state is None or model.kind is not Artefact.FULL or design_matrix.row_groups is not None:
+        return None
+    data = training_state.save(result.state.numbered(design_matrix.rows))
+    return retry_while_unavailable(lambda: blobs.put(training_state.STATES, ".safetensors", data))
 
 
 def _fit(blobs: BlobStore, task: Task, table: Table, body: SpecBody) -> TableFit:
@@ -311,6 +324,7 @@ def publish(connection: Connection, job: Job, outcome: Mapping[str, Any]) -> dic
         job_id=job.id,
         owner=job.owner,
         summary=artefact.summary_of(report),
+        state=outcome.get("state"),
     )
     return {"model": version.model, "version": version.version, "report": report}
 

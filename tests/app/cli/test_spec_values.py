@@ -3,6 +3,7 @@
 from app.cli import spec_values
 from app.jobs.job import JobState
 from app.services.keys.caller import KeyScope
+from app.services.predict.joint import Aggregate
 from app.services.predict.options import EXTRAS, Keep, OnError
 from app.tables.schema.table_options import Missing
 from core.spec import Effort, KernelChoice, MeanRows, Method
@@ -17,6 +18,7 @@ def test_words_are_the_services() -> None:
         (spec_values.MISSING, Missing),
         (spec_values.KEEP, Keep),
         (spec_values.ON_ERROR, OnError),
+        (spec_values.AGGREGATES, Aggregate),
         (spec_values.JOB_STATES, JobState),
         (spec_values.SCOPES, KeyScope),
     ):

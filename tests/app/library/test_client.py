@@ -269,6 +269,22 @@ def model_bytes(service: Service, name: str, form: str) -> bytes:
     return service.client.get(f"/models/{name}/versions/1/artefact", params={"format": form}).content
 
 
+def test_rows_join_a_model(client: Client, tmp_path: Path) -> None:
+    """Lists, frames and files; the job's model is the next version."""
+    client.train(ROWS, "y", model="joined", **QUICK).wait()
+    path = tmp_path / "more.csv"
+    pd.DataFrame(ROWS[:2]).to_csv(path, index=False)
+    for number, data in enumerate((ROWS[:3], pd.DataFrame(ROWS[3:5]), path), start=2):
+        job = client.update("joined", data, forget=[number])
+        assert job.wait().reference == f"joined@{number}"
+        assert job.report is not None
+        assert job.report["update"]["rows_forgotten"] == 1
+    updated = client.model("joined@4").update(ROWS[:1], extra_basis=1).wait()
+    assert (updated.reference, updated.report["update"]["from"]) == ("joined@5", 4)
+    with pytest.raises(InvalidError, match="no column 'y'"):
+        client.update("joined", [{"a": 1.0, "kind": "odd"}])
+
+
 def test_the_same_awaited(service: Service, tmp_path: Path) -> None:
     async def use() -> None:
         async with AsyncClient(url(service)) as client:
@@ -295,6 +311,7 @@ def test_the_same_awaited(service: Service, tmp_path: Path) -> None:
             assert [item.id for item in await client.jobs(model="trains")] == [job.id]
             with pytest.raises(InvalidError, match="row 0, column 'kind', value 'neither'"):
                 await client.predict("trains", [{"a": 1, "kind": "neither"}])
+            assert (await (await model.update(ROWS[:2])).wait()).reference == "trains@2"
             await (await client.model("trains")).delete()
 
     asyncio.run(use())

@@ -21,7 +21,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     tables: dict[str, tuple[str, dict[str, Any]]] = {
         "plain": (curve(120, even), {}),
         "log": (curve(120, even, bend=math.exp), {"target_transform": "log"}),
-        "full": (curve(60, even), {"variance": "near", "kernel": "gaussian"}),
+        "full": (curve(60, even), {"variance": "near", "kernel": "gaussian", "max_basis_size": 20, "effort": "normal"}),
         "mean": (curve(120, even), {"artefact": "mean"}),
         "waves": (waves().replace("low", "", 9), {"missing": "impute"}),
     }
@@ -30,6 +30,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
             spec = more if name == "full" else QUICK | more
             job = service.train(table, model=name, **spec)
             assert job["state"] == "succeeded", job
+        assert service.client.get("/models/full/versions/1").json()["artefact"]["variance"] == "near"
         yield service
 
 

@@ -1,0 +1,77 @@
+"""`pursuit update`: new rows for a model that is there, a version out."""
+
+from typing import Annotated
+
+import typer
+
+from app.cli import display
+from app.cli.arguments import split_values
+from app.cli.client import Json
+from app.cli.commands.train import opened
+from app.cli.connection import connect
+from app.cli.options import DEFAULT_URL, AsJson, DataDir, Key, Local, Reference, TableOrDataset, Url
+from app.cli.output import console, note, print_json
+from app.cli.progress import watch
+
+
+def update(
+    *,
+    model: Reference,
+    file: TableOrDataset,
+    extra_basis: Annotated[
+        int, typer.Option(min=0, max=1_000, metavar="NUMBER", help="Basis vectors to add from the new rows.")
+    ] = 0,
+    forget: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROW[,ROW..]",
+            help="Rows to forget, by number: of the table that was trained on, and of updates after it; 3-9: a range.",
+        ),
+    ] = None,
+    wait: Annotated[bool, typer.Option(help="Show the progress until the job has ended.")] = True,
+    as_json: AsJson = False,
+    local: Local = False,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Add rows with their truth to a model without training it again: the next version, and whether a training pays."""
+    if local and not wait:
+        raise typer.BadParameter("--local has nobody to go on with the job: leave out --no-wait", param_hint="--local")
+    spec: Json = {"extra_basis": extra_basis, "forget": _row_numbers(forget)}
+    screen = console()
+    with opened(file) as source, connect(url, key, local=local, data_dir=data_dir, workers=1) as client:
+        if isinstance(source, str):
+            job = client.update_by_dataset(model, source, spec)
+        else:
+            job = client.update(model, source.name, source.body, spec)
+        if wait:
+            job = watch(client, job["id"], screen)
+            if job["state"] != "succeeded":
+                raise display.job_error(job)
+    if as_json:
+        print_json(job)
+    elif not wait:
+        screen.print(f"{job['id']} is {job['state']}: see `pursuit jobs {job['id']}`", highlight=False, soft_wrap=True)
+    else:
+        told = job["result"]["report"]["update"]
+        screen.print(
+            f"{job['result']['model']} version {job['result']['version']}: {told['rows_added']:,} rows added, "
+            f"{told['rows_forgotten']:,} forgotten, {told['basis_added']:,} basis vectors added",
+            highlight=False,
+            soft_wrap=True,
+        )
+        for reason in told["drift"]["reasons"]:
+            note(f"a full training may pay: {reason}")
+
+
+def _row_numbers(given: list[str] | None) -> list[int]:
+    """Row numbers and ranges of them. BadParameter for anything else."""
+    numbers: list[int] = []
+    for word in split_values(given, "--forget"):
+        first, dash, last = word.partition("-")
+        ends = (first, last) if dash else (first, first)
+        if not all(end.isascii() and end.isdigit() for end in ends) or int(ends[1]) < int(ends[0]):
+            raise typer.BadParameter(f"expected row numbers, such as 3 or 3-9; got {word!r}", param_hint="--forget")
+        numbers += range(int(ends[0]), int(ends[1]) + 1)
+    return numbers

@@ -1,0 +1,337 @@
+"""New rows for a model that is there: what the API does to submit them, what the child does to learn from them.
+
+    submit   rows are read and checked as the model reads them, kept by content, the job is queued
+    run      the stored artefact, the state of its training, the new rows -> core.train.update -> the next version
+
+It is published as a training is.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.database.engine import Database
+from app.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
+from app.jobs import queries, queue
+from app.jobs.child import Handler, Reporter, Task
+from app.jobs.job import JobState
+from app.jobs.workers import Resources
+from app.services.core_spec import core_spec
+from app.services.intake.ingest import PROCESS_BYTES, IngestRequest, IngestResult, ingest, ingest_table
+from app.services.intake.table_store import stored_table
+from app.services.jobs import JobView, view
+from app.services.keys.caller import ANYBODY, Caller
+from app.services.predict.probe import probe_of
+from app.services.specification import SpecBody
+from app.services.train.training import retry_while_unavailable
+from app.services.train.update_rows import read_rows
+from app.storage import artefact, catalog, datasets, training_state
+from app.storage.artefact import PREDICTED_ROWS, ModelArtefact
+from app.storage.audit import AuditAction
+from app.storage.blobs import MODELS, BlobStore
+from app.storage.catalog import LATEST, Version
+from app.tables import Limits, Schema, Table, from_columns, from_rows, open_canonical
+from app.telemetry.tracing import trace_context
+from core.train.memory import training_bytes
+from core.train.report import ArtefactReport
+from core.train.state import NewRows
+from core.train.update import Update, update
+
+KIND = "update"
+"""The kind of these jobs in the queue."""
+MOST_EXTRA_BASIS = 1_000
+MOST_FORGOTTEN = 1_000_000
+
+Read = Callable[[IngestRequest], IngestResult]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateOptions:
+    """What is asked beside the rows. extra_basis: basis vectors to add from them; forget: numbers of rows to forget."""
+
+    extra_basis: int = 0
+    forget: tuple[int, ...] = ()
+
+    @classmethod
+    def read(cls, given: object) -> "UpdateOptions":
+        """Read a decoded JSON value. InvalidRequestError naming the field."""
+        if not isinstance(given, Mapping):
+            raise InvalidRequestError("spec: expected an object")
+        unknown = sorted(set(given) - {"extra_basis", "forget"})
+        if unknown:
+            raise _wrong(unknown[0], "unknown field; known are extra_basis, forget")
+        extra, forget = given.get("extra_basis"), given.get("forget")
+        extra, forget = 0 if extra is None else extra, [] if forget is None else forget
+        if not _is_whole(extra) or extra > MOST_EXTRA_BASIS:
+            raise _wrong("extra_basis", f"expected a whole number from 0 to {MOST_EXTRA_BASIS:,}")
+        if not isinstance(forget, list) or not all(map(_is_whole, forget)) or len(forget) > MOST_FORGOTTEN:
+            raise _wrong("forget", f"expected a list of up to {MOST_FORGOTTEN:,} row numbers, from 0")
+        return cls(extra_basis=extra, forget=tuple(forget))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Updates:
+    """The API's side; its settings are those of `Training`."""
+
+    database: Database
+    blobs: BlobStore
+    limits: Limits
+    scratch: Path
+    read_seconds: float = 1_800.0
+    read_memory: int | None = None
+    max_queued: int | None = None
+
+    def submit_file(
+        self, reference: str, path: Path, *, spec: object, key: str | None = None, caller: Caller = ANYBODY
+    ) -> JobView:
+        """Queue an update by the rows of a file of any format."""
+
+        def read(request: IngestRequest) -> IngestResult:
+            return ingest(replace(request, upload=path), seconds=self.read_seconds, memory=self.read_memory)
+
+        return self._submit(reference, read, spec, key, caller)
+
+    def submit_columns(
+        self, reference: str, columns: Mapping[str, list[Any]], *, spec: object, key: str | None, caller: Caller
+    ) -> JobView:
+        """Queue an update by columns of JSON values."""
+        return self._submit_table(reference, from_columns(columns, limits=self.limits), spec, key, caller)
+
+    def submit_rows(
+        self, reference: str, rows: Sequence[Mapping[str, Any]], *, spec: object, key: str | None, caller: Caller
+    ) -> JobView:
+        """Queue an update by rows of JSON values by column."""
+        table = from_rows([dict(row) for row in rows], limits=self.limits)
+        return self._submit_table(reference, table, spec, key, caller)
+
+    def submit_dataset(self, reference: str, dataset: str, *, spec: object, key: str | None, caller: Caller) -> JobView:
+        """Queue an update by the rows of a dataset. NotFoundError if there is none of that id."""
+        with self.database.read() as connection:
+            found = datasets.get(connection, dataset)
+        stored = self.blobs.path(found.table)
+
+        def read(request: IngestRequest) -> IngestResult:
+            request.stored.write_bytes(stored.read_bytes())
+            return IngestResult(rows=found.rows, columns=len(open_canonical(request.stored).names))
+
+        return self._submit(reference, read, spec, key, caller)
+
+    def _submit_table(self, reference: str, table: Table, spec: object, key: str | None, caller: Caller) -> JobView:
+        return self._submit(reference, lambda request: ingest_table(table, request), spec, key, caller)
+
+    def _submit(self, reference: str, read: Read, spec: object, key: str | None, caller: Caller) -> JobView:
+        options = UpdateOptions.read(spec)
+        version, stored = self._version(reference)
+        caller.check_model(version.model)
+        schema = Schema.from_json(stored.schema)
+        with stored_table(self.database, self.blobs, self.scratch) as table:
+            known = (*schema.names, schema.target)
+            result = read(IngestRequest(stored=table.path, limits=self.limits, known=known, to_predict=True))
+            if caller.has_byte_limit:  # before it is in the store
+                with self.database.read() as connection:
+                    caller.check_bytes(connection, table.path.stat().st_size)
+            read_rows(schema, open_canonical(table.path))  # refuses what the job would
+        request = {
+            "version": version.version,
+            "artefact": version.artefact,
+            "state": version.state,
+            "table": table.key,
+            "options": {"extra_basis": options.extra_basis, "forget": list(options.forget)},
+        }
+        rows = int(stored.report["rows"]) + result.rows
+        spec_of = core_spec(_body(stored), schema.group_names, np.arange(rows))
+        needs = Resources(memory=PROCESS_BYTES + training_bytes(rows, schema.width, spec_of), rows=rows)
+        with self.database.write() as connection:
+            caller.hold(connection)
+            job, created = queue.submit(
+                connection,
+                kind=KIND,
+                model=version.model,
+                payload=request,
+                idempotency_key=key,
+                needs=needs,
+                table=table.key,
+                max_queued=self.max_queued,
+                trace_context=trace_context.get(),
+                owner=caller.owner,
+                max_owned=caller.most_queued,
+                table_bytes=table.size or None,
+            )
+            if not created and (job.kind, job.model, dict(job.payload)) != (KIND, version.model, request):
+                raise ConflictError(
+                    f"the idempotency key {key!r} was used before, for another request (job {job.id}); "
+                    "use a new key for a new request"
+                )
+            if created:
+                self._refuse_second(connection, version, job.id)
+                caller.check_bytes(connection)
+                caller.record(connection, AuditAction.UPDATE, version.reference, job=job.id, rows=result.rows)
+            return view(connection, job)
+
+    def _refuse_second(self, connection: Any, version: Version, own: str) -> None:
+        """Raise ConflictError where another update of the model is not done: the later one would not have its rows."""
+        for state in (JobState.QUEUED, JobState.RUNNING):
+            found, _ = queries.list_jobs(
+                connection, state=state, model=version.model, models=None, limit=100, cursor=None
+            )
+            for job in found:
+                if job.kind == KIND and job.id != own:
+                    raise ConflictError(
+                        f"job {job.id} updates {version.model!r} already: wait for its version, or this one would lack "
+                        "its rows"
+                    )
+
+    def _version(self, reference: str) -> tuple[Version, ModelArtefact]:
+        """Return the version to update, of a plain name the latest. ConflictError where it cannot be."""
+        with self.database.read() as connection:
+            version = catalog.resolve(connection, reference if "@" in reference else f"{reference}@{LATEST}")
+        if version.state is None:
+            raise ConflictError(
+                f"{version.reference} cannot be updated: it was imported, trained by an earlier release, with `groups` "
+                "or `order`, or is kept as compact or mean; train it again with all rows"
+            )
+        return version, artefact.load(self.blobs.read(version.artefact))
+
+
+def update_handler(blobs: BlobStore, *, threads: int) -> Handler:
+    """The child's side: does one update and returns what `training.publish` needs."""
+
+    def run(task: Task, reporter: Reporter) -> dict[str, Any]:
+        began = time.perf_counter()
+        reporter.progress({"phase": "reading", "fraction": 0.0})
+        try:
+            stored = artefact.load(retry_while_unavailable(lambda: blobs.read(task.payload["artefact"])))
+            state = training_state.load(retry_while_unavailable(lambda: blobs.read(task.payload["state"])))
+        except NotFoundError as error:
+            message = f"version {task.payload['version']} was deleted while its update waited"
+            raise InvalidRequestError(message) from error
+        table = open_canonical(retry_while_unavailable(lambda: blobs.path(task.payload["table"])))
+        schema = Schema.from_json(stored.schema)
+        rows = read_rows(schema, table)
+        first = int(stored.report["rows_uploaded"])
+        spec = core_spec(_body(stored), schema.group_names, state.numbers)
+        found = update(
+            stored.model(),
+            state,
+            NewRows(inputs=rows.inputs, targets=rows.targets, numbers=first + rows.rows),
+            spec,
+            forget=np.array(task.payload["options"]["forget"], np.int64),
+            extra_basis=int(task.payload["options"]["extra_basis"]),
+            expected_nlpd=_expected_nlpd(stored),
+            workers=threads,
+            tell=lambda share: reporter.progress({"phase": "fitting", "fraction": round(0.05 + 0.9 * share, 4)}),
+        )
+        reporter.progress({"phase": "publishing", "fraction": 0.98})
+        report = _report(stored, found, task, table.rows, len(rows.rows), time.perf_counter() - began)
+        data = artefact.save(_artefact(stored, found, report))
+        key = retry_while_unavailable(lambda: blobs.put(MODELS, ".safetensors", data))
+        kept = training_state.save(found.state)
+        state_key = retry_while_unavailable(lambda: blobs.put(training_state.STATES, ".safetensors", kept))
+        return {"artefact": key, "size": len(data), "report": report, "state": state_key}
+
+    return run
+
+
+def _artefact(stored: ModelArtefact, found: Update, report: Mapping[str, Any]) -> ModelArtefact:
+    model = found.model
+    added = found.basis_numbers.tolist()
+    basis_rows = (*stored.basis_rows, *added)
+    gains = (*stored.gains, *([None] * len(added)))
+    if model.near is not None:
+        basis_rows, gains = tuple(found.state.numbers.tolist()), (None,) * len(found.state.numbers)
+    hidden = {name: stored.report[name] for name in (PREDICTED_ROWS,) if name in stored.report}
+    updated = replace(
+        stored,
+        posterior=model.posterior,
+        noise=model.noise,
+        calibration=model.calibration,
+        mean=model.mean,
+        near=model.near,
+        basis_rows=basis_rows,
+        gains=gains,
+        report={**hidden, **report},
+        probe=None,
+    )
+    return replace(updated, probe=probe_of(updated))
+
+
+def _report(
+    stored: ModelArtefact, found: Update, task: Task, uploaded: int, used: int, seconds: float
+) -> dict[str, Any]:
+    """Report of the training, with what is new: scores of the training stay, and are of the rows that it had."""
+    drift, model = found.drift, found.model
+    told = drift.scores
+    updates = {
+        "from": int(task.payload["version"]),
+        "how": found.how,
+        "rows_added": used,
+        "rows_left_out": uploaded - used,
+        "rows_forgotten": len(task.payload["options"]["forget"]),
+        "basis_added": 0 if model.near is not None else len(found.basis_numbers),
+        "recalibrated": found.recalibrated,
+        "seconds": seconds,
+        "drift": {
+            "rows": told.rows,
+            "rmse": told.rmse,
+            "nlpd": told.nlpd,
+            "nlpd_standard_error": told.nlpd_standard_error,
+            "expected_nlpd": drift.expected_nlpd,
+            "coverage": told.coverage,
+            "far_rows": drift.far_rows,
+            "added_share": drift.added_share,
+            "train": bool(drift.reasons),
+            "reasons": list(drift.reasons),
+        },
+    }
+    before = stored.report
+    return {name: value for name, value in before.items() if name != PREDICTED_ROWS} | {
+        "rows": len(found.state.numbers),
+        "rows_uploaded": int(before["rows_uploaded"]) + uploaded,
+        "basis_size": len(model.posterior.basis),
+        "calibration": {**before["calibration"], **_calibration_of(found)},
+        "artefact": {
+            **before["artefact"],
+            "bytes": ArtefactReport.of(model.posterior, model).bytes,
+            "mean_rows": model.mean_rows,
+        },
+        "update": updates,
+    }
+
+
+def _calibration_of(found: Update) -> dict[str, Any]:
+    calibration = found.model.calibration
+    return {
+        "latent_scale": calibration.latent_scale,
+        "noise_scale": calibration.noise_scale,
+        "rows": calibration.rows,
+    }
+
+
+def _expected_nlpd(stored: ModelArtefact) -> float | None:
+    """What left-out rows lost in training, nats a row."""
+    found = stored.report.get("leave_one_out") or stored.report.get("holdout") or {}
+    value = found.get("nlpd")
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _body(stored: ModelArtefact) -> SpecBody:
+    return SpecBody.model_validate({**stored.spec, "bounds": None, "mean_rows": _mean_rows(stored)})
+
+
+def _mean_rows(stored: ModelArtefact) -> Any:
+    """As asked; a number of rows may be more than there are when some are forgotten."""
+    asked = stored.spec.get("mean_rows")
+    return "auto" if isinstance(asked, int) else asked
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**62
+
+
+def _wrong(field: str, message: str) -> InvalidRequestError:
+    text = f"spec.{field}: {message}"
+    return InvalidRequestError(text, [Fault(message=text, column=field)])

@@ -1,0 +1,77 @@
+"""The state of a model's training as bytes: safetensors, beside the artefact, which is what serves and travels.
+
+An update of the model needs it (`core.train.update`); a model without one, such as an imported one, cannot be updated.
+"""
+
+import json
+import math
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from app.errors import BrokenArtefactError
+from core.errors import CoreError
+from core.numeric.linalg import pack_upper, unpack_upper
+from core.predict.calibration import LeftOut
+from core.train.state import TrainingState
+
+STATES = "states"
+"""Prefix of these files in the store."""
+
+_KEY, _FORMAT = "pursuit", "pursuit-state/1"
+_LEFT_OUT = ("places", "error", "latent_variance", "noise_variance", "far_variance", "group")
+_WHOLE = ("numbers", "left_out.places", "left_out.group")
+
+__all__ = ["STATES", "load", "save"]
+
+
+def save(state: TrainingState) -> bytes:
+    """Encode a state; the same state gives the same bytes."""
+    tensors = {
+        "numbers": state.numbers,
+        "inputs": state.inputs,
+        "targets": state.targets,
+        "information": pack_upper(state.information),
+        "b": state.b,
+    }
+    document = {"format": _FORMAT, "trained": state.trained, "added": state.added, "left_out": None}
+    if state.left_out is not None:
+        tensors |= {f"left_out.{name}": getattr(state.left_out, name) for name in _LEFT_OUT}
+        document["left_out"] = {"noise_floor": state.left_out.noise_floor}
+    arrays = {
+        name: np.ascontiguousarray(array, np.int64 if name in _WHOLE else np.float64)
+        for name, array in sorted(tensors.items())
+    }
+    return save_tensors(arrays, metadata={_KEY: json.dumps(document, sort_keys=True)})
+
+
+def load(data: bytes) -> TrainingState:
+    """Decode a state. BrokenArtefactError for anything else."""
+    try:
+        arrays = load_tensors(data)
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        document = json.loads(header["__metadata__"][_KEY])
+        if document["format"] != _FORMAT:
+            raise BrokenArtefactError(f"the state has format {document['format']!r}, expected {_FORMAT!r}")
+        left_out = None
+        if document["left_out"] is not None:
+            floor = float(document["left_out"]["noise_floor"])
+            if not math.isfinite(floor):
+                raise BrokenArtefactError("the state has a noise floor that is not finite")
+            parts = {name: arrays[f"left_out.{name}"] for name in _LEFT_OUT}
+            left_out = LeftOut(**parts, noise_floor=floor)
+        upper = unpack_upper(arrays["information"])
+        return TrainingState(
+            numbers=arrays["numbers"],
+            inputs=arrays["inputs"],
+            targets=arrays["targets"],
+            information=upper + np.triu(upper, 1).T,
+            b=arrays["b"],
+            left_out=left_out,
+            trained=int(document["trained"]),
+            added=int(document["added"]),
+        )
+    except (SafetensorError, CoreError, KeyError, TypeError, ValueError) as error:
+        raise BrokenArtefactError(f"the state of the model's training cannot be read: {error!r:.300}") from error

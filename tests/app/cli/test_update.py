@@ -1,0 +1,62 @@
+"""`pursuit update` against a server that says what its outcome is."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.app.cli.stub import Answer, events, job, stub
+from tests.app.cli.test_commands import REPORT, pursuit
+
+TOLD = {
+    "rows_added": 1200,
+    "rows_forgotten": 3,
+    "basis_added": 2,
+    "drift": {"reasons": ["1,300 rows came since the last full training, which had 2,000"]},
+}
+DONE = job("succeeded", result={"model": "cars", "version": 4, "report": REPORT | {"update": TOLD}})
+UPDATED = {
+    ("POST", "/models/cars@3/update"): [Answer(body=job("queued"), status=202)],
+    ("GET", "/jobs/job_1"): [Answer(body=job("queued"))],
+    ("GET", "/jobs/job_1/events"): [events(job("running", progress={"fraction": 0.5, "phase": "fitting"}), DONE)],
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "cars.csv"
+    path.write_text("x,y\n1,2\n3,4\n")
+    return path
+
+
+def test_rows_are_sent_and_the_version_is_told(table: Path) -> None:
+    with stub(UPDATED) as server:
+        words = ("update", "cars@3", table, "--extra-basis", "2", "--forget", "7,1-2", "--forget", "9")
+        result = pursuit(*words, url=server.url)
+        sent = server.requests[0]
+    assert result.exit_code == 0, result.output
+    assert "cars version 4: 1,200 rows added, 3 forgotten, 2 basis vectors added" in result.stdout
+    assert "a full training may pay: 1,300 rows came" in result.stderr
+    assert sent[1] == "/models/cars@3/update"
+    assert json.dumps({"extra_basis": 2, "forget": [7, 1, 2, 9]}).encode() in sent[2]
+    assert table.read_bytes() in sent[2]
+
+
+def test_without_waiting_and_by_a_dataset(table: Path) -> None:
+    queued = {("POST", "/models/cars/update"): [Answer(body=job("queued"), status=202)] * 2}
+    dataset = f"ds_{'0' * 32}"
+    with stub(queued) as server:
+        plain = pursuit("update", "cars", table, "--no-wait", url=server.url)
+        by_id = pursuit("update", "cars", dataset, "--no-wait", "--json", url=server.url)
+        sent = server.requests[1]
+    assert (plain.exit_code, by_id.exit_code) == (0, 0), by_id.output
+    assert "job_1 is queued" in plain.stdout
+    assert json.loads(by_id.stdout)["state"] == "queued"
+    assert json.loads(sent[2]) == {"dataset": dataset, "spec": {"extra_basis": 0, "forget": []}}
+
+
+@pytest.mark.parametrize("rows", ["a", "3-1", "-1", "1.5"])
+def test_row_numbers_are_whole(table: Path, rows: str) -> None:
+    result = pursuit("update", "cars", table, f"--forget={rows}")
+    assert result.exit_code == 2
+    assert "expected row numbers, such as 3 or 3-9" in result.stderr
