@@ -40,6 +40,7 @@ PAGES = (
     Page(slug="fields", title="Every field"),
     Page(slug="intervals", title="What the intervals promise"),
     Page(slug="export", title="Models elsewhere"),
+    Page(slug="commands", title="Command line", source="app/cli/README.md"),
     Page(slug="python", title="Python", source="app/library/README.md"),
     Page(slug="operators", title="Operators' guide", source="deploy/README.md"),
     Page(slug="glossary", title="Glossary"),

@@ -33,6 +33,7 @@ def render(detail: Document, *, held_out: Document | None = None, importance: Do
         section("What to know", bullets(map(str, report.get("warnings") or ()), "warnings")),
         section("Scores", _scores(report, target), _coverage(report)),
         section("Where the intervals hold", _parts(report)),
+        section("What the prediction varies with", _shares(importance or {})),
         section("Models that were compared", _candidates(report)),
         section("Columns", _columns(report, detail)),
         section("How it was trained", _facts(report), _spec(detail)),
@@ -112,6 +113,18 @@ def _parts(report: Document) -> str:
         return ""
     worst = paragraph(f"Worst: {found['worst']}.") if found.get("worst") else ""
     return worst + table("Left-out rows in parts", ("by", "from, to", "rows", "inside of 95%"), rows, figures=(2, 3))
+
+
+def _shares(importance: Document) -> str:
+    rows = [
+        (one["name"], percent(one["alone"]), percent(one["with_others"]), f"± {percent(one['standard_error'])}")
+        for one in (importance.get("shares") or {}).get("columns") or ()
+    ]
+    if not rows:
+        return ""
+    head = ("column", "alone", "with others", "standard error")
+    caption = "Shares of the variance of the mean, were the columns independent of each other (Sobol' indices)"
+    return table(caption, head, rows, figures=(1, 2, 3))
 
 
 def _candidates(report: Document) -> str:

@@ -24,5 +24,5 @@ def report_page(model: ModelArtefact, about: Mapping[str, Any]) -> str:
     return render(
         detail,
         held_out=None if rows is None else {**rows, "name": model.schema["target"]},
-        importance={"rows": found.rows, "features": features},
+        importance={"rows": found.rows, "features": features, "shares": found.shares},
     )

@@ -10,22 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import BrokenArtefactError
+from app.services.evaluation import EvaluateOptions, evaluate
 from app.services.explain.explainer import Explainer
 from app.services.export.forms import export, parse_form
 from app.services.predict.loaded_model import LoadedModel, load_model
 from app.services.predict.npy import read_npy
-from app.services.predict.options import PredictOptions
+from app.services.predict.options import OnError, PredictOptions, word_of
 from app.services.predict.row_notes import RowNotes
 from app.services.predict.run import answer_arrays, shown_arrays
 from app.services.predict.table_parts import PartOptions, read_part
 from app.storage import artefact
-from app.tables import Limits
+from app.tables import Limits, read_table
 
 from .blas import one_blas_thread
 from .errors import InvalidError, model_errors, warn
 from .explanation import Explanation
 from .files import form_of, write_whole
-from .frames import JSON, NPY, Rows, json_rows, pieces, rows_of
+from .frames import JSON, NPY, Rows, json_rows, pieces, rows_of, table_file
 from .options import Interval, Options
 
 _AT_ONCE = 1
@@ -80,6 +81,16 @@ class LocalModel:
         if sentence := notes.sentence():
             warn(sentence)
         return rows.restore(shown_arrays(arrays, wanted, imputed=False))
+
+    def evaluate(
+        self, data: Any, *, by: Sequence[str] = (), worst: int = 10, on_error: str = "refuse"
+    ) -> dict[str, Any]:
+        """Score it on rows with the truth; see `Client.evaluate`."""
+        _, file = table_file(data)
+        with model_errors(), one_blas_thread():
+            options = EvaluateOptions(by=tuple(by), worst=worst, on_error=word_of(OnError, on_error, "on_error"))
+            known = (*self.columns, self.target)
+            return evaluate(self.loaded, read_table(file.getvalue(), known=known), options)
 
     def explain(self, data: Any, *, nearest: int = 5) -> Explanation:
         """Explain predictions; see `Client.explain`."""

@@ -1,4 +1,4 @@
-"""Questions about rows together, as methods of a client and of a model: draws over all of them, totals."""
+"""Questions about rows together, as methods of a client and of a model: draws over all of them, totals, scores."""
 
 import asyncio
 import json
@@ -57,6 +57,22 @@ class Questions:
         """
         return _ask(self.http, model, data, Options.of(interval, quantiles, ()), {"aggregate": aggregate})
 
+    def evaluate(
+        self, model: str, data: Any, *, by: Sequence[str] = (), worst: int = 10, on_error: str = "refuse"
+    ) -> dict[str, Any]:
+        """Score a model on rows that have the truth, in the column of its target: scores, groups, worst, warnings.
+
+        Args:
+            model: `name`, `name@3` or `name@alias`.
+            data: a data frame, or a list of dicts.
+            by: columns whose groups are scored too.
+            worst: how many rows with the largest errors are listed.
+            on_error: rows that cannot be predicted: `refuse`, or `null` to leave them out.
+        """
+        with server_errors():
+            _, file = table_file(data)
+            return self.http.evaluate(model, file.getvalue(), by=by, worst=worst, on_error=on_error)
+
 
 class ModelQuestions:
     """The same of one model."""
@@ -73,6 +89,12 @@ class ModelQuestions:
     ) -> dict[str, Any]:
         """Predict a sum or a mean over rows: see `Client.total`."""
         return self.client.total(self.reference, data, aggregate, interval=interval, quantiles=quantiles)
+
+    def evaluate(
+        self, data: Any, *, by: Sequence[str] = (), worst: int = 10, on_error: str = "refuse"
+    ) -> dict[str, Any]:
+        """Score it on rows with the truth: see `Client.evaluate`."""
+        return self.client.evaluate(self.reference, data, by=by, worst=worst, on_error=on_error)
 
 
 class _AsyncModel(Protocol):
@@ -97,6 +119,12 @@ class AsyncModelQuestions:
     ) -> dict[str, Any]:
         """Predict a sum or a mean over rows: see `Client.total`."""
         return await asyncio.to_thread(self._model.total, data, aggregate, interval=interval, quantiles=quantiles)
+
+    async def evaluate(
+        self: _AsyncModel, data: Any, *, by: Sequence[str] = (), worst: int = 10, on_error: str = "refuse"
+    ) -> dict[str, Any]:
+        """Score it on rows with the truth: see `Client.evaluate`."""
+        return await asyncio.to_thread(self._model.evaluate, data, by=by, worst=worst, on_error=on_error)
 
 
 def start_update(http: ServerClient, model: str, data: Any, extra_basis: int, forget: Sequence[int]) -> dict[str, Any]:

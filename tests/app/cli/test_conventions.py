@@ -12,6 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+import app.cli as cli_package
 from app.cli import spec_values
 from app.cli.commands import cli
 from tests.app.cli.stub import Answer, problem, stub
@@ -160,3 +161,13 @@ def test_completion(shell: str) -> None:
 def test_the_version_as_a_document() -> None:
     assert json.loads(pursuit("--version", "--json").stdout)["version"]
     assert json.loads(pursuit("--json", "--version").stdout)["version"]
+
+
+def test_the_readme_tells_the_document_of_every_command() -> None:
+    rows = Path(cli_package.__file__).with_name("README.md").read_text(encoding="utf-8")
+    told = {word for line in rows.splitlines() if line.startswith("| ") for word in line.split("|")[1].split("`")[1::2]}
+    groups = {"keys": ("list", "create", "revoke", "audit"), "dataset": ("list", "show", "upload", "delete")}
+    for path, _ in commands():
+        name = " ".join(path)
+        known = {name, path[-1]} if path[0] in groups else {name}
+        assert any(word == one or word.startswith(f"{one} ") for word in told for one in known), name

@@ -227,3 +227,18 @@ def test_rows_together(client: Client) -> None:
     assert client.total("plain", frame.to_numpy(), "mean")["mean"] == pytest.approx(total["mean"] / 3)
     with pytest.raises(InvalidError, match="samples"):
         model.sample(frame, 0)
+
+
+def test_scores_on_rows_with_the_truth(mixed: Model | LocalModel) -> None:
+    """The same of a frame and of a list, by a server and without one."""
+    new = table(30)
+    found = mixed.evaluate(new, by=["kind"], worst=3)
+    predicted = mixed.predict(new)
+    errors = new["y"].to_numpy() - predicted["mean"].to_numpy()
+    assert found["scores"]["rmse"] == pytest.approx(np.sqrt(np.mean(errors**2)))
+    assert [row["row"] for row in found["worst"]] == np.argsort(-np.abs(errors), kind="stable")[:3].tolist()
+    assert sum(group["rows"] for group in found["groups"]) == 30
+    rows = new.assign(day=new["day"].dt.strftime("%Y-%m-%d")).to_dict("records")
+    assert mixed.evaluate(rows)["scores"]["rmse"] == pytest.approx(found["scores"]["rmse"])
+    with pytest.raises(InvalidError, match="no column 'y', the truth"):
+        mixed.evaluate(new.drop(columns="y"))

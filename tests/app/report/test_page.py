@@ -55,7 +55,11 @@ HELD_OUT = {
     "lower": [0.0, 1.0, 0.0, 3.0],
     "upper": [3.0, 4.0, 5.0, 5.0],
 }
-IMPORTANCE = {"rows": 80, "features": [{"name": NASTY, "importance": 2.0}, {"name": "other", "importance": 0.5}]}
+IMPORTANCE = {
+    "rows": 80,
+    "features": [{"name": NASTY, "importance": 2.0}, {"name": "other", "importance": 0.5}],
+    "shares": {"columns": [{"name": NASTY, "alone": 0.5, "with_others": 0.75, "standard_error": 0.01}]},
+}
 
 
 class Checker(HTMLParser):
@@ -106,7 +110,7 @@ def test_its_figures_are_in_its_tables_too() -> None:
         "cars version 3", "± 2.5 (RMSE on 4 rows it had not seen)", "95% intervals held 75.0% ± 10.0%",
         "here 1 of 4 are", "points outside of it: 1 of 3", "known as champion", "gives it away", "sparse, taken",
         "and 5 more", "Models that were compared", "length of the error bar 1 to 2 50 90.0%",
-        "The mean residual is 1.25",
+        "The mean residual is 1.25", "50.0% 75.0% ± 1.0%",
     ):  # fmt: skip
         assert words in text, words
 
