@@ -2,13 +2,14 @@
 
     python -m tests.benchmarks.peer_runs NAME FILE.npz
 
-All see the same inputs and targets, standardized by the training rows, and begin where a user's first try would: the
-Gaussian kernel with a lengthscale for each column, lengthscales of sqrt(columns), signal variance 1, noise .1, and
-the same random rows as first inducing points. What a peer imports is imported before its clock starts.
+All see the same inputs and targets, standardized by the training rows. Gaussian processes begin where a user's first
+try would: a lengthscale for each column, of sqrt(columns), signal variance 1, noise .1, and the same random rows as
+first inducing points. What a peer imports is imported before its clock starts.
 """
 
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from copy import deepcopy
@@ -20,18 +21,21 @@ from typing import Any
 
 import numpy as np
 
-from tests.benchmarks.peer_measures import FloatArray, Predict, microseconds, peak_mib, scores
+from tests.benchmarks.peer_measures import Distribution, FloatArray, Predict, microseconds, peak_mib, scores, scores_of
 
-BASIS_SIZE, QUICK_BASIS_SIZE = 500, 600
+BASIS_SIZE = 500
 THREADS = 2
-NORMAL_95 = 1.959964
 SIGNAL, NOISE = 1.0, 0.1
 BATCH = 10_000
 SUBSET, SUBSET_SECONDS = 2_000, 60.0
+EXACT_ROWS = 10_000
+"""Rows above which a peer's exact process takes gigabytes."""
 ITERATIONS, EPOCHS, ON_THE_WAY = 100, 20, (0.125, 0.25, 0.5)
 """Iterative peers are measured after these shares of its iterations or epochs as well."""
 WIDE, WIDE_ITERATIONS = 16, 36
 """Columns above which GPBoost gets fewer iterations, and how many: its 1,000 are not over in 400 s."""
+NEIGHBOURS = 20
+TREES = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +48,13 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trained:
-    """Result of a peer. deviations: half of its 95% interval, in standard deviations; note: for the table."""
+    """Result of a peer. distribution: what it predicts where that is not normal; certain: whether it has no error bars;
+    size: bytes of what has to be kept to predict; note: for the table."""
 
     predict: Predict
-    deviations: float = NORMAL_95
+    distribution: Callable[[FloatArray], Distribution] | None = None
+    certain: bool = False
+    size: int | None = None
     note: str = ""
     stops: tuple[Stop, ...] = ()
 
@@ -61,40 +68,22 @@ class Peer:
     train: Callable[[FloatArray, FloatArray], Trained]
 
 
-def pursuit(X: FloatArray, y: FloatArray, *, basis_size: int = BASIS_SIZE, **asked: Any) -> Trained:
-    """Ours: the published model, calibrated, all rows of training seen."""
+def pursuit(X: FloatArray, y: FloatArray, *, effort: str) -> Trained:
+    """Ours with what the service asks by default: calibrated, all rows of training seen."""
     from core.data import Dataset
     from core.predict.model import ModelPredictor
-    from core.spec import TrainSpec
+    from core.spec import Effort
     from core.train.run import train
+    from tests.benchmarks.effort import kind, specification
 
-    spec = TrainSpec(basis_size=basis_size, **asked)
-    result = train(Dataset(inputs=X, targets=y), spec, workers=THREADS)
+    result = train(Dataset(inputs=X, targets=y), specification(Effort(effort), 0), workers=THREADS)
     predictor = ModelPredictor(result.model)
 
     def predict(Xs: FloatArray) -> tuple[FloatArray, FloatArray]:
-        target = predictor.predict(Xs)
-        return target.centre, target.variance
+        mean, variance = predictor.predict(Xs).moments()
+        return mean, variance
 
-    phases = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in result.report.seconds.items())
-    return Trained(predict=predict, deviations=result.model.calibration.quantile(0.975), note=phases)
-
-
-def pursuit_quick(X: FloatArray, y: FloatArray) -> Trained:
-    """No rounds: the start's hyperparameters choose the rows, then both move together for a few steps.
-
-    A fifth more basis vectors reach in 18 steps what 500 reach in 40, and so in fewer seconds.
-    """
-    from core.spec import Refinement
-
-    return pursuit(X, y, basis_size=QUICK_BASIS_SIZE, power=0.6, adaptation=None, refinement=Refinement(steps=18))
-
-
-def pursuit_refined(X: FloatArray, y: FloatArray) -> Trained:
-    """All rounds, then as many steps as the basis vectors gain from."""
-    from core.spec import Refinement
-
-    return pursuit(X, y, power=0.6, refinement=Refinement(steps=100))
+    return Trained(predict=predict, distribution=predictor.predict, size=predictor.nbytes, note=kind(result.report))
 
 
 def gpflow_sgpr(X: FloatArray, y: FloatArray) -> Trained:
@@ -185,7 +174,7 @@ def gpytorch_svgp(X: FloatArray, y: FloatArray) -> Trained:
     class Model(gpytorch.models.ApproximateGP):  # type: ignore[misc]  # as above
         def __init__(self) -> None:
             start = torch.tensor(_random_rows(X, BASIS_SIZE), dtype=torch.float32)
-            distribution = gpytorch.variational.CholeskyVariationalDistribution(BASIS_SIZE)
+            distribution = gpytorch.variational.CholeskyVariationalDistribution(len(start))
             super().__init__(
                 gpytorch.variational.VariationalStrategy(self, start, distribution, learn_inducing_locations=True)
             )
@@ -214,10 +203,33 @@ def gpytorch_svgp(X: FloatArray, y: FloatArray) -> Trained:
 
 
 def sklearn_subset(X: FloatArray, y: FloatArray) -> Trained:
-    """A full GP on random rows; its own L-BFGS-B, which ends after a minute with the best it has."""
+    """An exact process on random rows."""
+    some = np.random.default_rng(0).permutation(len(X))[:SUBSET]
+    model, note = _sklearn_fitted(X[some], y[some])
+    return Trained(
+        predict=partial(_sklearn_predict, model), size=_triangle(len(some), X), note=f"{len(some):,} rows{note}"
+    )
+
+
+def sklearn_exact(X: FloatArray, y: FloatArray) -> Trained:
+    """An exact process on all rows, with the hyperparameters of one on random rows."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+
+    if len(X) > EXACT_ROWS:
+        raise SystemExit(f"more than {EXACT_ROWS:,} rows")
+    some = np.random.default_rng(0).permutation(len(X))[:SUBSET]
+    found, note = _sklearn_fitted(X[some], y[some])
+    model = GaussianProcessRegressor(found.kernel_, optimizer=None).fit(X, y)
+    return Trained(
+        predict=partial(_sklearn_predict, model), size=_triangle(len(X), X), note=f"theta of {len(some):,} rows{note}"
+    )
+
+
+def _sklearn_fitted(X: FloatArray, y: FloatArray) -> tuple[Any, str]:
+    """A Matern 2.5 process by its own L-BFGS-B, which ends after a minute with the best it has, and whether it did."""
     from scipy.optimize import minimize
     from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+    from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
     begin = time.perf_counter()
     stopped = False
@@ -233,23 +245,26 @@ def sklearn_subset(X: FloatArray, y: FloatArray) -> Trained:
         end = minimize(objective, theta, jac=True, method="L-BFGS-B", bounds=bounds, callback=callback)
         return end.x, float(end.fun)
 
-    some = np.random.default_rng(0).permutation(len(X))[:SUBSET]
-    kernel = ConstantKernel(SIGNAL) * RBF(_lengthscales(X)) + WhiteKernel(NOISE)
-    model = GaussianProcessRegressor(kernel, optimizer=optimizer).fit(X[some], y[some])
-
-    def predict(Xs: FloatArray) -> tuple[FloatArray, FloatArray]:
-        mean, deviation = model.predict(Xs, return_std=True)
-        return mean, np.square(deviation)
-
-    cut = f", stopped at {SUBSET_SECONDS:.0f} s" if stopped else ""
-    return Trained(predict=predict, note=f"{len(some):,} rows{cut}")
+    kernel = ConstantKernel(SIGNAL) * Matern(_lengthscales(X), nu=2.5) + WhiteKernel(NOISE)
+    model = GaussianProcessRegressor(kernel, optimizer=optimizer).fit(X, y)
+    return model, f", stopped at {SUBSET_SECONDS:.0f} s" if stopped else ""
 
 
-def gpboost_vecchia(X: FloatArray, y: FloatArray) -> Trained:
-    """Vecchia's approximation with its defaults."""
-    import gpboost
+def _sklearn_predict(model: Any, Xs: FloatArray) -> tuple[FloatArray, FloatArray]:
+    mean, deviation = model.predict(Xs, return_std=True)
+    return mean, np.square(deviation)
 
-    model = gpboost.GPModel(gp_coords=X, cov_function="gaussian_ard", gp_approx="vecchia")
+
+def _triangle(rows: int, X: FloatArray) -> int:
+    """Bytes of an exact process: its Cholesky factor as it is kept, rows and weights."""
+    return int(8 * rows * (rows + X.shape[1] + 1))
+
+
+def gpboost(X: FloatArray, y: FloatArray, *, approximation: str, **asked: Any) -> Trained:
+    """Matern 1.5 with nearest neighbours."""
+    import gpboost as library
+
+    model = library.GPModel(gp_coords=X, cov_function="matern_ard", cov_fct_shape=1.5, gp_approx=approximation, **asked)
     wide = X.shape[1] > WIDE
     model.fit(y=y, params={"maxit": WIDE_ITERATIONS} if wide else {})
 
@@ -257,18 +272,82 @@ def gpboost_vecchia(X: FloatArray, y: FloatArray) -> Trained:
         found = model.predict(gp_coords_pred=Xs, predict_var=True, predict_response=True)
         return found["mu"], found["var"]
 
-    return Trained(predict=predict, note=f"{WIDE_ITERATIONS} iterations, for it does not end" if wide else "")
+    note = f"{WIDE_ITERATIONS} iterations, for it does not end" if wide else ""
+    return Trained(predict=predict, size=8 * X.size + 8 * len(y), note=note)
+
+
+def lightgbm(X: FloatArray, y: FloatArray) -> Trained:
+    """Trees, as many as a tenth of the rows, left out, asks for."""
+    import lightgbm as library
+
+    learn, left = _tenth(len(X))
+    model = library.LGBMRegressor(n_estimators=TREES, learning_rate=0.05, n_jobs=THREADS, verbose=-1)
+    stop = library.early_stopping(50, verbose=False)
+    model.fit(X[learn], y[learn], eval_set=[(X[left], y[left])], callbacks=[stop])
+    return Trained(
+        predict=_certain(model.predict),
+        certain=True,
+        size=len(model.booster_.model_to_string()),
+        note=f"{model.best_iteration_} trees",
+    )
+
+
+def catboost(X: FloatArray, y: FloatArray) -> Trained:
+    """Trees, as many as a tenth of the rows, left out, asks for."""
+    import catboost as library
+
+    learn, left = _tenth(len(X))
+    model = library.CatBoostRegressor(
+        iterations=TREES, thread_count=THREADS, verbose=False, early_stopping_rounds=50, allow_writing_files=False
+    )
+    model.fit(X[learn], y[learn], eval_set=(X[left], y[left]))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "model.cbm")
+        model.save_model(str(file))
+        size = file.stat().st_size
+    return Trained(predict=_certain(model.predict), certain=True, size=size, note=f"{model.tree_count_} trees")
+
+
+def _tenth(rows: int) -> tuple[Any, Any]:
+    order = np.random.default_rng(0).permutation(rows)
+    return order[rows // 10 :], order[: rows // 10]
+
+
+def _certain(mean: Callable[[FloatArray], FloatArray]) -> Predict:
+    """Predictions without error bars; the variance is not looked at."""
+
+    def predict(Xs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return np.asarray(mean(Xs)), np.ones(len(Xs))
+
+    return predict
 
 
 PEERS = {
-    "pursuit-quick": Peer(label="Pursuit, quick, d = 600", modules=("core.train.run",), train=pursuit_quick),
-    "pursuit": Peer(label="Pursuit, defaults", modules=("core.train.run",), train=pursuit),
-    "pursuit-refined": Peer(label="Pursuit, refined", modules=("core.train.run",), train=pursuit_refined),
+    **{
+        f"pursuit-{effort}": Peer(
+            label=f"Pursuit, {effort}", modules=("core.train.run",), train=partial(pursuit, effort=effort)
+        )
+        for effort in ("quick", "normal", "best")
+    },
+    "gpboost": Peer(
+        label="GPBoost Vecchia",
+        modules=("gpboost",),
+        train=partial(gpboost, approximation="vecchia", num_neighbors=NEIGHBOURS),
+    ),
+    "gpboost-full-scale": Peer(
+        label="GPBoost full-scale Vecchia",
+        modules=("gpboost",),
+        train=partial(gpboost, approximation="full_scale_vecchia"),
+    ),
+    "exact": Peer(label="scikit-learn GPR", modules=("sklearn.gaussian_process", "sklearn"), train=sklearn_exact),
+    "sklearn": Peer(
+        label="scikit-learn GPR, subset", modules=("sklearn.gaussian_process", "sklearn"), train=sklearn_subset
+    ),
     "gpflow": Peer(label="GPflow SGPR", modules=("tensorflow", "gpflow"), train=gpflow_sgpr),
     "gpytorch-sgpr": Peer(label="GPyTorch SGPR", modules=("torch", "gpytorch"), train=gpytorch_sgpr),
     "gpytorch-svgp": Peer(label="GPyTorch SVGP", modules=("torch", "gpytorch"), train=gpytorch_svgp),
-    "sklearn": Peer(label="scikit-learn GPR", modules=("sklearn.gaussian_process", "sklearn"), train=sklearn_subset),
-    "gpboost": Peer(label="GPBoost Vecchia", modules=("gpboost",), train=gpboost_vecchia),
+    "lightgbm": Peer(label="LightGBM", modules=("lightgbm",), train=lightgbm),
+    "catboost": Peer(label="CatBoost", modules=("catboost",), train=catboost),
 }
 
 
@@ -283,23 +362,32 @@ def main(name: str, file: Path) -> None:
     _hold_threads(loaded)
     with np.load(file, allow_pickle=False) as data:
         X, y, Xs, ys = (np.ascontiguousarray(data[key]) for key in ("X", "y", "Xs", "ys"))
-    begin = time.perf_counter()
+    begin, processor = time.perf_counter(), time.process_time()
     trained = peer.train(X, y)
-    seconds = time.perf_counter() - begin
+    seconds, processor = time.perf_counter() - begin, time.process_time() - processor
     version = getattr(loaded[peer.modules[-1]], "__version__", "")
     figures = {
         "version": version,
         "seconds": seconds,
+        "processor": processor,
         "note": trained.note,
-        **scores(trained.predict, trained.deviations, Xs, ys),
+        "bytes": trained.size,
+        "certain": trained.certain,
+        **_scores(trained, trained.predict, Xs, ys),
     }
     figures["single_us"] = microseconds(trained.predict, Xs[:1])
     figures["batch_us"] = microseconds(trained.predict, np.resize(Xs, (BATCH, Xs.shape[1])))
     figures["peak_mib"] = peak_mib()
     figures["on_the_way"] = [
-        {"seconds": stop.seconds, **scores(stop.predict(), trained.deviations, Xs, ys)} for stop in trained.stops
+        {"seconds": stop.seconds, **_scores(trained, stop.predict(), Xs, ys)} for stop in trained.stops
     ]
     print(json.dumps(figures))
+
+
+def _scores(trained: Trained, predict: Predict, Xs: FloatArray, ys: FloatArray) -> dict[str, float]:
+    if trained.distribution is not None:
+        return scores_of(trained.distribution, Xs, ys)
+    return scores(predict, Xs, ys)
 
 
 def _hold_threads(loaded: dict[str, Any]) -> None:

