@@ -23,7 +23,7 @@ from core.mean.near import NearRows
 from core.mean.precondition import SparsePreconditioner, random_basis
 from core.predict.calibration import LeftOut, loss_of
 from core.process.kernel import Kernel
-from core.spec import TrainSpec
+from core.spec import Effort, TrainSpec
 from core.train.block_theta import EXACT_ROWS, Tell
 from core.train.calibrate import CalibrationResult, calibrate_by, grouped, recalibrated
 from core.train.fit import Subset
@@ -35,15 +35,18 @@ FOLDS = 10
 TOLERANCE = 2e-2
 MOST_FOLLOWED = 3.0
 """Scale of the noise above which the mean keeps the noise of theta: what is so much larger is not noise."""
+LESS_NOISE = (0.25, 0.06, 0.015)
+"""Shares of the noise that the best effort tries the mean with, each while left-out rows gain: theta and the learnt
+noise count as noise what the mean of more rows than a block explains."""
 LEAST_NOISE = 1e-12
 """Noise of a row, as a share of n times the prior variance: what rounding makes of K's eigenvalues, a thousandfold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FullProcess:
-    """A full process on n rows. D (n,): their noise variances; mean: alpha and left-out predictions; latent_variance
-    (n,): of each row without its fold; left: rows that are in one; read: the calibration by these. All standardized.
-    exact: theta by the likelihood of all rows, mean in closed form. folds: that rows were left out by."""
+    """A full process on n rows. D (n,): their noise variances, as error bars have them; mean: alpha and left-out
+    predictions; latent_variance (n,): of each row without its fold; left: rows that are in one; read: the calibration
+    by these. All standardized. exact: theta by the likelihood of all rows, mean in closed form. folds: that rows were left out by."""
 
     theta: Hyperparameters
     D: FloatArray
@@ -79,11 +82,13 @@ def full_process(
         start: weights that are near those of the mean, (n,), for conjugate gradients to begin at.
     """
     task = _Task(subset, held_out, theta, spec, seed, random, tell, start=start)
-    first = task.at(np.full(len(subset.rows), theta.noise_variance), 0.0, 0.6, None)
-    if first.read.noise is None or first.read.calibration.noise_scale > MOST_FOLLOWED:
-        return first
-    second = task.at(task.following(first.read), 0.6, 0.4, first)
-    return second if task.loss(second) < task.loss(first) else first
+    best = spec.effort is Effort.BEST
+    most = 0.5 if best else 1.0
+    first = found = task.at(np.full(len(subset.rows), theta.noise_variance), 0.0, 0.6 * most, None)
+    if first.read.noise is not None and first.read.calibration.noise_scale <= MOST_FOLLOWED:
+        second = task.at(task.following(first.read), 0.6 * most, 0.4 * most, first)
+        found = second if task.loss(second) < task.loss(first) else first
+    return task.with_less_noise(found, most) if best else found
 
 
 class _Task:
@@ -116,13 +121,27 @@ class _Task:
             else square_product(subset.rows, self._kernel, np.array([theta.noise_variance]))
         )
 
-    def at(self, D: FloatArray, begin: float, share: float, before: FullProcess | None) -> FullProcess:
+    def with_less_noise(self, found: FullProcess, begin: float) -> FullProcess:
+        """Return the process with the mean of the smallest noise of LESS_NOISE before which left-out rows gain."""
+        part = (1.0 - begin) / len(LESS_NOISE)
+        for number, less in enumerate(LESS_NOISE):
+            tried = self.at(found.D, begin + number * part, part, found, less)
+            if not self.loss(tried) < self.loss(found):
+                break
+            found = tried
+        return found
+
+    def at(
+        self, D: FloatArray, begin: float, share: float, before: FullProcess | None, less: float = 1.0
+    ) -> FullProcess:
         """Return the process with this noise; `begin` and `share` are told.
 
-        before: with other noise, whose mean is near, and whose noise model is kept.
+        before: with other noise, whose mean is near, and whose noise model is kept. less: share of D that the mean has.
         """
         D = self.floored(D)
-        mean = self._mean(D, begin, 0.8 * share, None if before is None else before.mean.unknowns)
+        mean = self._mean(
+            self.floored(less * D), begin, 0.8 * share, None if before is None else before.mean.unknowns
+        )
         latent = self.latent_variance(D)
         self._tell(begin + 0.9 * share)
         return self.calibrated(D, mean, latent, before)

@@ -225,8 +225,19 @@ def sklearn_exact(X: FloatArray, y: FloatArray) -> Trained:
     )
 
 
-def _sklearn_fitted(X: FloatArray, y: FloatArray) -> tuple[Any, str]:
-    """A Matern 2.5 process by its own L-BFGS-B, which ends after a minute with the best it has, and whether it did."""
+def sklearn_gaussian(X: FloatArray, y: FloatArray) -> Trained:
+    """An exact process on all rows, with the kernel of most first tries."""
+    from sklearn.gaussian_process.kernels import RBF
+
+    if len(X) > SUBSET:
+        raise SystemExit(f"more than {SUBSET:,} rows")
+    model, note = _sklearn_fitted(X, y, RBF(_lengthscales(X)))
+    return Trained(predict=partial(_sklearn_predict, model), size=_triangle(len(X), X), note=f"gaussian kernel{note}")
+
+
+def _sklearn_fitted(X: FloatArray, y: FloatArray, family: Any = None) -> tuple[Any, str]:
+    """A process, Matern 2.5 if no other, by its own L-BFGS-B, which ends after a minute with the best it has, and
+    whether it did."""
     from scipy.optimize import minimize
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
@@ -245,7 +256,8 @@ def _sklearn_fitted(X: FloatArray, y: FloatArray) -> tuple[Any, str]:
         end = minimize(objective, theta, jac=True, method="L-BFGS-B", bounds=bounds, callback=callback)
         return end.x, float(end.fun)
 
-    kernel = ConstantKernel(SIGNAL) * Matern(_lengthscales(X), nu=2.5) + WhiteKernel(NOISE)
+    family = Matern(_lengthscales(X), nu=2.5) if family is None else family
+    kernel = ConstantKernel(SIGNAL) * family + WhiteKernel(NOISE)
     model = GaussianProcessRegressor(kernel, optimizer=optimizer).fit(X, y)
     return model, f", stopped at {SUBSET_SECONDS:.0f} s" if stopped else ""
 
@@ -342,6 +354,9 @@ PEERS = {
     "exact": Peer(label="scikit-learn GPR", modules=("sklearn.gaussian_process", "sklearn"), train=sklearn_exact),
     "sklearn": Peer(
         label="scikit-learn GPR, subset", modules=("sklearn.gaussian_process", "sklearn"), train=sklearn_subset
+    ),
+    "exact-gaussian": Peer(
+        label="scikit-learn GPR, gaussian", modules=("sklearn.gaussian_process", "sklearn"), train=sklearn_gaussian
     ),
     "gpflow": Peer(label="GPflow SGPR", modules=("tensorflow", "gpflow"), train=gpflow_sgpr),
     "gpytorch-sgpr": Peer(label="GPyTorch SGPR", modules=("torch", "gpytorch"), train=gpytorch_sgpr),

@@ -1,6 +1,6 @@
 """Pursuit against other libraries for Gaussian processes: accuracy, error bars, seconds, memory, on the same rows.
 
-    python -m tests.benchmarks.peers [SET ..] [--peer NAME ..] [--seconds N]
+    python -m tests.benchmarks.peers [SET ..] [--peer NAME ..] [--seconds N] [--rows N]
 
 Each runs alone in a process of its own, on two threads: Pursuit by the Python that runs this, the others by the one
 that PURSUIT_BENCHMARK_PEERS names, in whose environment `pip install --group peers` has put them and nothing else.
@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +43,14 @@ Figures = dict[str, Any]
 """Output of one child, or why there is none: `seconds`, `nmse`, `nlpd`, .. or `failed`."""
 
 
-def main(names: tuple[str, ...], peers: tuple[str, ...], seconds: float) -> None:
+def main(names: tuple[str, ...], peers: tuple[str, ...], seconds: float, most_rows: int | None = None) -> None:
     """Prints a Markdown table a set. Ours come first, so that a peer's row can be measured against them."""
     print(conditions())
     chosen = [name for name in PEERS if name in peers]
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             split = load_split(name)
+            split = replace(split, train=split.train[:most_rows])
             file = Path(folder, f"{name}.npz")
             _write(split, file)
             rows, columns = split.train.shape
@@ -139,5 +141,6 @@ if __name__ == "__main__":
     parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}, or any other of sets.py")
     parser.add_argument("--peer", action="append", choices=tuple(PEERS), help="only this one; may be repeated")
     parser.add_argument("--seconds", type=float, default=MOST_SECONDS, help="after which a peer is stopped")
+    parser.add_argument("--rows", type=int, help="training rows at most")
     asked = parser.parse_args()
-    main(tuple(asked.sets) or SETS, tuple(asked.peer or PEERS), asked.seconds)
+    main(tuple(asked.sets) or SETS, tuple(asked.peer or PEERS), asked.seconds, asked.rows)
