@@ -43,11 +43,21 @@ def test_a_server_of_small_bases_takes_specifications_that_name_none() -> None:
             read_spec({field: 31}, max_basis_size=30)
 
 
-def test_the_defaults_of_quick_effort_are_those_of_core() -> None:
-    assert core_spec(read(effort="quick"), ["x"], ROWS) != TrainSpec()  # specs hold arrays, compared by identity
-    ours, theirs = core_spec(read(effort="quick"), ["x"], ROWS), TrainSpec()
+def test_the_defaults_of_a_sparse_model_chosen_by_hand_are_those_of_core() -> None:
+    body = read(effort="quick", mean_rows="basis")
+    assert core_spec(body, ["x"], ROWS) != TrainSpec()  # specs hold arrays, compared by identity
+    ours, theirs = core_spec(body, ["x"], ROWS), TrainSpec()
     for name in TrainSpec.__dataclass_fields__:
         assert getattr(ours, name) == getattr(theirs, name), name
+
+
+def test_quick_effort_is_a_short_search_with_basis_vectors_that_move() -> None:
+    spec = core_spec(read(effort="quick"), ["x"], ROWS)
+    assert (spec.adaptation, spec.refinement) == (Adaptation(rounds=1, steps=10), Refinement(steps=18))
+    assert (spec.kernel, spec.mean_rows, spec.power, spec.max_basis_size) == ("gaussian", "basis", 0.6, 600)
+    assert read_spec({"effort": "quick"}, max_basis_size=550).max_basis_size == 550
+    for chosen in ({"basis_size": 40}, {"adapt": {"rounds": 2}}, {"approximation": "dtc"}, {"mean_rows": "all"}):
+        assert read(effort="quick", **chosen).refine is None, chosen
 
 
 def test_by_default_models_are_compared() -> None:
