@@ -46,7 +46,8 @@ LEAST_NOISE = 1e-12
 class FullProcess:
     """A full process on n rows. D (n,): their noise variances, as error bars have them; mean: alpha and left-out
     predictions; latent_variance (n,): of each row without its fold; left: rows that are in one; read: the calibration
-    by these. All standardized. exact: theta by the likelihood of all rows, mean in closed form. folds: that rows were left out by."""
+    by these. All standardized. exact: theta by the likelihood of all rows, mean in closed form. folds: that rows were
+    left out by."""
 
     theta: Hyperparameters
     D: FloatArray
@@ -139,9 +140,7 @@ class _Task:
         before: with other noise, whose mean is near, and whose noise model is kept. less: share of D that the mean has.
         """
         D = self.floored(D)
-        mean = self._mean(
-            self.floored(less * D), begin, 0.8 * share, None if before is None else before.mean.unknowns
-        )
+        mean = self._mean(self.floored(less * D), begin, 0.8 * share, None if before is None else before.mean.unknowns)
         latent = self.latent_variance(D)
         self._tell(begin + 0.9 * share)
         return self.calibrated(D, mean, latent, before)
