@@ -9,10 +9,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from uuid import uuid4
 
 import httpx
+import pytest
 
+from tests.needs import HOW
 from tests.ports import free_port
 from tests.processes import wait_until
 
@@ -55,7 +58,9 @@ class S3Server:
 
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
-    """Start an empty server; it is killed at the end of the block."""
+    """Start an empty server; it is killed at the end of the block. The test is skipped where there is none."""
+    if any(find_spec(name) is None for name in ("moto", "flask", "flask_cors")):
+        pytest.skip(f"no server that speaks S3: {HOW}")
     port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     quiet = {**os.environ, "PYTHONWARNINGS": "ignore"}

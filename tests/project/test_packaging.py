@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.help.contents import COPIED, FOLDER
+from tests.needs import IMPORTED, IN_PART
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -26,6 +27,18 @@ def test_every_dependency_has_a_range_and_a_reason() -> None:
 def test_the_licence_is_there() -> None:
     assert PROJECT["project"]["license"] == "MIT"
     assert (ROOT / "LICENSE").read_text(encoding="utf-8").startswith("MIT License")
+
+
+def test_what_needs_more_than_the_extra_test_is_there_and_named() -> None:
+    for name in (*IMPORTED, *IN_PART):
+        assert (ROOT / name).exists(), name
+    extras = PROJECT["project"]["optional-dependencies"]
+    known = {re.split(r"[\[>=<]", line)[0].replace("-", "_") for line in extras["test-all"]}
+    assert {module for modules in IMPORTED.values() for module in modules} <= known
+    sources = {path.relative_to(ROOT).as_posix(): path.read_text() for path in (ROOT / "tests").rglob("*.py")}
+    for name in known - {"pursuit_gp"}:  # nothing else imports them where pytest collects
+        users = {path for path, text in sources.items() if re.search(rf"^(import|from) {name}\b", text, re.MULTILINE)}
+        assert all(path.startswith(tuple(IMPORTED)) for path in users), (name, users)
 
 
 @pytest.mark.slow
