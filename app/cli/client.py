@@ -67,9 +67,11 @@ class Client(Transport):
         headers = {} if key is None else {"idempotency-key": key}
         return self._json("POST", "/train", _JOB, files=parts, headers=headers, repeatable=key is not None)
 
-    def train_dataset(self, dataset: str, spec: Mapping[str, Any]) -> Json:
-        """Start a training on a dataset; return the job, most likely queued."""
-        return self._json("POST", "/train", _JOB, json={"dataset": dataset, "spec": spec})
+    def train_dataset(self, dataset: str, spec: Mapping[str, Any], *, key: str | None = None) -> Json:
+        """Start a training on a dataset; return the job, most likely queued. key: see `train_on`."""
+        headers = {} if key is None else {"idempotency-key": key}
+        body = {"dataset": dataset, "spec": spec}
+        return self._json("POST", "/train", _JOB, json=body, headers=headers, repeatable=key is not None)
 
     def update(
         self, reference: str, name: str, body: BinaryIO, spec: Mapping[str, Any], *, key: str | None = None

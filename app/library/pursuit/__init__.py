@@ -15,8 +15,8 @@
     mean, std = SparseGPRegressor().fit(X, y).predict(X_new, return_std=True)
 
 Rows are a pandas, polars or pyarrow frame, a matrix of numpy in the order of the model's columns, or a list of dicts
-or lists; predictions come back as the same, with the caller's index. What goes wrong is a PursuitError; where cells are
-at fault its text lists row, column and value.
+or lists; predictions come back as the same, with the caller's index. Every error is a PursuitError (scikit-learn's own
+of its estimator aside); where cells are at fault its text lists row, column and value.
 """
 
 from importlib import import_module
@@ -29,10 +29,13 @@ _imports.install()
 
 if TYPE_CHECKING:
     from .aio import AsyncClient, AsyncJob, AsyncModel
-    from .client import Client, Job, Model
+    from .client import Client, Model
+    from .datasets import Dataset
     from .errors import (
         AccessError,
+        ArgumentError,
         ConflictError,
+        FileError,
         InvalidError,
         JobError,
         NotFoundError,
@@ -44,14 +47,19 @@ if TYPE_CHECKING:
     )
     from .estimator import SparseGPRegressor
     from .explanation import Explanation
+    from .job import Job
     from .local import LocalModel, load
 
 _MODULES = {
     "aio": ("AsyncClient", "AsyncJob", "AsyncModel"),
-    "client": ("Client", "Job", "Model"),
+    "client": ("Client", "Model"),
+    "job": ("Job",),
+    "datasets": ("Dataset",),
     "errors": (
         "AccessError",
+        "ArgumentError",
         "ConflictError",
+        "FileError",
         "InvalidError",
         "JobError",
         "NotFoundError",
@@ -69,12 +77,15 @@ _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "AccessError",
+    "ArgumentError",
     "AsyncClient",
     "AsyncJob",
     "AsyncModel",
     "Client",
     "ConflictError",
+    "Dataset",
     "Explanation",
+    "FileError",
     "InvalidError",
     "Job",
     "JobError",

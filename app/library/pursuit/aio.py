@@ -12,8 +12,10 @@ from rich.console import Console
 from app.cli.client import ENDED
 from app.cli.progress import JobBar, has_bar
 
-from .client import CHAMPION, PATIENCE, Client, Job, Model
+from .client import CHAMPION, PATIENCE, Client, Model
+from .datasets import Dataset
 from .explanation import Explanation
+from .job import Job
 from .options import Interval
 from .questions import AsyncModelQuestions
 
@@ -51,11 +53,20 @@ class AsyncClient:
         interval: Interval = None,
         quantiles: Sequence[float] = (),
         include: Sequence[str] = (),
+        on_error: str | None = None,
+        keep: str | None = None,
     ) -> Any:
         """Predict rows; see `Client.predict`."""
-        return await asyncio.to_thread(
-            self._client.predict, model, data, interval=interval, quantiles=quantiles, include=include
-        )
+        options: dict[str, Any] = {"interval": interval, "quantiles": quantiles, "include": include}
+        return await asyncio.to_thread(self._client.predict, model, data, **options, on_error=on_error, keep=keep)
+
+    async def upload(self, data: Any, *, target: str | None = None, name: str | None = None) -> Dataset:
+        """Keep a table on the server; see `Client.upload`."""
+        return await asyncio.to_thread(self._client.upload, data, target=target, name=name)
+
+    async def datasets(self) -> list[dict[str, Any]]:
+        """List all datasets."""
+        return await asyncio.to_thread(self._client.datasets)
 
     async def explain(self, model: str, data: Any, *, nearest: int = 5) -> Explanation:
         """Explain predictions; see `Client.explain`."""
@@ -188,11 +199,12 @@ class AsyncModel(AsyncModelQuestions):
         interval: Interval = None,
         quantiles: Sequence[float] = (),
         include: Sequence[str] = (),
+        on_error: str | None = None,
+        keep: str | None = None,
     ) -> Any:
         """Predict rows; see `Client.predict`."""
-        return await asyncio.to_thread(
-            self._model.predict, data, interval=interval, quantiles=quantiles, include=include
-        )
+        options: dict[str, Any] = {"interval": interval, "quantiles": quantiles, "include": include}
+        return await asyncio.to_thread(self._model.predict, data, **options, on_error=on_error, keep=keep)
 
     async def update(self, data: Any, *, extra_basis: int = 0, forget: Sequence[int] = ()) -> AsyncJob:
         """Add rows without training again: see `Client.update`."""

@@ -15,15 +15,24 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 
 from app.cli.client import Client as ServerClient
-from app.cli.progress import has_bar, watch
 
-from .errors import JobError, NotFoundError, RefusalError, TooLargeError, server_errors, warn
+from .datasets import Dataset, Datasets, is_dataset, named_file, predict_file, used_columns
+from .errors import (
+    ArgumentError,
+    InvalidError,
+    NotFoundError,
+    RefusalError,
+    TooLargeError,
+    read_file,
+    server_errors,
+    warn,
+)
 from .explanation import Explanation, explain
 from .files import form_of, write_whole
-from .frames import JSON, NPY, Rows, pieces, rows_of, table_file
+from .frames import JSON, NPY, Rows, pieces, rows_of
+from .job import Job
 from .options import Interval, Options
 from .questions import ModelQuestions, Questions, start_update
 
@@ -33,7 +42,7 @@ CHAMPION, LATEST = "champion", "latest"
 _PAGE = 500
 
 
-class Client(Questions):
+class Client(Datasets, Questions):
     """A server. A context manager that closes it; threads may share one.
 
     Args:
@@ -72,7 +81,8 @@ class Client(Questions):
         """Start a training; return its job, which `wait` waits for.
 
         Args:
-            data: a data frame, a list of dicts, or the path of a file of any format that the service reads.
+            data: a data frame, a list of dicts, the path of a file of any format that the service reads, a Dataset or
+                the id of one.
             target: column to predict; by default the last.
             model: name to publish under; by default the file's stem, or `model`.
             idempotency_key: of this training, by default a new one; the same key gives the same job.
@@ -83,9 +93,9 @@ class Client(Questions):
         asked = spec | {name: value for name, value in (("target", target), ("model", model)) if value is not None}
         key = idempotency_key or uuid.uuid4().hex
         with server_errors():
-            if isinstance(data, str | PathLike):
-                return Job(self, self.http.train(Path(data), asked, key=key))
-            name, file = table_file(data)
+            if isinstance(data, Dataset) or is_dataset(data):
+                return Job(self, self.http.train_dataset(str(getattr(data, "id", data)), asked, key=key))
+            name, file = named_file(data)
             return Job(self, self.http.train_on(name, file, asked, key=key))
 
     def update(self, model: str, data: Any, *, extra_basis: int = 0, forget: Sequence[int] = ()) -> "Job":
@@ -108,16 +118,22 @@ class Client(Questions):
         interval: Interval = None,
         quantiles: Sequence[float] = (),
         include: Sequence[str] = (),
+        on_error: str | None = None,
+        keep: str | None = None,
     ) -> Any:
         """Predict rows.
 
         Args:
             model: `name`, `name@3` or `name@alias`.
-            data: a data frame; a matrix of numpy in the order of the model's columns; a list of dicts or lists.
+            data: a data frame; a matrix of numpy in the order of the model's columns; a list of dicts or lists; the
+                path of a file of any format that the service reads, whose predictions are an Arrow table.
             interval: coverage of `lower` and `upper`, 0.95 by default; of several, [.5, .95], the columns are called
                 lower_0.5 and so on; False: the mean alone, which is quicker.
             quantiles: probabilities, each a column such as quantile_0.1.
             include: more columns: latent_std, median, support, imputed.
+            on_error: `null`: rows that cannot be predicted have nulls (NaN) instead of refusing all.
+            keep: the caller's columns that stand before the predictions: `none`, `others` (neither inputs nor the
+                target, such as an id) or `all`. By default none; of a file the others.
 
         Returns:
             mean, std, lower, upper and what else is asked for, one row for each: a frame of the caller's kind with its
@@ -126,7 +142,10 @@ class Client(Questions):
 
         Raises InvalidError, which lists row, column and value of wrong cells; warns of rows far from the training rows.
         """
-        rows, options = rows_of(data), Options.of(interval, quantiles, include)
+        options = Options.of(interval, quantiles, include, on_error, keep)
+        if isinstance(data, str | PathLike):
+            return predict_file(self.http, model, data, options)
+        rows = rows_of(data)
         parts: list[dict[str, NDArray[np.float64]]] = []
         waiting = [*pieces(rows)][::-1]
         while waiting:
@@ -141,7 +160,8 @@ class Client(Questions):
                 waiting += [(middle, stop), (start, middle)]
             except RefusalError as error:
                 raise error.from_row(start, stop - start) from None
-        return rows.restore({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+        kept = options.kept(rows.names, lambda: used_columns(self.version(model)))
+        return rows.restore({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, kept)
 
     def explain(self, model: str, data: Any, *, nearest: int = 5) -> Explanation:
         """Explain predictions: each column's part of the difference to the average, the nearest rows, the distance.
@@ -175,6 +195,10 @@ class Client(Questions):
     def model(self, reference: str) -> "Model":
         """Return a model: `name`, `name@3` or `name@alias`. NotFoundError where there is none."""
         self.resolve(reference)
+        return Model(self, reference)
+
+    def model_at(self, reference: str) -> "Model":
+        """Return a model without asking whether it is there."""
         return Model(self, reference)
 
     def models(self) -> list[dict[str, Any]]:
@@ -232,9 +256,11 @@ class Client(Questions):
         """
         data = getattr(model, "artefact_", None) or getattr(model, "artefact", None) or model
         if isinstance(data, str | PathLike):
-            data = Path(data).read_bytes()
+            data = read_file(data)
         if not isinstance(data, bytes):
-            raise TypeError(
+            if hasattr(data, "predict_quantiles"):  # an estimator of ours, whose class needs scikit-learn
+                raise InvalidError(f"this {type(model).__name__} is not fitted yet: call its fit(X, y) first")
+            raise ArgumentError(
                 f"expected a fitted SparseGPRegressor, a LocalModel or an artefact, got {type(model).__name__}: of a "
                 "Pipeline push the last step"
             )
@@ -265,72 +291,6 @@ class Client(Questions):
             cursor = page.get("next_cursor")
             if cursor is None:
                 return
-
-
-class Job:
-    """A training on the server."""
-
-    def __init__(self, client: Client, document: Mapping[str, Any]) -> None:
-        self.client = client
-        self.document = dict(document)
-
-    def __repr__(self) -> str:
-        return f"Job({self.id!r}, {self.document['model']!r}, {self.state}, {100 * self.progress['fraction']:.0f}%)"
-
-    @property
-    def id(self) -> str:
-        """Id of the job."""
-        return str(self.document["id"])
-
-    @property
-    def state(self) -> str:
-        """`queued`, `running`, `succeeded`, `failed` or `cancelled`, when the job was last asked for."""
-        return str(self.document["state"])
-
-    @property
-    def progress(self) -> dict[str, Any]:
-        """Progress when the job was last asked for: `fraction`, `phase`, `round`, `objective`, `eta_s` and others."""
-        return {"fraction": 0.0, **(self.document.get("progress") or {})}
-
-    @property
-    def report(self) -> dict[str, Any] | None:
-        """Report of the training; None before it has succeeded."""
-        result = self.document.get("result")
-        return None if result is None else dict(result["report"])
-
-    def refresh(self) -> Self:
-        """Ask the server for the current state."""
-        with server_errors():
-            self.document = self.client.http.job(self.id)
-        return self
-
-    def wait(self, *, progress: bool | None = None) -> "Model":
-        """Wait for the end; return the model.
-
-        progress: show it, as a bar in terminals and notebooks, in lines elsewhere; None: as a bar or not at all. Ctrl-C
-        ends the waiting and not the job. JobError where the training fails or is cancelled.
-        """
-        console = Console()
-        with server_errors():
-            if has_bar(console) if progress is None else progress:
-                self.document = watch(self.client.http, self.id, console)
-            else:
-                for document in self.client.http.follow(self.id):
-                    self.document = document
-        return self.model()
-
-    def model(self) -> "Model":
-        """Return the model of a job that has ended; JobError where it has none."""
-        result = self.document.get("result")
-        if self.state != "succeeded" or result is None:
-            raise JobError(self.document)
-        return Model(self.client, f"{result['model']}@{result['version']}")
-
-    def cancel(self) -> Self:
-        """Request that it be cancelled; a running one stops within a second or two."""
-        with server_errors():
-            self.document = self.client.http.cancel(self.id)
-        return self
 
 
 class Model(ModelQuestions):
@@ -366,9 +326,12 @@ class Model(ModelQuestions):
         interval: Interval = None,
         quantiles: Sequence[float] = (),
         include: Sequence[str] = (),
+        on_error: str | None = None,
+        keep: str | None = None,
     ) -> Any:
         """Predict rows: see `Client.predict`."""
-        return self.client.predict(self.reference, data, interval=interval, quantiles=quantiles, include=include)
+        options: dict[str, Any] = {"interval": interval, "quantiles": quantiles, "include": include}
+        return self.client.predict(self.reference, data, **options, on_error=on_error, keep=keep)
 
     def explain(self, data: Any, *, nearest: int = 5) -> Explanation:
         """Explain predictions: see `Client.explain`."""

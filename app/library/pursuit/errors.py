@@ -9,13 +9,18 @@ PursuitError
 │   ├── TooLargeError       a limit of the server is exceeded
 │   └── UnavailableError    the server is busy, or cannot do its work now
 ├── JobError            a training failed or was cancelled
+├── ArgumentError       (also a TypeError) an argument is of a kind that nothing can be made of
+├── FileError           (also an OSError) a file cannot be read or written; where there is none also a FileNotFoundError
 └── any other           no server answers, or one that is not Pursuit's
 """
 
+import errno
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
 from typing import Any, Self
 
 from app.cli.client import ClientError, ProblemError
@@ -96,8 +101,35 @@ class JobError(PursuitError):
         self.job = dict(job)
 
 
+class ArgumentError(PursuitError, TypeError):
+    """An argument is of a kind that nothing can be made of."""
+
+
+class FileError(PursuitError, OSError):
+    """A file cannot be read or written."""
+
+
+class MissingFileError(FileError, FileNotFoundError):
+    """There is no such file."""
+
+
+def read_file(path: str | PathLike[str]) -> bytes:
+    """Return the bytes of a file. FileError where it cannot be read."""
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise file_error(path, error) from None
+
+
+def file_error(path: str | PathLike[str], error: OSError, what: str = "read") -> FileError:
+    """Return the error of a file that cannot be read, or that something else cannot be done with."""
+    kind = MissingFileError if error.errno == errno.ENOENT else FileError
+    return kind(error.errno, f"cannot {what} {path}: {error.strerror or error}")
+
+
 class PredictionWarning(UserWarning):
-    """Warning about some predictions, such as those far from all training rows."""
+    """Warning about some predictions, such as those far from all training rows. Rows are counted from 0, as they were
+    given, whatever their index is."""
 
 
 def warn(message: str) -> None:

@@ -20,6 +20,7 @@ from core.train.run import train
 
 from .blas import one_blas_thread
 from .errors import InvalidError, model_errors
+from .files import write_whole
 from .local import LocalModel
 
 try:
@@ -159,9 +160,7 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the fitted model as a file that `load` reads and a server imports; return the path."""
         check_is_fitted(self, "artefact_")
-        place = Path(path)
-        place.write_bytes(self.artefact_)
-        return place
+        return write_whole(path, self.artefact_)
 
     def export(self, path: str | PathLike[str], *, form: str | None = None, interval: float | None = None) -> Path:
         """Write the fitted model as ONNX (`.onnx`) or as a script for numpy alone (`.zip`); return the path.

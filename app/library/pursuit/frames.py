@@ -18,7 +18,9 @@ import pyarrow as pa
 from narwhals.exceptions import DuplicateError
 from numpy.typing import NDArray
 
-from .errors import InvalidError
+from app.services.predict.answer_files import kept_names
+
+from .errors import ArgumentError, InvalidError
 
 ARROW = "application/vnd.apache.arrow.stream"
 NPY = "application/x-npy"
@@ -50,12 +52,16 @@ class Rows(Protocol):
     def body(self, start: int, stop: int) -> bytes:
         """Return some rows as the service reads them."""
 
-    def restore(self, arrays: Arrays) -> Any:
-        """Return arrays (m,) of all rows as the caller's kind."""
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the columns, in order; none where rows have none."""
+
+    def restore(self, arrays: Arrays, kept: Sequence[str] = ()) -> Any:
+        """Return arrays (m,) of all rows as the caller's kind, columns of the caller's that are kept before them."""
 
 
 def rows_of(data: Any) -> Rows:
-    """Return the rows of a frame, a matrix or a list. TypeError for anything else, InvalidError for a bad one."""
+    """Return the rows of a frame, a matrix or a list. ArgumentError for anything else, InvalidError for a bad one."""
     if isinstance(data, np.ndarray):
         if data.ndim != 2:
             raise InvalidError(f"expected a matrix (rows, columns), got an array of shape {data.shape}")
@@ -64,7 +70,7 @@ def rows_of(data: Any) -> Rows:
             return _Matrix(matrix=numbers.astype(np.float64) if numbers.dtype == np.float16 else numbers)
         return _List(rows=data.tolist(), fields=True)
     if isinstance(data, Mapping):
-        raise TypeError("expected rows, got one dict: put it in a list, or make a data frame of its columns")
+        raise ArgumentError("expected rows, got one dict: put it in a list, or make a data frame of its columns")
     if isinstance(data, list | tuple):
         return _List(rows=data, fields=False)
     table, frame = _table(data)
@@ -86,10 +92,10 @@ def json_rows(data: Any) -> list[bytes]:
 def table_file(data: Any) -> tuple[str, io.BytesIO]:
     """Return a file to train on, and a name that tells its kind."""
     if isinstance(data, np.ndarray):
-        raise TypeError("an array has no names of columns: make a data frame of it, and name the target")
+        raise ArgumentError("an array has no names of columns: make a data frame of it, and name the target")
     if isinstance(data, list | tuple):
         if not data or not all(isinstance(row, Mapping) for row in data):
-            raise TypeError("expected a list of dicts, one a row, by name of column")
+            raise ArgumentError("expected a list of dicts, one a row, by name of column")
         return "model.jsonl", io.BytesIO(b"\n".join(_json(row) for row in data) + b"\n")
     table, _ = _table(data)
     return "model.arrow", io.BytesIO(_stream(table))
@@ -111,7 +117,7 @@ def _table(data: Any) -> tuple[pa.Table, "nw.DataFrame[Any]"]:
     except TypeError:
         kind = f"{type(data).__module__}.{type(data).__qualname__}"
         lazy = "; collect it first" if "Lazy" in kind else ""
-        raise TypeError(
+        raise ArgumentError(
             f"expected a data frame (pandas, polars, pyarrow), a matrix or a list of dicts, got {kind}{lazy}"
         ) from None
     names = [str(name) for name in frame.columns]
@@ -174,12 +180,22 @@ class _Frame:
     def body(self, start: int, stop: int) -> bytes:
         return _stream(self.table.slice(start, stop - start)) if self.count else b"[]"
 
-    def restore(self, arrays: Arrays) -> Any:
+    @property
+    def names(self) -> Sequence[str]:
+        return self.table.column_names
+
+    def restore(self, arrays: Arrays, kept: Sequence[str] = ()) -> Any:
         made = nw.from_dict(dict(arrays), backend=self.frame.implementation).to_native()
         index = nw.maybe_get_index(self.frame)
         if index is not None:
             made.index = index
-        return made
+        if not kept:
+            return made
+        own = dict(zip(self.names, self.frame.columns, strict=True))  # pandas' names may be other than texts
+        beside = self.frame.select([own[name] for name in kept]).rename(
+            {own[name]: new for name, new in kept_names(dict.fromkeys(kept), arrays).items() if own[name] != new}
+        )
+        return nw.concat([beside, nw.from_native(made, eager_only=True)], how="horizontal").to_native()
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -200,7 +216,12 @@ class _Matrix:
         np.save(file, np.ascontiguousarray(self.matrix[start:stop]), allow_pickle=False)
         return file.getvalue()
 
-    def restore(self, arrays: Arrays) -> Any:
+    @property
+    def names(self) -> Sequence[str]:
+        return ()
+
+    def restore(self, arrays: Arrays, kept: Sequence[str] = ()) -> Any:
+        del kept  # there are none
         return _with_fields(arrays, self.count)
 
 
@@ -222,11 +243,22 @@ class _List:
     def body(self, start: int, stop: int) -> bytes:
         return _json(list(self.rows[start:stop]))
 
-    def restore(self, arrays: Arrays) -> Any:
+    @property
+    def names(self) -> Sequence[str]:
+        return list(dict.fromkeys(str(name) for row in self.rows if isinstance(row, Mapping) for name in row))
+
+    def restore(self, arrays: Arrays, kept: Sequence[str] = ()) -> Any:
         if self.fields:
             return _with_fields(arrays, self.count)
         columns = [array.tolist() for array in arrays.values()]
-        return [dict(zip(arrays, cells, strict=True)) for cells in zip(*columns, strict=True)]
+        made = [dict(zip(arrays, cells, strict=True)) for cells in zip(*columns, strict=True)]
+        if not kept:
+            return made
+        names = kept_names(dict.fromkeys(kept), arrays)
+        return [
+            {new: row.get(name) for name, new in names.items()} | predicted
+            for row, predicted in zip(self.rows, made, strict=True)
+        ]
 
 
 def _with_fields(arrays: Arrays, count: int) -> NDArray[Any]:

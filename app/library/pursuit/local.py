@@ -1,29 +1,32 @@
 """A model in this process: a downloaded artefact predicts without a server, to the same bits."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from app.errors import BrokenArtefactError
 from app.services.evaluation import EvaluateOptions, evaluate
 from app.services.explain.explainer import Explainer
 from app.services.export.forms import export, parse_form
+from app.services.predict.answer_files import kept_names
 from app.services.predict.loaded_model import LoadedModel, load_model
 from app.services.predict.npy import read_npy
-from app.services.predict.options import OnError, PredictOptions, word_of
+from app.services.predict.options import Keep, OnError, PredictOptions, word_of
+from app.services.predict.row_decoder import DecodedRows
 from app.services.predict.row_notes import RowNotes
 from app.services.predict.run import answer_arrays, shown_arrays
-from app.services.predict.table_parts import PartOptions, read_part
+from app.services.predict.table_parts import PartOptions, matrix_part, read_part
 from app.storage import artefact
 from app.tables import Limits, read_table
 
 from .blas import one_blas_thread
-from .errors import InvalidError, model_errors, warn
+from .errors import InvalidError, model_errors, read_file, warn
 from .explanation import Explanation
 from .files import form_of, write_whole
 from .frames import JSON, NPY, Rows, json_rows, pieces, rows_of, table_file
@@ -36,9 +39,10 @@ _AT_ONCE = 1
 def load(file: str | PathLike[str] | bytes) -> "LocalModel":
     """Return the model of an artefact: the path of a .safetensors file, or its bytes.
 
-    InvalidError where it is not a whole artefact of a release that this one reads; OSError without such a file.
+    InvalidError where it is not a whole artefact of a release that this one reads; FileError, an OSError, for a file
+    that cannot be read.
     """
-    return LocalModel(file if isinstance(file, bytes) else Path(file).read_bytes())
+    return LocalModel(file if isinstance(file, bytes) else read_file(file))
 
 
 class LocalModel:
@@ -70,17 +74,32 @@ class LocalModel:
         interval: Interval = None,
         quantiles: Sequence[float] = (),
         include: Sequence[str] = (),
+        on_error: str | None = None,
+        keep: str | None = None,
     ) -> Any:
         """Predict rows; see `Client.predict`, whose answer this is to the bit."""
-        wanted = _predict_options(Options.of(interval, quantiles, include))
+        options = Options.of(interval, quantiles, include, on_error, keep)
+        wanted = _predict_options(options)
+        if isinstance(data, str | PathLike):
+            return self._predict_file(data, wanted, options.keep or Keep.OTHERS)
         rows = rows_of(data)
+        kept = options.kept(rows.names, lambda: {self.target, *self.columns})
         parts = [self._piece(rows, start, stop, wanted) for start, stop in pieces(rows)]
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        notes = RowNotes()
-        notes.add(arrays)
-        if sentence := notes.sentence():
-            warn(sentence)
-        return rows.restore(shown_arrays(arrays, wanted, imputed=False))
+        _warn_of(arrays, wanted)
+        return rows.restore(shown_arrays(arrays, wanted, imputed=False), kept)
+
+    def _predict_file(self, path: str | PathLike[str], options: PredictOptions, keep: Keep) -> pa.Table:
+        body = read_file(path)
+        with model_errors(), one_blas_thread():
+            part_options = PartOptions(on_error=options.on_error, keep=keep, typed=True)
+            part = read_part(self.loaded, body, Limits(), part_options)
+            arrays = part.decoded.spread(answer_arrays(self.loaded, part.decoded.inputs, options))
+        _warn_of(arrays, options)
+        shown = shown_arrays(arrays, options, imputed=self.loaded.integrated is not None)
+        names = kept_names(part.kept, shown)
+        columns: dict[str, Any] = {names[name]: column for name, column in part.kept.items()}
+        return pa.table(columns | {name: pa.array(array, from_pandas=True) for name, array in shown.items()})
 
     def evaluate(
         self, data: Any, *, by: Sequence[str] = (), worst: int = 10, on_error: str = "refuse"
@@ -120,15 +139,26 @@ class LocalModel:
         try:
             with model_errors(), one_blas_thread():
                 body = rows.body(start, stop)
-                if rows.media_type == JSON:
-                    inputs = self.loaded.rows.decode_rows(body)
-                elif rows.media_type == NPY:
-                    inputs = self.loaded.rows.encode_matrix(read_npy(body))
-                else:
-                    inputs = read_part(self.loaded, body, Limits(), PartOptions()).decoded.inputs
-                return answer_arrays(self.loaded, inputs, options)
+                decoded = self._decoded(body, rows.media_type, PartOptions(on_error=options.on_error))
+                return decoded.spread(answer_arrays(self.loaded, decoded.inputs, options))
         except InvalidError as error:
             raise error.from_row(start, stop - start) from None
+
+    def _decoded(self, body: bytes, media_type: str, options: PartOptions) -> DecodedRows:
+        if media_type == NPY:
+            return matrix_part(self.loaded, read_npy(body), options)
+        if media_type != JSON:
+            return read_part(self.loaded, body, Limits(), options).decoded
+        if options.on_error is OnError.NULL:
+            return self.loaded.rows.decode_tolerantly(body, columns=False)
+        return DecodedRows.of(self.loaded.rows.decode_rows(body))
+
+
+def _warn_of(arrays: Mapping[str, NDArray[np.float64]], options: PredictOptions) -> None:
+    notes = RowNotes()
+    notes.add(arrays, tolerated=options.on_error is OnError.NULL)
+    if sentence := notes.sentence():
+        warn(sentence)
 
 
 def _predict_options(options: Options) -> PredictOptions:
@@ -139,4 +169,5 @@ def _predict_options(options: Options) -> PredictOptions:
             include=frozenset(options.include),
             mean_only=options.mean_only,
             one_interval=options.levels is None or len(options.levels) == 1,
+            on_error=options.on_error or OnError.REFUSE,
         )
