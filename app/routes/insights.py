@@ -62,6 +62,28 @@ class VarianceSharesBody(BaseModel):
     columns: list[FeatureShareBody] = Field(description="The largest total first.")
 
 
+class FeatureEffectBody(BaseModel):
+    """Average effect of a feature, at some of its values."""
+
+    name: str
+    values: list[float | int | str | bool | None] = Field(description="Null: missing.")
+    weights: list[float] = Field(description="Shares of the training rows that each value stands for.")
+    effect: list[float] = Field(description="Mean at each value, the other columns drawn independently.")
+    effect_target: list[float] = Field(description="The same in the target's unit.")
+
+
+class EffectsBody(BaseModel):
+    """Average effects (partial dependence)."""
+
+    model: str
+    version: int
+    target: str
+    scale: str = Field(description="On which averages are taken: `target`, or the transform that it was learnt in.")
+    average: float = Field(description="Mean where all columns are drawn independently, on that scale.")
+    average_target: float = Field(description="The same in the target's unit.")
+    columns: list[FeatureEffectBody]
+
+
 class ImportanceBody(BaseModel):
     """Features by how far they move the prediction."""
 
@@ -114,6 +136,19 @@ async def get_importance(request: Request, name: Name, version: Number) -> Respo
             "shares": told.shares,
         }
     )
+
+
+@router.get(
+    "/models/{name}/versions/{version}/effects",
+    response_class=Response,
+    summary="Average effect of each feature",
+    responses={200: {"model": EffectsBody}, **problems(404, 422)},
+)
+async def get_effects(request: Request, name: Name, version: Number) -> Response:
+    """What is predicted over the values of one column, averaged over all others as they are distributed in training
+    (partial dependence). What-if curves of a row are predictions: `POST /predict` with that row and other values."""
+    found, told = await in_heavy_thread(request, services(request).models.effects, name, version)
+    return json_answer({"model": found.model, "version": found.version, **told})
 
 
 @router.get(

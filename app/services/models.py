@@ -6,6 +6,7 @@ from typing import Any
 
 from app.database.engine import Database
 from app.errors import NotFoundError
+from app.services.effects import average_effects
 from app.services.export.forms import Form, export
 from app.services.importance import Importance, importance
 from app.services.keys.caller import ANYBODY, Caller
@@ -66,6 +67,11 @@ class Models:
         about = {"model": found.model, "version": found.version, "aliases": found.aliases}
         created = datetime.fromtimestamp(found.created_at, UTC)
         return report_page(model, about | {"created_at": f"{created:%Y-%m-%d %H:%M} UTC"})
+
+    def effects(self, name: str, version: int) -> tuple[Version, dict[str, Any]]:
+        """Return the average effect of each feature of a version. Raises NotFoundError, BrokenArtefactError."""
+        found, model = self.version(name, version)
+        return found, average_effects(model)
 
     def artefact(self, name: str, version: int) -> tuple[Version, bytes]:
         """A version's artefact as it is stored. Raises NotFoundError."""

@@ -33,6 +33,8 @@ SAMPLED_WORK = 50_000_000
 """Kernel values of the samples, at most, where that leaves LEAST_SAMPLES."""
 LEAST_SAMPLES, MOST_SAMPLES = 64, 1024
 BLOCK_NUMBERS = 1 << 20
+TABLE_NUMBERS = 1 << 18
+"""Squared distances between rows and points worked on at a time."""
 ROUNDING = 1e-3
 """Largest share of the variance that rounding may make."""
 SMALLEST_SHARE = 1e-12
@@ -90,13 +92,17 @@ def main_effects(form: ProductMean) -> tuple[float, tuple[FloatArray, ...]]:
     partial dependence of the learnt target. O(Q table_size)."""
     effects = [np.full(len(probabilities), form.constant) for probabilities in form.probabilities]
     mean = form.constant
-    for rate, weight in zip(form.rates.tolist(), form.weights.tolist(), strict=True):
-        expected = form.expected(rate)
-        mean += weight * float(form.alpha @ expected.prod(axis=0))
-        for place, others in enumerate(_products_of_others(expected)):
-            distances, where = form.table(place)
-            sums = np.bincount(where, weights=form.alpha * others, minlength=len(distances))
-            effects[place] += weight * (sums @ np.exp(-rate * distances))
+    step = max(1, TABLE_NUMBERS * form.size // form.table_size)
+    for start in range(0, form.size, step):
+        block = form.block(slice(start, start + step))
+        for rate, weight in zip(form.rates.tolist(), form.weights.tolist(), strict=True):
+            values = [np.exp(-rate * R) for R, _, _ in block.tables]  # (M', N)
+            expected = np.stack([(each @ p)[where] for each, (_, p, where) in zip(values, block.tables, strict=True)])
+            mean += weight * float(block.alpha @ expected.prod(axis=0))
+            for place, others in enumerate(_products_of_others(expected)):
+                where = block.tables[place][2]
+                sums = np.bincount(where, weights=block.alpha * others, minlength=len(values[place]))
+                effects[place] += weight * (sums @ values[place])
     return mean, tuple(effects)
 
 
@@ -165,4 +171,4 @@ def _drawn(form: ProductMean, samples: int, random: np.random.Generator) -> list
 def _distances(table: tuple[FloatArray, IntArray], points: IntArray) -> FloatArray:
     """Squared distances of samples (k,) of one feature to all rows, (k, M)."""
     distances, where = table
-    return np.asarray(distances[:, points].T[:, where])
+    return np.take(np.ascontiguousarray(distances[:, points].T), where, axis=1)

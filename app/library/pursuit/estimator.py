@@ -20,6 +20,7 @@ from core.train.run import train
 
 from .blas import one_blas_thread
 from .errors import InvalidError, model_errors
+from .explanation import Explanation
 from .files import write_whole
 from .local import LocalModel
 
@@ -189,6 +190,12 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
                 for start in range(0, len(inputs), _PIECE_ROWS)
             ]
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    def explain(self, X: Any, *, nearest: int = 5) -> Explanation:
+        """Explain predictions: each input's part of the difference to the average, the nearest training rows, the
+        distance from them; see `Client.explain`."""
+        check_is_fitted(self, "artefact_")
+        return self._model.explain(X, nearest=nearest)
 
     def _train(
         self, inputs: NDArray[np.float64], targets: NDArray[np.float64], target: str

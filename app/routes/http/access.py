@@ -51,6 +51,7 @@ ACCESS: dict[str, dict[str, KeyScope | None]] = {
     "/models/{name}/versions/{version}/artefact": {"GET": PREDICT},
     "/models/{name}/versions/{version}/held-out": {"GET": PREDICT},
     "/models/{name}/versions/{version}/importance": {"GET": PREDICT},
+    "/models/{name}/versions/{version}/effects": {"GET": PREDICT},
     "/models/{name}/versions/{version}/report": {"GET": PREDICT},
     "/models/{name}/aliases/{alias}": {"PUT": ADMIN, "DELETE": ADMIN},
     "/models/{name}/explain": {"POST": PREDICT},

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from pursuit import AsyncClient, Client, Explanation, InvalidError, LocalModel, Model, load
+from pursuit import AsyncClient, Client, Explanation, InvalidError, LocalModel, Model, SparseGPRegressor, load
 from pursuit import explanation as library
+from sklearn.exceptions import NotFittedError
 
 from app.services.explain import explainer
 from tests.app.library.conftest import table, url
@@ -75,6 +76,17 @@ def test_a_bad_cell_is_named_by_its_row_in_the_frame(mixed: Model | LocalModel) 
     frame.iloc[110, 1] = "red"
     with pytest.raises(InvalidError, match="row 110"):
         mixed.explain(frame)
+
+
+def test_an_estimator_explains_its_predictions() -> None:
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 2))
+    estimator = SparseGPRegressor(effort="quick", adapt=False, basis_size=20).fit(X, 2.0 * X[:, 0])
+    found = estimator.explain(X[:5], nearest=1)
+    np.testing.assert_allclose(found.baseline + found.parts["x0"] + found.parts["x1"], estimator.predict(X[:5]))
+    assert (np.abs(found.parts["x1"]) < 0.1).all()
+    with pytest.raises(NotFittedError):
+        SparseGPRegressor().explain(X)
 
 
 def test_explanations_are_awaited(service: Service, client: Client) -> None:

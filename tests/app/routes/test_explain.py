@@ -253,3 +253,25 @@ def test_the_baseline_is_the_mean_over_independent_columns(service: Service) -> 
     means = np.array(service.ask("mixed", rows, interval=False)["mean"])
     baseline = explain(service, "mixed", [ROW])["baseline"]
     assert baseline == pytest.approx(means.mean(), abs=4 * means.std() / math.sqrt(len(means)) + 0.01)
+
+
+def test_average_effects_are_predictions_averaged(service: Service) -> None:
+    answer = service.client.get("/models/mixed/versions/1/effects")
+    assert answer.status_code == 200
+    told = answer.json()
+    assert (told["target"], told["scale"]) == ("y", "target")
+    assert told["average"] == pytest.approx(explain(service, "mixed", [ROW])["baseline"])
+    columns = {column["name"]: column for column in told["columns"]}
+    assert list(columns) == ["x", "z", "kind", "flag", "day"]
+    for column in columns.values():
+        mean = np.dot(column["weights"], column["effect"])
+        assert mean == pytest.approx(told["average"], abs=1e-6)  # effects are about the average
+        assert column["effect_target"] == column["effect"]
+    kinds = dict(zip(columns["kind"]["values"], columns["kind"]["effect"], strict=True))
+    assert kinds["high"] - kinds["low"] == pytest.approx(1.0, abs=0.15)
+    flags = dict(zip(columns["flag"]["values"], columns["flag"]["effect"], strict=True))
+    assert flags[True] - flags[False] == pytest.approx(-1.0, abs=0.15)
+    x, effect = columns["x"]["values"], columns["x"]["effect"]
+    assert np.polyfit(x, effect, 1)[0] == pytest.approx(2.0, abs=0.3)
+    assert columns["day"]["values"] == sorted(columns["day"]["values"])
+    assert service.client.get("/models/mixed/versions/9/effects").status_code == 404

@@ -172,6 +172,18 @@ def test_a_row_is_asked_and_the_curves_follow(window: Window, site: Site) -> Non
     expect(page.get_by_role("alert")).to_contain_text("much")
 
 
+def test_average_effects_are_drawn(window: Window, site: Site) -> None:
+    page = window.open(f"{MODEL}/look")
+    section = page.get_by_role("region", name="What each column does on average")
+    expect(section.locator(".card")).to_have_count(5)
+    told = site.client.get("/models/surface/versions/2/effects").json()
+    (kinds,) = [column for column in told["columns"] if column["name"] == "site"]
+    best = kinds["values"][kinds["effect_target"].index(max(kinds["effect_target"]))]
+    expect(section.get_by_role("img", name=re.compile(f"^y by site: most for {best}"))).to_be_visible()
+    expect(section.get_by_role("img", name=re.compile("^y over a: from"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"would make \d+% of the variance alone"))).to_be_visible()
+
+
 def test_an_answer_is_explained(window: Window, site: Site) -> None:
     page = window.open(f"{MODEL}/ask")
     page.get_by_label("a", exact=True).fill("1.5")
