@@ -40,6 +40,7 @@ from app.routes import (
     page,
     predict,
     predict_document,
+    suggest,
     train,
     updates,
 )
@@ -69,6 +70,7 @@ from app.services.predict.registry import ModelRegistry
 from app.services.readiness import Readiness
 from app.services.served_models import ServedModels
 from app.services.specification import SpecBody
+from app.services.suggestions import Suggester
 from app.services.train.training import Training
 from app.services.train.updates import Updates
 from app.services.version import package_version
@@ -115,6 +117,7 @@ def create_app(settings: Settings | None = None, *, trusted: bool = False) -> Fa
         insights,
         evaluate,
         explain,
+        suggest,
         monitoring,
         datasets,
         keys,
@@ -217,6 +220,7 @@ def _services(settings: Settings, database: Database, measures: Measures) -> Ser
         stopping=stopping,
         models=models_service,
         explanations=Explanations(models_service),
+        suggester=Suggester(models_service),
         imports=ArtefactImport(database=database, blobs=blobs, max_basis_size=settings.max_basis_size),
         dataset_predictions=DatasetPredictions(database=database, blobs=blobs, max_queued=settings.max_queued_jobs),
         monitor=Monitor(database),

@@ -91,6 +91,11 @@ class Client(Transport):
         path = f"/models/{quote(reference, safe='@')}/update"
         return self._json("POST", path, _JOB, json={"dataset": dataset, "spec": spec})
 
+    def suggest(self, reference: str, question: Mapping[str, Any]) -> Json:
+        """Ask which rows to measure next; see `POST /models/{name}/suggest`."""
+        path = f"/models/{quote(reference, safe='@')}/suggest"
+        return self._json("POST", path, ("suggestions",), json=question, repeatable=True)
+
     def predict(
         self,
         model: str,

@@ -16,6 +16,7 @@ from app.cli.commands.models import alias, artefact, delete, import_, models
 from app.cli.commands.predict import predict
 from app.cli.commands.report import report
 from app.cli.commands.serve import api, migrate, serve, worker
+from app.cli.commands.suggest import suggest
 from app.cli.commands.train import train
 from app.cli.commands.update import update
 from app.cli.group import CommandGroup
@@ -29,6 +30,7 @@ COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
         "evaluate": evaluate,
         "report": report,
         "update": update,
+        "suggest": suggest,
     },
     "Look after models": {
         "models": models,

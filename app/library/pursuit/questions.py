@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from app.cli.client import Client as ServerClient
 
 from .errors import server_errors
-from .frames import JSON, rows_of, table_file
+from .frames import JSON, json_rows, rows_of, table_file
 from .options import Interval, Options
 
 Aggregate = Literal["sum", "mean"]
@@ -73,6 +73,34 @@ class Questions:
             _, file = table_file(data)
             return self.http.evaluate(model, file.getvalue(), by=by, worst=worst, on_error=on_error)
 
+    def suggest(
+        self,
+        model: str,
+        candidates: Any,
+        *,
+        count: int = 5,
+        criterion: Literal["variance", "improvement"] = "variance",
+        **more: Any,
+    ) -> dict[str, Any]:
+        """Ask which rows to measure next: `suggestions` with `row`, `number`, `gain`, `mean`, `std`, in order.
+
+        Args:
+            model: `name`, `name@3` or `name@alias`.
+            candidates: rows, as for `predict`, by name of column; or ranges by column: `{"x": [0, 10], "kind":
+                {"values": ["a", "b"]}}`, where columns that are not named have the range of the training rows.
+            count: how many.
+            criterion: `variance`, what leaves the least variance over the region; `improvement`, what may be the best.
+            more: `region` (rows or ranges), `goal` ("max", "min"), `best`, `seed`, `candidates` (how many of ranges).
+        """
+        question: dict[str, Any] = {"count": count, "criterion": criterion, **more}
+        for name, value in (("rows", candidates), ("region", more.get("region"))):
+            if name == "rows" and isinstance(value, Mapping):
+                question["ranges"] = value
+            elif not (value is None or isinstance(value, Mapping)):
+                question[name] = [json.loads(row) for row in json_rows(value)]
+        with server_errors():
+            return self.http.suggest(model, question)
+
 
 class ModelQuestions:
     """The same of one model."""
@@ -95,6 +123,10 @@ class ModelQuestions:
     ) -> dict[str, Any]:
         """Score it on rows with the truth: see `Client.evaluate`."""
         return self.client.evaluate(self.reference, data, by=by, worst=worst, on_error=on_error)
+
+    def suggest(self, candidates: Any, **more: Any) -> dict[str, Any]:
+        """Ask which rows to measure next: see `Client.suggest`."""
+        return self.client.suggest(self.reference, candidates, **more)
 
 
 class _AsyncModel(Protocol):
@@ -125,6 +157,10 @@ class AsyncModelQuestions:
     ) -> dict[str, Any]:
         """Score it on rows with the truth: see `Client.evaluate`."""
         return await asyncio.to_thread(self._model.evaluate, data, by=by, worst=worst, on_error=on_error)
+
+    async def suggest(self: _AsyncModel, candidates: Any, **more: Any) -> dict[str, Any]:
+        """Ask which rows to measure next: see `Client.suggest`."""
+        return await asyncio.to_thread(self._model.suggest, candidates, **more)
 
 
 def start_update(http: ServerClient, model: str, data: Any, extra_basis: int, forget: Sequence[int]) -> dict[str, Any]:

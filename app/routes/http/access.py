@@ -55,6 +55,7 @@ ACCESS: dict[str, dict[str, KeyScope | None]] = {
     "/models/{name}/versions/{version}/report": {"GET": PREDICT},
     "/models/{name}/aliases/{alias}": {"PUT": ADMIN, "DELETE": ADMIN},
     "/models/{name}/explain": {"POST": PREDICT},
+    "/models/{name}/suggest": {"POST": PREDICT},
     "/models/{name}/update": {"POST": TRAIN},
     "/models/{name}/monitoring": {"GET": PREDICT},
     "/feedback": {"POST": PREDICT},

@@ -27,6 +27,7 @@ from app.services.monitoring.monitoring import Monitoring
 from app.services.predict.batching import Batcher
 from app.services.predict.registry import ModelRegistry
 from app.services.readiness import Readiness
+from app.services.suggestions import Suggester
 from app.services.train.training import Training
 from app.services.train.updates import Updates
 from app.settings import Settings
@@ -59,6 +60,7 @@ class Services:
     models: Models
     explanations: Explanations
     imports: ArtefactImport
+    suggester: Suggester
     dataset_predictions: DatasetPredictions
     monitor: Monitor
     monitoring: Monitoring

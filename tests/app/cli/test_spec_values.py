@@ -5,6 +5,7 @@ from app.jobs.job import JobState
 from app.services.keys.caller import KeyScope
 from app.services.predict.joint import Aggregate
 from app.services.predict.options import EXTRAS, Keep, OnError
+from app.services.suggestions import Criterion, Goal
 from app.tables.schema.table_options import Missing
 from core.spec import Effort, KernelChoice, MeanRows, Method
 
@@ -19,6 +20,8 @@ def test_words_are_the_services() -> None:
         (spec_values.KEEP, Keep),
         (spec_values.ON_ERROR, OnError),
         (spec_values.AGGREGATES, Aggregate),
+        (spec_values.CRITERIA, Criterion),
+        (spec_values.GOALS, Goal),
         (spec_values.JOB_STATES, JobState),
         (spec_values.SCOPES, KeyScope),
     ):

@@ -242,3 +242,14 @@ def test_scores_on_rows_with_the_truth(mixed: Model | LocalModel) -> None:
     assert mixed.evaluate(rows)["scores"]["rmse"] == pytest.approx(found["scores"]["rmse"])
     with pytest.raises(InvalidError, match="no column 'y', the truth"):
         mixed.evaluate(new.drop(columns="y"))
+
+
+def test_rows_to_measure_next(client: Client) -> None:
+    """Of frames and lists by number, of ranges as drawn."""
+    model, frame = client.model("plain"), pd.DataFrame({"a": [1.0, 70.0, 3.0, 50.0], "b": [0.0, 1.0, 2.0, 3.0]})
+    found = model.suggest(frame, count=2)
+    assert sorted(one["number"] for one in found["suggestions"]) != [0, 2]
+    assert found["suggestions"] == model.suggest(frame.to_dict("records"), count=2, region=frame)["suggestions"]
+    best = client.suggest("plain", {"a": [0, 10], "b": 2}, count=1, criterion="improvement", goal="min", best=9.0)
+    assert 0.0 <= best["suggestions"][0]["row"]["a"] <= 10.0
+    assert best["suggestions"][0]["row"]["b"] == 2
