@@ -1,5 +1,5 @@
 """The rules of names and keys, each once: models, aliases, references to versions, jobs, datasets, idempotency keys,
-ids of API keys.
+ids of API keys and of kept predictions.
 
 Lengths are those of the columns in `app.database.tables`; a longer text would be refused by PostgreSQL alone.
 """
@@ -17,6 +17,8 @@ NAME_PATTERN = rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_LENGTH - 1}}}"
 """Names of models and aliases, as a regular expression for the whole of one."""
 ID_LENGTH = 36
 """Most characters of the id of a job or a dataset."""
+PREDICTION_ID_LENGTH = 37
+"""Characters of the id of a kept prediction."""
 KEY_LENGTH = 255
 """Most characters of an idempotency key."""
 API_KEY_ID_LENGTH = 16
@@ -27,6 +29,7 @@ LARGEST_VERSION = 2**31 - 1
 _NAME = re.compile(NAME_PATTERN)
 _JOB_ID = re.compile(r"job_[0-9a-f]{32}")
 _DATASET_ID = re.compile(r"ds_[0-9a-f]{32}")
+_PREDICTION_ID = re.compile(r"pred_[0-9a-f]{32}")
 _API_KEY_ID = re.compile(rf"[0-9a-f]{{{API_KEY_ID_LENGTH}}}")
 
 
@@ -76,6 +79,22 @@ def oldest_job_id(seconds: float) -> str:
 def is_job_id(text: str) -> bool:
     """True if it has the form of a job's id."""
     return _JOB_ID.fullmatch(text) is not None
+
+
+def new_prediction_id() -> str:
+    """Return `pred_` and 32 hexadecimal digits, which sort by age as those of jobs do."""
+    return f"pred_{time.time_ns() // 1000:014x}{secrets.token_hex(9)}"
+
+
+def oldest_prediction_id(seconds: float) -> str:
+    """Return what ids of kept predictions sort behind that are younger than so many seconds, and before it all older
+    ones."""
+    return f"pred_{max(time.time_ns() // 1000 - int(seconds * 1e6), 0):014x}"
+
+
+def is_prediction_id(text: str) -> bool:
+    """True if it has the form of a kept prediction's id."""
+    return _PREDICTION_ID.fullmatch(text) is not None
 
 
 def new_dataset_id() -> str:

@@ -63,6 +63,7 @@ from app.services.keys.keys import Keys
 from app.services.keys.usage import UsageCounter
 from app.services.metrics import Metrics
 from app.services.models import Models
+from app.services.monitoring.kept_predictions import PredictionKeeper
 from app.services.monitoring.monitor import Monitor
 from app.services.monitoring.monitoring import Monitoring
 from app.services.predict.batching import Batcher
@@ -225,6 +226,7 @@ def _services(settings: Settings, database: Database, measures: Measures) -> Ser
         dataset_predictions=DatasetPredictions(database=database, blobs=blobs, max_queued=settings.max_queued_jobs),
         monitor=Monitor(database),
         monitoring=Monitoring(database=database, blobs=blobs),
+        keeper=PredictionKeeper(database, most_bytes=settings.max_kept_predictions_bytes),
         registry=registry,
         batcher=Batcher(measures),
         readiness=readiness,

@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MIB = 1 << 20
-CLIENT_VARIABLES = ("PURSUIT_URL", "PURSUIT_API_KEY")
+CLIENT_VARIABLES = ("PURSUIT_URL", "PURSUIT_API_KEY", "PURSUIT_PATIENCE")
 """The variables that the client commands read."""
 IGNORED_PREFIXES = ("PURSUIT_TEST_", "PURSUIT_BENCHMARK_", "PURSUIT_SERVICE_", "PURSUIT_PORT_")
 """Prefixes of variables that tests read, and that Kubernetes sets for a service of this name."""
@@ -152,6 +152,13 @@ class Settings(BaseSettings):
     )
     keep_monitoring_days: Days = Field(
         default=400.0, description="Days after which summaries of predictions and of their truth are removed."
+    )
+    keep_predictions_days: Days = Field(
+        default=90.0, description="Days that a prediction which is kept for its truth waits for it."
+    )
+    max_kept_predictions_bytes: Positive = Field(
+        default=256 * MIB,
+        description="Most bytes of predictions that are kept for their truth, 25 for each row; the oldest go first.",
     )
     keep_audit_days: Days = Field(default=365.0, description="Days after which an entry of the audit log is removed.")
     keep_usage_days: Days = Field(default=30.0, description="Days that counts of use by key and minute are kept.")

@@ -20,7 +20,7 @@ from app import posix  # noqa: F401  says where the service runs before anything
 from app.compute.folder import ShardFolder
 from app.database.engine import Database
 from app.errors import NotFoundError, UnavailableError, WrongStoreError
-from app.jobs import queries, retention
+from app.jobs import queries, queue, retention
 from app.jobs.child import Handler, run_task
 from app.jobs.job import JSON, Job
 from app.jobs.observer import JobObserver
@@ -33,7 +33,7 @@ from app.services.dataset_predictions import PREDICTIONS
 from app.services.intake.table_store import FITS, TABLES
 from app.services.train import training, updates
 from app.settings import Settings
-from app.storage import audit, catalog, datasets, key_usage, monitoring
+from app.storage import audit, catalog, datasets, kept_predictions, key_usage, monitoring
 from app.storage.blobs import MODELS, BlobStore, sweep
 from app.storage.store_identity import check_store_identity
 from app.storage.stores import open_store
@@ -65,8 +65,11 @@ _MEMORY_VARIABLES = {
 """glibc keeps the memory of large arrays for the next ones: fresh memory costs more than what is written into it."""
 
 
-def run_worker(settings: Settings, stop: threading.Event) -> None:
-    """Do jobs until `stop` is set; the running one then returns to the queue. Must run in the main thread."""
+def run_worker(settings: Settings, stop: threading.Event, *, name: str | None = None) -> None:
+    """Do jobs until `stop` is set; the running one then returns to the queue. Must run in the main thread.
+
+    name: of this worker in the database, by default one that no other has.
+    """
     database = Database(settings.database)
     blobs = open_store(settings)
     measures = Measures()
@@ -75,7 +78,7 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
     tracing = start_tracing("pursuit-worker")
     _serve_metrics(settings, measures, folder)
     _migrate(database, stop)
-    name = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+    name = name or worker_name()
     supervisor = Supervisor(
         database=database,
         command=python_command("app.worker", "child"),
@@ -97,6 +100,17 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
     if tracing is not None:
         tracing.close()
     database.close()
+
+
+def worker_name() -> str:
+    """Return a name that no other worker has."""
+    return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
+
+
+def release_lost(settings: Settings, worker: str) -> list[Job]:
+    """Return the jobs of a worker that has died to the queue. UnavailableError."""
+    with Database(settings.database) as database, database.write() as connection:
+        return queue.release_lost(connection, worker)
 
 
 class WorkerTelemetry(JobObserver):
@@ -272,13 +286,14 @@ def _migrate(database: Database, stop: threading.Event) -> None:
 
 
 def remove_old(database: Database, settings: Settings) -> tuple[int, int]:
-    """Remove ended jobs, unused datasets and entries of the audit log of an age that the settings name; return how many
-    of the first two."""
+    """Remove ended jobs, unused datasets, kept predictions, summaries and entries of the audit log of an age that the
+    settings name; return how many of the first two."""
     with database.write() as connection:
         audit.remove_old(connection, older_than=DAY_SECONDS * settings.keep_audit_days)
         key_usage.remove_old_usage(connection, older_than=DAY_SECONDS * settings.keep_usage_days)
         oldest = datetime.now(UTC).date() - timedelta(settings.keep_monitoring_days)
         monitoring.remove_before(connection, oldest.isoformat())
+        kept_predictions.remove_old(connection, older_than=DAY_SECONDS * settings.keep_predictions_days)
     jobs = unused = 0
     if settings.keep_jobs_days is not None:
         age = DAY_SECONDS * settings.keep_jobs_days

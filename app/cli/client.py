@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import httpx
 
+from app.cli.addresses import KEY_VARIABLE, model_path
 from app.cli.client_errors import (
     BrokenConnectionError,
     ClientError,
@@ -19,7 +20,7 @@ from app.cli.client_errors import (
     UnreachableError,
     problem_error,
 )
-from app.cli.transport import KEY_VARIABLE, Transport
+from app.cli.transport import Transport
 
 __all__ = [
     "KEY_VARIABLE",
@@ -37,6 +38,9 @@ ENDED = frozenset({"succeeded", "failed", "cancelled"})
 
 _MAX_RECONNECTS = 8
 _MAX_RETRY_SECONDS = 2.0
+_FOLLOW_PATIENCE_SECONDS = 120.0
+"""So long the server of a job that is followed may be away."""
+_TOLD_FAILURES = 2
 _JOB = ("id", "model", "state", "created_at")
 _WAIT_SECONDS = 5.0
 
@@ -110,12 +114,14 @@ class Client(Transport):
         aggregate: str | None = None,
         samples: int | None = None,
         seed: int | None = None,
+        keep_for_feedback: bool = False,
     ) -> httpx.Response:
         """Predict the rows of a table file of any format; return the answer as `accept`. interval: empty for the
         default, False for the mean alone."""
         levels = ["false"] if interval is False else [interval] if isinstance(interval, int | float) else interval
         given = {"on_error": on_error, "keep": keep, "aggregate": aggregate, "samples": samples, "seed": seed}
         words = {name: [word] for name, word in given.items() if word is not None}
+        words |= {"keep_for_feedback": ["true"]} if keep_for_feedback else {}
         options = {"interval": levels, "quantiles": quantiles, "include": include, **words}
         query = {"model": model} | {name: [str(value) for value in values] for name, values in options.items()}
         return self.predict_body(body, content_type="text/csv", accept=accept, query=query)
@@ -150,6 +156,11 @@ class Client(Transport):
         path, headers = f"/models/{quote(model, safe='@')}/explain", {"content-type": "application/json"}
         required = ("model", "version", "scale", "baseline", "rows")
         return self._json("POST", path, required, content=body, headers=headers, repeatable=True)
+
+    def feedback(self, prediction: str, truth: Sequence[float | None]) -> Json:
+        """Tell the truth of the rows of a kept prediction, None where it is not known; return the counts."""
+        required = ("model", "version", "rows", "covered", "waiting")
+        return self._json("POST", "/feedback", required, json={"prediction_id": prediction, "truth": [*truth]})
 
     def predict_dataset(self, model: str, dataset: str, options: Mapping[str, Any]) -> Json:
         """Start a job that predicts a dataset; return it, most likely queued."""
@@ -186,7 +197,7 @@ class Client(Transport):
 
     def model(self, name: str) -> Json:
         """Return one model with its versions."""
-        return self._json("GET", f"/models/{quote(name, safe='')}", ("name", "versions"))
+        return self._json("GET", model_path(name), ("name", "versions"))
 
     def version(self, reference: str) -> Json:
         """Return the details of the version that `name@3` or `name@alias` refers to."""
@@ -198,7 +209,7 @@ class Client(Transport):
     def version_at(self, name: str, number: int) -> Json:
         """Return the details of a version by its number."""
         required = ("model", "version", "aliases", "created_at", "size_bytes", "report")
-        return self._json("GET", f"/models/{quote(name, safe='')}/versions/{number}", required)
+        return self._json("GET", f"{model_path(name)}/versions/{number}", required)
 
     def resolve(self, reference: str) -> tuple[str, int]:
         """Return the name and the number of the version that a reference means now: of a plain name its champion, else
@@ -206,7 +217,7 @@ class Client(Transport):
         name, _, which = reference.partition("@")
         if which.isascii() and which.isdigit():
             return name, int(which)
-        path = f"/models/{quote(name, safe='')}"
+        path = model_path(name)
         aliases: dict[str, int] = self._json("GET", path, ("aliases",), params={"limit": 1})["aliases"]
         for alias in (which,) if which else ("champion", "latest"):
             if alias in aliases:
@@ -216,11 +227,11 @@ class Client(Transport):
     def held_out(self, name: str, version: int) -> Json:
         """Return rows that a version had not seen, as it predicted them."""
         required = ("name", "held_out", "total", "rows", "target", "mean", "std", "lower", "upper")
-        return self._json("GET", f"/models/{quote(name, safe='')}/versions/{version}/held-out", required)
+        return self._json("GET", f"{model_path(name)}/versions/{version}/held-out", required)
 
     def importance(self, name: str, version: int) -> Json:
         """Return how far each feature moves a version's mean."""
-        path = f"/models/{quote(name, safe='')}/versions/{version}/importance"
+        path = f"{model_path(name)}/versions/{version}/importance"
         return self._json("GET", path, ("features", "spread", "rows"))
 
     def datasets(self, **filters: str | int | None) -> Json:
@@ -239,7 +250,7 @@ class Client(Transport):
 
     def put_alias(self, name: str, alias: str, version: int) -> Json:
         """Point an alias at a version."""
-        path = f"/models/{quote(name, safe='')}/aliases/{quote(alias, safe='')}"
+        path = f"{model_path(name)}/aliases/{quote(alias, safe='')}"
         return self._json("PUT", path, ("model", "alias", "version"), json={"version": version})
 
     def delete(self, *path: str, force: bool = False) -> None:
@@ -249,11 +260,11 @@ class Client(Transport):
 
     def artefact(self, name: str, version: int, **query: str | float) -> bytes:
         """Download a version: as safetensors, or in the form and with the intervals of a query."""
-        return self._send("GET", f"/models/{quote(name, safe='')}/versions/{version}/artefact", params=query).content
+        return self._send("GET", f"{model_path(name)}/versions/{version}/artefact", params=query).content
 
     def report(self, name: str, version: int) -> bytes:
         """Return the report of a version as an HTML page."""
-        return self._send("GET", f"/models/{quote(name, safe='')}/versions/{version}/report").content
+        return self._send("GET", f"{model_path(name)}/versions/{version}/report").content
 
     def import_version(self, name: str, artefact: Path | bytes) -> Json:
         """Publish an artefact, or the file of one, as the next version of a model; return the version."""
@@ -262,20 +273,18 @@ class Client(Transport):
         except OSError as error:
             raise ClientError(f"cannot read {artefact!s}: {error.strerror or error}") from None
         headers = {"content-type": "application/octet-stream"}
-        return self._json(
-            "POST", f"/models/{quote(name, safe='')}/versions", ("model", "version"), content=body, headers=headers
-        )
+        return self._json("POST", f"{model_path(name)}/versions", ("model", "version"), content=body, headers=headers)
 
     def follow(self, job_id: str) -> Iterator[Json]:
         """Yield the job at every change, from the server's event stream, until it has ended.
 
         A broken stream is resumed after reading the job; only repeated failures without an event in between raise.
         """
-        known, failures = False, 0
+        known, failures, alive_at = False, 0, time.monotonic()
         while True:
             try:
                 job = self.job(job_id)
-                known = True
+                known, alive_at = True, time.monotonic()
                 yield job
                 if job["state"] in ENDED:
                     return
@@ -284,12 +293,16 @@ class Client(Transport):
                     yield job
                     if job["state"] in ENDED:
                         return
-            except (httpx.TransportError, UnreachableError, ProblemError) as error:
+            except (httpx.TransportError, UnreachableError, BrokenConnectionError, ProblemError) as error:
                 failures += 1
-                lasts = not known or (isinstance(error, ProblemError) and error.status < 500)
-                if lasts or failures > _MAX_RECONNECTS:
-                    raise self._unreachable(error) if isinstance(error, httpx.TransportError) else error from None
+                found = self._unreachable(error) if isinstance(error, httpx.TransportError) else error
+                lasts = not known or (isinstance(found, ProblemError) and found.status < 500)
+                away = time.monotonic() - alive_at > _FOLLOW_PATIENCE_SECONDS
+                if lasts or (failures > _MAX_RECONNECTS and (away or isinstance(error, httpx.TransportError))):
+                    raise found from None
                 if not isinstance(error, httpx.TransportError):  # it may be about to start again
+                    if failures == _TOLD_FAILURES:
+                        self._tell(f"{found}; the job goes on, asking again for {_FOLLOW_PATIENCE_SECONDS:.0f} s")
                     time.sleep(min(0.1 * 2**failures, _MAX_RETRY_SECONDS))
 
     def _events(self, job_id: str) -> Iterator[Json]:

@@ -10,6 +10,9 @@ from app.cli.retry import retry_after
 
 Json = dict[str, Any]
 
+_BROKEN = ("disconnected", "peer closed connection")
+"""Words for a connection that ended too early, which httpx counts among breaches of the protocol."""
+
 
 class ClientError(Exception):
     """Base of what the client reports; the message is for a person. exit_code: of the command that it ends."""
@@ -18,7 +21,11 @@ class ClientError(Exception):
 
 
 class UnreachableError(ClientError):
-    """The server does not answer."""
+    """The server does not answer. refused: there was no connection, so that nothing was done."""
+
+    def __init__(self, message: str, *, refused: bool = False) -> None:
+        super().__init__(message)
+        self.refused = refused
 
 
 class UnexpectedResponseError(ClientError):
@@ -30,16 +37,27 @@ class BrokenConnectionError(UnexpectedResponseError):
 
 
 class ProblemError(ClientError):
-    """The server answered with a problem document (RFC 9457): its status, its detail and its faults."""
+    """The server answered with a problem document (RFC 9457): its status, its detail and its faults. key_sent:
+    the request had an API key."""
 
-    def __init__(self, status: int, problem: Mapping[str, Any], retry_after: float | None = None) -> None:
+    def __init__(
+        self, status: int, problem: Mapping[str, Any], retry_after: float | None = None, *, key_sent: bool = False
+    ) -> None:
         sentence = problem.get("detail") or problem.get("title") or "no reason was given"
         super().__init__(str(sentence))
         self.status = status
         self.retry_after = retry_after
+        self.key_sent = key_sent
         faults, total = problem.get("errors"), problem.get("error_count")
         self.faults: list[Json] = [fault for fault in faults if isinstance(fault, dict)] if faults else []
         self.total = total if isinstance(total, int) else len(self.faults)
+
+
+def protocol_error(url: str, error: httpx.HTTPError) -> UnexpectedResponseError:
+    """Return the error for an answer that is none of HTTP, or one that ended too early."""
+    broken = any(sign in str(error) for sign in _BROKEN)
+    kind = BrokenConnectionError if broken else UnexpectedResponseError
+    return kind(f"{url} does not answer as an HTTP server does: {error}")
 
 
 def problem_error(response: httpx.Response) -> ProblemError:
@@ -51,4 +69,5 @@ def problem_error(response: httpx.Response) -> ProblemError:
     if not isinstance(problem, dict):
         status = f"{response.status_code} {response.reason_phrase}".strip()
         problem = {"detail": f"{status} from {response.url}: not the answer of a Pursuit server"}
-    return ProblemError(response.status_code, problem, retry_after(response.headers.get("retry-after")))
+    later, key_sent = retry_after(response.headers.get("retry-after")), "authorization" in response.request.headers
+    return ProblemError(response.status_code, problem, later, key_sent=key_sent)

@@ -1,13 +1,20 @@
 """The server that a command asks: one that runs, or a private one over the data directory."""
 
+import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from rich.markup import escape
 
 from app.cli import display
 from app.cli.client import Client, ClientError
 from app.cli.environment import read_settings
 from app.cli.service import local_service
+
+PATIENCE_VARIABLE = "PURSUIT_PATIENCE"
+PATIENCE_SECONDS = 10.0
 
 
 @contextmanager
@@ -28,7 +35,25 @@ def connect(url: str, key: str | None, *, local: bool, data_dir: Path | None, wo
             with local_service(settings.data_dir, workers=workers) as client:
                 yield client
         else:
-            with Client(url, key=key) as client:
+            with Client(url, key=key, patience=patience(), tell=_tell) as client:
                 yield client
     except ClientError as error:
         raise display.fail(error, hint=not local) from None
+
+
+def patience() -> float:
+    """Return for how many seconds a command asks a server again that is busy or away. ClientError."""
+    text = os.environ.get(PATIENCE_VARIABLE, "").strip()
+    if not text:
+        return PATIENCE_SECONDS
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0.0 <= seconds < math.inf:
+        raise ClientError(f"{PATIENCE_VARIABLE}: expected seconds, 0 or more, got {text!r}")
+    return seconds
+
+
+def _tell(sentence: str) -> None:
+    display.errors().print(escape(sentence))

@@ -26,6 +26,7 @@ SHOWN_NOTES = 5
 """Notes that are shown of many."""
 _NUMERIC = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?|[0-9.]+%( \+- [0-9.]+%)?|-|nan")
 KEY_HINT = f"send one with {KEY_VARIABLE} or --key"
+WRONG_KEY_HINT = f"that is the key of {KEY_VARIABLE} or --key: `pursuit keys list` on the server shows which are valid"
 MISSING_REFUSAL = 'set "missing" to "drop"'
 """Words of the server where cells are missing and nothing was said about them."""
 MISSING_HINT = "on the command line: --missing drop, or --missing impute"
@@ -53,7 +54,7 @@ def fail(error: ClientError, *, hint: bool = True) -> typer.Exit:
     if is_about_missing(error):
         console.print(f"[dim]{escape(MISSING_HINT)}[/]")
     if isinstance(error, ProblemError) and error.status == HTTPStatus.UNAUTHORIZED:
-        console.print(f"[dim]{escape(KEY_HINT)}[/]")
+        console.print(f"[dim]{escape(WRONG_KEY_HINT if error.key_sent else KEY_HINT)}[/]")
     if wants_json():
         refused = error if isinstance(error, ProblemError) else None
         print_json(
@@ -335,6 +336,7 @@ def jobs(console: Console, page: Json) -> None:
     rows = [
         (
             item["id"],
+            item.get("kind", "train"),
             item["model"],
             item["state"],
             f"{100 * fraction(item):.0f}%",
@@ -342,7 +344,7 @@ def jobs(console: Console, page: Json) -> None:
         )
         for item in page["jobs"]
     ]
-    grid(console, ("job", "model", "state", "done", "created"), rows, whole={"job", "state"})
+    grid(console, ("job", "kind", "model", "state", "done", "created"), rows, whole={"job", "state"})
     more(console, page)
 
 

@@ -49,12 +49,14 @@ def _run_api(
     """Serve the API on a bound socket until a signal, or until standard input ends. trusted: without API keys."""
     # BLAS reads this at import: requests are small, and the cores belong to the worker's training.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from app.posix import limit_heaps, raise_open_files
+
+    limit_heaps()  # models come and go in threads: with a heap for each, twice the memory stays with the process
     import uvicorn
 
     from app.cli.protocol import OneWriteProtocol
     from app.log import set_up
     from app.main import create_app
-    from app.posix import raise_open_files
 
     app = create_app(settings, trusted=trusted)
     set_up(style=settings.log_format, level=settings.log_level)
@@ -115,8 +117,9 @@ def _print_address(text: str) -> None:
         discard_output()
 
 
-def run_worker(settings: Settings, *, while_stdin: bool = False) -> None:
-    """Work on jobs until a signal (or until standard input ends): the job in hand goes back to the queue."""
+def run_worker(settings: Settings, *, while_stdin: bool = False, name: str | None = None) -> None:
+    """Work on jobs until a signal (or until standard input ends): the job in hand goes back to the queue. name: of the
+    worker, by which who started it finds its job."""
     _prepare(settings, *settings.folders[1:])
     from app.log import set_up
     from app.worker import run_worker as work
@@ -128,7 +131,7 @@ def run_worker(settings: Settings, *, while_stdin: bool = False) -> None:
         signal.signal(number, lambda *_: stop.set())
     if while_stdin:
         _call_at_end_of_input(stop.set)
-    work(settings, stop)
+    work(settings, stop, name=name)
 
 
 def serve(settings: Settings, *, unix_socket: Path | None = None, while_stdin: bool = False) -> None:
@@ -259,7 +262,7 @@ def _workers(settings: Settings) -> Iterator[None]:
     stop = threading.Event()
     environment = {**os.environ, **_environment(settings)}  # before run_api sets the threads of this process
     threads = [
-        threading.Thread(target=_supervise_worker, args=(environment, stop), name=f"worker-{index}")
+        threading.Thread(target=_supervise_worker, args=(settings, environment, stop), name=f"worker-{index}")
         for index in range(settings.workers)
     ]
     for thread in threads:
@@ -272,11 +275,15 @@ def _workers(settings: Settings) -> Iterator[None]:
             thread.join()
 
 
-def _supervise_worker(environment: dict[str, str], stop: threading.Event) -> None:
-    """Run one worker; restart it when it dies, after a pause that doubles while it dies soon after its start."""
+def _supervise_worker(settings: Settings, environment: dict[str, str], stop: threading.Event) -> None:
+    """Run one worker; restart it when it dies, after a pause that doubles while it dies soon after its start. Its job
+    goes back to the queue at once, and does not wait for the end of its lease."""
+    from app.worker import worker_name
+
     pause = 1.0
-    command = python_command("app.cli", "worker", "--while-stdin")
     while not stop.is_set():
+        name = worker_name()
+        command = python_command("app.cli", "worker", "--while-stdin", "--name", name)
         started = time.monotonic()
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), env=environment) as worker:
             while worker.poll() is None and not stop.wait(0.2):
@@ -285,8 +292,21 @@ def _supervise_worker(environment: dict[str, str], stop: threading.Event) -> Non
         if stop.is_set():
             return
         log.error("a worker died and is started again", extra={"exit_code": worker.returncode})
+        _release_lost(settings, name)
         pause = 1.0 if time.monotonic() - started > _HEALTHY_SECONDS else min(2 * pause, _MAX_RETRY_SECONDS)
         stop.wait(pause)
+
+
+def _release_lost(settings: Settings, worker: str) -> None:
+    """Return the job of a worker that died to the queue; where that cannot be, its lease ends by itself."""
+    from app.errors import UnavailableError
+    from app.worker import release_lost
+
+    try:
+        for job in release_lost(settings, worker):
+            log.warning("%s: %s, since its worker died", job.id, job.state.value, extra={"job": job.id})
+    except UnavailableError as error:
+        log.warning("the job of a worker that died waits for the end of its lease: %s", error)
 
 
 def _end(worker: subprocess.Popen[bytes]) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from app.cli.addresses import KEY_VARIABLE, authorization, server_url
 from app.cli.client_errors import (
     BrokenConnectionError,
     ClientError,
@@ -18,34 +19,40 @@ from app.cli.client_errors import (
     UnexpectedResponseError,
     UnreachableError,
     problem_error,
+    protocol_error,
 )
 from app.cli.retry import ATTEMPTS, pause_seconds
 
-KEY_VARIABLE = "PURSUIT_API_KEY"
-"""The environment variable with the API key."""
-
 _TIMEOUT = httpx.Timeout(600.0, connect=5.0)  # reading a large upload takes the server a while
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_BROKEN = ("disconnected", "peer closed connection")
-"""Words for a connection that ended too early, which httpx counts among breaches of the protocol."""
 
 
 class Transport:
     """One server, by URL or by the path of its Unix socket. A context manager that closes it.
 
     key: an API key, sent with every request; by default KEY_VARIABLE, if any. patience: so many seconds requests
-    are sent again to a server that is busy or away, where they can be without doing anything twice.
+    are sent again to a server that is busy or away, where they can be without doing anything twice. tell: called with a
+    sentence when that begins.
     """
 
-    def __init__(self, url: str, *, socket: Path | None = None, key: str | None = None, patience: float = 0.0) -> None:
-        self.url = _server_url(url)
+    def __init__(
+        self,
+        url: str,
+        *,
+        socket: Path | None = None,
+        key: str | None = None,
+        patience: float = 0.0,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.url = server_url(url)
         self._patience = patience
+        self._tell = tell
         # A proxy named in the environment is for the outside world, not for a server on this machine.
         local = socket is not None or urlsplit(self.url).hostname in _LOOPBACK
         try:
             self._http = httpx.Client(
                 base_url=self.url,
-                headers=_authorization(os.environ.get(KEY_VARIABLE) if key is None else key),
+                headers=authorization(os.environ.get(KEY_VARIABLE) if key is None else key),
                 transport=None if socket is None else httpx.HTTPTransport(uds=str(socket)),
                 timeout=_TIMEOUT,
                 trust_env=not local,
@@ -86,7 +93,7 @@ class Transport:
     def _send(self, method: str, path: str, *, repeatable: bool | None = None, **request: Any) -> httpx.Response:
         """Send a request, again where that is of use. repeatable: may be done twice, as all but POST may by default."""
         repeatable = method != "POST" if repeatable is None else repeatable
-        deadline = time.monotonic() + self._patience
+        deadline, told = time.monotonic() + self._patience, False
         for attempt in range(ATTEMPTS):
             try:
                 return self._send_once(method, path, **request)
@@ -96,10 +103,13 @@ class Transport:
                     attempt,
                     status=None if refused is None else refused.status,
                     asked=None if refused is None else refused.retry_after,
-                    repeatable=repeatable,
+                    repeatable=repeatable or (isinstance(error, UnreachableError) and error.refused),
                 )
                 if pause is None or time.monotonic() + pause > deadline:
                     raise
+                if not told:
+                    told = True
+                    self._tell(f"{error}; trying again for up to {self._patience:.0f} s")
             time.sleep(pause)
         raise AssertionError("the last attempt has no pause")
 
@@ -107,9 +117,7 @@ class Transport:
         try:
             response = self._http.request(method, path, **request)
         except (httpx.ProtocolError, httpx.DecodingError) as error:
-            broken = any(sign in str(error) for sign in _BROKEN)
-            kind = BrokenConnectionError if broken else UnexpectedResponseError
-            raise kind(f"{self.url} does not answer as an HTTP server does: {error}") from None
+            raise protocol_error(self.url, error) from None
         except httpx.TransportError as error:
             raise self._unreachable(error) from None
         if response.is_redirect:
@@ -124,26 +132,5 @@ class Transport:
         return UnexpectedResponseError(f"{self.url} does not answer like a Pursuit server")
 
     def _unreachable(self, error: httpx.TransportError) -> UnreachableError:
-        return UnreachableError(f"no answer from {self.url}: {error or type(error).__name__}")
-
-
-def _authorization(key: str | None) -> dict[str, str]:
-    """Headers that send a key; ClientError for one that no header can hold, without showing it."""
-    if not key:
-        return {}
-    if not (key.isascii() and key.isprintable() and " " not in key):
-        raise ClientError(f"the API key ({KEY_VARIABLE} or --key) has letters that no key has")
-    return {"authorization": f"Bearer {key}"}
-
-
-def _server_url(text: str) -> str:
-    """Normalize the URL of a server; http:// may be left out. Raises ClientError."""
-    url = text.strip() if "://" in text else f"http://{text.strip()}"
-    try:
-        parts = urlsplit(url)
-        known = parts.scheme in {"http", "https"} and parts.hostname and (parts.port is None or parts.port > 0)
-    except ValueError:  # a port that is none, a bracket left open
-        known = False
-    if not known or parts.query or parts.fragment or any(map(str.isspace, url)):
-        raise ClientError(f"{text!r} is not the URL of a server; expected one like http://127.0.0.1:8000")
-    return url.rstrip("/").removesuffix("/docs")  # as a browser shows it
+        refused = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+        return UnreachableError(f"no answer from {self.url}: {error or type(error).__name__}", refused=refused)

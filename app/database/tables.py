@@ -16,6 +16,7 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -23,7 +24,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from app.identifiers import API_KEY_ID_LENGTH, ID_LENGTH, KEY_LENGTH, NAME_LENGTH
+from app.identifiers import API_KEY_ID_LENGTH, ID_LENGTH, KEY_LENGTH, NAME_LENGTH, PREDICTION_ID_LENGTH
 
 WORKER_NAME_LENGTH = 255
 DATASET_NAME_LENGTH = 255
@@ -179,6 +180,18 @@ feedback = Table(
     Index(None, "day"),
 )
 """Predictions whose truth came back, see `app.storage.monitoring`."""
+
+kept_predictions = Table(
+    "kept_predictions",
+    metadata,
+    Column("id", String(PREDICTION_ID_LENGTH), primary_key=True),
+    Column("model", String(NAME_LENGTH), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("rows", Integer, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("numbers", LargeBinary),
+)
+"""Predictions that wait for their truth, see `app.storage.kept_predictions`; `numbers` is NULL when all came."""
 
 catalogue = Table(
     "catalogue",

@@ -55,6 +55,7 @@ MAX_ATTEMPTS = 3
 MAX_CLAIMS = 20
 """Claims in all: a job that makes some progress each time ends too."""
 MAX_PRIORITY = 1_000_000
+WORKER_DIED = "its worker died"
 
 _UNLEASED: dict[Any, Any] = {c.worker: null(), c.lease_until: null()}
 
@@ -324,6 +325,20 @@ def release(connection: Connection, job: Job) -> Job:
     """
     notify_workers(connection)
     return _write(connection, job, _requeued())
+
+
+def release_lost(connection: Connection, worker: str) -> list[Job]:
+    """Return the jobs of a worker that is known to have died to the queue, before their leases are over; return them.
+
+    That is not their fault: the attempts do not count, the claims do. The fence refuses whatever of it still writes.
+    """
+    query = select(jobs).where(c.state == JobState.RUNNING, c.worker == worker).with_for_update(skip_locked=True)
+    lost = [job_from_row(row) for row in connection.execute(query).all()]
+    kept = {c.claims: c.claims, c.requeue_reason: WORKER_DIED}
+    released = [_set(connection, job, _requeued() | kept) for job in lost]
+    if released:
+        notify_workers(connection)
+    return released
 
 
 def _requeued() -> dict[Any, Any]:

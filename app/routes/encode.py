@@ -3,6 +3,7 @@
 import io
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import IO, Any
 
@@ -23,6 +24,8 @@ FILES: Mapping[str, type[AnswerFile]] = {CSV: CsvFile, NPY: NpyFile, ARROW: Arro
 """Media types of answers that are files."""
 TYPED = frozenset({ARROW, PARQUET})
 """Formats whose columns have types."""
+PREDICTION_ID = "X-Prediction-Id"
+"""Header of files: the id that a prediction is kept under for its truth."""
 
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
 _QUALITY = re.compile(r";\s*q\s*=\s*(\d(?:\.\d{0,3})?)\s*(?:;|$)")
@@ -33,6 +36,17 @@ _RANGES = {
     **{kind: (kind,) for kind in (JSON, *FILES)},
 }
 """Media types that are written here, by the ranges of an Accept header; the first of them is preferred."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptForFeedback:
+    """The id that a prediction is kept under for its truth; None where the database did not take it."""
+
+    prediction: str | None
+
+    def headers(self) -> dict[str, str]:
+        """What the headers of a file say of it."""
+        return {} if self.prediction is None else {PREDICTION_ID: self.prediction}
 
 
 @lru_cache(maxsize=256)
@@ -67,6 +81,7 @@ def encode(
     *,
     reason: str | None = None,
     kept: Mapping[str, Any] | None = None,
+    kept_for_feedback: KeptForFeedback | None = None,
 ) -> Response:
     """Encode the arrays of a prediction in a media type of `negotiate`, NaN where there is none. CSV and the files that
     have types say of rows with missing cells that they are such, asked or not.
@@ -79,14 +94,15 @@ def encode(
     shown = shown_arrays(arrays, options, imputed=incomplete)
     kept = kept or {}
     if media_type == JSON:
-        return Bytes(_json(resolved, shown, options, notes, kept), JSON)
+        return Bytes(_json(resolved, shown, options, notes, kept, kept_for_feedback), JSON)
     sink = io.BytesIO()
     file = open_file(sink, media_type, resolved, len(arrays["mean"]))
     file.write(shown, kept)
     file.close(notes.sentence())
-    return Bytes(
-        sink.getvalue(), media_type, file_headers(resolved, shown, options, notes, media_type, len(arrays["mean"]))
-    )
+    headers = file_headers(resolved, shown, options, notes, media_type, len(arrays["mean"]))
+    if kept_for_feedback is not None:
+        headers |= kept_for_feedback.headers()
+    return Bytes(sink.getvalue(), media_type, headers)
 
 
 def open_file(sink: IO[bytes], media_type: str, resolved: ResolvedModel, rows: int) -> AnswerFile:
@@ -121,9 +137,12 @@ def _json(
     options: PredictOptions,
     notes: RowNotes,
     kept: Mapping[str, Any],
+    kept_for_feedback: KeptForFeedback | None,
 ) -> bytes:
     numbers = {name: json_numbers(name, array) for name, array in arrays.items()}
     content = json_content(resolved.model, json_head(resolved), numbers, options, notes)
+    if kept_for_feedback is not None:
+        content["prediction_id"] = kept_for_feedback.prediction
     if kept:
         content["columns"] = {name: column.to_pylist() for name, column in kept.items()}
     return dump_json(content, len(arrays["mean"]))

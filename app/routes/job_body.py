@@ -24,7 +24,9 @@ class ProgressBody(BaseModel):
     basis_size: int | None = None
     objective: float | None = None
     elapsed_s: float = Field(description="Seconds since work on it began, breaks included.")
-    eta_s: float | None = Field(None, description="Seconds left, as far as one can tell.")
+    eta_s: float | None = Field(
+        None, description="Seconds left, as far as one can tell: null where its worker has been silent."
+    )
 
 
 class FailureBody(BaseModel):
@@ -82,7 +84,7 @@ def _progress(view: JobView) -> dict[str, object]:
     succeeded = job.state is JobState.SUCCEEDED
     left = reported.get("eta_s") if job.state is JobState.RUNNING else None
     if left is not None:  # it was said when the row was written
-        left = round(max(0.0, left - max(0.0, view.now - job.updated_at)), 1)
+        left = None if _is_silent(view) else round(max(0.0, left - max(0.0, view.now - job.updated_at)), 1)
     return {
         "fraction": 1.0 if succeeded else reported.get("fraction", 0.0),
         "phase": reported.get("phase"),
@@ -93,6 +95,15 @@ def _progress(view: JobView) -> dict[str, object]:
         "elapsed_s": round(_elapsed(view), 3),
         "eta_s": 0.0 if succeeded else left,
     }
+
+
+def _is_silent(view: JobView) -> bool:
+    """True where two heartbeats of its worker, one a third of the lease, did not come: nobody knows how long it will
+    take."""
+    job = view.job
+    if job.lease_until is None or job.lease_seconds is None:
+        return False
+    return view.now > job.lease_until - job.lease_seconds / 3
 
 
 def _elapsed(view: JobView) -> float:

@@ -193,7 +193,7 @@ async def list_keys(request: Request, limit: Limit = 50, cursor: Cursor = None) 
 async def revoke(request: Request, key_id: KeyId) -> Response:
     """For good. All processes refuse it within five seconds."""
     app = services(request)
-    key = await in_thread(app.keys.revoke, key_id, caller_of(request))
+    key, _ = await in_thread(app.keys.revoke, key_id, caller_of(request))
     await app.key_ring.forget()
     return json_answer(_json(key))
 

@@ -11,10 +11,11 @@ from starlette.responses import Response
 from app.errors import InvalidRequestError
 from app.routes.http.answers import STRICT_JSON, json_answer, problems
 from app.routes.http.bodies import JSON, expect_media_type
-from app.routes.http.callers import check_model, count_rows
+from app.routes.http.callers import caller_of, check_model, count_rows
 from app.routes.http.content_encoding import read_json
 from app.routes.http.services import in_heavy_thread, in_thread, services
 from app.services.decoding import decode, given
+from app.services.monitoring.kept_predictions import RowNumbers
 from app.services.predict.options import predict_options
 
 router = APIRouter(tags=["monitoring"])
@@ -88,14 +89,16 @@ class FeedbackBody(BaseModel):
     version: int
     rows: int
     covered: int | None = Field(description="Inside of their 95% interval; null for a model without intervals.")
+    waiting: int = Field(description="Rows of the kept prediction whose truth has not come.")
 
 
 class FeedbackRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of `POST /feedback`."""
+    """The body of `POST /feedback`: a kept prediction, or a model and rows; and the truth."""
 
-    model: str
-    rows: msgspec.Raw
-    truth: list[float]
+    truth: list[float | None]
+    prediction_id: str | msgspec.UnsetType | None = msgspec.UNSET
+    model: str | msgspec.UnsetType | None = msgspec.UNSET
+    rows: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
 _FEEDBACK: dict[str, Any] = {
@@ -105,20 +108,31 @@ _FEEDBACK: dict[str, Any] = {
             JSON: {
                 "schema": {
                     "type": "object",
-                    "required": ["model", "rows", "truth"],
+                    "required": ["truth"],
                     "additionalProperties": False,
-                    "description": STRICT_JSON,
+                    "description": f"`prediction_id`, or `model` and `rows`. {STRICT_JSON}",
                     "properties": {
-                        "model": {"type": "string", "description": "`name@3`, the version that answered."},
+                        "prediction_id": {
+                            "type": ["string", "null"],
+                            "pattern": "^pred_[0-9a-f]{32}$",
+                            "description": "Id that a prediction got which was asked for with `keep_for_feedback`.",
+                        },
+                        "model": {"type": ["string", "null"], "description": "`name@3`, the version that answered."},
                         "rows": {
                             "description": "The rows, as they were predicted.",
                             "anyOf": [
                                 {"type": "array", "items": {"type": "object", "additionalProperties": CELL}},
                                 {"type": "array", "items": {"type": "array", "items": CELL}},
+                                {"type": "null"},
                             ],
                         },
-                        "truth": {"type": "array", "items": {"type": "number"}, "description": "The target of each."},
+                        "truth": {
+                            "type": "array",
+                            "items": {"type": ["number", "null"]},
+                            "description": "The target of each row; null where it is not known.",
+                        },
                     },
+                    "anyOf": [{"required": ["prediction_id"]}, {"required": ["model", "rows"]}],
                 },
                 "example": {"model": "sine@1", "rows": [{"x": 0.25}], "truth": [0.25]},
             }
@@ -150,24 +164,30 @@ async def get_monitoring(
     "/feedback",
     response_class=Response,
     summary="Tell the truth",
-    responses={200: {"model": FeedbackBody}, **problems(400, 404, 408, 413, 415, 422)},
+    responses={200: {"model": FeedbackBody}, **problems(400, 404, 408, 409, 413, 415, 422)},
     openapi_extra=_FEEDBACK,
 )
 async def add_feedback(request: Request) -> Response:
-    """Rows that were predicted, with the targets that came out: they are predicted again by the version that is named,
-    and its error and the coverage of its 95% intervals are kept by day."""
+    """The targets that came out of a prediction that was kept (`keep_for_feedback`), each counted once; or of rows,
+    which are predicted again by the version that is named. Error and coverage of the 95% intervals are kept by day."""
     expect_media_type(request, JSON)
     app = services(request)
     body = await read_json(request, app.settings.max_body_bytes)
     asked = await app.batcher.run(len(body), decode, body, FeedbackRequest)
+    truth = np.array(asked.truth, np.float64)  # None is NaN
+    rows = given(asked.rows)
+    if asked.prediction_id:
+        if asked.model or rows is not None:
+            raise InvalidRequestError("prediction_id: its model and rows are known: leave out `model` and `rows`")
+        answer = app.monitoring.answer
+        return json_answer(await in_thread(answer, asked.prediction_id, truth, caller_of(request)))
+    if not asked.model or rows is None:
+        raise InvalidRequestError("expected `prediction_id`, or `model` and `rows`, beside `truth`")
     check_model(request, asked.model)
     resolved = await app.registry.resolve(asked.model)
-    rows = given(asked.rows)
-    if rows is None:
-        raise InvalidRequestError("rows: expected a list of rows, got null")
     inputs = await app.batcher.run(len(body), resolved.model.rows.decode_rows, rows)
     await count_rows(request, app, resolved.name, len(inputs))
     arrays = await app.batcher.submit(resolved.model, inputs, predict_options())
-    truth = np.array(asked.truth, np.float64)
-    found = await in_thread(app.monitoring.add_truth, resolved.name, resolved.version, truth, arrays)
+    numbers = RowNumbers.of(arrays)
+    found = await in_thread(app.monitoring.add_truth, resolved.name, resolved.version, truth, numbers)
     return json_answer(found)

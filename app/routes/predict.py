@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.errors import InvalidRequestError, TooLargeError
-from app.routes.encode import TYPED, encode, negotiate
+from app.routes.encode import TYPED, KeptForFeedback, encode, negotiate
 from app.routes.http.answers import json_answer
 from app.routes.http.bodies import JSON, MULTIPART, NPY, TABLES, content_type, expect_media_type, header, read_body
 from app.routes.http.callers import caller_of, check_model, count_rows
@@ -30,8 +30,11 @@ from app.routes.predict_joint import answer_joint, refuse_tolerance
 from app.services.decoding import decode, given
 from app.services.keys.caller import KeyScope
 from app.services.keys.key_ring import check_scope
+from app.services.monitoring.kept_predictions import check_rows, with_interval
 from app.services.predict.batching import ROW_BYTES
 from app.services.predict.joint import SAMPLES, Aggregate, JointOptions, joint_options
+from app.services.predict.kept_cells import kept_cells
+from app.services.predict.loaded_model import LoadedModel
 from app.services.predict.npy import NPY as NPY_MAGIC
 from app.services.predict.npy import read_npy
 from app.services.predict.options import Keep, OnError, PredictOptions, predict_options, word_of
@@ -43,8 +46,12 @@ from core.arrays import FloatArray
 SMALL_BYTES = 4 << 20
 """Larger files are not held in memory."""
 
-QUERY = ("model", "interval", "quantiles", "include", "on_error", "keep", "aggregate", "samples", "seed")
+_WORDS = ("on_error", "keep", "keep_for_feedback", "aggregate", "samples", "seed")
+QUERY = ("model", "interval", "quantiles", "include", *_WORDS)
 """Options of a file's prediction: parameters of the query, or parts of a form."""
+
+
+_SINGLE_ROWS = "keep, keep_for_feedback: these go with the rows one by one; leave out aggregate and samples"
 
 
 class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -63,6 +70,7 @@ class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
     aggregate: str | msgspec.UnsetType | None = msgspec.UNSET
     samples: int | msgspec.UnsetType | None = msgspec.UNSET
     seed: int | msgspec.UnsetType | None = msgspec.UNSET
+    keep_for_feedback: bool | msgspec.UnsetType | None = msgspec.UNSET
 
 
 async def answer(request: Request) -> Response:
@@ -77,7 +85,7 @@ async def answer(request: Request) -> Response:
     body = await read_json(request, app.settings.max_body_bytes)
     asked = await app.batcher.run(len(body), decode, body, PredictRequest)
     check_model(request, asked.model)
-    if asked.dataset or asked.keep:
+    if asked.dataset:
         return await _answer_dataset(request, app, asked)
     resolved = await app.registry.resolve(asked.model)
     request.scope["state"]["model"] = resolved.reference
@@ -85,11 +93,15 @@ async def answer(request: Request) -> Response:
     options, joint = _options(asked), _joint_options(asked)
     if joint is not None:
         refuse_tolerance(options)
+        if asked.keep or asked.keep_for_feedback:
+            raise InvalidRequestError(_SINGLE_ROWS)
         inputs = await app.batcher.run(len(body), _decode_rows, resolved.model.rows, asked)
         return await answer_joint(request, app, resolved, inputs, options, joint, media_type)
-    if options.on_error is OnError.NULL:
-        decoded = await app.batcher.run(len(body), _decode_tolerantly, resolved.model.rows, asked)
-        return await _predict(request, app, resolved, TablePart(decoded=decoded), options, media_type)
+    if options.on_error is OnError.NULL or asked.keep or asked.keep_for_feedback:
+        part = await app.batcher.run(len(body), _decode_part, resolved.model, asked, options, media_type)
+        return await _predict(
+            request, app, resolved, part, options, media_type, keep_for_feedback=bool(asked.keep_for_feedback)
+        )
     inputs = await app.batcher.run(len(body), _decode_rows, resolved.model.rows, asked)
     await count_rows(request, app, resolved.name, len(inputs))
     arrays = await app.batcher.submit(resolved.model, inputs, options)
@@ -99,7 +111,7 @@ async def answer(request: Request) -> Response:
 
 
 async def _answer_file(request: Request) -> Response:
-    reference, options, keep, joint = _read_query(request.scope["query_string"])
+    reference, options, keep, joint, feedback = _read_query(request.scope["query_string"])
     media_type = negotiate(header(request, b"accept", "*/*"))
     announced = header(request, b"content-length")
     app = services(request)
@@ -111,10 +123,10 @@ async def _answer_file(request: Request) -> Response:
             if path.stat().st_size > SMALL_BYTES:
                 _refuse_joint(joint)
                 resolved = await _resolve(request, app, reference)
-                return await answer_file(request, path, resolved, options, part_options, media_type)
+                return await answer_file(request, path, resolved, options, part_options, media_type, feedback)
             body = path.read_bytes()
     resolved = await _resolve(request, app, reference)
-    return await _answer_small(request, body, resolved, options, part_options, media_type, joint)
+    return await _answer_small(request, body, resolved, options, part_options, media_type, joint, feedback)
 
 
 async def _answer_form(request: Request) -> Response:
@@ -125,14 +137,14 @@ async def _answer_form(request: Request) -> Response:
     async with uploaded(request, QUERY) as upload:
         fields = [(name, value.decode(errors="replace")) for name, value in upload.fields.items()]
         query = [*QueryParams(request.scope["query_string"]).multi_items(), *fields]
-        reference, options, keep, joint = _read_query(urlencode(query).encode())
+        reference, options, keep, joint, feedback = _read_query(urlencode(query).encode())
         part_options = _part_options(options, keep, media_type)
         resolved = await _resolve(request, app, reference)
         if upload.path.stat().st_size > SMALL_BYTES:
             _refuse_joint(joint)
-            return await answer_file(request, upload.path, resolved, options, part_options, media_type)
+            return await answer_file(request, upload.path, resolved, options, part_options, media_type, feedback)
         body = upload.path.read_bytes()
-    return await _answer_small(request, body, resolved, options, part_options, media_type, joint)
+    return await _answer_small(request, body, resolved, options, part_options, media_type, joint, feedback)
 
 
 async def _answer_small(
@@ -143,20 +155,22 @@ async def _answer_small(
     part_options: PartOptions,
     media_type: str,
     joint: JointOptions | None,
+    feedback: bool,
 ) -> Response:
     app = services(request)
     if content_type(request) == NPY or body.startswith(NPY_MAGIC):
         rows = read_npy(body)
         decoded = await app.batcher.run(len(body), matrix_part, resolved.model, rows, part_options)
-        return await _predict(request, app, resolved, TablePart(decoded=decoded), options, media_type, joint)
+        part = TablePart(decoded=decoded)
+        return await _predict(request, app, resolved, part, options, media_type, joint, keep_for_feedback=feedback)
     try:
         limits = small_limits(app.body_limits)
         part = await in_heavy_thread(request, read_part, resolved.model, body, limits, part_options)
     except TooLargeError:  # it unpacks to more than one part
         _refuse_joint(joint)
         async with written(request, body) as path:
-            return await answer_file(request, path, resolved, options, part_options, media_type)
-    return await _predict(request, app, resolved, part, options, media_type, joint)
+            return await answer_file(request, path, resolved, options, part_options, media_type, feedback)
+    return await _predict(request, app, resolved, part, options, media_type, joint, keep_for_feedback=feedback)
 
 
 async def _resolve(request: Request, app: Services, reference: str) -> ResolvedModel:
@@ -174,23 +188,32 @@ async def _predict(
     options: PredictOptions,
     media_type: str,
     joint: JointOptions | None = None,
+    *,
+    keep_for_feedback: bool,
 ) -> Response:
     if joint is not None:
         return await answer_joint(request, app, resolved, part.decoded.inputs, options, joint, media_type, part.kept)
+    if keep_for_feedback:
+        check_rows(part.decoded.rows)
     await count_rows(request, app, resolved.name, part.decoded.rows)
     found = await app.batcher.submit(resolved.model, part.decoded.inputs, options)
     app.metrics.predicted(resolved.name, found)
     app.monitor.observe(resolved, part.decoded.inputs, found)
     arrays = part.decoded.spread(found)
     write = partial(encode, reason=part.decoded.reason, kept=part.kept)
+    if keep_for_feedback:
+        intervals = await with_interval(app.batcher, resolved.model, part.decoded.inputs, found, options)
+        prediction = await app.keeper.keep(resolved, part.decoded.spread(intervals))
+        write = partial(write, kept_for_feedback=KeptForFeedback(prediction))
     return await app.batcher.run(ROW_BYTES * part.decoded.rows, write, resolved, arrays, options, media_type)
 
 
 async def _answer_dataset(request: Request, app: Services, asked: PredictRequest) -> Response:
     """Queue a job that predicts the rows of a dataset."""
     _refuse_joint(_joint_options(asked))
-    if not asked.dataset:
-        raise InvalidRequestError("keep: goes with a dataset, or in the query of a file")
+    assert asked.dataset  # the caller has looked
+    if asked.keep_for_feedback:
+        raise InvalidRequestError("keep_for_feedback: predictions of a dataset are not kept; send rows or a file")
     if given(asked.rows) is not None or given(asked.columns) is not None:
         raise InvalidRequestError("expected the rows as one of `rows`, `columns` and `dataset`, got several")
     keep = word_of(Keep, asked.keep, "keep") if asked.keep else Keep.OTHERS
@@ -199,6 +222,8 @@ async def _answer_dataset(request: Request, app: Services, asked: PredictRequest
         check_scope(caller.key, KeyScope.TRAIN)  # who may not look at datasets may not have their columns copied
     options, key = _options(asked), idempotency_key(request)
     found = await in_thread(app.datasets.get, asked.dataset)
+    resolved = await app.registry.resolve(asked.model)
+    resolved.model.schema.check_names([column["name"] for column in found.profile["columns"]])
     await count_rows(request, app, asked.model.partition("@")[0], found.rows)
     view = await in_thread(app.dataset_predictions.submit, asked.model, found.id, options, keep, key=key, caller=caller)
     return json_answer(job_json(view), 202, {"Location": f"/jobs/{view.job.id}"})
@@ -222,6 +247,20 @@ def _decode_rows(decoder: RowDecoder, asked: PredictRequest) -> FloatArray:
     if columns is not None and rows is None:
         return decoder.decode_columns(columns)
     raise InvalidRequestError("expected the rows as one of `rows` and `columns`, not both and not neither")
+
+
+def _decode_part(model: LoadedModel, asked: PredictRequest, options: PredictOptions, media_type: str) -> TablePart:
+    """The rows of a JSON body with the columns that are kept, without those that cannot be read if that is asked."""
+    keep = _part_options(options, word_of(Keep, asked.keep, "keep") if asked.keep else Keep.NONE, media_type).keep
+    if options.on_error is OnError.REFUSE:
+        decoded = DecodedRows.of(_decode_rows(model.rows, asked))
+    else:
+        decoded = _decode_tolerantly(model.rows, asked)
+    if keep is Keep.NONE:
+        return TablePart(decoded=decoded)
+    rows, columns = given(asked.rows), given(asked.columns)
+    kept = kept_cells(model.schema, rows or columns or msgspec.Raw(b"[]"), keep, columns=rows is None)
+    return TablePart(decoded=decoded, kept=kept)
 
 
 def _decode_tolerantly(decoder: RowDecoder, asked: PredictRequest) -> DecodedRows:
@@ -270,15 +309,15 @@ def _refuse_joint(joint: JointOptions | None) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _read_query(query_string: bytes) -> tuple[str, PredictOptions, Keep | None, JointOptions | None]:
-    """Reference of the model and options. Clients repeat their queries."""
+def _read_query(query_string: bytes) -> tuple[str, PredictOptions, Keep | None, JointOptions | None, bool]:
+    """Reference of the model, options, columns that are kept, joint options, whether the prediction is kept."""
     query = QueryParams(query_string)
     unknown = sorted(set(query) - set(QUERY))
     if unknown:
         raise InvalidRequestError(f"unknown query parameter {unknown[0]!r}; known are {', '.join(QUERY)}")
     if len(query.getlist("model")) > 1:
         raise InvalidRequestError(f"the model is named {len(query.getlist('model'))} times in the query: name one")
-    for name in ("on_error", "keep", "aggregate", "samples", "seed"):
+    for name in _WORDS:
         if len(query.getlist(name)) > 1:
             raise InvalidRequestError(f"{name}: expected one value, got {len(query.getlist(name))}")
     if not query.get("model"):
@@ -297,7 +336,12 @@ def _read_query(query_string: bytes) -> tuple[str, PredictOptions, Keep | None, 
     joint = joint_options(aggregate, _whole(query, "samples"), _whole(query, "seed"), include)
     include -= {SAMPLES}
     options = predict_options(levels or None, quantiles, include, mean_only, len(levels) <= 1, on_error)
-    return query["model"], options, keep, joint
+    feedback = query.get("keep_for_feedback", "false")
+    if feedback not in ("true", "false"):
+        raise InvalidRequestError(f"keep_for_feedback: expected true or false, got {feedback[:80]!r}")
+    if joint is not None and feedback == "true":
+        raise InvalidRequestError(_SINGLE_ROWS)
+    return query["model"], options, keep, joint, feedback == "true"
 
 
 def _whole(query: QueryParams, name: str) -> int | None:

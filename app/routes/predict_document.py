@@ -70,6 +70,12 @@ _SAMPLES = {
     "`latent_std`, their correlations those of the posterior. In files: columns `sample_0` and so on.",
 }
 _SEED = {"type": "integer", "minimum": 0, "default": 0, "description": "Of the draws: the same gives the same."}
+_KEEP_FOR_FEEDBACK: dict[str, Any] = {
+    "type": "boolean",
+    "default": False,
+    "description": "Keep mean and interval of each row, so that `POST /feedback` with the `prediction_id` of this "
+    "answer (`X-Prediction-Id` of files) can tell the truth later. At most 100,000 rows.",
+}
 _BASIS = {"enum": list(IntervalBasis)}
 _BASES = (
     "For each level: `conformal`, from the ranks of rows that were left out; `tail`, from a distribution fitted to "
@@ -103,7 +109,8 @@ _ARRAY = (
 )
 
 _TABLE = (
-    "Columns as in CSV, doubles with nulls; columns that are kept are texts, or doubles where the model reads numbers."
+    "Columns as in CSV, doubles with nulls; columns that are kept have the types of a Parquet or Arrow file, or of "
+    "JSON; others are texts, or doubles where the model reads numbers."
 )
 _FORMS = {CSV: "A header line, and a line for each row.", NPY: _ARRAY}
 
@@ -137,10 +144,11 @@ SCHEMAS: dict[str, Any] = {
                 "type": ["string", "null"],
                 "description": "Id of a dataset: its rows are predicted by a job, which leaves a Parquet file.",
             },
-            "keep": _nullable(_KEEP) | {"description": f"For a dataset. {_KEEP['description']}"},
             "aggregate": _nullable(_AGGREGATE),
             "samples": _SAMPLES | {"type": ["integer", "null"]},
             "seed": _SEED | {"type": ["integer", "null"]},
+            "keep": _nullable(_KEEP),
+            "keep_for_feedback": {**_KEEP_FOR_FEEDBACK, "type": ["boolean", "null"]},
         },
         "description": "One of `rows`, `columns` and `dataset`, and the model.",
         "anyOf": [{"required": ["rows"]}, {"required": ["columns"]}, {"required": ["dataset"]}],
@@ -174,7 +182,12 @@ SCHEMAS: dict[str, Any] = {
             "columns": {
                 "type": "object",
                 "additionalProperties": {"type": "array", "items": _CELL},
-                "description": "Columns of the table, as text, if `keep` asks for them.",
+                "description": "Columns of the table, if `keep` asks for them: those of files as text.",
+            },
+            "prediction_id": {
+                "type": ["string", "null"],
+                "description": "For `POST /feedback`, only if `keep_for_feedback` asks for it; null where the database "
+                "did not take it.",
             },
         },
     },
@@ -214,6 +227,7 @@ FILE_OPTIONS: dict[str, dict[str, Any]] = {
     "include": _INCLUDE,
     "on_error": _ON_ERROR,
     "keep": _KEEP,
+    "keep_for_feedback": _KEEP_FOR_FEEDBACK,
     "aggregate": _AGGREGATE,
     "samples": _SAMPLES,
     "seed": _SEED,
@@ -275,6 +289,10 @@ PATHS: dict[str, Any] = {
                         "X-Failed-Rows": {
                             "schema": {"type": "integer"},
                             "description": "Files: how many rows have no prediction, if any (`on_error`).",
+                        },
+                        "X-Prediction-Id": {
+                            "schema": {"type": "string"},
+                            "description": "Files: `prediction_id`, if it was kept for feedback.",
                         },
                         "X-Columns": {
                             "schema": {"type": "string"},

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.errors import InvalidRequestError, unwritable
-from app.routes.encode import FILES, file_headers, json_head, open_file
+from app.routes.encode import FILES, KeptForFeedback, file_headers, json_head, open_file
 from app.routes.http.bodies import JSON, stream_body
 from app.routes.http.callers import count_rows
 from app.routes.http.file_answers import FileAnswer
@@ -23,6 +23,7 @@ from app.routes.http.services import Services, in_heavy_thread, in_reader_thread
 from app.routes.http.table_readers import while_connected
 from app.routes.http.uploads import receive_file, temporary_upload
 from app.services.intake.ingest import IngestRequest, ingest
+from app.services.monitoring.kept_predictions import RowNumbers, check_rows, with_interval
 from app.services.predict.answer_files import AnswerFile
 from app.services.predict.json_answer import JsonFiles, json_content, json_numbers
 from app.services.predict.npy import NPY
@@ -61,14 +62,17 @@ async def answer_file(
     options: PredictOptions,
     part_options: PartOptions,
     media_type: str,
+    keep_for_feedback: bool = False,
 ) -> Response:
     """Predict the rows of a file of any format; `media_type` is that of the answer."""
     app = services(request)
     try:
         with TemporaryDirectory(dir=app.scratch.path) as folder:
             rows, parts = await _open(request, app, path, Path(folder), resolved, part_options)
+            if keep_for_feedback:
+                check_rows(rows)
             await count_rows(request, app, resolved.name, rows)
-            answer = _Answer(resolved, options, media_type, rows, Path(folder))
+            answer = _Answer(resolved, options, media_type, rows, Path(folder), keep_for_feedback=keep_for_feedback)
             work = _predict(request, app, parts, answer)
             return await while_connected(request, work)
     except OSError as error:
@@ -111,6 +115,13 @@ async def _predict(request: Request, app: Services, parts: Iterator[TablePart], 
             app.metrics.predicted(answer.resolved.name, arrays)
             app.monitor.observe(answer.resolved, part.decoded.inputs, arrays)
             await in_heavy_thread(request, answer.add, part, arrays)
+            if answer.intervals is not None:
+                model, inputs = answer.resolved.model, part.decoded.inputs
+                found = await with_interval(app.batcher, model, inputs, arrays, tolerant)
+                answer.intervals.append(RowNumbers.of(part.decoded.spread(found)))
+        if answer.intervals is not None:
+            prediction = await app.keeper.keep_rows(answer.resolved, RowNumbers.concatenate(answer.intervals))
+            answer.kept_for_feedback = KeptForFeedback(prediction)
         return await in_heavy_thread(request, answer.finish)
     except BaseException:
         answer.sink.close()
@@ -123,8 +134,17 @@ class _Answer:
     """The answer in the making, in a file without a name."""
 
     def __init__(
-        self, resolved: ResolvedModel, options: PredictOptions, media_type: str, rows: int, folder: Path
+        self,
+        resolved: ResolvedModel,
+        options: PredictOptions,
+        media_type: str,
+        rows: int,
+        folder: Path,
+        *,
+        keep_for_feedback: bool,
     ) -> None:
+        self.intervals: list[RowNumbers] | None = [] if keep_for_feedback else None
+        self.kept_for_feedback: KeptForFeedback | None = None
         self.resolved, self.options = resolved, options
         self.sink: IO[bytes] = TemporaryFile(dir=folder)  # noqa: SIM115  closed by the answer that is sent
         self.json = JsonFiles(folder)
@@ -159,12 +179,16 @@ class _Answer:
         if self._file is not None:
             self._file.close(self._notes.sentence())
             headers = file_headers(self.resolved, self._shown, self.options, self._notes, self._media_type, self._rows)
+            if self.kept_for_feedback is not None:
+                headers |= self.kept_for_feedback.headers()
         else:
             self.json.finish(self._content, self.sink)
         return FileAnswer(self.sink, self._media_type, headers)
 
     def _content(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         content = json_content(self.resolved.model, json_head(self.resolved), arrays, self.options, self._notes)
+        if self.kept_for_feedback is not None:
+            content["prediction_id"] = self.kept_for_feedback.prediction
         if self._kept:
             content["columns"] = {name: arrays[f"columns.{name}"] for name in self._kept}
         return content

@@ -17,6 +17,8 @@ from app.identifiers import is_api_key_id
 
 MAX_PAGE_SIZE = 500
 """The largest page of `page`."""
+MOST_ENDED = 1_000
+"""Keys that have ended which `live` returns."""
 _c = api_keys.c
 
 
@@ -51,9 +53,11 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveKeys:
-    """All keys that are neither revoked nor expired, by id. any_ever: a key was ever created."""
+    """All keys that are neither revoked nor expired, by id. ended: the newest others; any_ever: a key was ever
+    created."""
 
     keys: dict[str, ApiKey]
+    ended: dict[str, ApiKey]
     any_ever: bool
 
 
@@ -134,8 +138,10 @@ def live(connection: Connection) -> LiveKeys:
     """Return the keys that are valid now."""
     query = select(api_keys).where(_c.revoked_at.is_(None), or_(_c.expires_at.is_(None), _c.expires_at > now()))
     keys = {row.id: _key(row) for row in connection.execute(query)}
-    ever = bool(keys) or connection.execute(select(_c.id).limit(1)).one_or_none() is not None
-    return LiveKeys(keys=keys, any_ever=ever)
+    over = select(api_keys).where(or_(_c.revoked_at.is_not(None), _c.expires_at <= now()))
+    rows = connection.execute(over.order_by(_c.created_at.desc()).limit(MOST_ENDED))
+    ended = {row.id: _key(row) for row in rows}
+    return LiveKeys(keys=keys, ended=ended, any_ever=bool(keys or ended))
 
 
 def stored_bytes(connection: Connection, key_id: str) -> int:

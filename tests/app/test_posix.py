@@ -5,6 +5,27 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+CODE = """
+import ctypes, sys, threading
+from app.posix import limit_heaps
+if sys.argv[1] == "limited":
+    limit_heaps()
+barrier = threading.Barrier(8)
+def work():
+    barrier.wait()
+    kept = [ctypes.create_string_buffer(2000) for _ in range(2000)]
+    barrier.wait()
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+libc = ctypes.CDLL(None)
+libc.fdopen.restype = ctypes.c_void_p
+libc.malloc_info(0, ctypes.c_void_p(libc.fdopen(1, b"w")))
+libc.fflush(None)
+"""
+
 
 def test_a_new_data_directory_is_the_users_own(tmp_path: Path) -> None:
     """The first command makes it, under a umask that would let everybody read."""
@@ -19,3 +40,20 @@ def test_a_new_data_directory_is_the_users_own(tmp_path: Path) -> None:
     database = folder / "pursuit.db"
     assert database.stat().st_mode & 0o777 == 0o600
     assert all(path.stat().st_mode & 0o077 == 0 for path in folder.rglob("*"))
+
+
+def heaps(how: str, **environment: str) -> int:
+    """Return the number of heaps of a process whose eight threads allocate at once."""
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, how], capture_output=True, text=True, check=True, env={"PATH": "", **environment}
+    )
+    if "<heap" not in done.stdout:
+        pytest.skip("another C library")
+    return done.stdout.count("<heap nr=")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's heaps")
+def test_threads_share_one_heap() -> None:
+    assert heaps("not") > 1
+    assert heaps("limited") == 1
+    assert heaps("limited", MALLOC_ARENA_MAX="4") == 4

@@ -4,13 +4,15 @@
 
 `pursuit serve` on SQLite with one worker. Each client goes on asking for something at random: predictions of 1 to 1,000
 rows as JSON or CSV, in and out; lists of models and jobs; a bad body, which has to be refused; now and then a training,
-whose model it then asks, and deletes when it has three. Memory is told by process, after a tenth of the time and at the
-end: resident bytes, Linux only.
+whose model it then asks, and deletes when it has three. Memory is told by process, resident bytes (Linux only), at
+every tenth of the time, beside the models that the API holds. Its start is the first tenth by which the API has loaded
+as many models as it holds at the end: until then the cache fills, as PURSUIT_CACHE_MODELS and _BYTES let it.
 """
 
 import argparse
 import math
 import random
+import re
 import tempfile
 import threading
 import time
@@ -23,7 +25,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 
-from app.cli.service import start
+from app.cli.service import Service, start
 from tests.benchmarks.sets import conditions
 
 TRAINING_SHARE, BAD_SHARE, LIST_SHARE = 0.004, 0.03, 0.05
@@ -31,8 +33,9 @@ PAUSE = 0.05
 """Seconds that a client waits between two questions, on average."""
 MOST_MODELS = 3
 JSON_BODY = {"content-type": "application/json"}
-WARM = 0.1
-"""Share of the time after which memory is first told."""
+PARTS = 10
+"""Times that memory is told."""
+LOADED = re.compile(r"^pursuit_models_loaded(_bytes)? ([0-9.e+]+)$", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -60,6 +63,15 @@ class Seen:
         return answer
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Resident bytes by process, the models in the API's memory and their bytes as it counts them."""
+
+    processes: dict[str, int]
+    models: int
+    bytes: int
+
+
 def main() -> None:
     """Print what was seen."""
     parser = argparse.ArgumentParser()
@@ -78,14 +90,16 @@ def main() -> None:
             ]
             for thread in threads:
                 thread.start()
-            time.sleep(60.0 * WARM * asked.minutes)
-            before = memory(service.process.pid)
+            samples = []
+            for part in range(PARTS):
+                time.sleep(max(0.0, until - 60.0 * asked.minutes * (1.0 - (part + 1) / PARTS) - time.monotonic()))
+                samples.append(sample(service))
             for thread in threads:
                 thread.join()
-            after = memory(service.process.pid)
+            samples.append(sample(service))
         finally:
             service.stop()
-    told(seen, before, after)
+    told(seen, samples)
 
 
 def client(url: str, number: int, until: float, seen: Seen, stop: threading.Event) -> None:
@@ -158,6 +172,13 @@ def predict(http: httpx.Client, model: str, chance: random.Random, seen: Seen) -
         seen.ask(kind, lambda: http.post(f"/predict?model={model}", content=text, headers=headers), 200)
 
 
+def sample(service: Service) -> Sample:
+    """Memory of all processes, and of the models that the API holds."""
+    text = httpx.get(f"{service.url}/metrics", timeout=60.0).text
+    models = {name: float(number) for name, number in LOADED.findall(text)}
+    return Sample(memory(service.process.pid), int(models.get("", 0)), int(models.get("_bytes", 0)))
+
+
 def memory(parent: int) -> dict[str, int]:
     """Resident bytes of a process and of those it started, by name."""
     found: dict[str, int] = {}
@@ -182,17 +203,25 @@ def memory(parent: int) -> dict[str, int]:
     return found
 
 
-def told(seen: Seen, before: dict[str, int], after: dict[str, int]) -> None:
+def told(seen: Seen, samples: list[Sample]) -> None:
     """Print tables of answers and of memory."""
     print("| question | answers | p50, ms | p99, ms | longest, ms |")
     print("|---|---|---|---|---|")
     for name, seconds in sorted(seen.seconds.items()):
         p50, p99, most = 1e3 * np.quantile(seconds, (0.5, 0.99, 1.0))
         print(f"| {name} | {len(seconds):,} | {p50:.1f} | {p99:.1f} | {most:.0f} |")
-    print("\n| process | MB after a tenth | MB at the end |")
-    print("|---|---|---|")
-    for name, size in before.items():
-        print(f"| {name} | {size / 2**20:.0f} | {after.get(name, 0) / 2**20:.0f} |")
+    start = next(place for place, one in enumerate(samples) if one.models >= samples[-1].models)
+    names = [name for name in samples[-1].processes if name in samples[start].processes]
+    print(f"\n| part | models | their MB | {' | '.join(f'{name}, MB' for name in names)} |")
+    print("|---" * (3 + len(names)) + "|")
+    for place, one in enumerate(samples):
+        sizes = " | ".join(f"{one.processes.get(name, 0) / 2**20:.0f}" for name in names)
+        print(
+            f"| {place + 1}{' (start)' if place == start else ''} | {one.models} | {one.bytes / 2**20:.0f} | {sizes} |"
+        )
+    for name in names:
+        grown = samples[-1].processes[name] - samples[start].processes[name]
+        print(f"\n{name}: {grown / 2**20:+.0f} MB since its start.")
     print(f"\nNot as expected: {dict(seen.failures) or 'nothing'}.")
 
 

@@ -10,6 +10,7 @@ from app.cli.commands.dataset import dataset
 from app.cli.commands.demo import demo
 from app.cli.commands.doctor import doctor
 from app.cli.commands.evaluate import evaluate
+from app.cli.commands.feedback import feedback
 from app.cli.commands.jobs import jobs
 from app.cli.commands.keys import keys
 from app.cli.commands.models import alias, artefact, delete, import_, models
@@ -27,6 +28,7 @@ COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
         "demo": demo,
         "train": train,
         "predict": predict,
+        "feedback": feedback,
         "evaluate": evaluate,
         "report": report,
         "update": update,

@@ -1,5 +1,6 @@
 """`pursuit keys`: API keys, by whoever may write to the database; so there is a way to the first one."""
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,7 +40,7 @@ def create(
         list[str],
         typer.Option(
             metavar="SCOPE[,SCOPE..]",
-            help=f"What it is for: {', '.join(SCOPES)}; none has another.",
+            help=f"What it is for: {', '.join(SCOPES)}. admin includes all others, train predict.",
             autocompletion=lambda: list(SCOPES),
         ),
     ],
@@ -98,11 +99,13 @@ def revoke(
 ) -> None:
     """End a key for good; every API refuses it within five seconds."""
     with _keys(data_dir) as (service, caller):
-        key = service.revoke(_id(key_id), caller)
+        key, was_live = service.revoke(_id(key_id), caller)
     if as_json:
         print_json(_document(key))
-    else:
+    elif was_live or key.revoked_at is None:
         typer.echo(f"key {key.id} is revoked")
+    else:
+        typer.echo(f"key {key.id} was revoked before, at {_time(key.revoked_at)} UTC")
 
 
 @keys.command()
@@ -141,7 +144,7 @@ def audit(
                     "address": one.address,
                     "action": one.action,
                     "subject": one.subject,
-                    "detail": " ".join(f"{name}={value}" for name, value in (one.detail or {}).items()),
+                    "detail": " ".join(f"{name}={_text(value)}" for name, value in (one.detail or {}).items()),
                 }
                 for one in entries
             ]
@@ -165,6 +168,13 @@ def _keys(data_dir: Path | None) -> Iterator[tuple["Keys", "Caller"]]:
             yield Keys(database), Caller(address="command line")
     except PursuitError as error:
         raise ClientError(error.message) from None
+
+
+def _text(value: object) -> str:
+    """A value of the log for a person: text as it is, a list with commas, anything else as JSON."""
+    if isinstance(value, list):
+        return ",".join(map(_text, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _document(key: "ApiKey") -> dict[str, str]:

@@ -66,6 +66,12 @@ def predict(
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, metavar="NUMBER", help="Of the draws.", show_default="0")] = None,
+    keep_for_feedback: Annotated[
+        bool,
+        typer.Option(
+            "--keep-for-feedback", help="Keep them on the server, so that `pursuit feedback` tells the truth."
+        ),
+    ] = False,
     form: Annotated[
         str | None,
         choice(tuple(FORMS), "Form of the predictions.", "--format", default="by the name of the output, else csv"),
@@ -97,6 +103,8 @@ def predict(
         "seed": seed,
     }
     dataset = is_dataset(table)
+    if dataset and keep_for_feedback:
+        raise typer.BadParameter("predictions of a dataset are not kept", param_hint="--keep-for-feedback")
     if dataset and as_json and not to_file:
         raise typer.BadParameter(
             "the predictions of a dataset are a Parquet file: name it with --output", param_hint="--json"
@@ -116,10 +124,20 @@ def predict(
         with open_input(table_file(table)) as source:
             body = source.body.read()
         with connect(url, key, local=local, data_dir=data_dir) as client:
-            answer = client.predict(model, body, accept=accept, **options)
+            answer = client.predict(model, body, accept=accept, keep_for_feedback=keep_for_feedback, **options)
             warnings = [answer.headers[name] for name in ("x-warnings",) if name in answer.headers]
             told = {"model": answer.headers.get("x-model", model), "warnings": warnings}
             content = answer.content
+            if keep_for_feedback:
+                prediction = answer.headers.get("x-prediction-id")
+                if accept == FORMS["json"]:
+                    prediction = answer.json()["prediction_id"]
+                told["prediction_id"] = prediction
+                note(
+                    "the database of the server did not keep the predictions"
+                    if prediction is None
+                    else f"the predictions wait for their truth: pursuit feedback {prediction} FILE --column COLUMN"
+                )
     for warning in warnings:
         note(warning)
     if as_json and not to_file:

@@ -59,12 +59,13 @@ def worker(
     data_dir: DataDir = None,
     as_json: Annotated[bool, typer.Option("--json", help="Log lines of JSON on standard error.")] = False,
     while_stdin: WhileStdin = False,
+    name: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Work on jobs, one at a time."""
     from app.cli import servers
 
     settings = read_settings(data_dir=data_dir, log_format="json" if as_json else None)
-    servers.run_worker(settings, while_stdin=while_stdin)
+    servers.run_worker(settings, while_stdin=while_stdin, name=name)
 
 
 def migrate(data_dir: DataDir = None, as_json: AsJson = False) -> None:

@@ -1,6 +1,7 @@
 """`pursuit train`: a table in, a model out, and a picture of what it learnt."""
 
 import re
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
@@ -147,7 +148,7 @@ def _train(client: Client, source: InputSource | str, fields: Json, *, wait: boo
         job = client.train_dataset(source, fields)
     else:
         source.body.seek(0)
-        job = client.train_on(source.name, source.body, fields)
+        job = client.train_on(source.name, source.body, fields, key=uuid.uuid4().hex)  # sent again it runs once
     if not wait:
         return job
     try:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from .estimator import SparseGPRegressor
     from .explanation import Explanation
+    from .feedback import KeptPrediction
     from .job import Job
     from .local import LocalModel, load
 
@@ -71,6 +72,7 @@ _MODULES = {
     ),
     "estimator": ("SparseGPRegressor",),
     "explanation": ("Explanation",),
+    "feedback": ("KeptPrediction",),
     "local": ("LocalModel", "load"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
@@ -89,6 +91,7 @@ __all__ = [
     "InvalidError",
     "Job",
     "JobError",
+    "KeptPrediction",
     "LocalModel",
     "Model",
     "NotFoundError",

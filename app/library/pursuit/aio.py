@@ -15,6 +15,7 @@ from app.cli.progress import JobBar, has_bar
 from .client import CHAMPION, PATIENCE, Client, Model
 from .datasets import Dataset
 from .explanation import Explanation
+from .feedback import AsyncFeedback
 from .job import Job
 from .options import Interval
 from .questions import AsyncModelQuestions
@@ -22,7 +23,7 @@ from .questions import AsyncModelQuestions
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 
-class AsyncClient:
+class AsyncClient(AsyncFeedback):
     """A server; see `Client`. An asynchronous context manager that closes it."""
 
     def __init__(self, url: str | None = None, key: str | None = None, *, patience: float = PATIENCE) -> None:

@@ -30,6 +30,7 @@ from .errors import (
     warn,
 )
 from .explanation import Explanation, explain
+from .feedback import Feedback
 from .files import form_of, write_whole
 from .frames import JSON, NPY, Rows, pieces, rows_of
 from .job import Job
@@ -42,7 +43,7 @@ CHAMPION, LATEST = "champion", "latest"
 _PAGE = 500
 
 
-class Client(Datasets, Questions):
+class Client(Datasets, Questions, Feedback):
     """A server. A context manager that closes it; threads may share one.
 
     Args:
@@ -145,14 +146,21 @@ class Client(Datasets, Questions):
         options = Options.of(interval, quantiles, include, on_error, keep)
         if isinstance(data, str | PathLike):
             return predict_file(self.http, model, data, options)
+        return self.predict_in_parts(model, data, options)[0]
+
+    def predict_in_parts(self, model: str, data: Any, options: Options) -> tuple[Any, list[Mapping[str, str]]]:
+        """Predict rows; return what `predict` does, and the headers of each answer, in the order of the rows."""
         rows = rows_of(data)
         parts: list[dict[str, NDArray[np.float64]]] = []
+        headers: list[Mapping[str, str]] = []
         waiting = [*pieces(rows)][::-1]
         while waiting:
             start, stop = waiting.pop()
             try:
-                part, model = self._piece(model, rows, start, stop, options)
+                part, told = self._piece(model, rows, start, stop, options)
                 parts.append(part)
+                headers.append(told)
+                model = told["x-model"]
             except TooLargeError as error:
                 if stop - start < 2:
                     raise error.from_row(start, stop - start) from None
@@ -161,7 +169,8 @@ class Client(Datasets, Questions):
             except RefusalError as error:
                 raise error.from_row(start, stop - start) from None
         kept = options.kept(rows.names, lambda: used_columns(self.version(model)))
-        return rows.restore({name: np.concatenate([part[name] for part in parts]) for name in parts[0]}, kept)
+        arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return rows.restore(arrays, kept), headers
 
     def explain(self, model: str, data: Any, *, nearest: int = 5) -> Explanation:
         """Explain predictions: each column's part of the difference to the average, the nearest rows, the distance.
@@ -177,7 +186,7 @@ class Client(Datasets, Questions):
 
     def _piece(
         self, model: str, rows: Rows, start: int, stop: int, options: Options
-    ) -> tuple[dict[str, NDArray[np.float64]], str]:
+    ) -> tuple[dict[str, NDArray[np.float64]], Mapping[str, str]]:
         body, query = rows.body(start, stop), None
         if rows.media_type == JSON:
             body = json.dumps(options.fields(model)).encode()[:-1] + b', "rows": ' + body + b"}"
@@ -190,7 +199,7 @@ class Client(Datasets, Questions):
             warn(f"{told}{where}")
         matrix = np.load(io.BytesIO(answer.content), allow_pickle=False)
         names = answer.headers["x-columns"].split(",")
-        return {name: matrix[:, place] for place, name in enumerate(names)}, answer.headers["x-model"]
+        return {name: matrix[:, place] for place, name in enumerate(names)}, answer.headers
 
     def model(self, reference: str) -> "Model":
         """Return a model: `name`, `name@3` or `name@alias`. NotFoundError where there is none."""

@@ -17,7 +17,7 @@ class Options:
     """levels: of the intervals, None for the default; of several the columns are called `lower_0.5` and so on.
 
     on_error: `null` for rows that cannot be predicted; keep: columns that stand before the predictions; None for the
-    defaults.
+    defaults. keep_for_feedback: the server keeps the predictions for their truth.
     """
 
     levels: tuple[float, ...] | None
@@ -26,6 +26,7 @@ class Options:
     mean_only: bool
     on_error: OnError | None = None
     keep: Keep | None = None
+    keep_for_feedback: bool = False
 
     @classmethod
     def of(
@@ -35,6 +36,8 @@ class Options:
         include: Sequence[str],
         on_error: str | None = None,
         keep: str | None = None,
+        *,
+        keep_for_feedback: bool = False,
     ) -> "Options":
         """Return the options that a caller means. ArgumentError for an interval that is none, InvalidError for a word
         that is not one of those known."""
@@ -55,6 +58,7 @@ class Options:
             quantiles=tuple(map(float, quantiles)),
             include=(include,) if isinstance(include, str) else tuple(include),
             mean_only=interval is False,
+            keep_for_feedback=keep_for_feedback,
         )
 
     def query(self, model: str) -> dict[str, str | list[str]]:
@@ -65,6 +69,7 @@ class Options:
             "interval": levels,
             "quantiles": [*map(repr, self.quantiles)],
             "include": [*self.include],
+            **({"keep_for_feedback": "true"} if self.keep_for_feedback else {}),
         }
         if self.on_error is not None:
             found["on_error"] = self.on_error.value
@@ -73,6 +78,8 @@ class Options:
     def fields(self, model: str) -> Mapping[str, Any]:
         """Return the fields of a JSON request, beside its rows."""
         found: dict[str, Any] = {"model": model, "quantiles": self.quantiles, "include": self.include}
+        if self.keep_for_feedback:
+            found["keep_for_feedback"] = True
         if self.mean_only:
             found["interval"] = False
         elif self.levels is not None:

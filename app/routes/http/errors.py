@@ -18,6 +18,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from app.errors import (
     BrokenArtefactError,
@@ -77,6 +78,12 @@ NOTHING_HERE = "there is nothing at this address"
 METHOD_NOT_ALLOWED = "method not allowed at this address"
 _DETAILS = {404: NOTHING_HERE, 405: METHOD_NOT_ALLOWED}
 _CHALLENGE = 'Bearer realm="pursuit"'
+
+
+def nothing_here(scope: Scope) -> str:
+    """Say that there is nothing at an address, and why where a name in it has a slash."""
+    slash = b"%2f" in (scope.get("raw_path") or b"").lower()
+    return f"{NOTHING_HERE}: a name has no slash (%2F)" if slash else NOTHING_HERE
 
 
 def status_of(error: Exception) -> tuple[int, str]:
@@ -144,6 +151,8 @@ async def refuse_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # registered for this class only
     title = HTTPStatus(error.status_code).phrase
     detail = _DETAILS.get(error.status_code, str(error.detail))
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        detail = nothing_here(request.scope)
     return problem(request, error.status_code, title.capitalize(), detail, headers=error.headers)
 
 

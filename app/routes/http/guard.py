@@ -13,7 +13,7 @@ from app.errors import NotFoundError, PursuitError, UnavailableError
 from app.routes.http.access import ADMIN, MONITOR, Access, access_of
 from app.routes.http.bodies import first_headers
 from app.routes.http.callers import KEY, ROUTE
-from app.routes.http.errors import METHOD_NOT_ALLOWED, NOTHING_HERE, problem, refuse
+from app.routes.http.errors import METHOD_NOT_ALLOWED, nothing_here, problem, refuse
 from app.routes.http.services import Services
 from app.services.keys.caller import Caller
 from app.services.keys.key_ring import check_scope
@@ -45,6 +45,8 @@ class Guard:
                 key = await _identify(services, scope, access, as_get)
                 if key is not None:
                     scope[KEY] = key
+                    if access is None and ADMIN not in key.scopes:
+                        raise NotFoundError(nothing_here(scope))
                     await _check(key, path, access, as_get, services)
             except PursuitError as error:
                 if access is not None:
@@ -94,10 +96,8 @@ async def _identify(services: Services, scope: Scope, access: Access | None, met
 
 
 async def _check(key: ApiKey, path: str, access: Access | None, method: str, services: Services) -> None:
-    """Raise ForbiddenError, LimitExceededError; NotFoundError for an address that is in no table."""
+    """Raise ForbiddenError, LimitExceededError."""
     wanted = ADMIN if access is None else access.scopes[method]
-    if access is None and ADMIN not in key.scopes:
-        raise NotFoundError(NOTHING_HERE)
     if wanted is not None:
         check_scope(key, wanted)
     if access is not None and access.model is not None:

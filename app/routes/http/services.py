@@ -22,6 +22,7 @@ from app.services.keys.keys import Keys
 from app.services.keys.usage import UsageCounter
 from app.services.metrics import Metrics
 from app.services.models import Models
+from app.services.monitoring.kept_predictions import PredictionKeeper
 from app.services.monitoring.monitor import Monitor
 from app.services.monitoring.monitoring import Monitoring
 from app.services.predict.batching import Batcher
@@ -64,6 +65,7 @@ class Services:
     dataset_predictions: DatasetPredictions
     monitor: Monitor
     monitoring: Monitoring
+    keeper: PredictionKeeper
     registry: ModelRegistry
     batcher: Batcher
     readiness: Readiness

@@ -69,7 +69,7 @@ class Budgets:
             async with share.lock:
                 while not self._took(share, amount):
                     if share.used_up:
-                        raise _exceeded(unit, limit, share.until)
+                        raise _exceeded(unit, limit, amount, share)
                     await self._refill(share, key.id, unit, amount, limit)
 
     @staticmethod
@@ -99,9 +99,10 @@ class Budgets:
             return key_usage.grant(connection, key_id=key_id, unit=unit, wanted=wanted, limit=limit)
 
 
-def _exceeded(unit: str, limit: int, until: float) -> LimitExceededError:
-    seconds = max(1, math.ceil(until - time.monotonic()))
+def _exceeded(unit: str, limit: int, amount: int, share: _Share) -> LimitExceededError:
+    seconds = max(1, math.ceil(share.until - time.monotonic()))
+    left = f", of which {share.left:,} are left, and the request has {amount:,}" if share.left else ""
     return LimitExceededError(
-        f"this API key has used up its {limit:,} {unit} a minute; send the request again in {seconds} s",
+        f"this API key may send {limit:,} {unit} a minute{left}; the next minute begins in {seconds} s",
         retry_seconds=seconds,
     )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from sqlalchemy import Connection
 
@@ -15,12 +16,21 @@ STORED_RETRY_SECONDS = 60
 
 
 class KeyScope(StrEnum):
-    """Purpose of a key. None includes another."""
+    """Purpose of a key. `admin` includes all others, `train` includes `predict`: see `granted`."""
 
     PREDICT = "predict"
     TRAIN = "train"
     ADMIN = "admin"
     MONITOR = "monitor"
+
+
+_INCLUDED = {KeyScope.ADMIN: frozenset(KeyScope), KeyScope.TRAIN: frozenset({KeyScope.TRAIN, KeyScope.PREDICT})}
+
+
+@lru_cache(maxsize=256)
+def granted(scopes: frozenset[str]) -> frozenset[str]:
+    """Return the scopes that a key has with these, those that they include among them."""
+    return scopes.union(*(_INCLUDED[scope] for scope in KeyScope if scope in scopes and scope in _INCLUDED))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

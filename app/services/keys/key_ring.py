@@ -10,6 +10,7 @@ import logging
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from anyio import to_thread
 from sqlalchemy.exc import SQLAlchemyError
@@ -17,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from app.database.engine import Database
 from app.errors import ForbiddenError, UnauthenticatedError, UnavailableError
 from app.services.keys import tokens
-from app.services.keys.caller import KeyScope
+from app.services.keys.caller import KeyScope, granted
 from app.storage import api_keys
 from app.storage.api_keys import ApiKey, LiveKeys
 
@@ -37,9 +38,11 @@ STALE_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """keys: the live ones by id; at: the monotonic time of the look; clock: the database's minus the monotonic time."""
+    """keys: the live ones by id; ended: those that ended last, by id; at: the monotonic time of the look; clock: the
+    database's minus the monotonic time."""
 
     keys: dict[str, ApiKey]
+    ended: dict[str, ApiKey]
     any_ever: bool
     generation: int
     at: float
@@ -79,11 +82,11 @@ class KeyRing:
         if parsed is None:
             raise UnauthenticatedError("the Authorization header has no API key: expected `Bearer pk_..`", invalid=True)
         key = self._matching(known, parsed)
-        if key is None and parsed[0] not in known.keys:
+        if key is None and parsed[0] not in known.keys and parsed[0] not in known.ended:
             await asyncio.sleep(max(0.0, known.at + UNKNOWN_SECONDS - now))
             key = self._matching(await self._look_since(now), parsed)
         if key is None:
-            raise UnauthenticatedError("the API key is not valid: unknown, revoked or expired", invalid=True)
+            raise UnauthenticatedError(self._reason(parsed), invalid=True)
         return key
 
     async def is_valid(self, key: ApiKey | None) -> bool:
@@ -99,6 +102,17 @@ class KeyRing:
         if self._look is not None:
             await asyncio.wait({self._look})
         self._known = None
+
+    def _reason(self, parsed: tuple[str, bytes]) -> str:
+        """Say why a key is not valid; that it has ended only to who has its secret."""
+        known = self._known
+        key = None if known is None else known.keys.get(parsed[0]) or known.ended.get(parsed[0])
+        if key is None or not tokens.matches(parsed[1], key.digest):
+            return "the API key is not valid: there is none like it"
+        ended = key.expires_at if key.revoked_at is None else key.revoked_at
+        how = "expired" if key.revoked_at is None else "was revoked"
+        at = "" if ended is None else f" at {datetime.fromtimestamp(ended, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return f"the API key is not valid: it {how}{at}"
 
     def _matching(self, known: _Known, parsed: tuple[str, bytes]) -> ApiKey | None:
         key = self._live(known, parsed[0])
@@ -143,15 +157,21 @@ class KeyRing:
                 found = api_keys.live(connection)
             else:
                 live = {one.id: one for one in before.keys.values() if one.expires_at is None or one.expires_at > clock}
-                found = LiveKeys(keys=live, any_ever=before.any_ever)
+                expired = {name: key for name, key in before.keys.items() if name not in live}
+                found = LiveKeys(keys=live, ended=before.ended | expired, any_ever=before.any_ever)
         return _Known(
-            keys=found.keys, any_ever=found.any_ever, generation=generation, at=at, clock=clock - time.monotonic()
+            keys=found.keys,
+            ended=found.ended,
+            any_ever=found.any_ever,
+            generation=generation,
+            at=at,
+            clock=clock - time.monotonic(),
         )
 
 
 def check_scope(key: ApiKey, scope: KeyScope) -> None:
     """Raise ForbiddenError naming the scope that the key lacks."""
-    if scope not in key.scopes:
+    if scope not in granted(key.scopes):
         raise ForbiddenError(
             f"this API key lacks the scope `{scope}`; it has {', '.join(sorted(key.scopes))}", scope=scope
         )

@@ -63,15 +63,16 @@ class Keys:
         with self._database.read() as connection:
             return api_keys.page(connection, limit=limit, cursor=cursor)
 
-    def revoke(self, key_id: str, caller: Caller) -> ApiKey:
-        """End a key for good. Raises NotFoundError, and as `create`."""
+    def revoke(self, key_id: str, caller: Caller) -> tuple[ApiKey, bool]:
+        """End a key for good; return it, and whether it was not revoked before. Raises NotFoundError, and as
+        `create`."""
         caller.check_all_models()
         with self._database.write() as connection:
             before = api_keys.get(connection, key_id)
             key = api_keys.revoke(connection, key_id)
             if before.revoked_at is None:
                 caller.record(connection, AuditAction.REVOKE_KEY, key_id, name=key.name)
-        return key
+        return key, before.revoked_at is None
 
     def any_live(self) -> bool:
         """Return whether there is a key that is neither revoked nor expired."""

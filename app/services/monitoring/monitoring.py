@@ -1,25 +1,25 @@
 """Report of `/models/{name}/monitoring` on a version, and the truth that `/feedback` brings."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from app.database.engine import Database
-from app.errors import InvalidRequestError
+from app.errors import ConflictError, InvalidRequestError
+from app.services.keys.caller import ANYBODY, Caller
+from app.services.monitoring.kept_predictions import LEVEL, RowNumbers
 from app.services.monitoring.profile import TrainingProfile
 from app.services.monitoring.summary import LEAST_ROWS, Summary, drift, messages
-from app.storage import artefact, catalog, monitoring
+from app.storage import artefact, catalog, kept_predictions, monitoring
 from app.storage.artefact import TRAINING_PROFILE
 from app.storage.blobs import BlobStore
 from app.storage.monitoring import Truth
 from app.tables import Schema
-from core.arrays import FloatArray
+from core.arrays import BoolArray, FloatArray
 
-LEVEL = 0.95
-"""Level of the intervals that the truth is held against."""
 _Z = 1.959963984540054
 """Normal quantile of the interval of a share."""
 
@@ -58,29 +58,41 @@ class Monitoring:
             "messages": told,
         }
 
-    def add_truth(self, model: str, version: int, truth: FloatArray, arrays: dict[str, FloatArray]) -> dict[str, Any]:
-        """Hold predictions against the truth (m,), and keep the counts; return them."""
-        if len(truth) != len(arrays["mean"]):
-            raise InvalidRequestError(
-                f"truth: expected {len(arrays['mean'])} numbers, one for each row; got {len(truth)}"
-            )
-        has_interval = "lower" in arrays
-        covered = int(np.count_nonzero((truth >= arrays["lower"]) & (truth <= arrays["upper"]))) if has_interval else 0
-        with np.errstate(over="ignore"):
-            squared = float(np.square(truth - arrays["mean"]).sum())
-        if not math.isfinite(squared):
-            raise InvalidRequestError("truth: a number is so large that its error has no square")
-        found = Truth(
-            day=datetime.now(UTC).date().isoformat(),
-            rows=len(truth),
-            with_interval=len(truth) if has_interval else 0,
-            covered=covered,
-            squared_error=squared,
-        )
+    def add_truth(self, model: str, version: int, truth: FloatArray, numbers: RowNumbers) -> dict[str, Any]:
+        """Hold predictions against the truth (m,), NaN where it is not known, and keep the counts; return them."""
+        _check_length(truth, len(numbers.mean))
+        found = _truth(truth, numbers, ~np.isnan(truth))
         if found.rows:
             with self.database.write() as connection:
                 monitoring.add_truth(connection, model, version, found)
-        return {"model": model, "version": version, "rows": found.rows, "covered": covered if has_interval else None}
+        return _counts(model, version, found, waiting=0)
+
+    def answer(self, prediction: str, truth: FloatArray, caller: Caller = ANYBODY) -> dict[str, Any]:
+        """Hold a kept prediction against the truth (m,) of its rows, NaN where it will come later; return the counts.
+
+        Each row counts once, whichever process is told. NotFoundError; ConflictError for a row whose truth is there.
+        """
+        with self.database.write() as connection:
+            kept = kept_predictions.hold(connection, prediction)
+            caller.check_model(kept.model)
+            catalog.resolve(connection, f"{kept.model}@{kept.version}")  # NotFoundError where it was deleted
+            numbers = RowNumbers.unpack(kept.numbers, kept.rows)
+            _check_length(truth, kept.rows)
+            known = ~np.isnan(truth)
+            again = np.flatnonzero(known & ~numbers.waiting & ~np.isnan(numbers.mean))
+            if len(again):
+                raise ConflictError(
+                    f"the truth of row {again[0]} of {prediction} came back before: it is counted once; send null for "
+                    "rows that were told"
+                )
+            taken = known & numbers.waiting
+            found = _truth(truth, numbers, taken)
+            left = replace(numbers, waiting=numbers.waiting & ~taken)
+            more = bool(left.waiting.any())
+            kept_predictions.replace_numbers(connection, prediction, left.pack() if more else None)
+            if found.rows:
+                monitoring.add_truth(connection, kept.model, kept.version, found)
+        return _counts(kept.model, kept.version, found, waiting=int(left.waiting.sum()))
 
 
 def feedback_json(truths: list[Truth], profile: TrainingProfile | None) -> dict[str, Any]:
@@ -109,6 +121,37 @@ def feedback_json(truths: list[Truth], profile: TrainingProfile | None) -> dict[
             )
     rmse = None if mean_squared is None else math.sqrt(mean_squared)
     return {"rows": rows, "coverage": coverage, "rmse": rmse, "nmse": nmse, "message": message}
+
+
+def _check_length(truth: FloatArray, rows: int) -> None:
+    if len(truth) != rows:
+        raise InvalidRequestError(f"truth: expected {rows} numbers, one for each row; got {len(truth)}")
+
+
+def _truth(truth: FloatArray, numbers: RowNumbers, rows: BoolArray) -> Truth:
+    """Counts of the chosen rows. InvalidRequestError for a number that is too large."""
+    truth, lower, upper = truth[rows], numbers.lower[rows], numbers.upper[rows]
+    with np.errstate(over="ignore"):
+        squared = float(np.square(truth - numbers.mean[rows]).sum())
+    if not math.isfinite(squared):
+        raise InvalidRequestError("truth: a number is so large that its error has no square")
+    return Truth(
+        day=datetime.now(UTC).date().isoformat(),
+        rows=len(truth),
+        with_interval=int(np.count_nonzero(~np.isnan(lower))),
+        covered=int(np.count_nonzero((truth >= lower) & (truth <= upper))),
+        squared_error=squared,
+    )
+
+
+def _counts(model: str, version: int, found: Truth, *, waiting: int) -> dict[str, Any]:
+    return {
+        "model": model,
+        "version": version,
+        "rows": found.rows,
+        "covered": found.covered if found.with_interval or not found.rows else None,
+        "waiting": waiting,
+    }
 
 
 def wilson(successes: int, count: int) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from app.services.predict.options import Keep, OnError
 from app.services.predict.row_decoder import DecodedRows
 from app.tables import CellErrors, Kind, Limits, Schema, Table, canonical_parts, open_canonical, read_table
 from app.tables.columns.table import LineFinder, no_lines
+from app.tables.columns.types import restored
 from app.tables.read.names import match_names
 
 PART_ROWS = 1 << 14
@@ -30,7 +31,8 @@ class TablePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartOptions:
-    """Reading of a table to predict. typed: kept columns of numbers are doubles, for files that have types."""
+    """Reading of a table to predict. typed: kept columns have the types of the upload,
+    or are doubles where the model reads numbers, for files that have types."""
 
     on_error: OnError = OnError.REFUSE
     keep: Keep = Keep.NONE
@@ -101,7 +103,7 @@ def table_part(
     decoded = DecodedRows(inputs=inputs, rows=table.rows, failed=failed, reason=errors.first())
     numbers = _plain_numbers(schema, table.names) if options.typed else set()
     given = schema.as_given(table) if numbers else table
-    columns = {name: _kept_column(given, name, number=name in numbers) for name in kept}
+    columns = {name: _kept_column(given, name, number=name in numbers, typed=options.typed) for name in kept}
     return TablePart(decoded=decoded, first_row=first_row, kept=columns)
 
 
@@ -125,6 +127,8 @@ def _plain_numbers(schema: Schema, names: Iterable[str]) -> set[str]:
     }
 
 
-def _kept_column(table: Table, name: str, *, number: bool) -> Any:
+def _kept_column(table: Table, name: str, *, number: bool, typed: bool) -> Any:
     column = table.columns[name]
+    if typed and name in table.types:
+        return restored(column.texts, table.types[name])
     return pa.array(column.numbers.values, from_pandas=True) if number else column.texts

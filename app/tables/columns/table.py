@@ -231,6 +231,7 @@ class Table:
     type. separator: of the cells of a delimited file. read_options: how the table was to be read when it was sent.
     notes: what a person should know of the reading. find_lines: the 1-based lines of the file on which data rows
     start, nothing for JSON; reads the file again. index: names of the columns that are a data frame's index.
+    types: of the columns whose file says them, see `app.tables.columns.types`.
     """
 
     names: tuple[str, ...]
@@ -242,6 +243,7 @@ class Table:
     notes: tuple[str, ...] = ()
     find_lines: LineFinder = no_lines
     index: tuple[str, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
 
     def take(self, rows: IntArray, names: Iterable[str]) -> "Table":
         """Take these rows of these columns, without the file: row numbers are then those of the new table."""

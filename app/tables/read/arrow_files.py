@@ -15,6 +15,7 @@ from app.errors import Fault, InvalidRequestError, MalformedError
 from app.tables.columns.cell_errors import list_names
 from app.tables.columns.cells import TextChunk, to_numpy
 from app.tables.columns.number_formats import MarkCounts
+from app.tables.columns.types import type_name
 from app.tables.read.limits import Limits
 from app.tables.read.names import read_names
 from app.tables.read.source import Source
@@ -97,6 +98,7 @@ def _text_blocks(
         marks={name: MarkCounts() for name, kind in zip(names, kinds, strict=True) if _is_text(kind)},
         tally=True,
         notes=[f"{list_names(durations)}: a duration is read as days"] if durations else [],
+        types={name: known for name, kind in zip(names, kinds, strict=True) if (known := type_name(kind)) is not None},
     )
 
 

@@ -73,6 +73,7 @@ def open_canonical(path: Path) -> Table:
             read_options=read_options,
             notes=tuple(str(note) for note in document["notes"]),
             index=tuple(str(name) for name in document.get("index", ())),
+            types={str(name): str(kind) for name, kind in document.get("types", {}).items()},
         )
     except PermissionError as error:
         raise UnavailableError(f"the stored table cannot be read: {error.strerror or error}") from error
@@ -107,6 +108,8 @@ def _metadata(rows: int, read: TextBlocks | Table, read_options: ReadOptions) ->
     document["said"] = read_options.to_json()
     if read.index:
         document["index"] = list(read.index)
+    if read.types:
+        document["types"] = dict(read.types)
     return {_KEY.decode(): json.dumps(document)}
 
 

@@ -130,4 +130,5 @@ def to_table(text_blocks: TextBlocks) -> Table:
         notes=tuple(text_blocks.notes),
         find_lines=text_blocks.lines,
         index=text_blocks.index,
+        types=text_blocks.types,
     )

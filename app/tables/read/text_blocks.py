@@ -28,6 +28,7 @@ class TextBlocks:
     header: what there is beside rows, for messages. marks: the tally of the columns that hold text; tally: it is to be
     made from the blocks. separator: of the cells of delimited text. notes: what a person should know of the reading.
     lines: finds the lines of the file for row numbers. index: names of a data frame's index.
+    types: of the columns whose file says them, see `app.tables.columns.types`.
     """
 
     names: tuple[str, ...]
@@ -40,6 +41,7 @@ class TextBlocks:
     notes: list[str] = field(default_factory=list)
     lines: LineFinder = no_lines
     index: tuple[str, ...] = ()
+    types: dict[str, str] = field(default_factory=dict)
 
 
 class BlockChecker:

@@ -262,6 +262,10 @@ class Schema:
             )
         return {name: columns[given] for name, given in found.items()}
 
+    def check_names(self, given: Collection[str]) -> None:
+        """InvalidRequestError where a table with these columns lacks one that the model needs."""
+        self._required(dict.fromkeys(given))
+
     def meaning(self, given: Collection[str]) -> dict[str, str]:
         """Return which of the names given each used feature is, where it is there."""
         return self._match(given)

@@ -40,8 +40,8 @@ class Stub:
 
 
 @contextmanager
-def stub(answers: dict[tuple[str, str], list[Answer]]) -> Iterator[Stub]:
-    """Serve the answers on a free port of this machine for the length of the block."""
+def stub(answers: dict[tuple[str, str], list[Answer]], *, port: int = 0) -> Iterator[Stub]:
+    """Serve the answers on a free port of this machine, or on this one, for the length of the block."""
     server_stub = Stub(url="", answers=answers)
 
     class Handler(BaseHTTPRequestHandler):
@@ -70,7 +70,7 @@ def stub(answers: dict[tuple[str, str], list[Answer]]) -> Iterator[Stub]:
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
         server_stub.url = f"http://127.0.0.1:{server.server_port}"
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()

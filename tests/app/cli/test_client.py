@@ -2,12 +2,15 @@
 
 import socket
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from app.cli.client import Client, ClientError, ProblemError, UnreachableError
+from app.cli.connection import patience
 from tests.app.cli.stub import Answer, events, job, problem, stub
+from tests.ports import free_port
 
 
 def test_a_refusal_carries_the_servers_sentence_and_places() -> None:
@@ -199,3 +202,52 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         for place in (tmp_path, tmp_path / "missing.csv"):
             with pytest.raises(ClientError, match=f"cannot read {place}: "):
                 client.train(place, {})
+
+
+def test_a_server_that_starts_is_waited_for_and_that_is_told(tmp_path: Path) -> None:
+    port, told = free_port(), list[str]()
+    table = tmp_path / "t.csv"
+    table.write_text("x,y\n1,2\n")
+    answers = {("POST", "/train"): [Answer(body=job("queued"), status=202)]}
+    with ExitStack() as stack:
+        timer = threading.Timer(0.6, lambda: stack.enter_context(stub(answers, port=port)))
+        timer.start()
+        with Client(f"http://127.0.0.1:{port}", patience=10.0, tell=told.append) as client:
+            assert client.train(table, {})["id"] == "job_1"  # refused connections did nothing: it may be sent again
+        timer.join()
+    assert len(told) == 1
+    assert "no answer from http://127.0.0.1" in told[0]
+    assert "trying again for up to 10 s" in told[0]
+
+
+def test_follow_outlives_a_server_that_is_away_for_longer_than_its_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.cli.client._MAX_RETRY_SECONDS", 0.02)
+    away = [Answer(body=b"", cut=True)] * 6 + [problem(503, "the server is stopping")] * 14
+    answers = {
+        ("GET", "/jobs/job_1"): [Answer(body=job("queued")), *away, Answer(body=job("succeeded"))],
+        ("GET", "/jobs/job_1/events"): [events()],
+    }
+    told = list[str]()
+    with stub(answers) as server, Client(server.url, tell=told.append) as client:
+        assert [item["state"] for item in client.follow("job_1")] == ["queued", "succeeded"]
+    assert len(told) == 1
+    assert "the job goes on" in told[0]
+
+
+@pytest.mark.parametrize("call", ["model", "version"])
+def test_a_name_with_a_slash_is_refused_here(call: str) -> None:
+    with Client("http://127.0.0.1:9") as client, pytest.raises(ClientError, match=r"expected letters.*got 'a/b'"):
+        getattr(client, call)("a/b@1" if call == "version" else "a/b")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("", 10.0), ("0", 0.0), ("2.5", 2.5)])
+def test_patience_of_commands(monkeypatch: pytest.MonkeyPatch, text: str, seconds: float) -> None:
+    monkeypatch.setenv("PURSUIT_PATIENCE", text)
+    assert patience() == seconds
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "inf", "nan"])
+def test_patience_that_is_none(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("PURSUIT_PATIENCE", text)
+    with pytest.raises(ClientError, match="PURSUIT_PATIENCE"):
+        patience()

@@ -46,9 +46,13 @@ def test_create_list_revoke_and_audit(tmp_path: Path) -> None:
     }
     assert token.rpartition("_")[2] not in "".join(p.read_text("latin-1") for p in tmp_path.iterdir() if p.is_file())
     assert pursuit("keys", "revoke", token, *here).stdout == f"key {key_id} is revoked\n"
+    again = pursuit("keys", "revoke", token, *here)
+    assert (again.exit_code, "was revoked before, at 20" in again.stdout) == (0, True)
     assert "revoked" in pursuit("keys", "list", *here).stdout
     log = pursuit("keys", "audit", *here).stdout
     assert [word in log for word in ("create-key", "revoke-key", "command line", key_id)] == [True] * 4
+    assert "name=dashboard scopes=predict,train" in log
+    assert log.count("revoke-key") == 1
     assert pursuit("keys", "audit", "--usage", *here).exit_code == 0
 
 
@@ -98,3 +102,10 @@ def test_a_refusal_says_how_to_send_one() -> None:
     with stub({("GET", "/models"): [problem(401, "an API key is needed")]}) as server:
         result = pursuit("models", PURSUIT_URL=server.url)
     assert "PURSUIT_API_KEY or --key" in result.output
+
+
+def test_a_refusal_of_the_key_that_was_sent_says_so() -> None:
+    with stub({("GET", "/models"): [problem(401, "the API key is not valid: it expired")]}) as server:
+        result = pursuit("models", PURSUIT_URL=server.url, PURSUIT_API_KEY="pk_a_b")
+    assert "send one" not in result.output
+    assert "that is the key of PURSUIT_API_KEY or --key" in result.output

@@ -88,6 +88,28 @@ def test_a_worker_that_dies_is_started_again(service: Service) -> None:
     assert "a worker died" in service.log.read_text()
 
 
+def test_the_job_of_a_worker_that_is_killed_is_taken_over_before_its_lease_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PURSUIT_LEASE_SECONDS", "600")
+    table = tmp_path / "surface.csv"
+    table.write_text("x,z,y\n" + "".join(f"{i % 37},{i % 41},{i % 37 * (i % 41)}\n" for i in range(1200)))
+    service = start(tmp_path / "data", tmp_path / "serve.log")
+    try:
+        with service.client() as client:
+            job = client.train(table, {"basis_size": 200, "adapt": {"rounds": 20, "steps": 20}})
+            wait_until(lambda: client.job(job["id"])["state"] == "running")
+            wait_until(lambda: len(children(service.process.pid)) == 1)
+            (worker,) = children(service.process.pid)
+            os.kill(worker, signal.SIGKILL)
+            wait_until(lambda: client.job(job["id"])["attempts"] == 2, 60.0)
+            assert client.job(job["id"])["state"] == "running"
+            assert "its worker died" in service.log.read_text()
+            client.cancel(job["id"])
+    finally:
+        service.stop()
+
+
 def test_a_port_that_is_taken_is_said_so(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

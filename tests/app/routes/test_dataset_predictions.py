@@ -191,3 +191,10 @@ def test_keys_for_predictions_alone_get_none_of_a_dataset(waved: Service) -> Non
     assert waved.client.get(address, headers=everything).status_code == 200
     assert_problem(waved.client.get(address, headers=create(waved, "train", models=["other"])), 403, "waves")
     assert_problem(waved.client.get(address), 401, "API key")
+
+
+def test_a_dataset_that_lacks_columns_is_refused_at_once(waved: Service) -> None:
+    dataset = upload(waved, "id,x,sort\n1,2,low\n")
+    problem = assert_problem(submit(waved, dataset), 422, "column missing: 'kind'", "the model needs")
+    assert problem["errors"] == [{"message": "the column is missing", "column": "kind"}]
+    assert waved.client.get("/jobs?state=queued").json()["jobs"] == []

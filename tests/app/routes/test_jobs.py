@@ -6,9 +6,14 @@ import threading
 import time
 from typing import Any
 
+import pytest
+from sqlalchemy import update
+
+from app.database.tables import jobs
 from app.jobs import queue
 from app.storage import artefact
-from tests.app.routes.service import QUICK, Service, numbers
+from tests.app.routes.problems import assert_problem
+from tests.app.routes.service import QUICK, Service, numbers, waves
 
 RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -215,3 +220,27 @@ def test_every_phase_of_a_run_is_one_that_the_document_names(empty: Service) -> 
         with empty.database.write() as connection:
             queue.renew(connection, job, lease_seconds=60, progress=news)
         assert empty.client.get(f"/jobs/{job.id}").json()["progress"]["phase"] == news["phase"]
+
+
+def test_nobody_knows_how_long_a_silent_worker_takes(empty: Service) -> None:
+    assert empty.post_file(waves(60), {"model": "waves", **QUICK}).status_code == 202
+    job = empty.claim()
+    assert job is not None
+
+    def left(silent: float) -> float | None:
+        with empty.database.write() as connection:
+            queue.renew(connection, job, lease_seconds=60.0, progress={"fraction": 0.5, "eta_s": 1000.0})
+            lease = {jobs.c.lease_until: jobs.c.lease_until - silent}
+            connection.execute(update(jobs).where(jobs.c.id == job.id).values(lease))
+        found: float | None = empty.client.get(f"/jobs/{job.id}").json()["progress"]["eta_s"]
+        return found
+
+    assert left(0.0) == pytest.approx(1000.0, abs=5.0)
+    assert left(35.0) is not None  # one heartbeat of three did not come
+    assert left(45.0) is None
+
+
+def test_a_name_with_a_slash_is_told(empty: Service) -> None:
+    assert_problem(empty.client.get("/models/a%2Fb"), 404, "a name has no slash")
+    assert_problem(empty.client.get("/models/a/b"), 404, "nothing at this address")
+    assert_problem(empty.client.post("/predict", json={"model": "a/b", "rows": [[1]]}), 422, "letters, digits")

@@ -1,0 +1,167 @@
+"""Predictions kept for the truth that comes later: who asks for it gets an id, which any API process knows.
+
+They are in the database before the request is answered; requests that wait share one transaction, and those that do not
+ask for it never come here. Of each row mean and 95% interval are kept, 25 bytes.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from anyio import to_thread
+
+from app.database.engine import Database
+from app.errors import InvalidRequestError, UnavailableError
+from app.identifiers import new_prediction_id
+from app.services.predict.batching import Arrays, Batcher
+from app.services.predict.loaded_model import LoadedModel
+from app.services.predict.options import PredictOptions, predict_options
+from app.services.predict.registry import ResolvedModel
+from app.storage import kept_predictions
+from app.storage.kept_predictions import KeptPrediction
+from core.arrays import BoolArray, FloatArray
+
+log = logging.getLogger(__name__)
+
+LEVEL = 0.95
+"""Level of the intervals that the truth is held against."""
+MOST_ROWS = 100_000
+"""Rows of one prediction that is kept."""
+TRIM_SHARE = 0.05
+"""Share of the bytes that may be kept which a process adds before it looks at what all have added."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowNumbers:
+    """Numbers of rows (m,): mean, and lower and upper end of the interval, which are NaN where there is none. waiting:
+    rows whose truth has not come; a row without a prediction waits for none."""
+
+    waiting: BoolArray
+    mean: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, FloatArray]) -> "RowNumbers":
+        """Take them out of the arrays of a prediction."""
+        mean = arrays["mean"]
+        lower, upper = (_end(arrays, end) for end in ("lower", "upper"))
+        return cls(~np.isnan(mean), mean, lower, upper)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence["RowNumbers"]) -> "RowNumbers":
+        """Put the rows of parts one behind the other."""
+        names = ("waiting", "mean", "lower", "upper")
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+    def pack(self) -> bytes:
+        """Write as bytes, for `unpack`."""
+        numbers = np.stack([self.mean, self.lower, self.upper]).astype("<f8", copy=False)
+        return self.waiting.astype(np.uint8).tobytes() + numbers.tobytes()
+
+    @classmethod
+    def unpack(cls, data: bytes, rows: int) -> "RowNumbers":
+        """Read what `pack` wrote."""
+        numbers = np.frombuffer(data, "<f8", offset=rows).reshape(3, rows).astype(np.float64)
+        return cls(np.frombuffer(data, np.uint8, count=rows).astype(np.bool_), *numbers)
+
+
+class PredictionKeeper:
+    """Keeps predictions, for the requests of one event loop. most_bytes: of all that all processes keep, about."""
+
+    def __init__(self, database: Database, *, most_bytes: int) -> None:
+        self._database = database
+        self._most_bytes = most_bytes
+        self._waiting: list[tuple[KeptPrediction, asyncio.Future[bool]]] = []
+        self._writing: asyncio.Task[None] | None = None
+        self._added = most_bytes  # so that the first look comes soon after the start
+
+    async def keep(self, resolved: ResolvedModel, arrays: Mapping[str, FloatArray]) -> str | None:
+        """Keep the arrays of a prediction; return its id, None where the database does not take it now."""
+        return await self.keep_rows(resolved, RowNumbers.of(arrays))
+
+    async def keep_rows(self, resolved: ResolvedModel, numbers: RowNumbers) -> str | None:
+        """Keep the numbers of rows, as `keep` does."""
+        one = KeptPrediction(
+            id=new_prediction_id(),
+            model=resolved.name,
+            version=resolved.version,
+            rows=len(numbers.mean),
+            numbers=numbers.pack(),
+        )
+        written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.append((one, written))
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write_all())
+        return one.id if await written else None
+
+    async def _write_all(self) -> None:
+        """Write until none waits; those that come while others are written share the next transaction."""
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                try:
+                    await to_thread.run_sync(self._write, [one for one, _ in batch])
+                    found: bool | Exception = True
+                except UnavailableError as error:
+                    log.warning("predictions are not kept for their truth: %s", error)
+                    found = False
+                except Exception as error:  # noqa: BLE001 -- a bug: the waiting requests must get it
+                    found = error
+                for _, written in batch:
+                    if written.done():
+                        continue
+                    if isinstance(found, Exception):
+                        written.set_exception(found)
+                    else:
+                        written.set_result(found)
+        finally:
+            self._writing = None
+
+    def _write(self, batch: list[KeptPrediction]) -> None:
+        with self._database.write() as connection:
+            kept_predictions.add(connection, batch)
+        self._added += sum(one.size for one in batch)
+        if self._added > TRIM_SHARE * self._most_bytes:
+            trim(self._database, most_bytes=self._most_bytes)
+            self._added = 0
+
+
+def trim(database: Database, *, most_bytes: int) -> None:
+    """Remove the oldest kept predictions until all take no more than so many bytes."""
+    with database.read() as connection:
+        excess = kept_predictions.total_bytes(connection) - most_bytes
+    while excess > 0:
+        with database.write() as connection:
+            freed = kept_predictions.remove_oldest(connection, excess)
+        if not freed:
+            break
+        excess -= freed
+
+
+def check_rows(rows: int) -> None:
+    """InvalidRequestError for more rows than are kept."""
+    if rows > MOST_ROWS:
+        raise InvalidRequestError(
+            f"keep_for_feedback: at most {MOST_ROWS:,} rows are kept at once, got {rows:,}; send fewer, or later the "
+            "rows with their truth"
+        )
+
+
+async def with_interval(
+    batcher: Batcher, model: LoadedModel, inputs: FloatArray, found: Arrays, options: PredictOptions
+) -> Arrays:
+    """Return the arrays of a prediction, or of another one of the same rows (m, p) where these were asked for without
+    the interval that the truth is held against."""
+    if model.predictor.mean_only or (not options.mean_only and LEVEL in options.interval_levels):
+        return found
+    return await batcher.submit(model, inputs, predict_options(on_error=options.on_error))
+
+
+def _end(arrays: Mapping[str, FloatArray], end: str) -> FloatArray:
+    found = arrays.get(end)
+    if found is None:
+        found = arrays.get(f"{end}_{LEVEL!r}")
+    return np.full(len(arrays["mean"]), np.nan) if found is None else found
