@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import orjson
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 from pydantic import BaseModel
-from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.responses import FileResponse, Response
 
 from app.routes.http.answers import json_answer, problems
 from app.routes.http.bodies import PARQUET
@@ -64,9 +65,14 @@ async def cancel_job(request: Request, job_id: str) -> Response:
     return json_answer(job_json(await in_thread(services(request).jobs.cancel, job_id, caller=caller_of(request))))
 
 
+async def _followed(request: Request, job_id: str) -> JobView:
+    """Return the job before the stream begins, so that one that is not there is a refusal."""
+    return await in_thread(services(request).jobs.get, job_id, caller=caller_of(request))
+
+
 @router.get(
     "/jobs/{job_id}/events",
-    response_class=StreamingResponse,
+    response_class=EventSourceResponse,
     summary="Follow a job",
     responses={
         200: {
@@ -76,14 +82,21 @@ async def cancel_job(request: Request, job_id: str) -> Response:
         **problems(404),
     },
 )
-async def follow_job(request: Request, job_id: str) -> Response:
+async def follow_job(request: Request, first: Annotated[JobView, Depends(_followed)]) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events, each with the job as `GET /jobs/{id}` gives it; a comment line when nothing happens.
 
     A stream that ends before the job has is to be asked for again: the server was stopping.
     """
-    first = await in_thread(services(request).jobs.get, job_id, caller=caller_of(request))
-    headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(request, first), media_type="text/event-stream", headers=headers)
+    app, key = services(request), caller_of(request).key
+    async for view in app.followers.follow(first, _QUIET_SECONDS):
+        if not await app.key_ring.is_valid(key):  # revoked since
+            return
+        if view is None:
+            yield ServerSentEvent(comment="still there")
+        else:
+            yield ServerSentEvent(
+                id=str(view.job.revision), event="job", raw_data=orjson.dumps(job_json(view)).decode()
+            )
 
 
 @router.get(
@@ -103,15 +116,3 @@ async def get_predictions(request: Request, job_id: str) -> Response:
     for as long as the job is listed."""
     job, path = await in_thread(services(request).dataset_predictions.file, job_id, caller=caller_of(request))
     return FileResponse(path, media_type=PARQUET, filename=f"{job.model}-{job.id}.parquet")
-
-
-async def _events(request: Request, first: JobView) -> AsyncIterator[bytes]:
-    app = services(request)
-    key = caller_of(request).key
-    async for view in app.followers.follow(first, _QUIET_SECONDS):
-        if not await app.key_ring.is_valid(key):  # revoked since
-            return
-        if view is None:
-            yield b": still there\n\n"
-        else:
-            yield b"id: %d\nevent: job\ndata: %b\n\n" % (view.job.revision, orjson.dumps(job_json(view)))

@@ -34,6 +34,8 @@ from core.train.cross_fit import far_variance, predicted
 from core.train.exactly_left_out import exactly_left_out
 from core.train.optimise import descend
 
+KERNEL_REASON = "the kernel is "
+"""Beginning of the sentence that says why it is this one."""
 STEPS, FIRST_STEP = 15, 0.2
 """Evaluations for each family, from a theta that is near."""
 CHALLENGERS = 2
@@ -87,7 +89,7 @@ def choose_kernel(
     (standing, level), *others = map_threads(moved, [KernelFamily.GAUSSIAN, *_OTHERS])
     likelier = sorted((pair for pair in others if pair[1] < level), key=lambda pair: pair[1])[:CHALLENGERS]
     if not likelier:
-        return gaussian, f"the kernel is gaussian: no other makes {len(some):,} rows likelier"
+        return gaussian, f"{KERNEL_REASON}gaussian: no other makes {len(some):,} rows likelier"
     everything = every_row(rows, spec)
     if everything is not None:
         judged = _Complete(rows, rows.X[everything.indices], scheme, groups).judge
@@ -102,7 +104,7 @@ def choose_kernel(
         if gain > max(doubt, LEAST_GAIN, best_gain):
             best, best_gain = adapted, gain
     gains = f"gains over the gaussian on {len(loss):,} left-out rows, nats a row: {', '.join(compared)}"
-    return best, f"the kernel is {best.kernel}: {gains}"
+    return best, f"{KERNEL_REASON}{best.kernel}: {gains}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -133,6 +133,10 @@ class Journal:
         if message not in self.warnings:
             self.warnings.append(message)
 
+    def withdraw(self, beginning: str) -> None:
+        """Take back what was said with this beginning."""
+        self.warnings[:] = [message for message in self.warnings if not message.startswith(beginning)]
+
     def hear(self) -> None:
         """Numerical warnings so far become sentences of the report, and of the checkpoint."""
         while self.caught:

@@ -25,7 +25,7 @@ from core.sparse.likelihood import nlml
 from core.sparse.scheme import Scheme
 from core.spec import KernelChoice, TrainSpec
 from core.train.fit import Fit, Solution, Subset
-from core.train.kernel_choice import choose_kernel
+from core.train.kernel_choice import KERNEL_REASON, choose_kernel
 from core.train.objective import exact_objective_and_gradient, objective_and_gradient
 from core.train.optimise import FIRST_STEP, box, descend, heuristic
 from core.train.progress import Checkpoint, Journal, Phase
@@ -120,7 +120,8 @@ class Search:
 
     def constant(self) -> tuple["Search", Solution]:
         """A model that says no more than the target's mean and variance: theta where every row is alike, a single basis
-        vector; and the search whose end it is."""
+        vector; and the search whose end it is. Why the kernel was chosen is told no longer."""
+        self._journal.withdraw(KERNEL_REASON)
         bounds = box(self._subset.rows)
         longest = Theta(values=bounds.lower)  # lengthscales; and the smallest signal
         theta = longest.with_noise(float(np.mean(np.square(self._subset.rows.y))))

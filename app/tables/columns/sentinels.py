@@ -3,7 +3,7 @@ lies apart from all others of its column. They are told, never taken out unasked
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -106,6 +106,16 @@ def sentinel_warnings(found: Mapping[str, list[Sentinel]]) -> list[str]:
             f"{', '.join(listed[:_NAMED])}{more}) and was read as a number; {missing_value_advice(value)}"
         )
     return warnings
+
+
+def target_sentinel_warnings(name: str, sentinels: Sequence[Sentinel]) -> list[str]:
+    """A warning for each value of the target, which is to stand before all others: such rows would be learnt from."""
+    return [
+        f"the target {name!r} is {_shown(sentinel.value)} in {plural(sentinel.count, 'row')}, far from its other "
+        f"values ({_shown(sentinel.low)} to {_shown(sentinel.high)}), and was learnt as it stands: error bars and "
+        f"scores are those of predicting it too; {missing_value_advice(sentinel.value)}, and such rows are left out"
+        for sentinel in sentinels
+    ]
 
 
 def describe(sentinel: Sentinel) -> str:

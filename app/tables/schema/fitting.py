@@ -17,7 +17,7 @@ from app.tables.columns.number_formats import PLAIN
 from app.tables.columns.read_options import ReadOptions
 from app.tables.columns.rounding import check_target, choose_offset, exceeds_exact
 from app.tables.columns.row_numbers import is_index, row_number_start
-from app.tables.columns.sentinels import Sentinel, find_sentinels, sentinel_warnings
+from app.tables.columns.sentinels import Sentinel, find_sentinels, sentinel_warnings, target_sentinel_warnings
 from app.tables.columns.table import Column, Kind, Table
 from app.tables.columns.type_inference import (
     DeclaredType,
@@ -112,9 +112,8 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
     names = [name for name in names if name not in table.index or inferred_types[name].kind is not Kind.UNUSED]
     _add_number_warnings(state, {name: inferred_types[name] for name in names if name not in wanted})
     used = [name for name in names if inferred_types[name].kind is not Kind.UNUSED]
-    state.warnings += sentinel_warnings(
-        {name: state.sentinels[name] for name in (target, *used) if name in state.sentinels}
-    )
+    state.warnings += sentinel_warnings({name: state.sentinels[name] for name in used if name in state.sentinels})
+    state.warnings[:0] = target_sentinel_warnings(target, state.sentinels[target])
     if not read_options.sets_number_format:
         numbers = [name for name in used if inferred_types[name].kind is Kind.NUMBER]
         state.warnings += format_warnings(table, number_formats, [*numbers, target])

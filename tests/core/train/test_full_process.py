@@ -16,6 +16,7 @@ from core.spec import Artefact, Effort, KernelChoice, MeanRows, Refinement, Trai
 from core.train import block_theta, full_choice, full_process
 from core.train.fit import Subset
 from core.train.full_choice import Judged, prefers_full
+from core.train.kernel_choice import KERNEL_REASON
 from core.train.optimise import heuristic
 from core.train.progress import Progress
 from core.train.run import CONSTANT_MODEL, train
@@ -232,6 +233,7 @@ def test_pure_noise_is_a_constant(seed: int) -> None:
     result = train(noise, TrainSpec(**NORMAL))
     assert result.model.near is None
     assert CONSTANT_MODEL in result.report.warnings
+    assert not any(warning.startswith(KERNEL_REASON) for warning in result.report.warnings)
 
 
 def test_a_run_that_was_cut_off_gives_the_same_bits(way: str) -> None:

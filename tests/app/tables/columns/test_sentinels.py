@@ -94,14 +94,17 @@ def test_training_names_columns_and_counts_and_changes_nothing() -> None:
     assert prepared.inputs.tolist() == np.column_stack([x, z]).tolist()
     assert prepared.targets.tolist() == y.tolist()
     assert prepared.warnings == (
-        "9999 repeats far from the other values of its column (cells by column: 'y' 6, 'z' 7) and was read as a "
-        'number; if it stands for a missing cell, say "missing_values": [9999]',
+        f"the target 'y' is 9999 in 6 rows, far from its other values ({min(y):.17g} to {y[y < 9999].max():.17g}), and "
+        "was learnt as it stands: error bars and scores are those of predicting it too; if it stands for a missing "
+        'cell, say "missing_values": [9999], and such rows are left out',
         "-200 repeats far from the other values of its column (cells by column: 'x' 30, 'z' 20) and was read as a "
         'number; if it stands for a missing cell, say "missing_values": [-200]',
+        "9999 repeats far from the other values of its column (cells by column: 'z' 7) and was read as a "
+        'number; if it stands for a missing cell, say "missing_values": [9999]',
     )
     _, declared = fit_schema(table, missing="drop", missing_values=[-200, 9999])
     assert declared.warnings == ("43 of 600 rows dropped because a cell is missing (by column: 'y' 6, 'x' 30, 'z' 27)",)
-    assert fit_schema(table, columns={"z": "ignore"})[1].warnings[0].count("'y' 6)") == 1
+    assert fit_schema(table, columns={"z": "ignore"})[1].warnings[0].startswith("the target 'y' is 9999 in 6 rows")
 
 
 def test_the_profile_of_a_column_tells_it() -> None:
