@@ -95,7 +95,7 @@ def test_nobody_waits_for_those_who_follow_a_job(tmp_path: Path) -> None:
         job = submit(client, surface(100))
         with client.stream("GET", f"/jobs/{job}/events", timeout=60.0) as stream:
             lines = stream.iter_lines()
-            assert next(lines).startswith("id:")
+            assert next(lines).startswith("event:")
             os.kill(made.processes["api-1"].pid, signal.SIGTERM)
             list(lines)  # the stream ends as a stream should
         assert made.processes.pop("api-1").wait(60.0) == 0

@@ -136,7 +136,7 @@ def test_a_stopping_api_does_not_wait_for_event_streams(running: tuple[System, h
     terminate(made.workers.pop())
     job = submit(client, surface(100))
     with client.stream("GET", f"/jobs/{job}/events") as stream:
-        assert next(stream.iter_lines()).startswith("id:")
+        assert next(stream.iter_lines()).startswith("event:")
         assert made.api is not None
         assert terminate(made.api) == 0
     assert not children(made.api.pid)
