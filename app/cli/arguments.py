@@ -131,7 +131,8 @@ def table_file(name: str) -> Path:
     """The path of a file. BadParameter where there is none."""
     path = Path(name)
     if path != STANDARD and not path.is_file():
-        raise typer.BadParameter(f"file {name!r} does not exist; nor is it the id of a dataset", param_hint="FILE")
+        wrong = f"{name!r} is a folder" if path.is_dir() else f"file {name!r} does not exist"
+        raise typer.BadParameter(f"{wrong}; nor is it the id of a dataset", param_hint="FILE")
     return path
 
 

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from app.cli import display
 from app.cli.client import ClientError
-from app.cli.output import error_document, json_output, print_json, wants_json
+from app.cli.output import FLAG, error_document, json_output, print_json, wants_json
 
 OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 """Exit codes: done; refused, failed or not found; a command line that is wrong; Ctrl-C."""
@@ -39,6 +39,8 @@ class CommandGroup(TyperGroup):
             completion_init()
             complete_var = _COMPLETE_VARIABLE
         words = sys.argv[1:] if args is None else list(args)
+        if words[:1] == [FLAG] and words[1:2] != ["--version"]:
+            words = [*words[1:], FLAG]  # before the command it means the same
         with json_output(words):
             try:
                 code = super().main(

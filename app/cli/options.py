@@ -42,6 +42,21 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="All notes, howev
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Spec = Annotated[str, typer.Option(metavar="JSON", help="Any other fields of the spec, as a JSON object.")]
 Target = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column to predict.", show_default="the last")]
+READ = "How the table is read"
+"""Heading of the options that say so."""
+Thousands = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIGN",
+        help="What groups the digits of numbers by three: a comma, point, blank or ', or empty for nothing.",
+        show_default="as the columns show",
+        rich_help_panel=READ,
+    ),
+]
+Sheet = Annotated[
+    str | None,
+    typer.Option(metavar="NAME|NUMBER", help="Sheet of a workbook.", show_default="the first", rich_help_panel=READ),
+]
 Reference = Annotated[str, typer.Argument(metavar="MODEL", help="name, name@3 or name@alias.")]
 ModelOrFile = Annotated[
     str, typer.Argument(metavar="MODEL", help="name, name@3 or name@alias; or an artefact file, without a server.")

@@ -10,12 +10,15 @@ from app.cli.client import Json
 from app.cli.connection import connect
 from app.cli.options import (
     DEFAULT_URL,
+    READ,
     AsJson,
     DataDir,
     InputFile,
     Key,
     Local,
+    Sheet,
     Target,
+    Thousands,
     Url,
     Verbose,
     Yes,
@@ -75,14 +78,10 @@ def upload(
     file: InputFile,
     target: Target = None,
     decimal: Annotated[
-        str | None, choice(DECIMALS, "Decimal mark of numbers in text.", default="as the columns show")
+        str | None, choice(DECIMALS, "Decimal mark of numbers in text.", default="as the columns show", panel=READ)
     ] = None,
-    thousands: Annotated[
-        str | None, typer.Option(metavar="SIGN", help="What groups their digits by three.", show_default="as above")
-    ] = None,
-    sheet: Annotated[
-        str | None, typer.Option(metavar="NAME|NUMBER", help="Sheet of a workbook.", show_default="the first")
-    ] = None,
+    thousands: Thousands = None,
+    sheet: Sheet = None,
     verbose: Verbose = False,
     as_json: AsJson = False,
     local: Local = False,

@@ -27,6 +27,8 @@ def report(
 ) -> None:
     """Write a report of a version: one HTML file with predicted against true, reliability, residuals, importance,
     scores, columns and how it was trained. MODEL is one of a server, or an artefact file, which needs none."""
+    if output == STANDARD and as_json:
+        raise typer.BadParameter("with --json standard output is for the document: name a file", param_hint="--output")
     artefact = Path(model)
     if artefact.is_file() or artefact == STANDARD:
         from app.cli import local_models
@@ -39,8 +41,6 @@ def report(
             name, version = client.resolve(model)
             page = client.report(name, version)
     place = output or Path(f"{name}.html")
-    if place == STANDARD and as_json:
-        raise typer.BadParameter("with --json standard output is for the document: name a file", param_hint="--output")
     write_content(place, page)
     if as_json:
         print_json({"model": name, "version": version, "output": str(place), "size_bytes": len(page)})

@@ -13,13 +13,27 @@ from app.cli.arguments import InputSource, is_dataset, json_object, open_input, 
 from app.cli.client import Client, ClientError, Json
 from app.cli.connection import connect
 from app.cli.missing import ask_about_missing
-from app.cli.options import DEFAULT_URL, AsJson, DataDir, Key, Local, Spec, TableOrDataset, Target, Url, Verbose, choice
+from app.cli.options import (
+    DEFAULT_URL,
+    READ,
+    AsJson,
+    DataDir,
+    Key,
+    Local,
+    Sheet,
+    Spec,
+    TableOrDataset,
+    Target,
+    Thousands,
+    Url,
+    Verbose,
+    choice,
+)
 from app.cli.output import console, print_json
 from app.cli.picture import show_learnt
 from app.cli.progress import watch
 from app.cli.spec_values import DECIMALS, EFFORTS, KERNELS, MEAN_ROWS, METHODS, MISSING
 
-READ = "How the table is read"
 MODEL = "What is trained"
 MissingOption = Annotated[
     str | None,
@@ -75,21 +89,8 @@ def train(
     decimal: Annotated[
         str | None, choice(DECIMALS, "Decimal mark of numbers in text.", default="as the columns show", panel=READ)
     ] = None,
-    thousands: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIGN",
-            help="What groups their digits by three: a comma, point, blank or ', or empty for nothing.",
-            show_default="as above",
-            rich_help_panel=READ,
-        ),
-    ] = None,
-    sheet: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME|NUMBER", help="Sheet of a workbook.", show_default="the first", rich_help_panel=READ
-        ),
-    ] = None,
+    thousands: Thousands = None,
+    sheet: Sheet = None,
     spec: Spec = "{}",
     wait: Annotated[bool, typer.Option(help="Show the progress until the job has ended.")] = True,
     verbose: Verbose = False,

@@ -73,7 +73,8 @@ def test_help_names_the_words(command: str, words: tuple[str, ...]) -> None:
         (("predict", "m", __file__, "--format", "parket"), "Did you mean 'parquet'?"),
         (("jobs", "--state", "Running"), "Did you mean 'running'?"),
         (("completion", "basch"), "Did you mean 'bash'?"),
-        (("train", "no-such.csv"), "no-such.csv"),
+        (("train", "no-such.csv"), "file 'no-such.csv' does not exist"),
+        (("train", "/"), "'/' is a folder"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_what_was_meant(words: tuple[str, ...], said: str) -> None:
@@ -156,6 +157,12 @@ def test_completion(shell: str) -> None:
         },
     )
     assert all(word in asked.stdout for word in spec_values.MISSING), asked.stderr
+
+
+def test_json_before_the_command_means_the_same() -> None:
+    with stub({("GET", "/models"): [Answer(body={"models": [], "next_cursor": None})]}) as server:
+        for words in (("models", "--json"), ("--json", "models")):
+            assert json.loads(pursuit(*words, PURSUIT_URL=server.url).stdout) == {"models": [], "next_cursor": None}
 
 
 def test_the_version_as_a_document() -> None:
