@@ -50,11 +50,12 @@ def _load(artefact: bytes) -> "ModelArtefact":
 @contextmanager
 def _whole_artefact() -> Iterator[None]:
     from app.errors import BrokenArtefactError
+    from core.errors import CoreError
 
     try:
         yield
-    except BrokenArtefactError as error:
-        raise ClientError(f"the file is no artefact that can be read: {error.message}") from None
+    except (BrokenArtefactError, CoreError) as error:
+        raise ClientError(f"the file is no artefact that can be read: {error}") from None
 
 
 def refused(error: "PursuitError") -> ProblemError:

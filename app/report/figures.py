@@ -1,6 +1,8 @@
 """Plots of what a version says of itself: predictions against truth, reliability, residuals, importance, objective."""
 
+import re
 from collections.abc import Mapping
+from textwrap import shorten
 from typing import Any
 
 from app.plots.axes import Axis, limits
@@ -12,6 +14,9 @@ from app.report.html import figure, number, percent
 Document = Mapping[str, Any]
 
 _MOST_BARS = 12
+_MOST_EFFECTS = 4
+_MOST_LEVELS = 12
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _LEAST_CHANGE = 1e-4  # of an objective that is worth a plot
 _CHANCE = 2.0  # standard errors that chance alone takes a share away
 _SHARES = tuple((share, percent(share, 0)) for share in (0.0, 0.25, 0.5, 0.75, 1.0))
@@ -117,6 +122,57 @@ def importance(told: Document, target: str) -> str:
         f"{told['rows']:,} rows. It says what the model looks at, not what causes what; columns that move together "
         f"share their part.{rest}",
     )
+
+
+def effects(told: Document, order: Mapping[str, int], target: str) -> list[str]:
+    """Return the average effect of the columns that matter most, on one axis so that they compare. order: the place of
+    each column by importance."""
+    columns = sorted(told["columns"], key=lambda column: order.get(column["name"], len(order)))
+    shown = [found for column in columns if (found := _known(column)) is not None][:_MOST_EFFECTS]
+    if not shown:
+        return []
+    low, high = limits([*(value for _, _, ys in shown for value in ys), told["average_target"]], room=0.06)
+    return [_effect(name, values, ys, Axis(low=low, high=high, label=target)) for name, values, ys in shown]
+
+
+def _known(column: Document) -> tuple[str, list[Any], list[float]] | None:
+    """Return the name of a column, its values in order and the effect at each, without missing cells; of a category the
+    most frequent. None for what no axis has: a date, or a single value."""
+    found = [
+        each
+        for each in zip(column["values"], column["effect_target"], column["weights"], strict=True)
+        if each[0] is not None
+    ]
+    if len(found) < 2:
+        return None
+    if _is_number(found[0][0]):
+        found.sort(key=lambda each: each[0])
+    elif _DATE.match(str(found[0][0])):
+        return None
+    else:
+        found = sorted(found, key=lambda each: -each[2])[:_MOST_LEVELS]
+    return column["name"], [value for value, _, _ in found], [effect for _, effect, _ in found]
+
+
+def _effect(name: str, values: list[Any], ys: list[float], y: Axis) -> str:
+    if _is_number(values[0]):
+        low, high = limits(values)
+        chart = Chart(x=Axis(low=low, high=high, label=name), y=y, title=f"On average, over {name}", height=320)
+        chart.line(values, ys)
+    else:
+        ticks = tuple((float(place), shorten(str(value), 12, placeholder="..")) for place, value in enumerate(values))
+        x = Axis(low=-0.5, high=len(values) - 0.5, label=name, ticks=ticks)
+        chart = Chart(x=x, y=y, title=f"On average, over {name}", height=320)
+        chart.dots(range(len(values)), ys, size=9, opacity=1.0)
+    return figure(
+        chart.svg(),
+        f"The prediction over {name}, averaged over the other columns as if they were independent of it: what the "
+        "model has learnt, not what causes what.",
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def objective(report: Document) -> str:

@@ -14,8 +14,15 @@ _NO_NETWORK = "default-src 'none'; style-src 'unsafe-inline'"
 _MOST_LEVELS = 8
 
 
-def render(detail: Document, *, held_out: Document | None = None, importance: Document | None = None) -> str:
-    """Return the page. held_out: predicted rows, None where the version keeps none; importance: of its columns."""
+def render(
+    detail: Document,
+    *,
+    held_out: Document | None = None,
+    importance: Document | None = None,
+    effects: Document | None = None,
+) -> str:
+    """Return the page. held_out: predicted rows, None where the version keeps none; importance, effects: of its
+    columns."""
     report, target, name = detail["report"], detail["target"], detail["model"]
     scores = report.get("holdout") or report.get("leave_one_out") or {}
     version = "" if detail.get("version") is None else f" version {detail['version']}"
@@ -24,6 +31,7 @@ def render(detail: Document, *, held_out: Document | None = None, importance: Do
         figures.reliability(scores),
         *([figures.residuals(held_out)] if held_out else []),
         *([figures.importance(importance, target)] if importance else []),
+        *_effects(effects, importance, target),
         figures.objective(report),
     ]
     parts = [
@@ -46,6 +54,13 @@ def render(detail: Document, *, held_out: Document | None = None, importance: Do
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body><main>\n{body}\n</main></body></html>\n"
     )
+
+
+def _effects(effects: Document | None, importance: Document | None, target: str) -> list[str]:
+    if effects is None:
+        return []
+    ranked = [feature["name"] for feature in (importance or {}).get("features") or ()]
+    return figures.effects(effects, {name: place for place, name in enumerate(ranked)}, target)
 
 
 def _lead(detail: Document, scores: Document) -> Iterator[str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.report.page import render
+from app.services.effects import average_effects
 from app.services.importance import importance
 from app.storage.artefact import HIDDEN, PREDICTED_ROWS, ModelArtefact
 
@@ -24,5 +25,6 @@ def report_page(model: ModelArtefact, about: Mapping[str, Any]) -> str:
     return render(
         detail,
         held_out=None if rows is None else {**rows, "name": model.schema["target"]},
+        effects=average_effects(model),
         importance={"rows": found.rows, "features": features, "shares": found.shares},
     )

@@ -60,6 +60,15 @@ IMPORTANCE = {
     "features": [{"name": NASTY, "importance": 2.0}, {"name": "other", "importance": 0.5}],
     "shares": {"columns": [{"name": NASTY, "alone": 0.5, "with_others": 0.75, "standard_error": 0.01}]},
 }
+EFFECTS = {
+    "average_target": 5.0,
+    "columns": [
+        {"name": "other", "values": [3, 1, 2, None], "effect_target": [6.0, 4.0, 5.0, 5.0], "weights": [0.25] * 4},
+        {"name": NASTY, "values": [NASTY, "b"], "effect_target": [4.5, 5.5], "weights": [0.4, 0.6]},
+        {"name": "day", "values": ["2011-01-01", "2011-01-02"], "effect_target": [4.5, 5.5], "weights": [0.4, 0.6]},
+        {"name": "one", "values": [1, None], "effect_target": [4.5, 5.5], "weights": [0.4, 0.6]},
+    ],
+}
 
 
 class Checker(HTMLParser):
@@ -96,8 +105,9 @@ def checked(page: str) -> list[str]:
 
 
 def test_a_page_is_whole_and_asks_for_nothing() -> None:
-    page = render(DETAIL, held_out=HELD_OUT, importance=IMPORTANCE)
-    assert checked(page).count("figure") == 5
+    page = render(DETAIL, held_out=HELD_OUT, importance=IMPORTANCE, effects=EFFECTS)
+    assert checked(page).count("figure") == 7  # of the effects those of a number and of a category
+    assert page.index("On average, over &lt;script&gt;") < page.index("On average, over other")  # as they matter
     assert "default-src 'none'" in page
     assert "prefers-color-scheme:dark" in page
     assert NASTY not in page
