@@ -234,6 +234,11 @@ class Client(Transport):
         path = f"{model_path(name)}/versions/{version}/importance"
         return self._json("GET", path, ("features", "spread", "rows"))
 
+    def effects(self, name: str, version: int) -> Json:
+        """Return the average effect of each feature of a version."""
+        path = f"/models/{quote(name, safe='')}/versions/{version}/effects"
+        return self._json("GET", path, ("target", "scale", "average", "columns"))
+
     def datasets(self, **filters: str | int | None) -> Json:
         """Return a page of datasets."""
         return self._page("datasets", ("id", "name", "rows", "created_at"), filters)

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,20 @@ from .frames import JSON, json_rows, rows_of, table_file
 from .options import Interval, Options
 
 Aggregate = Literal["sum", "mean"]
+STEPS = 41
+"""Values of a what-if curve."""
 
 
 class Questions:
     """What a client asks about rows together, in one request."""
 
     http: ServerClient
+
+    if TYPE_CHECKING:  # what a client has beside them
+
+        def resolve(self, reference: str) -> tuple[str, int]: ...
+        def version(self, reference: str) -> dict[str, Any]: ...
+        def predict(self, model: str, data: Any, *, interval: Interval = None) -> Any: ...
 
     def sample(self, model: str, data: Any, samples: int = 100, *, seed: int = 0) -> NDArray[np.float64]:
         """Draw the latent function over all rows together, (samples, rows); a sum over rows of a draw is a draw of the
@@ -101,12 +109,61 @@ class Questions:
         with server_errors():
             return self.http.suggest(model, question)
 
+    def importance(self, model: str) -> dict[str, Any]:
+        """Return how far each column moves the predictions of a version, and its `shares` of their variance."""
+        with server_errors():
+            return self.http.importance(*self.resolve(model))
+
+    def effects(self, model: str) -> dict[str, Any]:
+        """Return what a version predicts over the values of each column, averaged over all others."""
+        with server_errors():
+            return self.http.effects(*self.resolve(model))
+
+    def what_if(
+        self,
+        model: str,
+        row: Mapping[str, Any],
+        column: str,
+        values: Sequence[Any] | None = None,
+        *,
+        interval: Interval = None,
+    ) -> list[dict[str, Any]]:
+        """Predict a row with other values of one column, with error bars: one dict for each, its value first.
+
+        Args:
+            model: `name`, `name@3` or `name@alias`.
+            row: cells by column.
+            column: which of them changes.
+            values: what it changes to; by default some over its range in training, or its levels.
+            interval: as for `predict`.
+
+        Raises KeyError where the model has no such column, ValueError where its range is not known.
+        """
+        if values is None:
+            values = column_values(self.version(model)["report"]["columns"], column)
+        predicted = self.predict(model, [{**row, column: value} for value in values], interval=interval)
+        return [{column: value, **found} for value, found in zip(values, predicted, strict=True)]
+
 
 class ModelQuestions:
     """The same of one model."""
 
     client: Questions
     reference: str
+
+    def importance(self) -> dict[str, Any]:
+        """Return how far each column moves its predictions: see `Client.importance`."""
+        return self.client.importance(self.reference)
+
+    def effects(self) -> dict[str, Any]:
+        """Return the average effect of each column: see `Client.effects`."""
+        return self.client.effects(self.reference)
+
+    def what_if(
+        self, row: Mapping[str, Any], column: str, values: Sequence[Any] | None = None, *, interval: Interval = None
+    ) -> list[dict[str, Any]]:
+        """Predict a row with other values of one column: see `Client.what_if`."""
+        return self.client.what_if(self.reference, row, column, values, interval=interval)
 
     def sample(self, data: Any, samples: int = 100, *, seed: int = 0) -> NDArray[np.float64]:
         """Draw the latent function: see `Client.sample`."""
@@ -136,6 +193,25 @@ class _AsyncModel(Protocol):
 
 class AsyncModelQuestions:
     """The same, awaited."""
+
+    async def importance(self: _AsyncModel) -> dict[str, Any]:
+        """Return how far each column moves its predictions: see `Client.importance`."""
+        return await asyncio.to_thread(self._model.importance)
+
+    async def effects(self: _AsyncModel) -> dict[str, Any]:
+        """Return the average effect of each column: see `Client.effects`."""
+        return await asyncio.to_thread(self._model.effects)
+
+    async def what_if(
+        self: _AsyncModel,
+        row: Mapping[str, Any],
+        column: str,
+        values: Sequence[Any] | None = None,
+        *,
+        interval: Interval = None,
+    ) -> list[dict[str, Any]]:
+        """Predict a row with other values of one column: see `Client.what_if`."""
+        return await asyncio.to_thread(self._model.what_if, row, column, values, interval=interval)
 
     async def sample(self: _AsyncModel, data: Any, samples: int = 100, *, seed: int = 0) -> NDArray[np.float64]:
         """Draw the latent function: see `Client.sample`."""
@@ -173,6 +249,26 @@ def start_update(http: ServerClient, model: str, data: Any, extra_basis: int, fo
                 return http.update(model, Path(data).name, body, asked, key=key)
         name, file = table_file(data)
         return http.update(model, name, file, asked, key=key)
+
+
+def column_values(columns: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
+    """Return values of a column of a report: of numbers and dates STEPS over the range, of a category its levels."""
+    found = next((column for column in columns if column["name"] == name and column["kind"] != "unused"), None)
+    if found is None:
+        raise KeyError(f"the model has no column {name!r}: it has {', '.join(each['name'] for each in columns)}")
+    if found["kind"] == "category":
+        return [*found["levels"]]
+    if found["kind"] == "boolean":
+        return [False, True]
+    if "lowest" not in found:
+        raise ValueError(f"the range of column {name!r} is not known: give its values")
+    lowest, highest = found["lowest"], found["highest"]
+    if found["kind"] == "date":
+        ends = np.array([lowest, highest], "datetime64[s]").astype(np.int64)
+        return [*np.unique(np.linspace(ends[0], ends[1], STEPS).astype("datetime64[s]").astype(str)).tolist()]
+    if all(float(each).is_integer() for each in (lowest, highest, found["typical"])) and highest - lowest < STEPS:
+        return [*range(int(lowest), int(highest) + 1)]
+    return [*np.linspace(lowest, highest, STEPS).tolist()]
 
 
 def _ask(http: ServerClient, model: str, data: Any, options: Options, more: Mapping[str, Any]) -> dict[str, Any]:

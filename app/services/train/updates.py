@@ -20,7 +20,9 @@ from app.jobs import queries, queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.job import JobState
 from app.jobs.workers import Resources
+from app.services.background import product_mean
 from app.services.core_spec import core_spec
+from app.services.importance import SHARES, variance_shares
 from app.services.intake.ingest import PROCESS_BYTES, IngestRequest, IngestResult, ingest, ingest_table
 from app.services.intake.table_store import stored_table
 from app.services.jobs import JobView, view
@@ -227,7 +229,9 @@ def update_handler(blobs: BlobStore, *, threads: int) -> Handler:
         )
         reporter.progress({"phase": "publishing", "fraction": 0.98})
         report = _report(stored, found, task, table.rows, len(rows.rows), time.perf_counter() - began)
-        data = artefact.save(_artefact(stored, found, report))
+        updated = _artefact(stored, found, report)
+        report[SHARES] = variance_shares(schema, product_mean(updated))
+        data = artefact.save(replace(updated, report={**updated.report, SHARES: report[SHARES]}))
         key = retry_while_unavailable(lambda: blobs.put(MODELS, ".safetensors", data))
         kept = training_state.save(found.state)
         state_key = retry_while_unavailable(lambda: blobs.put(training_state.STATES, ".safetensors", kept))

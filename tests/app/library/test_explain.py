@@ -95,3 +95,28 @@ def test_explanations_are_awaited(service: Service, client: Client) -> None:
             return await asking.explain("mixed", table(2))
 
     pd.testing.assert_frame_equal(asyncio.run(ask()).parts, client.explain("mixed", table(2)).parts)
+
+
+def test_what_if_curves_are_predictions_of_the_row(client: Client) -> None:
+    model = client.model("mixed")
+    row = {"x": 2.0, "kind": "low", "day": "2024-01-10"}
+    curve = model.what_if(row, "x", interval=0.8)
+    assert len(curve) == 41
+    assert (curve[0]["x"], curve[-1]["x"]) == (0.0, pytest.approx(5.95))
+    assert [*curve[0]] == ["x", "mean", "std", "lower", "upper"]
+    (expected,) = client.predict("mixed", [{**row, "x": curve[7]["x"]}], interval=0.8)
+    assert {"x": curve[7]["x"], **expected} == curve[7]
+    assert [point["kind"] for point in model.what_if(row, "kind")] == ["high", "low"]
+    days = [point["day"] for point in model.what_if(row, "day")]
+    assert (days[0], days[-1]) == ("2024-01-01T00:00:00", "2024-02-19T00:00:00")
+    assert [point["x"] for point in model.what_if(row, "x", [1.0, 9.0])] == [1.0, 9.0]
+    with pytest.raises(KeyError, match="no column 'z': it has x, kind, day"):
+        model.what_if(row, "z")
+
+
+def test_importance_and_effects_of_a_model(client: Client, service: Service) -> None:
+    model = client.model("mixed@1")
+    assert model.importance() == service.client.get("/models/mixed/versions/1/importance").json()
+    effects = model.effects()
+    assert [column["name"] for column in effects["columns"]] == ["x", "kind", "day"]
+    assert effects["average"] == pytest.approx(model.explain(table(1)).baseline)

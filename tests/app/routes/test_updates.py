@@ -205,3 +205,16 @@ def test_states_are_kept_as_long_as_their_versions(trained: Service) -> None:
     assert len(gone) == 1
     assert gone < kept
     assert {blob.key for blob in trained.blobs.keys("states")} == kept - gone
+
+
+def test_the_shares_of_columns_are_those_of_the_new_version(trained: Service) -> None:
+    old = trained.client.get("/models/kinds/versions/1").json()["report"]["importance"]
+    chance = random.Random(3)
+    new = [{"x": chance.uniform(0, 6), "kind": "low", "y": 5.0} for _ in range(60)]
+    job = update(trained, "kinds@1", new)
+    version = job["result"]["version"]
+    told = trained.client.get(f"/models/kinds/versions/{version}/importance").json()["shares"]
+    assert told == job["result"]["report"]["importance"] != old
+    explained = trained.client.post(f"/models/kinds@{version}/explain", json={"rows": [{"x": 1.0, "kind": "low"}]})
+    (row,) = explained.json()["rows"]
+    assert row["centre"] == pytest.approx(trained.ask(f"kinds@{version}", [{"x": 1.0, "kind": "low"}])["mean"][0])
