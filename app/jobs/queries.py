@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, func, select
@@ -23,6 +24,9 @@ _BATCH = 500
 """Values of one IN."""
 _SEGMENTS = 100
 """Parts of one UNION; SQLite takes 500."""
+
+_NAMES = tuple(field.name for field in fields(Job))
+_values = attrgetter(*_NAMES)
 
 c = jobs.c
 QUEUE_ORDER = (c.priority.desc(), c.created_at, c.id)
@@ -68,8 +72,9 @@ def backlog(connection: Connection) -> Backlog:
 
 def job_from_row(row: Any) -> Job:
     """Make a job of a row with all columns of the table."""
-    values = {field.name: getattr(row, field.name) for field in fields(Job)}
-    return Job(**values | {"state": JobState(row.state)})
+    values = dict(zip(_NAMES, _values(row), strict=True))
+    values["state"] = JobState(values["state"])
+    return Job(**values)
 
 
 def get(connection: Connection, job_id: str) -> Job:

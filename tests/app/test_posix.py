@@ -1,6 +1,7 @@
 """What processes ask of their system."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -57,3 +58,36 @@ def test_threads_share_one_heap() -> None:
     assert heaps("not") > 1
     assert heaps("limited") == 1
     assert heaps("limited", MALLOC_ARENA_MAX="4") == 4
+
+
+LIMITS = """
+import resource, sys
+from app.posix import limit_resources, raise_open_files
+if sys.argv[1] == "files":
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 512))
+    print(raise_open_files(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+elif sys.argv[1] == "processor":
+    limit_resources(memory=None, processor_seconds=1)
+    while True:
+        pass
+else:
+    limit_resources(memory=64 << 20, processor_seconds=None)
+    kept = bytearray(16 << 20)
+    try:
+        bytearray(256 << 20)
+    except MemoryError:
+        print("refused", len(kept))
+"""
+
+
+def limited(what: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", LIMITS, what], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_open_files_are_raised_as_far_as_allowed() -> None:
+    assert limited("files").stdout.split() == ["512", "512"]
+
+
+def test_a_process_has_so_much_processor_time_and_memory_and_no_more() -> None:
+    assert limited("processor").returncode in {-signal.SIGXCPU, -signal.SIGKILL}
+    assert limited("memory").stdout.split() == ["refused", str(16 << 20)]
