@@ -24,7 +24,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     folder = tmp_path_factory.mktemp("journey")
     (folder / "waves.csv").write_text(waves(150).replace("low,", ",", 1))  # one cell is missing
     (folder / "more.csv").write_text(waves(60, seed=4))
-    environment = {**os.environ, "COLUMNS": "120", "PURSUIT_DATA_DIR": str(folder / "data")}
+    environment = {**os.environ, "COLUMNS": "120", "PURSUIT_DATA_DIR": str(folder / "data"), "PURSUIT_PATIENCE": "0"}
     words = [sys.executable, "-m", "app.cli", "serve", "--port", "0", "--json"]
     with (
         (folder / "log").open("wb") as log,
