@@ -54,27 +54,41 @@ class Client(Transport):
             return self._http.get("/health/ready", timeout=5.0).is_success
         return False
 
-    def train(self, file: Path, spec: Mapping[str, Any], *, key: str | None = None) -> Json:
-        """Upload the table and start a training job; return the job, most likely queued. key: see `train_on`."""
+    def train(self, file: Path, spec: Mapping[str, Any], *, key: str | None = None, origin: str | None = None) -> Json:
+        """Upload the table and start a training job; return the job, most likely queued. key, origin: as of
+        `train_on`."""
         try:
             with file.open("rb") as body:
-                return self.train_on(file.name, body, spec, key=key)
+                return self.train_on(file.name, body, spec, key=key, origin=origin)
         except OSError as error:
             raise ClientError(f"cannot read {file}: {error.strerror or error}") from None
 
-    def train_on(self, name: str, body: BinaryIO, spec: Mapping[str, Any], *, key: str | None = None) -> Json:
-        """Do `train` with an open file. key: of this training; the same key gives the same job, however often sent."""
-        parts = {
+    def train_on(
+        self,
+        name: str,
+        body: BinaryIO,
+        spec: Mapping[str, Any],
+        *,
+        key: str | None = None,
+        origin: str | None = None,
+    ) -> Json:
+        """Do `train` with an open file. key: of this training; the same key gives the same job, however often sent.
+        origin: model to begin from."""
+        parts: dict[str, Any] = {
             "file": (name, body, "application/octet-stream"),
             "spec": (None, json.dumps(spec, allow_nan=False), "application/json"),
         }
+        if origin is not None:
+            parts["from"] = (None, origin)
         headers = {} if key is None else {"idempotency-key": key}
         return self._json("POST", "/train", _JOB, files=parts, headers=headers, repeatable=key is not None)
 
-    def train_dataset(self, dataset: str, spec: Mapping[str, Any], *, key: str | None = None) -> Json:
-        """Start a training on a dataset; return the job, most likely queued. key: see `train_on`."""
+    def train_dataset(
+        self, dataset: str, spec: Mapping[str, Any], *, key: str | None = None, origin: str | None = None
+    ) -> Json:
+        """Start a training on a dataset; return the job, most likely queued. key, origin: see `train_on`."""
         headers = {} if key is None else {"idempotency-key": key}
-        body = {"dataset": dataset, "spec": spec}
+        body = {"dataset": dataset, "spec": spec} | ({} if origin is None else {"from": origin})
         return self._json("POST", "/train", _JOB, json=body, headers=headers, repeatable=key is not None)
 
     def update(
@@ -246,6 +260,12 @@ class Client(Transport):
     def dataset(self, dataset: str) -> Json:
         """Return a dataset with its columns."""
         return self._json("GET", f"/datasets/{quote(dataset, safe='')}", ("id", "rows", "columns", "warnings"))
+
+    def append_dataset(self, dataset: str, name: str, body: BinaryIO) -> Json:
+        """Append the rows of an open file to a dataset; return the new dataset."""
+        files = {"file": (name, body, "application/octet-stream")}
+        path = f"/datasets/{quote(dataset, safe='')}/rows"
+        return self._json("POST", path, ("id", "rows", "columns", "warnings"), files=files)
 
     def add_dataset(self, name: str, body: BinaryIO, **options: str | None) -> Json:
         """Upload a table that is kept; return it with its columns. options: target, decimal, thousands, sheet."""

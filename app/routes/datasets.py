@@ -151,6 +151,38 @@ def _add_json(app: Services, body: bytes, add_options: AddOptions) -> Dataset:
     return app.datasets.add_rows(rows_of(asked.rows), **add_options)
 
 
+@router.post(
+    "/datasets/{dataset}/rows",
+    status_code=201,
+    response_class=Response,
+    summary="Append rows to a dataset",
+    responses={201: {"model": DatasetDetailBody}, **problems(400, 404, 408, 409, 413, 415, 422)},
+    openapi_extra=_REQUEST,
+)
+async def append(request: Request, dataset: Id) -> Response:
+    """Keep the dataset with these rows after its own, as a new dataset; both stay as they are. The rows have the same
+    columns, in any order, and cells of the kinds that these have."""
+    key, caller = idempotency_key(request), caller_of(request)
+    app = services(request)
+    await in_thread(app.datasets.refuse_if_full, caller)
+    if expect_media_type(request, MULTIPART, JSON) == MULTIPART:
+        async with uploaded(request, ()) as upload:
+            found = await in_reader_thread(
+                request, app.datasets.append_file, dataset, upload.path, key=key, caller=caller
+            )
+    else:
+        body = await read_json(request, app.settings.max_body_bytes)
+        found = await in_reader_thread(request, _append_json, app, dataset, body, key, caller)
+    return json_answer(_detail(found), 201, {"Location": f"/datasets/{found.id}"})
+
+
+def _append_json(app: Services, dataset: str, body: bytes, key: str | None, caller: Caller) -> Dataset:
+    asked = read_request(body, app.settings.max_json_depth, "columns", "rows")
+    if isinstance(asked.columns, msgspec.Raw):
+        return app.datasets.append_columns(dataset, columns_of(asked.columns), key=key, caller=caller)
+    return app.datasets.append_rows(dataset, rows_of(asked.rows), key=key, caller=caller)
+
+
 @router.get(
     "/datasets",
     response_class=Response,

@@ -31,13 +31,22 @@ from app.services.keys.caller import Caller
 router = APIRouter(tags=["training"])
 
 _SPEC = {"$ref": "#/components/schemas/SpecBody"}
+_FROM = {
+    "type": ["string", "null"],
+    "description": "`name`, `name@3` or `name@alias` of a model to begin at: its hyperparameters and kernel, by the "
+    "names of columns, in place of a search for a start, and its basis vectors where their rows are in the table.",
+}
 _REQUEST: dict[str, Any] = {
     "parameters": [KEY],
     "requestBody": {
         "required": True,
         "content": {
             MULTIPART: {
-                "schema": {"type": "object", "required": ["file"], "properties": {"file": FILE, "spec": _SPEC}},
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "properties": {"file": FILE, "spec": _SPEC, "from": _FROM},
+                },
                 "encoding": {"spec": {"contentType": JSON}},
             },
             JSON: {
@@ -50,6 +59,7 @@ _REQUEST: dict[str, Any] = {
                         "rows": ROWS,
                         "dataset": {"type": ["string", "null"], "description": "Id of a dataset uploaded before."},
                         "spec": _SPEC,
+                        "from": _FROM,
                     },
                     "anyOf": [{"required": ["columns"]}, {"required": ["rows"]}, {"required": ["dataset"]}],
                 },
@@ -79,8 +89,9 @@ async def train(request: Request) -> Response:
         await in_thread(app.training.refuse_if_full, caller)
     refuse_fields(content_type(request))
     if expect_media_type(request, MULTIPART, JSON) == MULTIPART:
-        async with uploaded(request) as upload:
-            spec = spec_of(upload.fields.get("spec"))
+        async with uploaded(request, ("spec", "from")) as upload:
+            origin = upload.fields.get("from")
+            spec = _with_origin(spec_of(upload.fields.get("spec")), None if origin is None else origin.decode())
             view = await in_reader_thread(
                 request,
                 app.training.submit_file,
@@ -97,10 +108,15 @@ async def train(request: Request) -> Response:
 
 
 def _train_on_json(app: Services, body: bytes, key: str | None, caller: Caller) -> JobView:
-    asked = read_request(body, app.settings.max_json_depth, "columns", "rows", "dataset")
-    spec = spec_of(asked.spec)
+    asked = read_request(body, app.settings.max_json_depth, "columns", "rows", "dataset", "from")
+    spec = _with_origin(spec_of(asked.spec), asked.origin if isinstance(asked.origin, str) else None)
     if isinstance(asked.dataset, str):
         return app.training.submit_dataset(asked.dataset, spec=spec, key=key, caller=caller)
     if isinstance(asked.columns, msgspec.Raw):
         return app.training.submit_columns(columns_of(asked.columns), spec=spec, key=key, caller=caller)
     return app.training.submit_rows(rows_of(asked.rows), spec=spec, key=key, caller=caller)
+
+
+def _with_origin(spec: Any, origin: str | None) -> Any:
+    """The specification with the model to begin from, where it is one."""
+    return {**spec, "from": origin} if origin and isinstance(spec, dict) else spec

@@ -4,11 +4,12 @@ from app.tables.columns.cell_errors import CellErrors
 from app.tables.columns.read_options import AUTODETECT, ReadOptions
 from app.tables.columns.table import Column, Kind, Table
 from app.tables.columns.type_inference import MAX_MIXED_LEVELS
-from app.tables.read.canonical import canonical_parts, open_canonical, write_table, write_text_blocks
+from app.tables.read.canonical import canonical_parts, join_canonical, open_canonical, write_table, write_text_blocks
 from app.tables.read.formats import is_binary, is_truncated, open_file, read_table
 from app.tables.read.json_tables import flatten_column, from_columns, from_rows
 from app.tables.read.limits import Limits
 from app.tables.read.source import Source
+from app.tables.schema.appended import check_appended
 from app.tables.schema.design_matrix import DesignMatrix, TrainingRows
 from app.tables.schema.features import Feature
 from app.tables.schema.fitting import build_design_matrix, fit_schema, fit_table
@@ -38,6 +39,7 @@ __all__ = [
     "Unseen",
     "build_design_matrix",
     "canonical_parts",
+    "check_appended",
     "fit_schema",
     "fit_table",
     "flatten_column",
@@ -45,6 +47,7 @@ __all__ = [
     "from_rows",
     "is_binary",
     "is_truncated",
+    "join_canonical",
     "open_canonical",
     "open_file",
     "options_digest",

@@ -46,6 +46,7 @@ from core.train.results import Outcome, Results
 from core.train.search import SEARCHED, Search, Stage, random_of
 from core.train.transform_choice import transform_asked
 from core.train.unlearnt import UnlearntRows
+from core.train.warm import WarmStart
 
 SEARCH_ROWS = 50_000
 """Theta is a few numbers and moves with fifty thousand rows as with millions; the model is fitted on all of them."""
@@ -75,6 +76,7 @@ def train(
     workers: int = 1,
     compute: Compute | None = None,
     unlearnt: UnlearntRows | None = None,
+    warm: WarmStart | None = None,
 ) -> TrainResult:
     """Train a model on a table.
 
@@ -86,6 +88,7 @@ def train(
         workers: threads for sums over rows; with more than one, hold BLAS to a single one (OPENBLAS_NUM_THREADS=1).
         compute: other processes that sum over rows where these are many (`core.numeric.shards`); the same numbers.
         unlearnt: rows of the table that are only scored, in the same share as the others are held out.
+        warm: another model to begin at, in place of a search for a start.
 
     Returns:
         The model, what is stored of it, its basis and the report.
@@ -98,7 +101,9 @@ def train(
         InvalidDataError: the table cannot be learned from.
         NumericalError: the arithmetic broke down, NotPositiveDefiniteError included.
     """
-    return _Run(dataset, spec, Journal(listen, _stages(spec), resume), resume, workers, compute, unlearnt).result()
+    return _Run(
+        dataset, spec, Journal(listen, _stages(spec), resume), resume, workers, compute, unlearnt, warm
+    ).result()
 
 
 class _Run:
@@ -113,7 +118,9 @@ class _Run:
         workers: int,
         compute: Compute | None,
         unlearnt: UnlearntRows | None,
+        warm: WarmStart | None = None,
     ) -> None:
+        self.warm = warm
         self.raw_targets = dataset.targets
         if dataset.row_groups.alone:
             dataset = grouped_rows(dataset)
@@ -174,7 +181,7 @@ class _Run:
         whole = self._subset(everything) if len(self.results.held_out) else learning
         with warnings.catch_warnings(record=True) as self.journal.caught:
             warnings.simplefilter("always", RuntimeWarning)
-            search = Search(self.spec, self.scheme, self._searched(learning), self.journal, self.resume)
+            search = Search(self.spec, self.scheme, self._searched(learning), self.journal, self.resume, self.warm)
             full = self._full(search, learning, whole)
             far_behind = self._beside(full, search)
             found = search.solve()

@@ -30,6 +30,7 @@ from core.train.objective import exact_objective_and_gradient, objective_and_gra
 from core.train.optimise import FIRST_STEP, box, descend, heuristic
 from core.train.progress import Checkpoint, Journal, Phase
 from core.train.refine import refine
+from core.train.warm import WarmStart
 
 SCREEN_ROWS, SCREEN_STEPS, SCREEN_REACHES = 500, 30, (1.0, 0.5)
 """The start: so many rows, evaluations, and lengthscales (in sqrt(columns) standard deviations) to start from."""
@@ -79,8 +80,15 @@ class Search:
     """One search on `subset`, told to `journal`; goes on from `resume`."""
 
     def __init__(
-        self, spec: TrainSpec, scheme: Scheme, subset: Subset, journal: Journal, resume: Checkpoint | None
+        self,
+        spec: TrainSpec,
+        scheme: Scheme,
+        subset: Subset,
+        journal: Journal,
+        resume: Checkpoint | None,
+        warm: WarmStart | None = None,
     ) -> None:
+        self._warm = warm
         self._spec, self._scheme, self._subset, self._journal, self._resume = spec, scheme, subset, journal, resume
         self._rounds = 0 if spec.adaptation is None else spec.adaptation.rounds
         self._adapting = _share_of_rounds(spec) * (SEARCHED - STARTED)
@@ -98,6 +106,10 @@ class Search:
     def first_theta(self) -> Hyperparameters:
         """Theta of a full process on random rows, where the search begins: of the kernel that is asked for, or of the
         gaussian. O(n^3) of POLISH_ROWS, once."""
+        if self._first is None and self._warm is not None:
+            self._first = self._warm.within(box(self._subset.rows))
+            if self._spec.kernel is not KernelChoice.AUTO:
+                self._first = replace(self._first, kernel=_family(self._spec))
         if self._first is None:
             self._first = self._screened(self._subset.rows, box(self._subset.rows))
         return self._first
@@ -147,7 +159,8 @@ class Search:
         else:
             with self._journal.phase(Phase.STARTING, 0.0):
                 theta = self._start(self._subset.rows, bounds)
-            found = self._save(Solution(theta=theta, selection=_NOTHING))
+            begun = _NOTHING if self._warm is None else self._warm.selection(self._subset)
+            found = self._save(Solution(theta=theta, selection=begun))
         while self._journal.round < self._rounds:
             if self._journal.round == 1 and self._enough is not None and self._enough(found):
                 return found
@@ -251,7 +264,7 @@ class Search:
                 )
             return self._spec.start
         polished = self.first_theta()
-        if not self._chooses_kernel:
+        if self._warm is not None or not self._chooses_kernel:
             return polished
         self._journal.tell(0.07)
         objective, screen, _ = self._start_rows(rows)

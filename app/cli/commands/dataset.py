@@ -97,6 +97,24 @@ def upload(
 
 
 @dataset.command()
+def append(
+    *,
+    dataset_id: Id,
+    file: InputFile,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    local: Local = False,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Append the rows of a table with the same columns: a new dataset; the old one stays as it is."""
+    with open_input(file) as source, connect(url, key, local=local, data_dir=data_dir, workers=1) as client:
+        found = client.append_dataset(dataset_id, source.name, source.body)
+    _show(found, as_json=as_json, verbose=verbose)
+
+
+@dataset.command()
 def delete(
     dataset_id: Id,
     yes: Yes = False,

@@ -91,6 +91,16 @@ def train(
     ] = None,
     thousands: Thousands = None,
     sheet: Sheet = None,
+    origin: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="MODEL",
+            help="Begin at the hyperparameters and basis vectors of a model: name, name@3 or name@alias.",
+            show_default="none",
+            rich_help_panel=MODEL,
+        ),
+    ] = None,
     spec: Spec = "{}",
     wait: Annotated[bool, typer.Option(help="Show the progress until the job has ended.")] = True,
     verbose: Verbose = False,
@@ -115,7 +125,7 @@ def train(
     with opened(file) as source, connect(url, key, local=local, data_dir=data_dir, workers=1) as client:
         while True:
             try:
-                job = _train(client, source, fields, wait=wait, local=local)
+                job = _train(client, source, fields, origin, wait=wait, local=local)
                 break
             except ClientError as error:
                 if "missing" in fields or not display.is_about_missing(error) or not (way := ask_about_missing(error)):
@@ -142,14 +152,17 @@ def opened(table: str) -> Iterator[InputSource | str]:
             yield source
 
 
-def _train(client: Client, source: InputSource | str, fields: Json, *, wait: bool, local: bool) -> Json:
+def _train(
+    client: Client, source: InputSource | str, fields: Json, origin: str | None, *, wait: bool, local: bool
+) -> Json:
     """Train and wait for the end, unless that is not wanted; return the job. ClientError where it does not succeed."""
     screen = console()
     if isinstance(source, str):
-        job = client.train_dataset(source, fields)
+        job = client.train_dataset(source, fields, origin=origin)
     else:
         source.body.seek(0)
-        job = client.train_on(source.name, source.body, fields, key=uuid.uuid4().hex)  # sent again it runs once
+        key = uuid.uuid4().hex  # sent again it runs once
+        job = client.train_on(source.name, source.body, fields, key=key, origin=origin)
     if not wait:
         return job
     try:

@@ -77,6 +77,7 @@ class Client(Datasets, Questions, Feedback):
         *,
         model: str | None = None,
         idempotency_key: str | None = None,
+        from_model: str | None = None,
         **spec: Any,
     ) -> "Job":
         """Start a training; return its job, which `wait` waits for.
@@ -87,6 +88,7 @@ class Client(Datasets, Questions, Feedback):
             target: column to predict; by default the last.
             model: name to publish under; by default the file's stem, or `model`.
             idempotency_key: of this training, by default a new one; the same key gives the same job.
+            from_model: model to begin at (`name@3`): its hyperparameters, and basis vectors that are in the data.
             spec: any other field of the specification, such as missing="impute" or effort="best".
 
         Raises InvalidError, which names wrong cells and fields.
@@ -95,9 +97,11 @@ class Client(Datasets, Questions, Feedback):
         key = idempotency_key or uuid.uuid4().hex
         with server_errors():
             if isinstance(data, Dataset) or is_dataset(data):
-                return Job(self, self.http.train_dataset(str(getattr(data, "id", data)), asked, key=key))
+                return Job(
+                    self, self.http.train_dataset(str(getattr(data, "id", data)), asked, key=key, origin=from_model)
+                )
             name, file = named_file(data)
-            return Job(self, self.http.train_on(name, file, asked, key=key))
+            return Job(self, self.http.train_on(name, file, asked, key=key, origin=from_model))
 
     def update(self, model: str, data: Any, *, extra_basis: int = 0, forget: Sequence[int] = ()) -> "Job":
         """Add rows with their target to a model without training it again; return the job, whose model is the next

@@ -130,6 +130,13 @@ class Dataset:
         """What was noticed about the table as a whole."""
         return [str(warning) for warning in self.document["warnings"]]
 
+    def append(self, data: Any) -> "Dataset":
+        """Return a new dataset with these rows after its own: a data frame, a list of dicts or the path of a file with
+        the same columns. InvalidError names what does not fit."""
+        name, file = named_file(data)
+        with server_errors():
+            return Dataset(self._client, self._client.http.append_dataset(self.id, name, file))
+
     def delete(self) -> None:
         """Delete it: jobs that train on it go on, models stay."""
         with server_errors():

@@ -65,6 +65,7 @@ ACCESS: dict[str, dict[str, KeyScope | None]] = {
     "/jobs/{job_id}/events": {"GET": TRAIN},
     "/jobs/{job_id}/predictions": {"GET": TRAIN},
     "/datasets": {"GET": TRAIN, "POST": TRAIN},
+    "/datasets/{dataset}/rows": {"POST": TRAIN},
     "/datasets/{dataset}": {"GET": TRAIN, "DELETE": ADMIN},
     "/keys": {"GET": ADMIN, "POST": ADMIN},
     "/keys/{key_id}": {"DELETE": ADMIN},

@@ -32,13 +32,15 @@ KEY = {
 """Parts of the OpenAPI document."""
 
 
-class TableRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The JSON body: one of `columns`, `rows` and `dataset`, and the specification. null is as if left out."""
+class TableRequest(msgspec.Struct, forbid_unknown_fields=True, rename={"origin": "from"}):
+    """The JSON body: one of `columns`, `rows` and `dataset`, and the specification. null is as if left out. origin:
+    `from`, for a training."""
 
     columns: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     rows: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     dataset: str | msgspec.UnsetType | None = msgspec.UNSET
     spec: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    origin: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 @asynccontextmanager
@@ -60,6 +62,9 @@ def read_request(body: bytes, depth: int, *known: str) -> TableRequest:
     for name in ("columns", "rows", "spec"):
         if given(getattr(asked, name)) is None:
             setattr(asked, name, msgspec.UNSET)
+    if "from" not in known and isinstance(asked.origin, str):
+        raise InvalidRequestError("from: goes with POST /train")
+    known = tuple(name for name in known if name != "from")
     ways = [name for name in ("columns", "rows", "dataset") if getattr(asked, name) not in (msgspec.UNSET, None)]
     if len(ways) != 1 or ways[0] not in known:
         got = " and ".join(ways) or "none of them"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from app.database.engine import Database
-from app.errors import ConflictError
+from app.errors import ConflictError, TooLargeError
 from app.services.intake.ingest import IngestRequest, IngestResult, ingest, ingest_table
 from app.services.intake.table_store import stored_table
 from app.services.keys.caller import ANYBODY, Caller
@@ -14,7 +14,16 @@ from app.storage import datasets
 from app.storage.audit import AuditAction
 from app.storage.blobs import BlobStore
 from app.storage.datasets import Dataset
-from app.tables import AUTODETECT, Limits, ReadOptions, from_columns, from_rows
+from app.tables import (
+    AUTODETECT,
+    Limits,
+    ReadOptions,
+    check_appended,
+    from_columns,
+    from_rows,
+    join_canonical,
+    open_canonical,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +80,50 @@ class Datasets:
         """Keep rows of JSON values by column."""
         table = from_rows(rows, limits=self.limits)
         return self._add("", target, key, options, lambda request: ingest_table(table, request), caller)
+
+    def append_file(self, dataset: str, path: Path, *, key: str | None = None, caller: Caller = ANYBODY) -> Dataset:
+        """Keep a dataset with the rows of a file after its own as a new one; both stay as they are."""
+
+        def read(request: IngestRequest) -> IngestResult:
+            return ingest(replace(request, upload=path), seconds=self.read_seconds, memory=self.read_memory)
+
+        return self._append(dataset, key, read, caller)
+
+    def append_columns(
+        self, dataset: str, columns: Mapping[str, list[Any]], *, key: str | None = None, caller: Caller = ANYBODY
+    ) -> Dataset:
+        """The same with columns of JSON values."""
+        table = from_columns(columns, limits=self.limits)
+        return self._append(dataset, key, lambda request: ingest_table(table, request), caller)
+
+    def append_rows(
+        self, dataset: str, rows: list[dict[str, Any]], *, key: str | None = None, caller: Caller = ANYBODY
+    ) -> Dataset:
+        """The same with rows of JSON values by column."""
+        table = from_rows(rows, limits=self.limits)
+        return self._append(dataset, key, lambda request: ingest_table(table, request), caller)
+
+    def _append(
+        self, dataset: str, key: str | None, read: Callable[[IngestRequest], IngestResult], caller: Caller
+    ) -> Dataset:
+        """Raise InvalidRequestError naming rows and columns that do not fit, NotFoundError."""
+        with self.database.read() as connection:
+            whole = datasets.get(connection, dataset)
+        stored = self.blobs.path(whole.table)
+
+        def joined(request: IngestRequest) -> IngestResult:
+            more = request.stored.with_name("rows.parquet")
+            known = open_canonical(stored)
+            given = read(IngestRequest(stored=more, limits=self.limits, known=known.names, to_predict=True))
+            rows = whole.rows + given.rows
+            if rows > self.limits.rows:
+                raise TooLargeError(f"the dataset would have {rows:,} rows, more than {self.limits.rows:,} (max_rows)")
+            meant = check_appended(known, open_canonical(more))
+            join_canonical(request.stored, stored, more, meant)
+            more.unlink()
+            return ingest(request, seconds=self.read_seconds, memory=self.read_memory)
+
+        return self._add(whole.name, str(whole.profile["target"]), key, AUTODETECT, joined, caller)
 
     def get(self, dataset: str) -> Dataset:
         """NotFoundError if there is none of that id."""

@@ -30,9 +30,10 @@ from app.services.intake.ingest import IngestRequest, IngestResult, ingest, inge
 from app.services.intake.table_store import StoredTable, stored_table
 from app.services.jobs import JobView, view
 from app.services.keys.caller import ANYBODY, Caller
-from app.services.specification import SpecBody, default_name, read_spec
+from app.services.specification import SpecBody, default_name
 from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of, without_copies
 from app.services.train.missing import complete_table
+from app.services.train.origin import read_origin, read_spec_and_origin, warm_start
 from app.services.train.unseen import place_unseen
 from app.storage import artefact, catalog, datasets, training_state
 from app.storage.artefact import ModelArtefact
@@ -94,32 +95,32 @@ class Training:
         self, path: Path, *, filename: str, spec: object, key: str | None = None, caller: Caller = ANYBODY
     ) -> JobView:
         """Queue a training on a file of any format. Raises what is wrong with it or the specification; O(file)."""
-        body = read_spec(spec, max_basis_size=self.max_basis_size)
+        body, origin = read_spec_and_origin(spec, max_basis_size=self.max_basis_size)
         return self._submit(
-            body, default_name(filename), key, lambda request: self._read(replace(request, upload=path)), caller
+            body, default_name(filename), key, lambda request: self._read(replace(request, upload=path)), caller, origin
         )
 
     def submit_columns(
         self, columns: Mapping[str, list[Any]], *, spec: object, key: str | None = None, caller: Caller = ANYBODY
     ) -> JobView:
         """Queue a training on columns of JSON values."""
-        body = read_spec(spec, max_basis_size=self.max_basis_size)
+        body, origin = read_spec_and_origin(spec, max_basis_size=self.max_basis_size)
         table = from_columns(columns, limits=self.limits)
-        return self._submit(body, "model", key, lambda request: ingest_table(table, request), caller)
+        return self._submit(body, "model", key, lambda request: ingest_table(table, request), caller, origin)
 
     def submit_rows(
         self, rows: list[dict[str, Any]], *, spec: object, key: str | None = None, caller: Caller = ANYBODY
     ) -> JobView:
         """Queue a training on rows of JSON values by column."""
-        body = read_spec(spec, max_basis_size=self.max_basis_size)
+        body, origin = read_spec_and_origin(spec, max_basis_size=self.max_basis_size)
         table = from_rows(rows, limits=self.limits)
-        return self._submit(body, "model", key, lambda request: ingest_table(table, request), caller)
+        return self._submit(body, "model", key, lambda request: ingest_table(table, request), caller, origin)
 
     def submit_dataset(
         self, dataset: str, *, spec: object, key: str | None = None, caller: Caller = ANYBODY
     ) -> JobView:
         """Queue a training on an uploaded dataset. NotFoundError if there is none of that id."""
-        body = read_spec(spec, max_basis_size=self.max_basis_size)
+        body, origin = read_spec_and_origin(spec, max_basis_size=self.max_basis_size)
         if body.sheet is not None:
             message = "the dataset was read when it was uploaded: say it there, POST /datasets?sheet=.."
             raise InvalidRequestError(f"spec.sheet: {message}", [Fault(message=message, column="sheet")])
@@ -137,7 +138,7 @@ class Training:
         if found.fits.get(digest) != table.fit_key:
             with self.database.write() as connection:
                 datasets.keep_fit(connection, found.id, digest, table.fit_key)
-        return self._queue(body, default_name(found.name), key, table, result, caller, dataset=dataset)
+        return self._queue(body, default_name(found.name), key, table, result, caller, origin, dataset=dataset)
 
     def refuse_if_full(self, caller: Caller = ANYBODY) -> None:
         """Raise BusyError or LimitExceededError where no job would be queued: before a table is read for it."""
@@ -147,6 +148,13 @@ class Training:
             if caller.owner is not None and caller.most_queued is not None:
                 queries.refuse_if_owner_is_full(connection, caller.owner, caller.most_queued)
             caller.check_bytes(connection, 1)
+
+    def _origin(self, reference: str, caller: Caller) -> dict[str, Any]:
+        """Return the version to begin at. NotFoundError."""
+        caller.check_model(reference.partition("@")[0])
+        with self.database.read() as connection:
+            version = catalog.resolve(connection, reference)
+        return {"reference": version.reference, "artefact": version.artefact}
 
     def _read(self, request: IngestRequest) -> IngestResult:
         return ingest(request, seconds=self.read_seconds, memory=self.read_memory)
@@ -158,6 +166,7 @@ class Training:
         key: str | None,
         read: Callable[[IngestRequest], IngestResult],
         caller: Caller,
+        origin: str | None,
     ) -> JobView:
         caller.check_model(body.model or name)
         options = ReadOptions(decimal=body.decimal, thousands=body.thousands, sheet=body.sheet)
@@ -168,7 +177,7 @@ class Training:
             if caller.has_byte_limit:  # before it is in the store
                 with self.database.read() as connection:
                     caller.check_bytes(connection, table.path.stat().st_size)
-        return self._queue(body, name, key, table, result, caller)
+        return self._queue(body, name, key, table, result, caller, origin)
 
     def _queue(
         self,
@@ -178,11 +187,14 @@ class Training:
         table: StoredTable,
         result: IngestResult,
         caller: Caller,
+        origin: str | None,
         *,
         dataset: str | None = None,
     ) -> JobView:
         model = body.model or name
-        request = {"spec": body.model_dump(mode="json"), "table": table.key, "rows": result.rows}
+        request: dict[str, Any] = {"spec": body.model_dump(mode="json"), "table": table.key, "rows": result.rows}
+        if origin is not None:
+            request["from"] = self._origin(origin, caller)
         needs = Resources(memory=result.memory, rows=result.rows)
         with self.database.write() as connection:
             caller.hold(connection)
@@ -246,9 +258,16 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         spec = core_spec(completed.affordable(body), schema.group_names, design_matrix.rows)
         dataset = dataset_of(design_matrix)
         resume = None if task.checkpoint is None else Checkpoint.from_json(dict(task.checkpoint))
-        unlearnt = completed.unlearnt()
+        unlearnt, origin = completed.unlearnt(), task.payload.get("from")
         result = train(
-            dataset, spec, listen=listener, resume=resume, workers=threads, compute=compute, unlearnt=unlearnt
+            dataset,
+            spec,
+            listen=listener,
+            resume=resume,
+            workers=threads,
+            compute=compute,
+            unlearnt=unlearnt,
+            warm=None if origin is None else warm_start(_read_origin(blobs, origin), schema),
         )
         listener.report_phase("publishing", _PUBLISH)
         schema = place_unseen(schema, result.model, design_matrix.inputs)
@@ -263,6 +282,8 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
             seconds={**completed.seconds, "reading": reading},
             peak_memory=_peak_memory(),
         )
+        if origin is not None:
+            report["from"] = origin["reference"]
         if unlearnt is not None:
             report["missing"] = completed.report(unlearnt, result.model, spec.seed)
         model = build_artefact(body, schema, design_matrix, result, report, profile, donors)
@@ -272,6 +293,10 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         return {"artefact": key, "size": len(data), "report": report, "state": state}
 
     return run
+
+
+def _read_origin(blobs: BlobStore, origin: Mapping[str, Any]) -> ModelArtefact:
+    return retry_while_unavailable(lambda: read_origin(blobs, origin))
 
 
 def _state_key(blobs: BlobStore, model: ModelArtefact, result: TrainResult, design_matrix: DesignMatrix) -> str | None:

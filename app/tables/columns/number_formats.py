@@ -172,6 +172,11 @@ class MarkCounts:
         for name in wanted:
             setattr(self, name, getattr(self, name) + _count_matches(texts, _WHOLE[name]))
 
+    def __add__(self, other: "MarkCounts") -> "MarkCounts":
+        """The counts of both columns."""
+        names = [each.name for each in fields(self)]
+        return MarkCounts(**{name: getattr(self, name) + getattr(other, name) for name in names})
+
     @property
     def has_commas(self) -> bool:
         """Return whether some cell is a number with a comma."""

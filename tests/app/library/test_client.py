@@ -285,6 +285,20 @@ def test_rows_join_a_model(client: Client, tmp_path: Path) -> None:
         client.update("joined", [{"a": 1.0, "kind": "odd"}])
 
 
+def test_datasets_grow_and_trainings_begin_at_a_model(client: Client) -> None:
+    first = client.upload(ROWS[:30], target="y")
+    both = first.append(pd.DataFrame(ROWS[30:]))
+    assert (both.document["rows"], client.dataset(first.id).document["rows"]) == (40, 30)
+    with pytest.raises(InvalidError, match="no column 'y'"):
+        first.append([{"a": 1.0, "kind": "odd"}])
+    client.train(first, "y", model="grown", **QUICK).wait()
+    later = client.train(both, "y", model="grown", from_model="grown@1", **QUICK).wait()
+    assert (later.report["from"], later.report["rows"]) == ("grown@1", 40)
+    assert client.train(ROWS, "y", model="grown", from_model="grown", **QUICK).wait().report["from"] == "grown@2"
+    with pytest.raises(NotFoundError):
+        client.train(ROWS, "y", from_model="nothing@1")
+
+
 def test_the_same_awaited(service: Service, tmp_path: Path) -> None:
     async def use() -> None:
         async with AsyncClient(url(service)) as client:
