@@ -88,7 +88,10 @@ def full_process(
     first = found = task.at(np.full(len(subset.rows), theta.noise_variance), 0.0, 0.6 * most, None)
     if first.read.noise is not None and first.read.calibration.noise_scale <= MOST_FOLLOWED:
         second = task.at(task.following(first.read), 0.6 * most, 0.4 * most, first)
-        found = second if task.loss(second) < task.loss(first) else first
+        tried = [first, second]
+        if best or first.exact:  # where it is asked for, or costs little
+            tried.append(task.half_way(first, second, most))
+        found = min(tried, key=task.loss)
     return task.with_less_noise(found, most) if best else found
 
 
@@ -122,6 +125,11 @@ class _Task:
             else square_product(subset.rows, self._kernel, np.array([theta.noise_variance]))
         )
 
+    def half_way(self, first: FullProcess, second: FullProcess, begin: float) -> FullProcess:
+        """Return the second with a mean of noise half way, in logarithms, between that of both: learnt noise that is
+        wrong in places draws the mean less, and error bars keep it."""
+        return self.at(second.D, begin, 0.0, second, np.sqrt(first.D / second.D))
+
     def with_less_noise(self, found: FullProcess, begin: float) -> FullProcess:
         """Return the process with the mean of the smallest noise of LESS_NOISE before which left-out rows gain."""
         part = (1.0 - begin) / len(LESS_NOISE)
@@ -133,11 +141,12 @@ class _Task:
         return found
 
     def at(
-        self, D: FloatArray, begin: float, share: float, before: FullProcess | None, less: float = 1.0
+        self, D: FloatArray, begin: float, share: float, before: FullProcess | None, less: float | FloatArray = 1.0
     ) -> FullProcess:
         """Return the process with this noise; `begin` and `share` are told.
 
-        before: with other noise, whose mean is near, and whose noise model is kept. less: share of D that the mean has.
+        before: with other noise, whose mean is near, and whose noise model is kept. less: share of D that the mean
+        has, one for all rows or one for each (n,).
         """
         D = self.floored(D)
         mean = self._mean(self.floored(less * D), begin, 0.8 * share, None if before is None else before.mean.unknowns)
@@ -180,6 +189,10 @@ class _Task:
             exact=self._closed,
             folds=self._folds,
         )
+
+    def with_mean(self, found: FullProcess, mean: Mean) -> FullProcess:
+        """Return a process with another mean, and the same variances before calibration."""
+        return self.calibrated(found.D, mean, found.latent_variance, found)
 
     def following(self, read: CalibrationResult) -> FloatArray:
         """Return the noise of each row as a calibration has learnt it, (n,)."""
@@ -271,11 +284,26 @@ def processes_of(
     if again:
         noises = [tasks[place].floored(tasks[place].following(best[place].read)) for place in again]
         seconds = means(again, noises, [best[place].mean.unknowns for place in again])
+        tried = {place: [best[place]] for place in again}
         for place, noise, mean in zip(again, noises, seconds, strict=True):
-            task = tasks[place]
-            second = task.calibrated(noise, mean, task.latent_variance(noise), best[place])
-            if task.loss(second) < task.loss(best[place]):
-                best[place] = second
+            latent = tasks[place].latent_variance(noise)
+            tried[place].append(tasks[place].calibrated(noise, mean, latent, best[place]))
+        if process.exact or spec.effort is Effort.BEST:
+            half = [tasks[place].floored(np.sqrt(D * noise)) for place, noise in zip(again, noises, strict=True)]
+            thirds = means(again, half, [tried[place][1].mean.unknowns for place in again])
+            for place, mean in zip(again, thirds, strict=True):
+                tried[place].append(tasks[place].with_mean(tried[place][1], mean))
+        for place in again:
+            best[place] = min(tried[place], key=tasks[place].loss)
+    gaining = list(everything) if spec.effort is Effort.BEST else []
+    for less in LESS_NOISE if gaining else ():
+        noises = [tasks[place].floored(less * best[place].D) for place in gaining]
+        found = means(gaining, noises, [best[place].mean.unknowns for place in gaining])
+        lesser = {place: tasks[place].with_mean(best[place], mean) for place, mean in zip(gaining, found, strict=True)}
+        gaining = [place for place in gaining if tasks[place].loss(lesser[place]) < tasks[place].loss(best[place])]
+        best = [lesser[place] if place in gaining else each for place, each in enumerate(best)]
+        if not gaining:
+            break
     tell(1.0)
     return best
 

@@ -194,6 +194,33 @@ def test_best_effort_takes_a_mean_of_less_noise_where_left_out_rows_gain(way: st
     assert errors[1] < 0.5 * errors[0]
 
 
+def test_noise_half_way_is_tried_for_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where left-out rows say that it predicts best, it is the mean's, and error bars keep the learnt one."""
+    random = np.random.default_rng(3)
+    inputs = random.uniform(-2.0, 2.0, (300, 1))
+    noise = np.where(inputs[:, 0] < 0.0, 0.05, 1.0) * random.normal(size=300)
+    dataset = Dataset(inputs=inputs, targets=np.sin(2.0 * inputs[:, 0]) + noise)
+    subset = Subset.of(dataset, np.arange(300), standardize=True, workers=1)
+    theta = Hyperparameters(lengthscales=np.full(1, 0.7), signal_variance=1.0, bias_variance=0.0, noise_variance=0.3)
+    tried: list[tuple[float, full_process.FullProcess]] = []
+    loss = full_process._Task.loss
+
+    def heard(task: full_process._Task, found: full_process.FullProcess) -> float:
+        tried.append((loss(task, found), found))
+        return tried[-1][0]
+
+    monkeypatch.setattr(full_process._Task, "loss", heard)
+    spec, draws = TrainSpec(**NORMAL), np.random.default_rng(1)
+    taken = full_process.full_process(subset, np.arange(0, 300, 8), theta, spec, (0, 1), draws, lambda _: None)
+    (_, first), (_, second), (_, half) = tried
+    assert taken is min(tried, key=lambda pair: pair[0])[1]
+    np.testing.assert_array_equal(half.D, second.D)
+    X, y = subset.rows.X, subset.rows.y
+    params = oracle_params(theta, subset.rows.groups)
+    weights = full_weights(params, X, y, np.sqrt(first.D * second.D))
+    np.testing.assert_allclose(half.mean.alpha, weights, rtol=1e-6, atol=1e-8 * np.abs(weights).max())
+
+
 def test_a_straight_line_keeps_no_more_than_it_needs(way: str) -> None:
     """Both predict a line with much noise alike; a table past EXACT_ROWS then keeps the basis."""
     random = np.random.default_rng(2)

@@ -109,8 +109,9 @@ def test_a_basis_for_a_target_and_its_double_is_that_of_the_target(gain: Gain) -
         TrainSpec(
             basis_size=25, effort=Effort.NORMAL, mean_rows=MeanRows.ALL, adaptation=Adaptation(rounds=1, steps=5)
         ),
+        TrainSpec(basis_size=25, effort=Effort.BEST, mean_rows=MeanRows.ALL, adaptation=Adaptation(rounds=1, steps=5)),
     ],
-    ids=["basis", "complete", "all rows", "some rows", "full process"],
+    ids=["basis", "complete", "all rows", "some rows", "full process", "best"],
 )
 def test_ten_times_the_target_has_ten_times_mean_and_error_bar(spec: TrainSpec) -> None:
     X = inputs_of(250)
