@@ -21,12 +21,26 @@ def can_ask() -> bool:
     return is_terminal() and not wants_json()
 
 
-def ask_about_missing(error: ClientError) -> str | None:
-    """Ask on a terminal what is to become of missing cells; None where nobody can be asked, or who is asked stops."""
+def columns_with_missing(error: ClientError) -> str:
+    """Return how many cells are missing and in which columns, without their places, as of a part of a table."""
+    if not isinstance(error, ProblemError) or not error.faults:
+        return "cells are missing"
+    names = dict.fromkeys(str(fault.get("column")) for fault in error.faults)
+    cells = "1 cell is" if error.total == 1 else f"{error.total:,} cells are"
+    more = " and others" if error.total > len(error.faults) else ""
+    return f"{cells} missing, in {', '.join(names)}{more}"
+
+
+def ask_about_missing(error: ClientError, *, places: bool = True) -> str | None:
+    """Ask on a terminal what is to become of missing cells; None where nobody can be asked, or who is asked stops.
+
+    places: the refusal's lines are those of the person's file.
+    """
     if not can_ask():
         return None
-    typer.echo(f"The table has missing cells: {str(error).partition('; ')[0]}", err=True)
-    if isinstance(error, ProblemError):
+    told = str(error).partition("; ")[0] if places else columns_with_missing(error)
+    typer.echo(f"The table has missing cells: {told}", err=True)
+    if places and isinstance(error, ProblemError):
         for fault in error.faults[:_SHOWN]:
             typer.echo(f"  {fault_line(fault)}", err=True)
     typer.echo(f"What is to become of them (--missing)?\n{_MEANING}", err=True)

@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from app.cli import display
 from app.cli.client import Client, ClientError, Json, ProblemError
-from app.cli.missing import ask_about_missing, can_ask
+from app.cli.missing import ask_about_missing, can_ask, columns_with_missing
 from app.cli.progress import watch
 from app.cli.service import Service, start
 from app.demo.scores import Scores, score, standard_error
@@ -102,12 +102,15 @@ def _train_asking(console: Console, client: Client, service: Service, table: Spl
     except ClientError as error:
         if "missing" in spec or not display.is_about_missing(error):
             raise
-        way = ask_about_missing(error) if can_ask() else UNASKED
+        way = ask_about_missing(error, places=False) if can_ask() else UNASKED  # lines of the part that is sent
         if way is None:
             raise
         if not can_ask():
-            _print(console, f"the table has missing cells: {escape(str(error).partition('; ')[0])}")
-            _print(console, f"they are learnt from too (--missing {way}); --missing drop leaves such rows out")
+            _print(
+                console,
+                f"{escape(columns_with_missing(error))}: they are learnt from too (--missing {way}); "
+                "--missing drop leaves such rows out",
+            )
     return _train(console, client, service, table, {**spec, "missing": way})
 
 

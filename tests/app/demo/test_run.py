@@ -62,6 +62,7 @@ def test_it_shows_how_good_a_model_of_ones_own_table_is(table: Path, temporary: 
     assert f"{scores.coverage:.1%} +- 3.1% of the rows" in said
     assert len([line for line in said.splitlines() if line.startswith("error bars calibrated by ")]) == 1
     assert f"picture: {picture}" in said
+    assert re.search(r"\d cells are missing, in a: they are learnt from too \(--missing impute\); --missing drop", said)
     assert "wanted, predicted against true</text>" in picture.read_text(encoding="utf-8")
     assert list(temporary.iterdir()) == []
 
