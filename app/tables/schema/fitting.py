@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from app.errors import InvalidRequestError
-from app.tables.columns.cell_errors import CellErrors, plural
+from app.tables.columns.cell_errors import CellErrors, list_names, plural
 from app.tables.columns.cells import BLANKS, BoolArray, FloatArray, IntArray, quote
 from app.tables.columns.date_cycles import choose_cycles, subsample_rows
 from app.tables.columns.dates import Cycle, DateOrder, varying_cycles
@@ -183,13 +183,21 @@ def _check_target(state: _FitState, target: str) -> None:
         meant = match_lookalike(str(first).strip(BLANKS))
         raise InvalidRequestError(
             f"the target {target!r} is text, such as {quote(first)}: {numbers.finite_count:,} of its {present:,} cells "
-            f"are numbers; name a numeric column as target{'' if meant is None else f', or {LOOKALIKE_ADVICE[meant]}'}"
+            f"are numbers; name a numeric column as target{_numeric_names(state.table)}"
+            f"{'' if meant is None else f', or {LOOKALIKE_ADVICE[meant]}'}"
         )
     check_target(state.table, target)
     inferred = InferredType(kind=Kind.NUMBER)
     _note_invalid(state, target, column, inferred)
     state.missing_rows[target] = missing_rows(column, inferred)
     state.sentinels[target] = find_sentinels(numbers.values)
+
+
+def _numeric_names(table: Table) -> str:
+    """Return the columns that are numbers throughout, in brackets; nothing where there are none."""
+    numbers = {name: column.numbers for name, column in table.columns.items()}
+    names = [name for name, found in numbers.items() if found.finite_count and not len(found.invalid)]
+    return f" ({list_names(names)})" if names else ""
 
 
 def _note_invalid(state: _FitState, name: str, column: Column, inferred: InferredType) -> None:

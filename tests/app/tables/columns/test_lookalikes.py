@@ -110,8 +110,8 @@ def test_a_target_of_them_is_told_what_to_write() -> None:
     with pytest.raises(InvalidRequestError) as caught:
         read(b"x,price\n1,$5\n2,$7\n4,$9\n")
     assert caught.value.message == (
-        "the target 'price' is text, such as '$5': 0 of its 3 cells are numbers; name a numeric column as target, or "
-        "write the plain number, 1234.5"
+        "the target 'price' is text, such as '$5': 0 of its 3 cells are numbers; name a numeric column as target "
+        "('x'), or write the plain number, 1234.5"
     )
 
 

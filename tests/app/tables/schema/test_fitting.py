@@ -177,7 +177,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str, list[Fault]]] = [
         "text target",
         "a,b\n1,x\n2,y\n3,4\n4,\n",
         {},
-        "the target 'b' is text, such as 'x': 1 of its 3 cells are numbers; name a numeric column as target",
+        "the target 'b' is text, such as 'x': 1 of its 3 cells are numbers; name a numeric column as target ('a')",
         [],
     ),
     ("empty target", "a,b\n1,\n2,NA\n", {"missing": "drop"}, "the target 'b' has no value in any row", []),
