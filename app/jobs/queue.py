@@ -18,24 +18,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    and_,
-    case,
-    func,
-    null,
-    or_,
-    select,
-    true,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, and_, case, func, null, or_, select, true, update
 
 from app.database.clock import now
 from app.database.tables import jobs
 from app.database.upsert import insert_or_ignore
 from app.errors import InvalidRequestError, LeaseLostError
 from app.identifiers import NAME_LENGTH, check_idempotency_key, new_job_id
+from app.jobs.deaths import WORKER_DIED, death_error, is_exhausted
 from app.jobs.job import JSON, Job, JobState
 from app.jobs.notify import notify_workers
 from app.jobs.queries import QUEUE_ORDER, c, get, job_from_row, refuse_if_full, refuse_if_owner_is_full
@@ -50,12 +40,7 @@ from app.jobs.workers import (
     too_large_error,
 )
 
-MAX_ATTEMPTS = 3
-"""Claims without a checkpoint between them, after which the job itself is taken to be what kills its workers."""
-MAX_CLAIMS = 20
-"""Claims in all: a job that makes some progress each time ends too."""
 MAX_PRIORITY = 1_000_000
-WORKER_DIED = "its worker died"
 
 _UNLEASED: dict[Any, Any] = {c.worker: null(), c.lease_until: null()}
 
@@ -190,8 +175,8 @@ def claim(
             job = replace(job, attempts=max(job.attempts - 1, 0))
         if job.cancel_requested:
             _set(connection, job, _ended(JobState.CANCELLED))
-        elif _is_exhausted(job):
-            _set(connection, job, _ended(JobState.FAILED) | {c.error: _death_error(job)})
+        elif is_exhausted(job):
+            _set(connection, job, _ended(JobState.FAILED) | {c.error: death_error(job)})
         else:
             return _set(
                 connection,
@@ -273,8 +258,8 @@ def requeue_after_death(connection: Connection, job: Job, reason: str, *, counts
     written = _write(connection, job, values | {c.requeue_reason: reason})
     if written.cancel_requested:
         return _write(connection, job, _ended(JobState.CANCELLED))
-    if _is_exhausted(written):
-        return _write(connection, job, _ended(JobState.FAILED) | {c.error: _death_error(written)})
+    if is_exhausted(written):
+        return _write(connection, job, _ended(JobState.FAILED) | {c.error: death_error(written)})
     notify_workers(connection)
     return _write(connection, job, _UNLEASED | {c.state: JobState.QUEUED})
 
@@ -405,16 +390,3 @@ def _set(connection: Connection, job: Job, values: dict[Any, Any]) -> Job:
     return job_from_row(
         connection.execute(update(jobs).where(c.id == job.id).values(values | _revised()).returning(*jobs.c)).one()
     )
-
-
-def _is_exhausted(job: Job) -> bool:
-    return job.attempts >= MAX_ATTEMPTS or job.claims >= MAX_CLAIMS
-
-
-def _death_error(job: Job) -> dict[str, str]:
-    times = job.attempts if job.attempts >= MAX_ATTEMPTS else job.claims
-    reason = job.requeue_reason or "no heartbeat (the machine or the worker was lost)"
-    return {
-        "type": "worker-died",
-        "message": f"worker died {times} times without finishing; the last time: {reason}",
-    }

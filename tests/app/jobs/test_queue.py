@@ -11,7 +11,7 @@ from app.database.clock import now
 from app.database.engine import Database
 from app.database.tables import jobs as jobs_table
 from app.errors import InvalidRequestError, LeaseLostError, NotFoundError
-from app.jobs import queries, queue, retention
+from app.jobs import deaths, queries, queue, retention
 from app.jobs.job import Job, JobState
 from tests.app.jobs.helpers import CLOCK, claim, claimed, expire, read, submit_echo
 
@@ -218,14 +218,14 @@ def test_a_job_that_kills_its_child_fails_after_three(database: Database) -> Non
 def test_lost_workers_do_not_count_against_a_job_but_not_for_ever(database: Database) -> None:
     """Killed from outside, their nodes drained: without a checkpoint between them."""
     job = submit_echo(database)
-    for number in range(queue.MAX_CLAIMS):
+    for number in range(deaths.MAX_CLAIMS):
         taken = claim(database)
         assert taken is not None
         assert (taken.attempts, taken.claims) == (1, number + 1)
         expire(database)
     assert claim(database) is None
     ended = read(database, job)
-    assert (ended.state, ended.claims) == (JobState.FAILED, queue.MAX_CLAIMS)
+    assert (ended.state, ended.claims) == (JobState.FAILED, deaths.MAX_CLAIMS)
     assert ended.error is not None
     assert "worker died 20 times" in ended.error["message"]
 
@@ -257,7 +257,7 @@ def test_deaths_before_and_after_a_milestone_count_apart(database: Database) -> 
 
 def test_progress_resets_the_count_but_not_for_ever(database: Database) -> None:
     job = submit_echo(database)
-    for number in range(queue.MAX_CLAIMS):
+    for number in range(deaths.MAX_CLAIMS):
         taken = claim(database)
         assert taken is not None, number
         with database.write() as connection:

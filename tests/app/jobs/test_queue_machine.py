@@ -16,7 +16,7 @@ from sqlalchemy import Connection, delete, update
 from app.database.engine import Database
 from app.database.tables import jobs
 from app.errors import LeaseLostError
-from app.jobs import queries, queue
+from app.jobs import deaths, queries, queue
 from app.jobs.job import Job, JobState
 from tests.app.jobs.helpers import CLOCK, claim
 
@@ -63,7 +63,7 @@ class Expected:
         return max(self.attempts - 1, 0) if self.expired else self.attempts
 
     def worn_out(self) -> bool:
-        return self.tries() >= queue.MAX_ATTEMPTS or self.claims >= queue.MAX_CLAIMS
+        return self.tries() >= deaths.MAX_ATTEMPTS or self.claims >= deaths.MAX_CLAIMS
 
     def back(self) -> None:
         if self.cancel_requested:
@@ -194,8 +194,8 @@ class QueueMachine(RuleBasedStateMachine):
             )
             assert len(expected.ends) == int(job.state.ended) == int(job.finished_at is not None)
             assert (job.checkpoint or {}).get("number") == expected.checkpoint
-            assert job.attempts <= queue.MAX_ATTEMPTS
-            assert job.claims <= queue.MAX_CLAIMS
+            assert job.attempts <= deaths.MAX_ATTEMPTS
+            assert job.claims <= deaths.MAX_CLAIMS
 
 
 def test_the_queue_behaves_as_its_model(database: Database) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from app.database.engine import Database
 from app.database.tables import jobs
 from app.errors import ConflictError, UnavailableError
-from app.jobs import queries, queue
+from app.jobs import deaths, queries, queue
 from app.jobs.job import JSON, Job, JobState
 from app.jobs.supervisor import Supervisor
 from tests.app.jobs.helpers import CHILD, claim, expire, lines, read, submit_echo, wait_for_end
@@ -94,7 +94,7 @@ def test_a_job_whose_store_is_unavailable_goes_back_to_the_queue(database: Datab
     assert (after.state, after.attempts, after.claims) == (JobState.QUEUED, 0, 0)
     assert after.requeue_reason == "the bucket does not answer"
     with database.write() as connection:
-        connection.execute(jobs.update().values(claims=queue.MAX_CLAIMS - 1))
+        connection.execute(jobs.update().values(claims=deaths.MAX_CLAIMS - 1))
     run_one(database)
     assert read(database, job).state == JobState.QUEUED  # however long the store is unavailable
 

@@ -1,0 +1,61 @@
+"""Predictions that are kept for their truth, from Python."""
+
+import asyncio
+
+import numpy as np
+import pandas as pd
+import pytest
+from pursuit import AsyncClient, Client, ConflictError, KeptPrediction, NotFoundError
+
+from tests.app.library.conftest import table, url
+from tests.app.routes.service import QUICK, Service
+
+
+@pytest.fixture(scope="module")
+def model(service: Service) -> str:
+    with Client(url(service)) as client:
+        return client.train(table(), "y", model="told", **QUICK).wait().reference
+
+
+def test_the_truth_of_rows_that_take_several_requests(client: Client, model: str) -> None:
+    rows = pd.concat([table()] * 8)
+    records = rows.drop(columns="y").astype({"day": str}).to_dict("records")
+    kept = client.predict_for_feedback(model, records, interval=0.5)
+    assert kept.values == client.predict(model, records, interval=0.5)
+    assert len(kept.ids) == len(set(kept.ids)) > 1  # bodies must be small
+    assert sum(kept.rows) == len(rows)
+    usual = client.predict(model, rows)
+    inside = ((rows["y"] >= usual["lower"]) & (rows["y"] <= usual["upper"])).to_numpy()
+    later = rows["y"].to_numpy().copy()
+    later[:100] = np.nan
+    assert client.feedback(kept, later) == {
+        "rows": len(rows) - 100,
+        "covered": int(inside[100:].sum()),
+        "waiting": 100,
+    }
+    first = rows["y"].where(np.arange(len(rows)) < 100)
+    assert client.feedback(kept, first) == {"rows": 100, "covered": int(inside[:100].sum()), "waiting": 0}
+    with pytest.raises(ConflictError, match="came back before"):
+        client.feedback(kept, rows["y"])
+
+
+def test_the_truth_by_an_id_alone(client: Client, model: str) -> None:
+    kept = client.predict_for_feedback(model, table().drop(columns="y").to_dict("records")[:2])
+    assert [*kept.values[0]] == ["mean", "std", "lower", "upper"]
+    (prediction,) = kept.ids
+    assert client.feedback(prediction, [None, 1.0])["waiting"] == 1
+    with pytest.raises(NotFoundError, match="no kept prediction"):
+        client.feedback("pred_" + "0" * 32, [1.0])
+    with pytest.raises(ValueError, match="expected 2 numbers"):
+        client.feedback(kept, [1.0])
+
+
+def test_the_truth_awaited(service: Service, model: str) -> None:
+    async def both() -> tuple[KeptPrediction, dict[str, int | None]]:
+        async with AsyncClient(url(service)) as client:
+            kept = await client.predict_for_feedback(model, table())
+            return kept, await client.feedback(kept, table()["y"])
+
+    kept, told = asyncio.run(both())
+    assert (told["rows"], told["waiting"]) == (60, 0)
+    assert len(kept.values) == 60
