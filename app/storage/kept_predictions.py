@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from app.database.tables import kept_predictions
-from app.errors import ConflictError, NotFoundError
+from app.errors import NotFoundError
 from app.identifiers import is_prediction_id, oldest_prediction_id
 
 ROW_OVERHEAD_BYTES = 200
@@ -21,18 +21,19 @@ _c = kept_predictions.c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPrediction:
-    """One request's predictions. numbers: of its rows, as `app.services.monitoring.kept_predictions` packs them."""
+    """One request's predictions. numbers: of its rows, as `app.services.monitoring.kept_predictions` packs them; None
+    where all of its truth is there."""
 
     id: str
     model: str
     version: int
     rows: int
-    numbers: bytes
+    numbers: bytes | None
 
     @property
     def size(self) -> int:
         """Bytes that it takes, about."""
-        return len(self.numbers) + ROW_OVERHEAD_BYTES
+        return len(self.numbers or b"") + ROW_OVERHEAD_BYTES
 
 
 def add(connection: Connection, predictions: Sequence[KeptPrediction]) -> None:
@@ -52,10 +53,7 @@ def add(connection: Connection, predictions: Sequence[KeptPrediction]) -> None:
 
 
 def hold(connection: Connection, prediction: str) -> KeptPrediction:
-    """Return a prediction, which no other transaction changes until the end of this one.
-
-    NotFoundError; ConflictError where all of its truth is there.
-    """
+    """Return a prediction, which no other transaction changes until the end of this one. NotFoundError."""
     row = None
     if is_prediction_id(prediction):
         query = select(kept_predictions).where(_c.id == prediction).with_for_update()
@@ -65,9 +63,8 @@ def hold(connection: Connection, prediction: str) -> KeptPrediction:
             f"there is no kept prediction {prediction[:80]!r}: it was not kept, or is too old, or made room for newer "
             "ones; send its rows with the truth"
         )
-    if row.numbers is None:
-        raise ConflictError(f"the truth of {prediction} came back before: it is counted once")
-    return KeptPrediction(id=row.id, model=row.model, version=row.version, rows=row.rows, numbers=bytes(row.numbers))
+    numbers = None if row.numbers is None else bytes(row.numbers)
+    return KeptPrediction(id=row.id, model=row.model, version=row.version, rows=row.rows, numbers=numbers)
 
 
 def replace_numbers(connection: Connection, prediction: str, numbers: bytes | None) -> None:

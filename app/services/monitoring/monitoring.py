@@ -76,9 +76,11 @@ class Monitoring:
             kept = kept_predictions.hold(connection, prediction)
             caller.check_model(kept.model)
             catalog.resolve(connection, f"{kept.model}@{kept.version}")  # NotFoundError where it was deleted
-            numbers = RowNumbers.unpack(kept.numbers, kept.rows)
             _check_length(truth, kept.rows)
             known = ~np.isnan(truth)
+            if kept.numbers is None and known.any():
+                raise ConflictError(f"the truth of {prediction} came back before: it is counted once")
+            numbers = RowNumbers.unpack(kept.numbers, kept.rows) if kept.numbers is not None else _none(kept.rows)
             again = np.flatnonzero(known & ~numbers.waiting & ~np.isnan(numbers.mean))
             if len(again):
                 raise ConflictError(
@@ -121,6 +123,11 @@ def feedback_json(truths: list[Truth], profile: TrainingProfile | None) -> dict[
             )
     rmse = None if mean_squared is None else math.sqrt(mean_squared)
     return {"rows": rows, "coverage": coverage, "rmse": rmse, "nmse": nmse, "message": message}
+
+
+def _none(rows: int) -> RowNumbers:
+    """Rows that wait for nothing."""
+    return RowNumbers(np.zeros(rows, np.bool_), *np.full((3, rows), np.nan))
 
 
 def _check_length(truth: FloatArray, rows: int) -> None:

@@ -99,6 +99,8 @@ def test_each_truth_counts_once(waved: Service) -> None:
         "waiting": 0,
     }
     assert_problem(tell(waved, prediction, rest), 409, "came back before")
+    nothing = tell(waved, prediction, [None] * 40).json()
+    assert (nothing["rows"], nothing["covered"], nothing["waiting"]) == (0, 0, 0)
     assert known(waved)["rows"] == 40
 
 
