@@ -6,9 +6,9 @@ it is encoded here: a server writes ONNX without the package, which tests hold i
 Constants are float64 from Python's floats and int64 from its integers: ONNX converts no type by itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ class Value:
 
     graph: "Graph"
     name: str
+    __array_ufunc__: ClassVar[None] = None
+    """numpy leaves operations with its arrays to this class."""
 
     def __add__(self, other: "Operand") -> "Value":
         return self.graph.op("Add", self, other)
@@ -139,6 +141,7 @@ class Graph:
 
     def __init__(self) -> None:
         self._nodes: list[bytes] = []
+        self._names = 0
         self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
         self._tensors: list[bytes] = []
         self._inputs: list[Port] = []
@@ -179,8 +182,33 @@ class Graph:
     ) -> tuple[Value, ...]:
         """Add a node; return its outputs."""
         inputs = [self.value(operand).name for operand in operands]
-        outputs = [f"node/{len(self._nodes)}/{place}" for place in range(results)]
+        outputs = [self._name() for _ in range(results)]
         self._nodes.append(_node(kind, inputs, outputs, domain, attributes))
+        return tuple(Value(self, name) for name in outputs)
+
+    def repeat(
+        self, times: int, carried: Sequence[Value], step: Callable[[Value, Sequence[Value]], Sequence[Value]]
+    ) -> tuple[Value, ...]:
+        """Return values of float64 after a step was taken so many times, from its number and the values before it."""
+        outer, self._nodes = self._nodes, []
+        number, going = Value(self, self._name()), Value(self, self._name())
+        before = [Value(self, self._name()) for _ in carried]
+        after = step(number, before)
+        ends = [self.op("Identity", value) for value in (going, *after)]
+        kinds = ["bool", *("float64" for _ in carried)]
+        body = b"".join(
+            (
+                *(_block(1, node) for node in self._nodes),
+                _block(2, b"step"),
+                _block(11, _scalar(number.name, "int64")),
+                *(_block(11, _open(value.name, kind)) for value, kind in zip((going, *before), kinds, strict=True)),
+                *(_block(12, _open(value.name, kind)) for value, kind in zip(ends, kinds, strict=True)),
+            )
+        )
+        self._nodes = outer
+        inputs = [self.value(times).name, self.value(np.array(True)).name, *(value.name for value in carried)]
+        outputs = [self._name() for _ in carried]
+        self._nodes.append(_node("Loop", inputs, outputs, "", {"body": body}))
         return tuple(Value(self, name) for name in outputs)
 
     def joined(self, values: Sequence[Value], axis: int = 1) -> Value:
@@ -209,6 +237,10 @@ class Graph:
                 *(_block(14, _block(1, key.encode()) + _block(2, text.encode())) for key, text in metadata.items()),
             )
         )
+
+    def _name(self) -> str:
+        self._names += 1
+        return f"node/{self._names}"
 
 
 def _ints(*numbers: int) -> NDArray[np.int64]:
@@ -248,7 +280,10 @@ def _node(
     )
 
 
-def _attribute(name: str, value: int | Sequence[int] | Sequence[str]) -> bytes:
+def _attribute(name: str, value: int | bytes | Sequence[int] | Sequence[str]) -> bytes:
+    """Return an attribute; bytes are those of a graph."""
+    if isinstance(value, bytes):
+        return _block(1, name.encode()) + _block(6, value) + _number(20, 5)
     if isinstance(value, int):
         return _block(1, name.encode()) + _number(3, value) + _number(20, 2)
     if value and isinstance(value[0], str):
@@ -271,3 +306,12 @@ def _tensor(name: str, array: NDArray[Any]) -> bytes:
 def _port(port: Port) -> bytes:
     shape = _block(1, _block(2, b"rows")) + _block(1, _number(1, 1))
     return _block(1, port.name.encode()) + _block(2, _block(1, _number(1, _TYPES[port.type]) + _block(2, shape)))
+
+
+def _scalar(name: str, kind: str) -> bytes:
+    return _block(1, name.encode()) + _block(2, _block(1, _number(1, _TYPES[kind]) + _block(2, b"")))
+
+
+def _open(name: str, kind: str) -> bytes:
+    """Return a port of any shape."""
+    return _block(1, name.encode()) + _block(2, _block(1, _number(1, _TYPES[kind])))

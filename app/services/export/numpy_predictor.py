@@ -17,15 +17,14 @@ from app.errors import InvalidRequestError
 from app.services.export import numpy_pieces as pieces
 from app.services.export.onnx_inputs import OUTPUTS, level_table
 from app.services.export.process import Process
-from app.services.export.target import MOMENTS_BY_SUM, NORMAL_HALF, TargetNumbers
+from app.services.export.target import MOMENTS_BY_SUM, NORMAL_HALF, TargetNumbers, table_of_cdf
 from app.storage.artefact import ModelArtefact
 from app.tables import Feature, Kind, Schema
 from app.tables.columns.dates import DateOrder, parse_date
-from core.arrays import FloatArray
 from core.hyperparameters import KernelFamily
 from core.mean.near import NEAREST
 from core.predict import missing
-from core.predict.calibration import STD_RANGE, Calibration
+from core.predict.calibration import STD_RANGE
 from core.predict.distribution import LEAST_STD
 from core.predict.missing import Completion, Donors
 from core.predict.model import Model
@@ -35,7 +34,6 @@ from core.spec import TargetTransform
 SCRIPT, ARRAYS = "predict.py", "model.npz"
 Arrays = dict[str, NDArray[Any]]
 _ROWS, _MIXED_ROWS = 512, 64
-_LEAST_ERROR, _REFINEMENTS = 1e-9, 40
 _DATE_1980 = (1980, 1, 1, 0, 0, 0)
 
 
@@ -92,7 +90,7 @@ class _Writer:
         for place, (values, scores) in enumerate(zip(completion.values, completion.scores, strict=True)):
             self.arrays |= {f"values_{place}": values, f"scores_{place}": scores}
         if not self._mean_only:
-            self.arrays["cdf_scores"], self.arrays["cdf"] = _table_of_cdf(self._model.calibration)
+            self.arrays["cdf_scores"], self.arrays["cdf"] = table_of_cdf(self._model.calibration)
 
     def script(self, label: str) -> str:
         """Return the lines."""
@@ -360,19 +358,3 @@ def _number(value: float) -> str:
         return "np.inf" if value > 0.0 else "-np.inf"
     text = repr(float(value))
     return f"({text})" if text.startswith("-") else text
-
-
-def _table_of_cdf(calibration: Calibration) -> tuple[FloatArray, FloatArray]:
-    """Return scores and the probabilities below them, between which lines are off by _LEAST_ERROR at most."""
-    far = np.geomspace(1e-3, 1e8, 200)
-    scores = np.unique(np.concatenate([-far, [0.0], far, calibration.quantiles, -calibration.quantiles]))
-    cdf = calibration.cdf(scores)
-    for _ in range(_REFINEMENTS):
-        middle = 0.5 * (scores[1:] + scores[:-1])
-        exact = calibration.cdf(middle)
-        off = np.abs(exact - 0.5 * (cdf[1:] + cdf[:-1])) > _LEAST_ERROR
-        if not off.any():
-            break
-        places = np.flatnonzero(off) + 1
-        scores, cdf = np.insert(scores, places, middle[off]), np.insert(cdf, places, exact[off])
-    return scores, np.maximum.accumulate(cdf)

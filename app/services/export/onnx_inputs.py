@@ -68,7 +68,7 @@ def encode_inputs(graph: Graph, schema: Schema) -> EncodedInputs:
         else:
             block, absent = _number(feature, schema, cell)
         blocks.append(block)
-        missing.append(absent)
+        missing.append(absent if feature.integrate else absent * 0.0)
     raw = graph.joined(blocks)
     refused = (raw * 0.0).total(1)
     return EncodedInputs(

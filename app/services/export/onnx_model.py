@@ -7,12 +7,14 @@ from dataclasses import asdict
 from app.errors import InvalidRequestError
 from app.services.export.graph import MOST_BYTES, Graph, Value
 from app.services.export.onnx_inputs import OUTPUTS, encode_inputs, ports
+from app.services.export.onnx_missing import GraphMixtures
 from app.services.export.onnx_process import noise_variance, process_mean, process_moments
 from app.services.export.onnx_target import GraphTarget
 from app.services.export.target import TargetNumbers
 from app.storage.artefact import ModelArtefact
 from app.tables import Schema
 from core.predict.calibration import Calibration
+from core.predict.missing import Completion, Donors
 from core.predict.model import Model
 
 
@@ -27,14 +29,18 @@ def onnx_model(stored: ModelArtefact, *, label: str, level: float) -> bytes:
     Raises InvalidRequestError that says what of the model ONNX does not express.
     """
     schema, model = Schema.from_json(stored.schema), stored.model()
-    if schema.integrates:
-        raise InvalidRequestError(
-            "format: this model integrates over missing cells, for which ONNX has no operators; ask for numpy"
-        )
     graph = Graph()
     encoded = encode_inputs(graph, schema)
-    target = GraphTarget(TargetNumbers.of(model.transform, model.calibration, level))
-    for output, value in _answers(model, target, encoded.inputs).items():
+    answers = _Answers(model, level)
+    found = answers.plain(encoded.inputs)
+    if encoded.missing is not None and stored.donors is not None and stored.shifts is not None:
+        donors = Donors(rows=stored.donors, starts=schema.starts, fixed=schema.indicator, shifts=stored.shifts)
+        mixtures = GraphMixtures(Completion(donors), model.calibration)
+        rows = graph.op("NonZero", encoded.missing.total(1, keep=False).above(0.0)).reshaped(-1)
+        some = (rows.taken_from(each) for each in (encoded.inputs, encoded.missing))
+        for output, value in answers.mixed(mixtures, *some).items():
+            found[output] = graph.op("ScatterElements", found[output], rows.extended(1), value, axis=0)
+    for output, value in found.items():
         graph.output(output, value + encoded.refused)
     data = graph.encode(
         name=label,
@@ -46,17 +52,48 @@ def onnx_model(stored: ModelArtefact, *, label: str, level: float) -> bytes:
     return data
 
 
-def _answers(model: Model, target: GraphTarget, inputs: Value) -> dict[str, Value]:
-    """Return each output, (m, 1)."""
-    if model.near is None and model.posterior.mean_only:
-        return {"mean": target.mean(process_mean(model.mean or model.posterior, inputs), None)}
-    centre, latent = process_moments(model, inputs)
-    calibration = model.calibration
-    scaled = _stretched(model, calibration, latent)
-    variance = scaled + calibration.noise_scale * noise_variance(model, inputs)
-    lower, upper = target.interval(centre, variance)
-    values = (target.mean(centre, variance), target.std(centre, variance), lower, upper)
-    return dict(zip(OUTPUTS, values, strict=True))
+class _Answers:
+    """Outputs of one model."""
+
+    def __init__(self, model: Model, level: float) -> None:
+        self._model, self._level = model, level
+        self._target = GraphTarget(TargetNumbers.of(model.transform, model.calibration, level))
+        self._mean_only = model.near is None and model.posterior.mean_only
+
+    def plain(self, inputs: Value) -> dict[str, Value]:
+        """Return each output (m, 1) of rows without missing cells."""
+        target = self._target
+        if self._mean_only:
+            return {"mean": target.mean(self._mean(inputs), None)}
+        centre, variance = self._moments(inputs)
+        lower, upper = target.interval(centre, variance)
+        values = (target.mean(centre, variance), target.std(centre, variance), lower, upper)
+        return dict(zip(OUTPUTS, values, strict=True))
+
+    def mixed(self, mixtures: GraphMixtures, inputs: Value, absent: Value) -> dict[str, Value]:
+        """Return each output (n, 1) of rows with missing cells."""
+        target, rows, shifts = self._target, mixtures.complete(inputs, absent), mixtures.shifts(absent)
+        if self._mean_only:
+            return {"mean": mixtures.mean(target.mean(self._mean(rows), None) + shifts)}
+        centre, variance = self._moments(rows)
+        centre = centre + shifts
+        means = target.mean(centre, variance)
+        ends = (
+            mixtures.quantile(target, centre, variance, probability)
+            for probability in (0.5 - 0.5 * self._level, 0.5 + 0.5 * self._level)
+        )
+        values = (mixtures.mean(means), mixtures.std(means, target.std(centre, variance)), *ends)
+        return dict(zip(OUTPUTS, values, strict=True))
+
+    def _mean(self, inputs: Value) -> Value:
+        return process_mean(self._model.mean or self._model.posterior, inputs)
+
+    def _moments(self, inputs: Value) -> tuple[Value, Value]:
+        """Return centre and variance, calibrated and with noise."""
+        model, calibration = self._model, self._model.calibration
+        centre, latent = process_moments(model, inputs)
+        noise = noise_variance(model, inputs)
+        return centre, _stretched(model, calibration, latent) + calibration.noise_scale * noise
 
 
 def _stretched(model: Model, calibration: Calibration, latent: Value) -> Value:

@@ -16,6 +16,7 @@ NORMAL_HALF = float(ndtri(0.5 + 0.5 * STD_LEVEL))
 """Half-width of a normal interval of STD_LEVEL, in standard deviations."""
 MOMENTS_BY_SUM = (TargetTransform.YEO_JOHNSON, TargetTransform.RANK_NORMAL)
 """Transforms whose mean and variance are sums over quadrature nodes."""
+_LEAST_ERROR, _REFINEMENTS = 1e-9, 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,3 +59,19 @@ class TargetNumbers:
     def plain(self) -> bool:
         """Return whether the target is learnt as it is, without bounds."""
         return self.transform.kind is TargetTransform.NONE and not self.transform.bounded
+
+
+def table_of_cdf(calibration: Calibration) -> tuple[FloatArray, FloatArray]:
+    """Return scores and the probabilities below them, between which lines are off by _LEAST_ERROR at most."""
+    far = np.geomspace(1e-3, 1e8, 200)
+    scores = np.unique(np.concatenate([-far, [0.0], far, calibration.quantiles, -calibration.quantiles]))
+    cdf = calibration.cdf(scores)
+    for _ in range(_REFINEMENTS):
+        middle = 0.5 * (scores[1:] + scores[:-1])
+        exact = calibration.cdf(middle)
+        off = np.abs(exact - 0.5 * (cdf[1:] + cdf[:-1])) > _LEAST_ERROR
+        if not off.any():
+            break
+        places = np.flatnonzero(off) + 1
+        scores, cdf = np.insert(scores, places, middle[off]), np.insert(cdf, places, exact[off])
+    return scores, np.maximum.accumulate(cdf)

@@ -3,7 +3,7 @@
 import importlib.util
 import io
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +46,21 @@ def cells_of(cells: Sequence[Any], kind: str, date: bool = False) -> NDArray[Any
     return np.array(cells, TYPES[kind])[:, None]
 
 
-def by_numpy(data: bytes, columns: Columns, folder: Path) -> Arrays:
-    """Import the predictor file, call it."""
+def predictor(data: bytes, folder: Path) -> Callable[[Columns], Arrays]:
+    """Import the predictor file; return its function."""
     zipfile.ZipFile(io.BytesIO(data)).extractall(folder)
     spec = importlib.util.spec_from_file_location(f"predict_{folder.name}", folder / "predict.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found: Arrays = module.predict(columns)
+    found: Callable[[Columns], Arrays] = module.predict
     return found
+
+
+def by_numpy(data: bytes, columns: Columns, folder: Path) -> Arrays:
+    """Import the predictor file, call it."""
+    return predictor(data, folder)(columns)
 
 
 def by_server(service: Service, model: str, columns: Columns, **more: Any) -> Arrays:
