@@ -47,6 +47,8 @@ LEAST_SHRINKAGE = 1e-3
 WIDENINGS, WIDER = 24, 1.4
 MOST_PLANS = 1_000
 """Patterns of missing columns whose B and donors are held ready."""
+ROUNDING = 1e-13
+"""Values of a column nearer than this, as a share of its largest, are the same."""
 CHUNK_NUMBERS = 1 << 21
 """Numbers of completed rows that are held at a time."""
 
@@ -277,8 +279,15 @@ def has_missing(inputs: FloatArray) -> bool:
 
 
 def _quantiles(column: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Distinct values of a column, and their normal scores; (k,) each, increasing."""
+    """Distinct values of a column, and their normal scores; (k,) each, increasing.
+
+    Values that differ by rounding alone, such as the sines of mirrored times, are one: between two of them the scores
+    would rise by a whole rank, and what is predicted hang on the last bit of a cell.
+    """
     values, counts = np.unique(column, return_counts=True)
+    apart = np.diff(values) > ROUNDING * np.abs(values).max()
+    starts = np.concatenate(([0], np.flatnonzero(apart) + 1))
+    values, counts = values[starts], np.add.reduceat(counts, starts)
     ranks = np.cumsum(counts) - 0.5 * counts
     return values, ndtri(ranks / len(column))
 

@@ -198,3 +198,15 @@ def test_donors_that_are_none(changes: dict[str, object], words: str) -> None:
     given: dict[str, object] = {"rows": np.ones((3, 2)), "starts": [0, 1, 2], "fixed": [False, False]}
     with pytest.raises(InvalidDataError, match=words):
         Donors(**(given | changes))  # type: ignore[arg-type]  # what is wrong with them is the test
+
+
+def test_the_last_bit_of_a_cell_changes_no_completion() -> None:
+    """Half of the donors have a known cell that is the other half's but for rounding, as sines of mirrored times."""
+    X = normal(0.95)
+    X[:, 0] = np.round(X[:, 0], 1)
+    X[1::2, 0] = np.nextafter(X[1::2, 0], 9.0)
+    completion = Completion(donors_of(X))
+    rows = without(X[::2][:20], 1)
+    other = rows.copy()
+    other[:, 0] = np.nextafter(rows[:, 0], 9.0)
+    np.testing.assert_allclose(completion.complete(other)[:, :, 1], completion.complete(rows)[:, :, 1], atol=1e-9)
