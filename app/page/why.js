@@ -18,8 +18,15 @@ export function why({ reference, target, signal }) {
   const body = h("section", { class: "why", "aria-label": "Why this answer" }, h("h2", {}, "Why this answer"), place);
   let asked = 0;
   let timer;
+  let running = false; // one at a time: a model of many rows takes seconds
+  let waiting = null;
 
   async function now(row, turn) {
+    if (running) {
+      waiting = [row, turn];
+      return;
+    }
+    running = true;
     try {
       const found = await send("POST", `models/${encodeURIComponent(reference)}/explain`, { rows: [row] }, { signal });
       if (turn === asked && !signal.aborted) draw(found);
@@ -28,6 +35,10 @@ export function why({ reference, target, signal }) {
       show(place, failure(error));
     } finally {
       if (turn === asked) body.classList.remove("stale");
+      running = false;
+      const next = waiting;
+      waiting = null;
+      if (next && next[1] === asked && !signal.aborted) now(...next);
     }
   }
 

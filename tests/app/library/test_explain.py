@@ -68,7 +68,7 @@ def test_many_rows_are_sent_some_at_a_time(client: Client, monkeypatch: pytest.M
     assert len(whole.parts) == 120
     monkeypatch.setattr(explainer, "MOST_WORK", 1)
     pd.testing.assert_frame_equal(client.explain("mixed", frame.head(3)).parts, whole.parts.head(3), rtol=1e-10)
-    assert library.TOO_MANY == explainer.TOO_MANY
+    assert (library.TOO_MANY, library.AT_ONCE) == (explainer.TOO_MANY, explainer.MOST_ROWS)
 
 
 def test_a_bad_cell_is_named_by_its_row_in_the_frame(mixed: Model | LocalModel) -> None:
