@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ import httpx
 import pytest
 
 from tests.e2e.processes import System, follow, job_of, predict, submit, surface, system, terminate
+from tests.ports import free_port
 from tests.processes import alive, children, wait_until
 
 pytestmark = [
@@ -140,3 +143,25 @@ def test_a_stopping_api_does_not_wait_for_event_streams(running: tuple[System, h
         assert made.api is not None
         assert terminate(made.api) == 0
     assert not children(made.api.pid)
+
+
+def test_a_command_that_follows_a_job_outlives_the_api(tmp_path: Path) -> None:
+    with system(tmp_path, environment={"PURSUIT_PORT": str(free_port())}) as made, made.start_api() as client:
+        job = submit(client, surface(200), basis_size=20, adapt=False)
+        words = ("jobs", job, "--url", made.url)
+        with (tmp_path / "told").open("wb") as errors:
+            following = subprocess.Popen(
+                [sys.executable, "-m", "app.cli", *words], stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+        time.sleep(3.0)  # it follows by now
+        assert made.api is not None
+        made.api.kill()
+        made.api.wait()
+        time.sleep(2.0)
+        assert following.poll() is None
+        with made.start_api():
+            made.start_worker()
+            output, _ = following.communicate(timeout=90)
+        assert following.returncode == 0, (tmp_path / "told").read_text()
+        assert "surface" in output
+        assert "the job goes on" in (tmp_path / "told").read_text()
