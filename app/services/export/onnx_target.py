@@ -62,7 +62,7 @@ class GraphTarget:
             case TargetTransform.LOG:
                 return t.graph.op("Exp", t).at_most(LARGEST_TARGET)
             case TargetTransform.LOG1P:
-                return _expm1(t).at_most(LARGEST_TARGET)
+                return expm1(t).at_most(LARGEST_TARGET)
             case TargetTransform.YEO_JOHNSON:
                 power = self._transform.power
                 above = _box_cox_inverse(t.at_least(0.0), power)
@@ -96,12 +96,12 @@ class GraphTarget:
             off = values - level
             return self._within(level), (off * off) @ weights
         level = graph.op("Exp", centre + 0.5 * variance).at_most(LARGEST_TARGET)
-        growth = variance + graph.op("Log", -_expm1(-variance))
+        growth = variance + graph.op("Log", -expm1(-variance))
         spread = graph.op("Exp", 2.0 * centre + variance + growth).at_most(LARGEST_TARGET**2)
         return self._within(level if kind is TargetTransform.LOG else level - 1.0), spread
 
 
-def _expm1(x: Value) -> Value:
+def expm1(x: Value) -> Value:
     """Return e^x - 1."""
     graph = x.graph
     u = graph.op("Exp", x)
@@ -111,7 +111,7 @@ def _expm1(x: Value) -> Value:
     return corrected.otherwise(plain, less).otherwise(u.equals(1.0), x)
 
 
-def _log1p(x: Value) -> Value:
+def log1p(x: Value) -> Value:
     """Return log(1 + x), x > -1."""
     u = x + 1.0
     return (x.graph.op("Log", u) * (x / (u - 1.0))).otherwise(u.equals(1.0), x)
@@ -119,9 +119,9 @@ def _log1p(x: Value) -> Value:
 
 def _box_cox_inverse(t: Value, power: float) -> Value:
     if abs(power) < NO_POWER:
-        return _expm1(t).at_most(LARGEST_TARGET)
+        return expm1(t).at_most(LARGEST_TARGET)
     base = t * power
     reached = base.above(-1.0)
     beyond = t.graph.op("Not", reached)
-    logarithm = _log1p(base.otherwise(beyond, 0.0)) / power
-    return _expm1(logarithm).at_most(LARGEST_TARGET).otherwise(beyond, LARGEST_TARGET)
+    logarithm = log1p(base.otherwise(beyond, 0.0)) / power
+    return expm1(logarithm).at_most(LARGEST_TARGET).otherwise(beyond, LARGEST_TARGET)
