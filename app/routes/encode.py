@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import IO, Any
+from urllib.parse import quote
 
 from starlette.responses import Response
 
@@ -17,7 +18,7 @@ from app.services.predict.json_answer import dump_json, json_content, json_numbe
 from app.services.predict.options import IMPUTED, OnError, PredictOptions
 from app.services.predict.registry import ResolvedModel
 from app.services.predict.row_notes import RowNotes
-from app.services.predict.run import interval_bases, shown_arrays
+from app.services.predict.run import interval_bases, named_arrays, shown_arrays
 from core.arrays import FloatArray
 
 FILES: Mapping[str, type[AnswerFile]] = {CSV: CsvFile, NPY: NpyFile, ARROW: ArrowStream, PARQUET: ParquetFile}
@@ -97,9 +98,10 @@ def encode(
         return Bytes(_json(resolved, shown, options, notes, kept, kept_for_feedback), JSON)
     sink = io.BytesIO()
     file = open_file(sink, media_type, resolved, len(arrays["mean"]))
-    file.write(shown, kept)
+    named = named_arrays(resolved.model, shown)
+    file.write(named, kept)
     file.close(notes.sentence())
-    headers = file_headers(resolved, shown, options, notes, media_type, len(arrays["mean"]))
+    headers = file_headers(resolved, named, options, notes, media_type, len(arrays["mean"]))
     if kept_for_feedback is not None:
         headers |= kept_for_feedback.headers()
     return Bytes(sink.getvalue(), media_type, headers)
@@ -122,12 +124,15 @@ def file_headers(
     headers = {"X-Model": f"{resolved.name}@{resolved.version}", "X-Rows": str(rows)}
     if "std" in arrays:
         headers["X-Interval-Basis"] = ",".join(interval_bases(resolved.model, options))
+    elif resolved.model.others is not None and any(name.endswith("_std") for name in arrays):
+        bases = [basis for each in resolved.model.every_target for basis in interval_bases(each, options)]
+        headers["X-Interval-Basis"] = ",".join(bases)
     if sentence := notes.sentence():
         headers["X-Warnings"] = _UNPRINTABLE.sub("?", sentence)
     if notes.failed.count:
         headers["X-Failed-Rows"] = str(notes.failed.count)
     if media_type == NPY:
-        headers["X-Columns"] = ",".join(arrays)
+        headers["X-Columns"] = ",".join(quote(name, safe=" ()[]/") for name in arrays)  # targets may be called anything
     return headers
 
 

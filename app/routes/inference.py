@@ -26,7 +26,7 @@ from app.services.predict.batching import ROW_BYTES
 from app.services.predict.options import EXTRAS, IMPUTED, INTERVAL, PredictOptions, predict_options
 from app.services.predict.registry import ResolvedModel
 from app.services.predict.row_notes import RowNotes
-from app.services.predict.run import interval_bases
+from app.services.predict.run import interval_bases, of_target, target_of
 from app.services.predict.tensors import BYTES, ROWS, FlatTensor, InputTensor, bytes_tensor, read_tensors, to_inputs
 from app.tables import Feature, Kind
 from app.tables.read.strict_json import check_duplicate_keys
@@ -100,7 +100,8 @@ async def infer(request: Request) -> Response:
     resolved = await app.registry.resolve(_reference(request.scope["path"]))
     request.scope["state"]["model"] = resolved.reference
     asked, inputs = await app.batcher.run(len(body), _read, resolved, body, length)
-    names = _names(asked, resolved)
+    keys = _names(asked, resolved)
+    names = tuple(dict.fromkeys(target_of(key)[0] for key in keys.values()))
     levels = _levels(asked, names)
     mean_only = levels is None and names == ("mean",)
     options = predict_options(levels, (), frozenset(names) & frozenset(EXTRAS), mean_only)
@@ -108,7 +109,7 @@ async def infer(request: Request) -> Response:
     arrays = await app.batcher.submit(resolved.model, inputs, options)
     app.metrics.predicted(resolved.name, arrays)
     app.monitor.observe(resolved, inputs, arrays)
-    return await app.batcher.run(ROW_BYTES * len(inputs), _encode, resolved, asked, names, arrays, options)
+    return await app.batcher.run(ROW_BYTES * len(inputs), _encode, resolved, asked, keys, arrays, options)
 
 
 def _length(announced: str, size: int) -> int:
@@ -146,17 +147,30 @@ def _decoded(body: bytes) -> InferRequest:
     return decode(body, InferRequest)
 
 
-def _names(asked: InferRequest, resolved: ResolvedModel) -> tuple[str, ...]:
-    """The outputs, in the order asked for."""
+def _names(asked: InferRequest, resolved: ResolvedModel) -> dict[str, str]:
+    """The outputs in the order asked for, and the arrays that they are."""
     if not asked.outputs:
-        return OUTPUTS[:1] if resolved.model.predictor.mean_only else OUTPUTS
+        return _outputs(resolved, OUTPUTS[:1] if resolved.model.predictor.mean_only else OUTPUTS)
+    known = _outputs(resolved, OUTPUTS + EXTRAS)
     names = tuple(output.name for output in asked.outputs)
     for name in names:
-        if name not in OUTPUTS and name not in EXTRAS:
-            raise InvalidRequestError(f"outputs: expected {', '.join(OUTPUTS + EXTRAS)}, got {name!r}")
+        if name not in known:
+            raise InvalidRequestError(f"outputs: expected {', '.join(known)}, got {name!r}")
     if len(set(names)) < len(names):
         raise InvalidRequestError(f"outputs: each name once, got {', '.join(names)}")
-    return names
+    return {name: known[name] for name in names}
+
+
+def _outputs(resolved: ResolvedModel, names: tuple[str, ...]) -> dict[str, str]:
+    """Outputs by name and the arrays that they are: `mean`, or with several targets `y1.mean`."""
+    model = resolved.model
+    if model.others is None:
+        return {name: name for name in names}
+    return {
+        name if name == IMPUTED else f"{target}.{name}": name if name == IMPUTED else of_target(name, place)
+        for place, target in enumerate(model.schema.targets)
+        for name in names
+    }
 
 
 def _levels(asked: InferRequest, names: tuple[str, ...]) -> tuple[float, ...] | None:
@@ -170,7 +184,7 @@ def _levels(asked: InferRequest, names: tuple[str, ...]) -> tuple[float, ...] | 
 def _encode(
     resolved: ResolvedModel,
     asked: InferRequest,
-    names: tuple[str, ...],
+    keys: dict[str, str],
     arrays: dict[str, FloatArray],
     options: PredictOptions,
 ) -> Response:
@@ -180,15 +194,15 @@ def _encode(
     }
     outputs: list[dict[str, object]] = []
     behind: list[bytes] = []
-    for name in names:
+    for name, key in keys.items():
         output: dict[str, object] = {"name": name, "datatype": "FP64", "shape": [len(arrays["mean"])]}
         binary = chosen.get(name)
         if all_binary if binary is None else binary:
-            data = bytes_tensor(arrays[name])
+            data = bytes_tensor(arrays[key])
             behind.append(data)
             output["parameters"] = {"binary_data_size": len(data)}
         else:
-            output["data"] = arrays[name]
+            output["data"] = arrays[key]
         outputs.append(output)
     content: dict[str, Any] = {"model_name": resolved.name, "model_version": str(resolved.version)}
     if asked.id is not None:
@@ -253,7 +267,7 @@ async def model(request: Request) -> Response:
         "versions": [str(version.version) for version in versions],
         "platform": PLATFORM,
         "inputs": inputs,
-        "outputs": [{"name": name, "datatype": "FP64", "shape": [-1]} for name in names],
+        "outputs": [{"name": name, "datatype": "FP64", "shape": [-1]} for name in _outputs(resolved, names)],
     }
     return json_answer(content)
 

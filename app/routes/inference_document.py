@@ -22,6 +22,7 @@ _ERROR = {JSON: {"schema": {"$ref": "#/components/schemas/InferenceError"}}}
 _SHAPE = {"type": "array", "items": {"type": "integer"}}
 _NAMES = list(OUTPUTS + EXTRAS)
 _LEVEL = {"type": ["number", "null"], "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default": INTERVAL}
+_NAMED = {"type": "string", "description": f"{', '.join(_NAMES)}; of several targets each with its own: `y1.mean`."}
 
 SCHEMAS: dict[str, Any] = {
     "InferenceError": {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}},
@@ -76,7 +77,7 @@ SCHEMAS: dict[str, Any] = {
                     "type": "object",
                     "required": ["name"],
                     "properties": {
-                        "name": {"enum": _NAMES},
+                        "name": _NAMED,
                         "parameters": {
                             "type": ["object", "null"],
                             "properties": {"binary_data": {"type": ["boolean", "null"]}},
@@ -111,7 +112,7 @@ SCHEMAS: dict[str, Any] = {
                     "type": "object",
                     "required": ["name", "datatype", "shape"],
                     "properties": {
-                        "name": {"enum": _NAMES},
+                        "name": _NAMED,
                         "datatype": {"const": "FP64"},
                         "shape": _SHAPE,
                         "data": {"type": "array", "items": {"type": "number"}},

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, Response
 
@@ -15,6 +15,7 @@ router = APIRouter(tags=["models"])
 
 Name = Annotated[str, Path(description="Name of the model.")]
 Number = Annotated[int, Path(description="Number of the version.", ge=1)]
+Target = Annotated[str | None, Query(description="Which of several targets; by default the first.")]
 
 HTML = "text/html"
 _COLUMNS = ("target", "mean", "std", "lower", "upper")
@@ -104,10 +105,10 @@ class ImportanceBody(BaseModel):
         **problems(404, 406, 422),
     },
 )
-async def get_held_out(request: Request, name: Name, version: Number) -> Response:
+async def get_held_out(request: Request, name: Name, version: Number, target: Target = None) -> Response:
     """For plots of predicted against true values, with the 95% interval of each. JSON, or CSV by `Accept`."""
     written = negotiate(header(request, b"accept", "*/*"))
-    found, rows = await in_heavy_thread(request, services(request).models.predicted_rows, name, version)
+    found, rows = await in_heavy_thread(request, services(request).models.predicted_rows, name, version, target)
     if written != CSV:
         return json_answer({"model": found.model, "version": found.version, **rows})
     lines = zip(rows["rows"], *(rows[column] for column in _COLUMNS), strict=True)
@@ -121,10 +122,10 @@ async def get_held_out(request: Request, name: Name, version: Number) -> Respons
     summary="How far each feature moves the prediction",
     responses={200: {"model": ImportanceBody}, **problems(404, 422)},
 )
-async def get_importance(request: Request, name: Name, version: Number) -> Response:
+async def get_importance(request: Request, name: Name, version: Number, target: Target = None) -> Response:
     """By shuffling a feature's cells between rows that the model rests on, and as shares of the mean's variance: what
     the model looks at, not what causes what."""
-    found, told = await in_heavy_thread(request, services(request).models.importance, name, version)
+    found, told = await in_heavy_thread(request, services(request).models.importance, name, version, target)
     features = [{"name": feature, "importance": moved} for feature, moved in told.features.items()]
     return json_answer(
         {
@@ -157,8 +158,8 @@ async def get_effects(request: Request, name: Name, version: Number) -> Response
     summary="All about a version, as a page for people",
     responses={200: {"description": "One HTML file, its plots inside.", "content": {HTML: {}}}, **problems(404, 422)},
 )
-async def get_report(request: Request, name: Name, version: Number) -> Response:
+async def get_report(request: Request, name: Name, version: Number, target: Target = None) -> Response:
     """Predicted against true values, reliability, residuals, importance, scores, columns and how it was trained; it
     needs no other file and no network."""
-    page = await in_heavy_thread(request, services(request).models.report, name, version)
+    page = await in_heavy_thread(request, services(request).models.report, name, version, target)
     return Response(page, media_type=HTML)

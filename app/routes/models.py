@@ -15,7 +15,7 @@ from app.routes.http.services import in_heavy_thread, in_reader_thread, in_threa
 from app.routes.http.uploads import receive_file, temporary_upload
 from app.services.decoding import decode
 from app.services.export.forms import Form
-from app.storage.artefact import HIDDEN, ModelArtefact
+from app.storage.artefact import HIDDEN, TARGET_NAMES, ModelArtefact
 from app.storage.blobs import digest_of
 from app.storage.catalog import LATEST, Model, Version
 from app.tables import Schema
@@ -26,6 +26,7 @@ ARTEFACT = "application/octet-stream"
 
 Name = Annotated[str, Path(description="Name of the model.")]
 Number = Annotated[int, Path(description="Number of the version.", ge=1)]
+Target = Annotated[str | None, Query(description="Which of several targets; by default the first.")]
 Limit = Annotated[int, Query(ge=1, le=500)]
 Basis = Annotated[bool, Query(description="false: without the basis vectors, their rows and gains, which may be long.")]
 Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
@@ -94,6 +95,7 @@ class VersionDetailBody(VersionBody):
 
     model: str
     target: str
+    targets: list[str] = Field(description="All that it predicts; `?target=` is whom the rest is about.")
     features: list[dict[str, Any]]
     spec: dict[str, Any]
     hyperparameters: dict[str, Any] = Field(description="In standardized units; lengthscales by column.")
@@ -210,10 +212,12 @@ async def delete_model(request: Request, name: Name, force: Force = False) -> Re
     summary="All about a version",
     responses={200: {"model": VersionDetailBody}, **problems(404, 422)},
 )
-async def get_version(request: Request, name: Name, version: Number, basis: Basis = True) -> Response:
+async def get_version(
+    request: Request, name: Name, version: Number, basis: Basis = True, target: Target = None
+) -> Response:
     """Hyperparameters, lengthscales by column, the basis and how it was chosen, the training's report."""
     return await in_heavy_thread(
-        request, lambda: _detail(*services(request).models.version(name, version), basis=basis)
+        request, lambda: _detail(*services(request).models.version(name, version, target), basis=basis)
     )
 
 
@@ -331,6 +335,7 @@ def _detail(version: Version, model: ModelArtefact, basis: bool = True) -> Respo
         | {
             "model": version.model,
             "target": model.schema["target"],
+            "targets": model.report.get(TARGET_NAMES, [model.schema["target"]]),
             "features": model.schema["features"],
             "spec": model.spec,
             "hyperparameters": model.hyperparameters,

@@ -185,6 +185,7 @@ async def add_feedback(request: Request) -> Response:
         raise InvalidRequestError("expected `prediction_id`, or `model` and `rows`, beside `truth`")
     check_model(request, asked.model)
     resolved = await app.registry.resolve(asked.model)
+    resolved.model.of_one_target("feedback")
     inputs = await app.batcher.run(len(body), resolved.model.rows.decode_rows, rows)
     await count_rows(request, app, resolved.name, len(inputs))
     arrays = await app.batcher.submit(resolved.model, inputs, predict_options())

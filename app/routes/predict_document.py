@@ -220,6 +220,20 @@ SCHEMAS: dict[str, Any] = {
 }
 """Components of the OpenAPI document."""
 
+
+def _by_target(answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a model of several targets: an object by target wherever they differ."""
+    common = {"model", "version", "interval", "quantiles", "warnings", "imputed", "columns"}
+    fields: dict[str, Any] = answer["properties"]
+    properties = {
+        name: field if name in common else {"type": "object", "additionalProperties": field}
+        for name, field in fields.items()
+    }
+    return answer | {"properties": properties, "description": "Of a model of several targets: by target."}
+
+
+SCHEMAS["TargetsAnswer"] = _by_target(SCHEMAS["PredictAnswer"])
+
 FILE_OPTIONS: dict[str, dict[str, Any]] = {
     "model": _MODEL,
     "interval": _INTERVAL,
@@ -305,6 +319,7 @@ PATHS: dict[str, Any] = {
                             "schema": {
                                 "anyOf": [
                                     {"$ref": "#/components/schemas/PredictAnswer"},
+                                    {"$ref": "#/components/schemas/TargetsAnswer"},
                                     {"$ref": "#/components/schemas/TotalAnswer"},
                                 ]
                             }

@@ -30,7 +30,7 @@ from app.services.predict.npy import NPY
 from app.services.predict.options import OnError, PredictOptions
 from app.services.predict.registry import ResolvedModel
 from app.services.predict.row_notes import RowNotes
-from app.services.predict.run import shown_arrays
+from app.services.predict.run import named_arrays, shown_arrays
 from app.services.predict.table_parts import PartOptions, TablePart, file_parts, npy_parts
 from app.tables import Limits, Source
 from app.tables import open_file as open_table
@@ -166,6 +166,7 @@ class _Answer:
         integrates = self.resolved.model.integrated is not None
         self._shown = shown_arrays(found, self.options, imputed=integrates and self._media_type != JSON)
         if self._file is not None:
+            self._shown = named_arrays(self.resolved.model, self._shown)
             self._file.write(self._shown, part.kept)
             return
         self._kept = list(part.kept)

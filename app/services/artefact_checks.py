@@ -16,7 +16,7 @@ from app.errors import Fault, InvalidRequestError, MalformedError, TooLargeError
 from app.services.decoding import check_depth, decode_any
 from app.services.specification import read_spec
 from app.storage.artefact import TYPES, ModelArtefact
-from app.storage.artefact_document import DESCRIPTION, METADATA_KEY
+from app.storage.artefact_document import DESCRIPTION, METADATA_KEY, TARGETS
 from app.tables import Schema
 from app.tables.columns.cell_errors import json_type
 from core.predict.compact import CompactPosterior
@@ -55,6 +55,8 @@ def check_header(data: bytes) -> None:
     document = decode_any(text, where=METADATA_KEY)
     if not isinstance(document, dict):
         refuse(METADATA_KEY, f"expected an object, got {json_type(document)}")
+    if TARGETS in document:
+        refuse(TARGETS, "a model of several targets is not imported yet: train it here")
     for name in document:
         if name not in DESCRIPTION:
             refuse(name, f"unknown field; known are {', '.join(sorted(DESCRIPTION))}")

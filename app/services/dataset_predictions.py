@@ -26,7 +26,7 @@ from app.services.predict.answer_files import ParquetFile
 from app.services.predict.loaded_model import load_model
 from app.services.predict.options import Keep, OnError, PredictOptions, predict_options
 from app.services.predict.row_notes import RowNotes
-from app.services.predict.run import answer_arrays, interval_bases, shown_arrays
+from app.services.predict.run import answer_arrays, interval_bases, named_arrays, shown_arrays
 from app.services.predict.table_parts import PART_ROWS, PartOptions, file_parts
 from app.storage import catalog, datasets
 from app.storage.audit import AuditAction
@@ -139,7 +139,7 @@ def prediction_handler(blobs: BlobStore) -> Handler:
                     tolerated = options.on_error is OnError.NULL
                     notes.add(arrays, first_row=part.first_row, reason=part.decoded.reason, tolerated=tolerated)
                     shown = shown_arrays(arrays, options, imputed=model.integrated is not None)
-                    file.write(shown, part.kept)
+                    file.write(named_arrays(model, shown), part.kept)
                     done += part.decoded.rows
                     pace = (time.monotonic() - began) / done
                     fraction = round(_PREDICTED * done / total, 4)

@@ -48,7 +48,7 @@ def evaluate(model: LoadedModel, table: Table, options: EvaluateOptions | None =
     truth that is no number, a cell that cannot be used, no row left.
     """
     options = options or EvaluateOptions()
-    schema = model.schema
+    schema = model.of_one_target("evaluate").schema
     truth = _truth(schema, table)
     columns = {name: _column_name(name, table) for name in options.by}
     errors = CellErrors(lines=table.lines, tolerated=options.on_error is OnError.NULL)

@@ -39,15 +39,16 @@ class Models:
             versions, following = catalog.list_versions(connection, name, limit=limit, cursor=cursor)
             return found, versions, following
 
-    def version(self, name: str, version: int) -> tuple[Version, ModelArtefact]:
-        """A version with all its artefact says. Raises NotFoundError, BrokenArtefactError."""
+    def version(self, name: str, version: int, target: str | None = None) -> tuple[Version, ModelArtefact]:
+        """A version with all its artefact says of a target, by default the first. Raises NotFoundError,
+        BrokenArtefactError."""
         found, data = self.artefact(name, version)
-        return found, artefact.load(data)
+        return found, artefact.load(data).of_target(target)
 
-    def predicted_rows(self, name: str, version: int) -> tuple[Version, dict[str, Any]]:
+    def predicted_rows(self, name: str, version: int, target: str | None = None) -> tuple[Version, dict[str, Any]]:
         """Return rows that a version had not seen, as it predicted them, with its target's name. Raises NotFoundError,
         also for a version of a release that kept none."""
-        found, model = self.version(name, version)
+        found, model = self.version(name, version, target)
         rows = model.report.get(PREDICTED_ROWS)
         if rows is None:
             raise NotFoundError(
@@ -56,14 +57,14 @@ class Models:
             )
         return found, {**rows, "name": model.schema["target"]}
 
-    def importance(self, name: str, version: int) -> tuple[Version, Importance]:
+    def importance(self, name: str, version: int, target: str | None = None) -> tuple[Version, Importance]:
         """Return how far each feature moves a version's mean. Raises NotFoundError, BrokenArtefactError."""
-        found, model = self.version(name, version)
+        found, model = self.version(name, version, target)
         return found, importance(model)
 
-    def report(self, name: str, version: int) -> str:
+    def report(self, name: str, version: int, target: str | None = None) -> str:
         """Return a version's report as an HTML page. Raises as `version` does."""
-        found, model = self.version(name, version)
+        found, model = self.version(name, version, target)
         about = {"model": found.model, "version": found.version, "aliases": found.aliases}
         created = datetime.fromtimestamp(found.created_at, UTC)
         return report_page(model, about | {"created_at": f"{created:%Y-%m-%d %H:%M} UTC"})

@@ -130,6 +130,21 @@ def _thousands(value: object) -> object:
     return value
 
 
+def _target(value: object) -> object:
+    names = [value] if isinstance(value, str) or value is None else value
+    if not isinstance(names, list) or not names or not all(name is None or isinstance(name, str) for name in names):
+        raise PydanticCustomError("target", "the name of a column, or a list of names")
+    if isinstance(value, list) and (None in names or len(set(names)) < len(names)):
+        raise PydanticCustomError("target", "a list of names, each once")
+    return value
+
+
+def _share(value: object) -> object:
+    if not (value == "auto" or isinstance(value, bool)):
+        raise PydanticCustomError("share", '"auto", true or false')
+    return value
+
+
 def _sheet(value: object) -> object:
     number = isinstance(value, int) and not isinstance(value, bool) and value >= 1
     if not (value is None or number or (isinstance(value, str) and value.strip())):
@@ -195,7 +210,16 @@ class SpecBody(_Body):
     model: Annotated[Text, Field(pattern=NAME)] | None = Field(
         None, description=f"Name to publish under, by default the file's stem: {NAME_RULE}."
     )
-    target: Text | None = Field(None, description="Column to predict; by default the last.")
+    target: Annotated[str | list[str] | None, BeforeValidator(_target)] = Field(
+        None,
+        description='Column to predict; by default the last. A list, or a pattern such as "y*", for several: one model '
+        "predicts all of them.",
+    )
+    share: Annotated[bool | Literal["auto"], BeforeValidator(_share)] = Field(
+        "auto",
+        description="Several targets: whether those of the same rows have hyperparameters and basis in common; `auto`: "
+        "where hyperparameters of their own predict left-out rows no better.",
+    )
     features: list[Text] | None = Field(None, description="Columns to use; by default all others.")
     method: Method = Field(Method.BATCH, description="How basis vectors are chosen.")
     gain: Gain = Field(Gain.SB, description="What `batch` chooses by.")

@@ -36,9 +36,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
-from app.errors import BrokenArtefactError
+from app.errors import BrokenArtefactError, NotFoundError
 from app.storage.artefact_document import METADATA_KEY, PARTS, read_document, text_of, verify_digest, with_digest
 from app.storage.probe import Probe
+from app.storage.several_artefact import is_several, joined, parts_of
 from core.arrays import FloatArray
 from core.errors import CoreError
 from core.hyperparameters import KernelFamily
@@ -69,6 +70,8 @@ _OF_MEAN = ("basis", "alpha")
 _RANGE = ("lowest", "highest")
 TYPES = ("F16", "F32", "F64")
 """Types of tensors as the file names them: directions have any, all others the last."""
+TARGET_NAMES = "target_names"
+"""Field of the report of a model of several targets: all of them."""
 SUMMARY = ("rows", "basis_size", "target", "holdout", "leave_one_out")
 """Fields of the report that lists of versions show."""
 
@@ -83,7 +86,7 @@ class ModelArtefact:
     report: as the job showed it, and PREDICTED_ROWS. noise, calibration, transform, precision, mean, near: see
     core.predict.model. donors: (D, p) rows that the values of missing cells are taken from, and shifts (f,) of rows
     that miss a feature (core.predict.missing), None where no row may miss any. probe: a prediction to compare with,
-    None of older releases.
+    None of older releases. others: the other targets of a model of several, which may be one; None for a single one.
     """
 
     posterior: Stored
@@ -103,6 +106,7 @@ class ModelArtefact:
     shifts: FloatArray | None = None
     near: FloatArray | None = None
     probe: Probe | None = None
+    others: "tuple[ModelArtefact, ...] | None" = None
 
     def model(self) -> Model:
         """Return the model. O(1), or O(d^3) for a compact one; CoreError where the numbers are not those of a model."""
@@ -115,6 +119,16 @@ class ModelArtefact:
             mean=self.mean,
             near=self.near,
         )
+
+    def of_target(self, target: str | None) -> "ModelArtefact":
+        """Return what is stored of one of the targets, by default the first. NotFoundError where there is none."""
+        everything = (self, *(self.others or ()))
+        names = [each.schema["target"] for each in everything]
+        if target is None or target == names[0]:
+            return self
+        if target not in names:
+            raise NotFoundError(f"the model has no target {target!r}; it predicts {', '.join(map(repr, names))}")
+        return everything[names.index(target)]
 
     @property
     def mean_rows(self) -> int:
@@ -131,6 +145,8 @@ class ModelArtefact:
 
 def save(artefact: ModelArtefact) -> bytes:
     """Encode the artefact as safetensors; the same artefact gives the same bytes."""
+    if artefact.others is not None:
+        return joined([save(each) for each in (replace(artefact, others=None), *artefact.others)])
     named = dict(artefact.posterior.arrays())
     if artefact.noise is not None:
         named |= {_NOISE + name: array for name, array in artefact.noise.posterior.arrays().items()}
@@ -175,7 +191,8 @@ def _format_version(artefact: ModelArtefact) -> int:
 
 def summary_of(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return what lists of versions show of a report."""
-    return {name: report.get(name) for name in SUMMARY}
+    found = {name: report.get(name) for name in SUMMARY}
+    return found | {name: report[name] for name in (TARGET_NAMES,) if name in report}
 
 
 def load(data: bytes, *, check_digest: bool = True) -> ModelArtefact:
@@ -185,6 +202,9 @@ def load(data: bytes, *, check_digest: bool = True) -> ModelArtefact:
     what it can name.
     """
     text = text_of(data)
+    if is_several(text):
+        models = [load(part) for part in parts_of(data)]
+        return replace(models[0], others=tuple(models[1:]))
     document = read_document(text)
     arrays = _arrays(data, document["shapes"])
     if "R" in arrays and arrays["R"].ndim != (2 if document["format_version"] == 1 else 1):
@@ -241,6 +261,9 @@ def load(data: bytes, *, check_digest: bool = True) -> ModelArtefact:
 def verify(data: bytes) -> None:
     """Compare an artefact with the digest in its document; nothing where there is none. BrokenArtefactError."""
     text = text_of(data)
+    if is_several(text):
+        parts_of(data)
+        return
     verify_digest(text, _arrays(data, read_document(text)["shapes"]))
 
 

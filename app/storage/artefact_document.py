@@ -20,7 +20,10 @@ from core.predict.calibration import Calibration
 from core.predict.transforms import Transform
 from core.spec import Artefact
 
-FORMAT_VERSION = 6
+FORMAT_VERSION = 7
+SEVERAL_VERSION = 7
+"""Format of a file with the models of several targets."""
+TARGETS = "targets"
 READ_VERSIONS = range(1, FORMAT_VERSION + 1)
 METADATA_KEY = "pursuit"
 PARTS = ("schema", "spec", "hyperparameters", "report", "basis_columns", "basis_rows", "gains")

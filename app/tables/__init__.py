@@ -17,6 +17,7 @@ from app.tables.schema.row_groups import GroupedBy
 from app.tables.schema.schema import Schema, Unseen
 from app.tables.schema.table_fit import TableFit, options_digest
 from app.tables.schema.table_options import Missing, TableOptions
+from app.tables.schema.targets import check_targets, design_matrices, schema_of, target_rows
 
 __all__ = [
     "AUTODETECT",
@@ -40,6 +41,8 @@ __all__ = [
     "build_design_matrix",
     "canonical_parts",
     "check_appended",
+    "check_targets",
+    "design_matrices",
     "fit_schema",
     "fit_table",
     "flatten_column",
@@ -52,6 +55,8 @@ __all__ = [
     "open_file",
     "options_digest",
     "read_table",
+    "schema_of",
+    "target_rows",
     "write_table",
     "write_text_blocks",
 ]

@@ -22,7 +22,7 @@ from core.train.progress import Checkpoint, Listener, Progress
 from core.train.report import TrainResult
 from core.train.run import train, train_together
 from core.train.search import random_of
-from core.train.sharing import Sharing, choose_sharing, shared_groups
+from core.train.sharing import Sharing, choose_sharing, shared_groups, unshared_reason
 from core.train.unlearnt import UnlearntRows
 
 SHARING_STAGE = 1 << 26
@@ -85,7 +85,7 @@ def train_several(
         InvalidSpecError: `share` is True and something is asked that no two targets can share.
         And as `core.train.run.train` does.
     """
-    unshared = _unshared(spec)
+    unshared = unshared_reason(spec)
     if share and unshared is not None:
         raise InvalidSpecError("share", unshared)
     sharing: list[TargetSharing | None] = [None] * len(tables)
@@ -128,17 +128,6 @@ def train_several(
     made = tuple(result for result in results if result is not None)
     how = tuple(each for each in sharing if each is not None)
     return SeveralResult(results=made, sharing=how, correlation=_correlation(tables, made))
-
-
-def _unshared(spec: TrainSpec) -> str | None:
-    """Return why no two targets can share theta, None where they can."""
-    if spec.calibrate is None:
-        return "targets that share theta have their amplitude and noise from left-out rows: not with calibrate off"
-    if spec.refinement is not None:
-        return "basis vectors move for one target: not with refine"
-    if spec.bounds is not None:
-        return "the bounds are of one target: not with bounds"
-    return None
 
 
 def _same_rows(tables: Sequence[TargetTable]) -> list[list[int]]:

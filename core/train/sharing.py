@@ -22,6 +22,7 @@ from core.hyperparameters import Hyperparameters
 from core.predict.calibration import LeftOut, loss_of, scales
 from core.process.rows import Rows
 from core.row_groups import RowGroups
+from core.spec import TrainSpec
 from core.train.exactly_left_out import exactly_left_out
 from core.train.fit import Subset
 from core.train.objective import exact_objective_and_gradient
@@ -119,6 +120,17 @@ def _alone(rows: Rows) -> Rows:
 
 def _loss(left_out: LeftOut) -> FloatArray:
     return np.asarray(loss_of(left_out, *scales(left_out)))
+
+
+def unshared_reason(spec: TrainSpec) -> str | None:
+    """Return why no two targets can share theta under a specification, None where they can."""
+    if spec.calibrate is None:
+        return "targets that share theta have their amplitude and noise from left-out rows: not with calibrate off"
+    if spec.refinement is not None:
+        return "basis vectors move for one target: not with refine"
+    if spec.bounds is not None:
+        return "the bounds are of one target: not with bounds"
+    return None
 
 
 def shared_groups(found: Sequence[Sharing]) -> list[list[int]]:

@@ -25,6 +25,7 @@ class Explanations:
     def explain(self, resolved: ResolvedModel, inputs: FloatArray, nearest: int = NEAREST) -> dict[str, Any]:
         """Explain the predictions of inputs (m, p), as JSON; see `Explainer.explain`. NotFoundError where the version
         has just gone, BrokenArtefactError."""
+        resolved.model.of_one_target("explain")
         explainer = self._explainer(resolved)
         found = explainer.explain(inputs, nearest)
         return {"model": resolved.name, "version": resolved.version, **found}

@@ -57,6 +57,8 @@ def export(data: bytes, form: Form, *, label: str, level: float | None = None) -
     if not 0.0 < level < 1.0:
         raise InvalidRequestError(f"interval: expected a probability above 0 and below 1, got {level!r}")
     stored = artefact.load(data)
+    if stored.others is not None:
+        raise InvalidRequestError("format: a model of several targets is exported as safetensors alone, not yet else")
     write = onnx_model if form is Form.ONNX else numpy_predictor
     try:
         return write(stored, label=label, level=level)

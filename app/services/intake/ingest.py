@@ -49,20 +49,23 @@ from app.tables import (
     TableFit,
     TableOptions,
     TrainingRows,
+    check_targets,
     is_binary,
     is_truncated,
     open_canonical,
     open_file,
+    target_rows,
     write_table,
     write_text_blocks,
 )
 from app.tables.schema.profile import describe_table
 from core.arrays import BoolArray, FloatArray
 from core.data import Dataset, standardization
-from core.errors import InvalidDataError
+from core.errors import InvalidDataError, InvalidSpecError
 from core.predict.transforms import LEAST_TARGET
 from core.spec import TargetTransform
 from core.train.memory import training_bytes
+from core.train.sharing import unshared_reason
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +78,8 @@ _COMMAND = python_command("app.services.intake.ingest")
 
 PROCESS_BYTES = 200 << 20
 """What the process of a training holds before it reads anything."""
+TARGET_BYTES = 1_500
+"""What a row takes for each target beyond the first: columns of the iterations for its mean, and its copies."""
 READ_BYTES = 40
 """What one cell of the table takes while it is read, about."""
 
@@ -167,8 +172,9 @@ def ingest_table(table: Table, request: IngestRequest) -> IngestResult:
 def _ingest_here(request: IngestRequest) -> IngestResult:
     if request.upload is None:
         return _check(open_canonical(request.stored), request)
-    target = None if request.spec is None else request.spec.target
-    known = {*request.known, *(name for name in (target, request.target) if name is not None)}
+    asked_for = None if request.spec is None else request.spec.target
+    targets = asked_for if isinstance(asked_for, list) else [asked_for]
+    known = {*request.known, *(name for name in (*targets, request.target) if name is not None)}
     asked = request.options
     began = time.perf_counter()
     text_blocks = open_file(
@@ -188,11 +194,21 @@ def _check(table: Table, request: IngestRequest, *, parsing: float = 0.0) -> Ing
     if request.spec is not None:
         fit = _fit(table, request.spec, request.fit, parsing)
         schema, training_rows = fit.schema, fit.training_rows
+        if schema.other_targets is not None:
+            check_targets(schema, schema.targets)
         spec = core_spec(request.spec, schema.group_names, training_rows.rows)
+        if schema.other_targets is not None and request.spec.share is True and (reason := unshared_reason(spec)):
+            raise InvalidSpecError("share", reason)
         memory = PROCESS_BYTES + READ_BYTES * table.rows * len(table.names)
         memory += training_bytes(len(training_rows.rows), schema.width, spec)
-        check_spread(table, schema, training_rows, standardize=request.spec.standardize)
-        _check_transform(table, schema, training_rows, request.spec.target_transform)
+        memory += TARGET_BYTES * len(training_rows.rows) * len(schema.other_targets or ())
+        read = schema.as_trained(table)
+        for target in schema.targets:
+            own, rows = replace(schema, target=target), training_rows
+            if schema.other_targets is not None:
+                rows = replace(rows, rows=target_rows(read, target, rows.rows))
+            check_spread(table, own, rows, standardize=request.spec.standardize)
+            _check_transform(table, own, rows, request.spec.target_transform)
     profile = describe_table(table, request.target) if request.profile else None
     return IngestResult(rows=table.rows, columns=len(table.names), memory=memory, profile=profile)
 

@@ -63,7 +63,7 @@ class CsvFile(AnswerFile):
         self._sink.write(",".join(_quoted(names).to_pylist()).encode() + b"\n")
 
     def _add(self, arrays: Mapping[str, FloatArray], kept: Mapping[str, Texts]) -> None:
-        if not len(arrays["mean"]):
+        if not len(next(iter(arrays.values()))):
             return
         columns = [_quoted(_one_chunk(column).cast(pa.string())) for column in kept.values()]
         columns += [_nullable(name, array).cast(pa.string()) for name, array in arrays.items()]

@@ -172,7 +172,7 @@ def _fail(requests: list[_QueuedRequest], error: Exception) -> None:
 
 def _capacity(model: LoadedModel) -> int:
     """Rows of one call in the event loop; fewer than one where even one row takes long."""
-    return LOOP_WORK // model.predictor.row_work // _ROW_UNIT * _ROW_UNIT
+    return LOOP_WORK // model.row_work // _ROW_UNIT * _ROW_UNIT
 
 
 def _fitting(model: LoadedModel, requests: list[_QueuedRequest], capacity: int) -> int:

@@ -125,6 +125,7 @@ def drawn_json(arrays: Mapping[str, FloatArray], *, total: bool = False) -> dict
 
 def _check(model: LoadedModel, inputs: FloatArray, joint: JointOptions) -> None:
     what = "aggregate" if joint.aggregate is not None else SAMPLES
+    model.of_one_target(what)
     if not len(inputs) and joint.aggregate is not None:
         raise InvalidRequestError("aggregate: expected at least one row, got none")
     missing = np.flatnonzero(np.isnan(inputs).any(axis=1))

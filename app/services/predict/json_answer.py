@@ -17,19 +17,42 @@ from app.services.predict.joint import drawn_json
 from app.services.predict.loaded_model import LoadedModel
 from app.services.predict.options import EXTRAS, IMPUTED, PredictOptions
 from app.services.predict.row_notes import RowNotes
-from app.services.predict.run import interval_bases
+from app.services.predict.run import interval_bases, target_of
 from core.arrays import FloatArray
 
 PIECE_ROWS = 1 << 14
 """Lists are written as JSON so many numbers at a time, so that other threads wait for no more."""
 
 _COPIED_BYTES = 1 << 20
+_COMMON = frozenset({"interval", "quantiles", "warnings", IMPUTED})
+"""Fields that are the same for all targets."""
 
 
 def json_content(
     model: LoadedModel, head: Mapping[str, object], arrays: Mapping[str, Any], options: PredictOptions, notes: RowNotes
 ) -> dict[str, Any]:
-    """Return the fields of an answer. head: the first of them; arrays: by name, or what stands for them."""
+    """Return the fields of an answer. head: the first of them; arrays: by name, or what stands for them. With several
+    targets each field of a target is an object with a value for each."""
+    if model.others is None:
+        return _content(model, head, arrays, options, notes)
+    content: dict[str, Any] = {}
+    for place, each in enumerate(model.every_target):
+        own = {}
+        for name, array in arrays.items():
+            base, owner = target_of(name)
+            if owner == place or base == IMPUTED:
+                own[base] = array
+        for field, value in _content(each, head, own, options, notes).items():
+            if field in head or field in _COMMON:
+                content[field] = value
+            else:
+                content.setdefault(field, {})[each.schema.target] = value
+    return content
+
+
+def _content(
+    model: LoadedModel, head: Mapping[str, object], arrays: Mapping[str, Any], options: PredictOptions, notes: RowNotes
+) -> dict[str, Any]:
     content: dict[str, Any] = {**head, "mean": arrays["mean"]}
     if "std" in arrays:
         levels = options.interval_levels
@@ -117,6 +140,8 @@ def _in_pieces(value: object) -> object:
     """Long arrays written already."""
     if isinstance(value, list | tuple):
         return [_in_pieces(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _in_pieces(one) for name, one in value.items()}
     if not isinstance(value, np.ndarray):
         return value
     parts = (

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.errors import BrokenArtefactError, MalformedError
+from app.errors import BrokenArtefactError, InvalidRequestError, MalformedError
 from app.services.predict.far_rows import knows_far_rows
 from app.services.predict.probe import check_probe
 from app.services.predict.row_decoder import RowDecoder
@@ -25,7 +25,8 @@ OWN_BYTES = 100_000
 class LoadedModel:
     """A model ready to predict. integrated: the same for rows with missing cells, None where it takes none; size: bytes
     it holds in memory, about; knows_far: it tells rows far from the training rows; profile: of the rows that it was
-    trained on, as JSON that nobody has checked (`app.services.monitoring`)."""
+    trained on, as JSON that nobody has checked (`app.services.monitoring`); others: the other targets of a model of
+    several, which may be one, None for a single one."""
 
     schema: Schema
     predictor: ModelPredictor
@@ -34,6 +35,24 @@ class LoadedModel:
     integrated: IntegratedPredictor | None = None
     knows_far: bool = False
     profile: object = None
+    others: "tuple[LoadedModel, ...] | None" = None
+
+    @property
+    def every_target(self) -> "tuple[LoadedModel, ...]":
+        """The models of all targets, this one first."""
+        return (self, *(self.others or ()))
+
+    @property
+    def row_work(self) -> int:
+        """Multiply-adds of a row, about, for all targets."""
+        return sum(each.predictor.row_work for each in self.every_target)
+
+    def of_one_target(self, what: str) -> "LoadedModel":
+        """Return the model. InvalidRequestError where it is one of several targets, which `what` cannot be yet."""
+        if self.others is not None:
+            names = ", ".join(repr(each.schema.target) for each in self.every_target)
+            raise InvalidRequestError(f"{what}: not yet for a model of several targets ({names}): train each by itself")
+        return self
 
     def counted_rows(self, inputs: FloatArray) -> int:
         """Return the rows that are predicted for these (m, p): each of some missing cell for many."""
@@ -63,7 +82,8 @@ def prepare_model(stored: ModelArtefact, workspace: Workspace | None = None) -> 
             knows_far = knows_far_rows(predictor, stored.posterior.basis)
     except CoreError as error:
         raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error}") from error
-    size, integrated = predictor.nbytes + OWN_BYTES, None
+    others = None if stored.others is None else tuple(prepare_model(each, workspace) for each in stored.others)
+    size, integrated = predictor.nbytes + OWN_BYTES + sum(each.size for each in others or ()), None
     if stored.donors is not None and stored.shifts is not None:
         try:
             donors = Donors(rows=stored.donors, starts=schema.starts, fixed=schema.indicator, shifts=stored.shifts)
@@ -81,4 +101,5 @@ def prepare_model(stored: ModelArtefact, workspace: Workspace | None = None) -> 
         integrated=integrated,
         knows_far=knows_far,
         profile=stored.report.get(TRAINING_PROFILE),
+        others=others,
     )

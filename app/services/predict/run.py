@@ -11,6 +11,9 @@ from app.services.predict.options import DEFAULT_OPTIONS, IMPUTED, OnError, Pred
 from core.arrays import FloatArray
 from core.errors import MeanOnlyError
 
+_PLACE = "\x1f"
+"""Between the name of an array and the place of its target: no name has it."""
+
 
 def answer_arrays(
     model: LoadedModel, inputs: FloatArray, options: PredictOptions = DEFAULT_OPTIONS, *, first_row: int = 0
@@ -25,12 +28,57 @@ def answer_arrays(
         may be several, as in `lower_0.9`), `quantile_0.1` and so on, and the extra arrays by their names. `imputed` is
         there, asked for or not, where the model integrates over missing cells, and `support` where it knows far rows:
         requests share the arrays' names. Where errors are to be null, a row so extreme that a number is not finite has
-        NaN in all of them.
+        NaN in all of them. Of several targets the first one's have these names, the others' those of `of_target`.
 
     Raises:
         InvalidRequestError: such a row where it is refused; an array that the model does not have.
         MeanOnlyError: error bars of a model without them.
     """
+    if model.others is not None:
+        return _arrays_of_targets(model, inputs, options, first_row)
+    return _target_arrays(model, inputs, options, first_row)
+
+
+def of_target(name: str, place: int) -> str:
+    """Return the name of an array of the target of this place, from 0."""
+    return f"{name}{_PLACE}{place}" if place else name
+
+
+def target_of(name: str) -> tuple[str, int]:
+    """Return the name and the place of the target that `of_target` was given."""
+    base, _, place = name.partition(_PLACE)
+    return base, int(place or 0)
+
+
+def named_arrays(model: LoadedModel, arrays: Mapping[str, FloatArray], joint: str = "_") -> dict[str, FloatArray]:
+    """Return arrays by the names that they have in files: with several targets each has its target's before it."""
+    if model.others is None:
+        return dict(arrays)
+    found: dict[str, FloatArray] = {}
+    for name, array in arrays.items():
+        base, place = target_of(name)
+        found[base if base == IMPUTED else f"{model.schema.targets[place]}{joint}{base}"] = array
+    return found
+
+
+def _arrays_of_targets(
+    model: LoadedModel, inputs: FloatArray, options: PredictOptions, first_row: int
+) -> dict[str, FloatArray]:
+    """Arrays of every target, `imputed` once; a row that one target has no number for has none of any."""
+    found: dict[str, FloatArray] = {}
+    for place, each in enumerate(model.every_target):
+        for name, array in _target_arrays(each, inputs, options, first_row).items():
+            if not (place and name == IMPUTED):
+                found[of_target(name, place)] = array
+    if options.on_error is OnError.NULL:
+        finite = np.logical_and.reduce([np.isfinite(array) for array in found.values()])
+        return found if finite.all() else {name: np.where(finite, array, np.nan) for name, array in found.items()}
+    return found
+
+
+def _target_arrays(
+    model: LoadedModel, inputs: FloatArray, options: PredictOptions, first_row: int
+) -> dict[str, FloatArray]:
     predictor = model.predictor
     with np.errstate(over="ignore", invalid="ignore"):  # looked for below
         if predictor.mean_only and options.needs_variance:
@@ -60,7 +108,7 @@ def shown_arrays(arrays: Mapping[str, FloatArray], options: PredictOptions, *, i
     hidden = {SUPPORT} - options.include
     if not imputed:
         hidden |= {IMPUTED} - options.include
-    return {name: array for name, array in arrays.items() if name not in hidden}
+    return {name: array for name, array in arrays.items() if target_of(name)[0] not in hidden}
 
 
 def _distribution_arrays(model: LoadedModel, inputs: FloatArray, options: PredictOptions) -> dict[str, FloatArray]:

@@ -112,7 +112,7 @@ def kept_columns(schema: Schema, names: Iterable[str], keep: Keep) -> tuple[str,
     given = tuple(names)
     if keep is not Keep.OTHERS:
         return given if keep is Keep.ALL else ()
-    targets = match_names([schema.target], given, (*schema.names, schema.target)).values()
+    targets = match_names(schema.targets, given, (*schema.names, *schema.targets)).values()
     used = {*schema.meaning(given).values(), *targets}
     return tuple(name for name in given if name not in used)
 

@@ -34,6 +34,7 @@ from app.services.specification import SpecBody, default_name
 from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of, without_copies
 from app.services.train.missing import complete_table
 from app.services.train.origin import read_origin, read_spec_and_origin, warm_start
+from app.services.train.several import train_targets
 from app.services.train.unseen import place_unseen
 from app.storage import artefact, catalog, datasets, training_state
 from app.storage.artefact import ModelArtefact
@@ -243,6 +244,22 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         table = open_canonical(retry_while_unavailable(lambda: blobs.path(task.payload["table"])))
         fit = _fit(blobs, task, table, body)
         reading = time.perf_counter() - began + sum(fit.seconds.values())
+        resume = None if task.checkpoint is None else Checkpoint.from_json(dict(task.checkpoint))
+        if fit.schema.other_targets is not None:
+            reporter.milestone(1)
+            several = train_targets(
+                table,
+                fit,
+                body,
+                rows_uploaded=task.payload["rows"],
+                seconds={"reading": reading},
+                listen=listener,
+                resume=resume,
+                workers=threads,
+                compute=compute,
+            )
+            listener.report_phase("publishing", _PUBLISH)
+            return _stored(blobs, several.artefact, several.report | {"peak_memory_bytes": _peak_memory()})
         completed = complete_table(
             table,
             fit.schema,
@@ -257,7 +274,6 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         reporter.milestone(1)  # before the first checkpoint, which may be minutes away
         spec = core_spec(completed.affordable(body), schema.group_names, design_matrix.rows)
         dataset = dataset_of(design_matrix)
-        resume = None if task.checkpoint is None else Checkpoint.from_json(dict(task.checkpoint))
         unlearnt, origin = completed.unlearnt(), task.payload.get("from")
         result = train(
             dataset,
@@ -287,10 +303,7 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         if unlearnt is not None:
             report["missing"] = completed.report(unlearnt, result.model, spec.seed)
         model = build_artefact(body, schema, design_matrix, result, report, profile, donors)
-        data = artefact.save(model)
-        key = retry_while_unavailable(lambda: blobs.put(MODELS, ".safetensors", data))
-        state = _state_key(blobs, model, result, design_matrix)
-        return {"artefact": key, "size": len(data), "report": report, "state": state}
+        return _stored(blobs, model, report, _state_key(blobs, model, result, design_matrix))
 
     return run
 
@@ -305,6 +318,15 @@ def _state_key(blobs: BlobStore, model: ModelArtefact, result: TrainResult, desi
         return None
     data = training_state.save(result.state.numbered(design_matrix.rows))
     return retry_while_unavailable(lambda: blobs.put(training_state.STATES, ".safetensors", data))
+
+
+def _stored(
+    blobs: BlobStore, model: ModelArtefact, report: dict[str, Any], state: str | None = None
+) -> dict[str, Any]:
+    """Store a model; return what `publish` needs."""
+    data = artefact.save(model)
+    key = retry_while_unavailable(lambda: blobs.put(MODELS, ".safetensors", data))
+    return {"artefact": key, "size": len(data), "report": report, "state": state}
 
 
 def _fit(blobs: BlobStore, task: Task, table: Table, body: SpecBody) -> TableFit:

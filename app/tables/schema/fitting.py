@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from app.tables.columns.type_inference import (
 )
 from app.tables.schema.design_matrix import DesignMatrix, TrainingRows
 from app.tables.schema.features import OTHER, Feature
-from app.tables.schema.leaks import find_leaks
+from app.tables.schema.leaks import leak_warnings
 from app.tables.schema.report_notes import cycle_warnings, date_warnings, format_warnings
 from app.tables.schema.row_groups import GroupedBy, RowGroupColumn, check_groups, group_warnings, row_group_column
 from app.tables.schema.schema import Schema, Unseen
@@ -41,9 +42,10 @@ from app.tables.schema.table_options import (
     Dates,
     Missing,
     TableOptions,
+    names_several,
     parse_choice,
     resolve_features,
-    resolve_target,
+    resolve_targets,
     resolve_types,
 )
 
@@ -88,9 +90,10 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
     )
     number_formats = table.number_formats(read_options)
     table = table.read_as(missing_values(options.missing_values), number_formats)
-    target = resolve_target(table, options.target)
-    choices = resolve_types(table, target, options.columns)
-    names = resolve_features(table, target, options.features)
+    targets, several = resolve_targets(table, options.target), names_several(options.target, table)
+    target = targets[0]
+    choices = resolve_types(table, targets, options.columns)
+    names = resolve_features(table, targets, options.features)
     grouped = row_group_column(table, target, options, choices)
     if grouped is not None and grouped.by is GroupedBy.GROUPS and options.features is None:
         names = [name for name in names if name != grouped.name]  # of new rows it will be another
@@ -102,7 +105,8 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
         cell_errors=CellErrors(lines=table.lines),
         warnings=list(table.notes),
     )
-    _check_target(state, target)
+    for each in targets:
+        _check_target(state, each)
     if grouped is not None:
         grouped.note_invalid(table.columns[grouped.name], state.cell_errors)
         state.missing_rows[grouped.name] = grouped.missing_rows(table.columns[grouped.name])
@@ -113,37 +117,43 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
     _add_number_warnings(state, {name: inferred_types[name] for name in names if name not in wanted})
     used = [name for name in names if inferred_types[name].kind is not Kind.UNUSED]
     state.warnings += sentinel_warnings({name: state.sentinels[name] for name in used if name in state.sentinels})
-    state.warnings[:0] = target_sentinel_warnings(target, state.sentinels[target])
+    state.warnings[:0] = [note for each in targets for note in target_sentinel_warnings(each, state.sentinels[each])]
     if not read_options.sets_number_format:
         numbers = [name for name in used if inferred_types[name].kind is Kind.NUMBER]
-        state.warnings += format_warnings(table, number_formats, [*numbers, target])
-    rows = _kept_rows(state, target, used, grouped)
+        state.warnings += format_warnings(table, number_formats, [*numbers, *targets])
+    rows = _kept_rows(state, targets, used, grouped, several)
     others = () if grouped is None or grouped.name in names else (grouped.name,)
-    kept = table if len(rows) == table.rows else table.take(rows, [target, *names, *others])
-    _check_rows(kept, target)
+    kept = table if len(rows) == table.rows else table.take(rows, [*targets, *names, *others])
+    own = {each: _checked_rows(kept, each, several=several) for each in targets}
     distinct = {name: state.distinct[name] for name in used if name in state.distinct}
     limits = level_limits(distinct, len(rows), options.max_levels)
     features = tuple(
         _fit_feature(state, kept.columns[name], name, inferred_types[name], limits.get(name, 0)) for name in names
     )
-    features = _with_cycles(state, kept, target, features)
+    features = _with_cycles(state, own[target], target, features)
     schema = Schema(
         target=target,
         features=features,
         unseen=unseen,
         missing=missing_values(options.missing_values),
         read_options=read_options,
+        other_targets=tuple(targets[1:]) if several else None,
     )
     if not schema.used:
-        reasons = state.warnings[len(table.notes) :] or ["all are to be ignored"]
-        more = [f"and {len(reasons) - _REASONS:,} more"] if len(reasons) > _REASONS else []
-        raise InvalidRequestError(f"no feature is left to learn from: {'; '.join(reasons[:_REASONS] + more)}")
-    warnings = [*state.warnings, *find_leaks(kept, schema)]
+        _refuse_nothing(state.warnings[len(table.notes) :])
+    warnings = [*state.warnings, *leak_warnings(own, schema)]
     if grouped is None:
-        warnings += group_warnings(table, rows, schema)
+        absent = np.isnan(table.columns[target].numbers.values[rows])
+        warnings += group_warnings(table, rows[~absent], schema)
     else:
         check_groups(kept, grouped)
     return schema, TrainingRows(rows=rows, dropped=table.rows - len(rows), warnings=tuple(warnings), row_groups=grouped)
+
+
+def _refuse_nothing(told: Sequence[str]) -> NoReturn:
+    reasons = [*told] or ["all are to be ignored"]
+    more = [f"and {len(reasons) - _REASONS:,} more"] if len(reasons) > _REASONS else []
+    raise InvalidRequestError(f"no feature is left to learn from: {'; '.join(reasons[:_REASONS] + more)}")
 
 
 def fit_schema(table: Table, **options: object) -> tuple[Schema, DesignMatrix]:
@@ -266,15 +276,19 @@ def _add_number_warnings(state: _FitState, inferred_types: dict[str, InferredTyp
             state.warnings.append(f"the column without a name was read as {name!r}")
 
 
-def _kept_rows(state: _FitState, target: str, used: Sequence[str], grouped: RowGroupColumn | None) -> IntArray:
-    """Rows to train on. Refuses wrong cells, and missing ones under "error"; under "impute" a row without a group is
-    one of its own, and one without a place in time is dropped."""
+def _kept_rows(
+    state: _FitState, targets: Sequence[str], used: Sequence[str], grouped: RowGroupColumn | None, several: bool
+) -> IntArray:
+    """Rows to train on, of several targets those that have one of them. Refuses wrong cells, and missing ones under
+    "error"; under "impute" a row without a group is one of its own, and one without a place in time is dropped."""
     table = state.table
     if state.cell_errors.total:
         state.cell_errors.refuse(_ADVICE)
     by = () if grouped is None else (grouped.name,)
     absent = {
-        name: state.missing_rows[name] for name in dict.fromkeys((target, *used, *by)) if len(state.missing_rows[name])
+        name: state.missing_rows[name]
+        for name in dict.fromkeys((*(() if several else targets), *used, *by))
+        if len(state.missing_rows[name])
     }
     if state.missing is Missing.ERROR and absent:
         for name, rows in absent.items():
@@ -282,9 +296,13 @@ def _kept_rows(state: _FitState, target: str, used: Sequence[str], grouped: RowG
         state.cell_errors.refuse(
             'set "missing" to "drop" to leave such rows out, or to "impute" to integrate over what they may be'
         )
-    needed = (target, *by) if grouped is not None and grouped.by is GroupedBy.ORDER else (target,)
+    needed = (*targets, *by) if grouped is not None and grouped.by is GroupedBy.ORDER else targets
     causes = absent if state.missing is Missing.DROP else {name: absent[name] for name in needed if name in absent}
     keep: BoolArray = np.ones(table.rows, dtype=np.bool_)
+    if several:
+        keep[:] = False
+        for name in targets:
+            keep |= ~np.isin(np.arange(table.rows), state.missing_rows[name])
     for rows in causes.values():
         keep[rows] = False
     if causes:
@@ -294,6 +312,14 @@ def _kept_rows(state: _FitState, target: str, used: Sequence[str], grouped: RowG
             f"{dropped:,} of {plural(table.rows, 'row')} dropped because a cell is missing (by column: {which})"
         )
     return np.flatnonzero(keep)
+
+
+def _checked_rows(kept: Table, target: str, *, several: bool) -> Table:
+    """The rows that have a value of this target, which differs among them."""
+    missing = np.isnan(kept.columns[target].numbers.values)
+    own = kept.take(np.flatnonzero(~missing), kept.names) if several and missing.any() else kept
+    _check_rows(own, target)
+    return own
 
 
 def _fit_feature(state: _FitState, column: Column, name: str, inferred: InferredType, limit: int) -> Feature:

@@ -8,7 +8,8 @@ on a sample, each on the rows where its cells are there.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +30,15 @@ _MIN_ROWS = 30
 _MAX_SUMMED = 200
 _PERFECT = "predicts the target almost perfectly by itself"
 _ADVICE = 'not known when predictions are wanted, leave {} out ("columns": {{"...": "ignore"}})'
+
+
+def leak_warnings(tables: Mapping[str, Table], schema: Schema) -> list[str]:
+    """Return the warnings of each target by its rows; of several targets they name it."""
+    found = []
+    for target, table in tables.items():
+        told = find_leaks(table, replace(schema, target=target))
+        found += [warning if len(tables) == 1 else f"target {target!r}: {warning}" for warning in told]
+    return found
 
 
 def find_leaks(table: Table, schema: Schema) -> Iterator[str]:

@@ -26,7 +26,7 @@ from app.tables.columns.type_inference import (
 from app.tables.schema.fitting import fit_table
 from app.tables.schema.leaks import find_leaks
 from app.tables.schema.schema import Schema
-from app.tables.schema.table_options import Dates, Missing, TableOptions, resolve_target
+from app.tables.schema.table_options import Dates, Missing, TableOptions, resolve_targets
 
 BINS = 20
 TOP = 20
@@ -155,7 +155,7 @@ def describe_table(table: Table, target: str | None) -> dict[str, Any]:
     "levels" of a category: how many of its values training tells apart. target: by default the last column; if it
     cannot be learned, the warnings say why. InvalidRequestError for a name that is not there.
     """
-    goal = resolve_target(table, target)
+    goal = resolve_targets(table, target)[0]
     columns, ignored = [], {}
     for name in table.names:
         column = table.columns[name]

@@ -158,7 +158,7 @@ def group_warnings(table: Table, rows: IntArray, schema: Schema) -> list[str]:
     numbers = {feature.name for feature in schema.used if feature.kind is not Kind.CATEGORY}
     found: list[tuple[float, str, int]] = []
     for name in table.names:
-        if name == schema.target or (name in numbers and not _whole(table.columns[name])):
+        if name in schema.targets or (name in numbers and not _whole(table.columns[name])):
             continue
         between, groups = _between(table.columns[name], y)
         if between >= DOMINATES:

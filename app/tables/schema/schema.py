@@ -43,6 +43,7 @@ class Schema:
     The `encode_*` methods give (m, p) float64, C order, and raise InvalidRequestError naming row and column: a
     missing column, a missing cell of a model that does not take them, a cell that is no number, an unseen level. Other
     columns are ignored. The same cell gives the same bits whichever method reads it.
+    other_targets: of a model of several, which may be one; None for one of a single target.
     read_options: how tables are to be read. numeric_only: rows are finite numbers, and nothing else; mostly_numeric: or
     missing cells that are integrated over.
     """
@@ -52,6 +53,7 @@ class Schema:
     unseen: Unseen = Unseen.ERROR
     missing: MissingValues | None = None
     read_options: ReadOptions = AUTODETECT
+    other_targets: tuple[str, ...] | None = None
     names: tuple[str, ...] = field(init=False, repr=False, compare=False)
     used: tuple[Feature, ...] = field(init=False, repr=False, compare=False)
     blocks: tuple[slice, ...] = field(init=False, repr=False, compare=False)
@@ -78,6 +80,11 @@ class Schema:
             ("numeric_only", numbers and not any(feature.integrate for feature in used)),
         ):
             object.__setattr__(self, name, value)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The target, and the others of a model of several."""
+        return (self.target, *(self.other_targets or ()))
 
     @property
     def group_names(self) -> tuple[str, ...]:
@@ -198,6 +205,7 @@ class Schema:
             "features": [feature.to_json() for feature in self.features],
             **({} if self.missing is None else {"missing_values": list(self.missing.values)}),
             **self.read_options.to_json(),
+            **({} if self.other_targets is None else {"other_targets": list(self.other_targets)}),
         }
 
     @classmethod
@@ -210,6 +218,9 @@ class Schema:
                 features=tuple(Feature.from_json(feature) for feature in document["features"]),
                 missing=missing_values(document.get("missing_values")),
                 read_options=ReadOptions.from_json(document),
+                other_targets=tuple(map(expect_text, document["other_targets"]))
+                if "other_targets" in document
+                else None,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise MalformedError(f"this is not a table schema: {error!r}") from error
@@ -272,7 +283,7 @@ class Schema:
 
     def _match(self, given: Collection[str]) -> dict[str, str]:
         """Return which of the names given each used feature is: the same, else without the blanks around it."""
-        return match_names([feature.name for feature in self.used], given, (*self.names, self.target))
+        return match_names([feature.name for feature in self.used], given, (*self.names, *self.targets))
 
     def _suggestion(self, absent: Sequence[str], given: Collection[str]) -> str:
         """Return what a name that is missing may be called there."""

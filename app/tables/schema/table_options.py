@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from app.errors import Fault, InvalidRequestError
@@ -36,7 +37,7 @@ class Dates(StrEnum):
 class TableOptions:
     """Options of the specification that are about the table; see `fit_table`, which takes them."""
 
-    target: str | None = None
+    target: str | Sequence[str] | None = None
     features: Sequence[str] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     missing: str = Missing.ERROR
@@ -74,12 +75,33 @@ def resolve(field_name: str, asked: Sequence[str], table: Table) -> list[str]:
     return [name for name in found if name is not None]
 
 
-def resolve_target(table: Table, target: str | None) -> str:
-    """The column to predict; by default the last."""
-    return table.names[-1] if target is None else resolve("target", [target], table)[0]
+def names_several(target: str | Sequence[str] | None, table: Table) -> bool:
+    """Return whether a specification asks for several targets: by a list, or by a pattern that is no column."""
+    return target is not None and (not isinstance(target, str) or _is_pattern(target, table))
 
 
-def resolve_types(table: Table, target: str, columns: Mapping[str, str]) -> dict[str, DeclaredType]:
+def resolve_targets(table: Table, target: str | Sequence[str] | None) -> list[str]:
+    """The columns to predict, in the order of their mention; by default the last. Patterns have `*`, `?` and `[..]`."""
+    if target is None:
+        return [table.names[-1]]
+    found: list[str] = []
+    for name in [target] if isinstance(target, str) else target:
+        if not _is_pattern(name, table):
+            found += resolve("target", [name], table)
+            continue
+        matching = [column for column in table.names if fnmatchcase(column, name)]
+        if not matching:
+            message = f"target: no column matches {name!r}; there are {list_names(table.names)}"
+            raise InvalidRequestError(message, [Fault(column="target", message=message)])
+        found += matching
+    return list(dict.fromkeys(found))
+
+
+def _is_pattern(name: str, table: Table) -> bool:
+    return find_name(name, table.columns.keys(), "target") is None and any(sign in name for sign in "*?[")
+
+
+def resolve_types(table: Table, targets: Sequence[str], columns: Mapping[str, str]) -> dict[str, DeclaredType]:
     """Return the declared type of each column that is named."""
     names = resolve("columns", list(columns), table)
     _refuse_twice("columns", names)
@@ -87,24 +109,27 @@ def resolve_types(table: Table, target: str, columns: Mapping[str, str]) -> dict
         name: parse_choice(DeclaredType, f"columns.{asked}", value)
         for name, (asked, value) in zip(names, columns.items(), strict=True)
     }
-    if choices.pop(target, DeclaredType.NUMBER) is not DeclaredType.NUMBER:
-        raise InvalidRequestError(f"columns: {target!r} is the target, which has to be a number")
+    for target in targets:
+        if choices.pop(target, DeclaredType.NUMBER) is not DeclaredType.NUMBER:
+            raise InvalidRequestError(f"columns: {target!r} is the target, which has to be a number")
     return choices
 
 
-def resolve_features(table: Table, target: str, features: Sequence[str] | None) -> list[str]:
+def resolve_features(table: Table, targets: Sequence[str], features: Sequence[str] | None) -> list[str]:
     """The columns to learn from; by default all others."""
     if features is None:
-        names = [name for name in table.names if name != target]
+        names = [name for name in table.names if name not in targets]
         if not names:
+            target = targets[0] if len(targets) == 1 else ", ".join(targets)
             told = "".join(f"; {note}" for note in table.notes)  # which sheet was read, and what was skipped
             raise InvalidRequestError(f"the table has no column besides the target {target!r} to learn from{told}")
         return names
     if not features:
         raise InvalidRequestError("features: expected at least one column name")
     names = resolve("features", features, table)
-    if target in names:
-        raise InvalidRequestError(f"features: {target!r} is the target")
+    for target in targets:
+        if target in names:
+            raise InvalidRequestError(f"features: {target!r} is the target")
     _refuse_twice("features", names)
     return names
 

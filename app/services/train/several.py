@@ -1,0 +1,99 @@
+"""Training of a model of several targets: one version, whose artefact has a model for each.
+
+All targets have the same columns as inputs; each has the rows in which it has a value. The job's report is that of the
+first target, with those of the others by name, and the correlation of the errors of left-out rows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from app.services.core_spec import core_spec
+from app.services.specification import SpecBody
+from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of
+from app.storage.artefact import HIDDEN, TARGET_NAMES, ModelArtefact
+from app.tables import DesignMatrix, Table, TableFit, design_matrices, schema_of
+from core.copies import copies
+from core.numeric.shards import Compute
+from core.train.progress import Checkpoint, Listener
+from core.train.several import SeveralResult, TargetTable, train_several
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TargetsModel:
+    """A model of several targets, and the report that its job shows."""
+
+    artefact: ModelArtefact
+    report: dict[str, Any]
+
+
+def train_targets(
+    table: Table,
+    fit: TableFit,
+    body: SpecBody,
+    *,
+    rows_uploaded: int,
+    seconds: Mapping[str, float],
+    listen: Listener,
+    resume: Checkpoint | None,
+    workers: int,
+    compute: Compute | None,
+) -> TargetsModel:
+    """Train a model for each target and put them together.
+
+    rows_uploaded, seconds: for the reports. Else as `core.train.several.train_several`, which raises what is wrong.
+    """
+    schema = fit.schema
+    matrices = design_matrices(table, schema, fit.training_rows)
+    if body.duplicates == "drop":
+        matrices = _without_copies(matrices)
+    fewest = min((matrix.rows for matrix in matrices), key=len)
+    spec = core_spec(body, schema.group_names, fewest)
+    tables = [TargetTable(dataset=dataset_of(matrix), rows=matrix.rows) for matrix in matrices]
+    share = None if body.share == "auto" else body.share
+    found = train_several(tables, spec, share=share, listen=listen, resume=resume, workers=workers, compute=compute)
+    names, models = schema.targets, []
+    correlation = {"targets": list(names), "correlation": _plain(found)}
+    for place, (name, matrix, result) in enumerate(zip(names, matrices, found.results, strict=True)):
+        own = schema_of(schema, name)
+        profile = profile_of(own, matrix)
+        report = build_report(own, matrix, result, profile=profile, rows_uploaded=rows_uploaded, seconds=seconds)
+        how = found.sharing[place]
+        report |= {
+            TARGET_NAMES: list(names),
+            "sharing": {"with": [names[other] for other in how.theta_with if other != place], "reason": how.reason},
+            "error_correlation": correlation,
+        }
+        models.append(build_artefact(body, own, matrix, result, report, profile))
+    first, *others = models
+    whole = replace(first, others=tuple(others))
+    shown = [{field: part for field, part in model.report.items() if field not in HIDDEN} for model in models]
+    return TargetsModel(artefact=whole, report={**shown[0], "targets": dict(zip(names, shown, strict=True))})
+
+
+def _plain(found: SeveralResult) -> list[list[float | None]]:
+    return [[None if np.isnan(value) else float(value) for value in row] for row in found.correlation]
+
+
+def _without_copies(matrices: list[DesignMatrix]) -> list[DesignMatrix]:
+    """Leave out exact copies of earlier rows, with a warning, target by target; where all targets have the same rows,
+    only copies in all of them, so that they keep the same rows."""
+    first = matrices[0]
+    if all(np.array_equal(matrix.rows, first.rows) for matrix in matrices):
+        everything = np.column_stack([first.inputs, *(matrix.targets for matrix in matrices[1:])])
+        found = [copies(everything, first.targets)] * len(matrices)
+    else:
+        found = [copies(matrix.inputs, matrix.targets) for matrix in matrices]
+    return [
+        matrix
+        if not len(places)
+        else matrix.without(
+            places,
+            f"{len(places):,} of {len(matrix.targets):,} rows are exact copies of earlier rows, inputs and target, and "
+            'left out: a copy on the other side of a split would look like a row that was predicted; "duplicates": '
+            '"keep" has them in',
+        )
+        for matrix, places in zip(matrices, found, strict=True)
+    ]
