@@ -160,7 +160,20 @@ def report(console: Console, job: Json, *, verbose: bool = False) -> None:
         for warning in result.get("warnings") or ():
             console.print(escape(f"note: {warning['message']}"), highlight=False, soft_wrap=True)
         return
-    _facts(console, result.get("report") or {}, verbose=verbose)
+    told: Json = result.get("report") or {}
+    if "targets" in told:
+        _targets(console, told["targets"])
+    _facts(console, told, verbose=verbose)
+
+
+def _targets(console: Console, reports: Json) -> None:
+    """Scores of each of several targets, and with which it shares hyperparameters; what follows is of the first."""
+    rows = []
+    for name, told in reports.items():
+        scores: Json = told.get("holdout") or told.get("leave_one_out") or {}
+        shared = ", ".join(told["sharing"]["with"]) or "none"
+        rows.append((name, f"{told['rows']:,}", number(scores.get("nmse")), number(scores.get("nlpd")), shared))
+    grid(console, ("target", "rows", "NMSE", "NLPD", "shares hyperparameters with"), rows)
 
 
 def version(console: Console, details: Json, *, verbose: bool = False) -> None:
@@ -325,7 +338,8 @@ def versions(console: Console, model: Json) -> None:
         summary: Json = item["summary"]
         scores: Json = summary.get("holdout") or summary.get("leave_one_out") or {}
         aliases = ", ".join(item["aliases"])
-        facts = (summary.get("target"), summary.get("basis_size"), scores.get("nmse"), scores.get("nlpd"))
+        target = ", ".join(summary.get("target_names") or [str(summary.get("target"))])
+        facts = (target, summary.get("basis_size"), scores.get("nmse"), scores.get("nlpd"))
         rows.append((item["version"], aliases, *facts, local_time(console, item["created_at"])))
     grid(console, ("version", "aliases", "target", "basis", "NMSE", "NLPD", "created"), rows)
     more(console, model)

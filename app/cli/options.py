@@ -57,6 +57,15 @@ Sheet = Annotated[
     str | None,
     typer.Option(metavar="NAME|NUMBER", help="Sheet of a workbook.", show_default="the first", rich_help_panel=READ),
 ]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target",
+        metavar="COLUMN",
+        help='Column to predict; several by commas, a pattern ("y*"), or again and again.',
+        show_default="the last",
+    ),
+]
 Reference = Annotated[str, typer.Argument(metavar="MODEL", help="name, name@3 or name@alias.")]
 ModelOrFile = Annotated[
     str, typer.Argument(metavar="MODEL", help="name, name@3 or name@alias; or an artefact file, without a server.")

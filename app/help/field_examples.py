@@ -23,6 +23,9 @@ EXAMPLES: Mapping[str, Mapping[str, Example]] = {
     "What to learn": {
         "model": _example("The file's name is not what the model is to be called.", model="car-prices"),
         "target": _example("The column to predict is not the last one.", target="price"),
+        "share": _example(
+            "Several targets, and each is to be learnt by itself.", target=["price", "doors"], share=False
+        ),
         "features": _example(
             "Only some columns will be known when predicting.", target="price", features=["weight", "horsepower"]
         ),

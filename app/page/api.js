@@ -46,6 +46,11 @@ export async function get(path, options) {
 }
 
 /** A JSON body; the answer as JSON, null where it is empty. */
+/** What is asked of one of several targets: the query, and its part of an answer. */
+export const targetQuery = ({ target, targets }) => (targets.length > 1 ? `?target=${encodeURIComponent(target)}` : "");
+export const ofTarget = (answer, { target, targets }) =>
+  targets.length > 1 || !Array.isArray(answer.mean) ? Object.fromEntries(Object.entries(answer).map(([name, value]) => [name, value !== null && typeof value === "object" && !Array.isArray(value) && target in value ? value[target] : value])) : answer;
+
 export async function send(method, path, content, options = {}) {
   const headers = { "Content-Type": "application/json" };
   const body = content === undefined ? undefined : JSON.stringify(content);

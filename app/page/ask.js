@@ -1,6 +1,6 @@
 // Ask: one field a column, the answer with its error bar, and beneath each field what would be if it were another value.
 
-import { Problem, get, send } from "./api.js";
+import { Problem, get, ofTarget, send, targetQuery } from "./api.js";
 import { announce, h, newId, select, show } from "./dom.js";
 import { failure } from "./failure.js";
 import { numbersBehind } from "./figures.js";
@@ -21,11 +21,12 @@ export async function view({ model, detail, signal, place }) {
   const { report } = detail;
   const bars = detail.artefact?.kind !== "mean";
   const bounds = [report.target_transform?.lowest ?? -Infinity, report.target_transform?.highest ?? Infinity];
-  const columns = ranked(detail, await get(`${place}/importance`, { signal }));
+  const columns = ranked(detail, await get(`${place}/importance${targetQuery(detail)}`, { signal }));
   const cards = columns.map((column) => card(column, () => later()));
   const answer = h("div", { class: "panel answer" });
   const problem = h("div");
-  const reasons = why({ reference, target: detail.target, signal });
+  const several = detail.targets.length > 1; // whose answers nothing explains yet
+  const reasons = several ? { body: null, ask: () => {}, clear: () => {} } : why({ reference, target: detail.target, signal });
   const list = h("div", { class: "cards" });
   const more = h("p");
   let shown = Math.min(SHOWN, cards.length);
@@ -58,9 +59,9 @@ export async function view({ model, detail, signal, place }) {
       if (turn !== asked || signal.aborted) return;
       cards.forEach((each) => each.wrong(""));
       show(problem);
-      drawAnswer(one);
+      drawAnswer(ofTarget(one, detail));
       reasons.ask(row);
-      drawCurves(visible, curves);
+      drawCurves(visible, ofTarget(curves, detail));
     } catch (error) {
       if (error.name === "AbortError" || turn !== asked) return;
       refuse(error);

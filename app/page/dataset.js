@@ -27,18 +27,22 @@ export async function view([id], signal) {
     guess,
     { required: true, id: "target" },
   );
+  const numbers = dataset.columns.filter((column) => ["number", "integer"].includes(column.type));
+  const more = h("select", { multiple: true, size: Math.min(4, numbers.length) }, numbers.map((column) => h("option", { value: column.name }, column.name)));
+  const targets = () => [target.value, ...[...more.selectedOptions].map((option) => option.value).filter((name) => name !== target.value)];
   const options = trainOptions(dataset);
   const problem = h("div");
   const notes = h("div", { "aria-live": "polite" });
   const submit = h("button", { type: "submit", class: "primary" }, "Train");
-  const list = columnList(dataset, corrections, () => target.value);
+  const list = columnList(dataset, corrections, targets);
   const mark = () => {
-    list.mark(target.value);
+    list.mark(targets());
     const told = dataset.warnings.filter((text) => target.value === dataset.target || !text.includes("cannot be the target"));
     show(notes, told.length ? h("ul", { class: "warnings" }, told.map((text) => h("li", {}, text))) : null);
-    options.missing(dataset.columns.filter((column) => column.missing > 0 && column.name !== target.value && corrections.get(column.name) !== "ignore"));
+    options.missing(dataset.columns.filter((column) => column.missing > 0 && !targets().includes(column.name) && corrections.get(column.name) !== "ignore"));
   };
   target.addEventListener("change", mark);
+  more.addEventListener("change", mark);
   list.changed = mark;
   mark();
 
@@ -46,8 +50,8 @@ export async function view([id], signal) {
     event.preventDefault();
     submit.disabled = true;
     show(problem);
-    const columns = Object.fromEntries([...corrections].filter(([name]) => name !== target.value));
-    const spec = { target: target.value, ...options.spec() };
+    const columns = Object.fromEntries([...corrections].filter(([name]) => !targets().includes(name)));
+    const spec = { target: targets().length > 1 ? targets() : target.value, ...options.spec() };
     if (Object.keys(columns).length) spec.columns = columns;
     try {
       const job = await send("POST", "train", { dataset: dataset.id, spec });
@@ -70,6 +74,7 @@ export async function view([id], signal) {
         { onsubmit: train, class: "panel", "aria-label": "Train a model" },
         h("h2", {}, "What is to be predicted?"),
         field("Target", target, guess ? "The last column, unless you choose another. It has to be a number." : "A column of numbers. Its name and unit are used everywhere from here on."),
+        numbers.length > 2 ? h("details", {}, h("summary", {}, "Predict more than one column"), field("Also predict", more, "Other columns of numbers, for which the same model has a prediction and an error bar each.")) : null,
         notes,
         options.body,
         problem,
@@ -119,8 +124,8 @@ function columnList(dataset, corrections, target) {
   result.body = h("ul", { class: "columns" }, rows);
   result.mark = (chosen) => {
     for (const [name, { mark, control }] of marks) {
-      mark.textContent = name === chosen ? "target" : "";
-      control.disabled = name === chosen || control.options[0].text.endsWith("empty");
+      mark.textContent = chosen.includes(name) ? "target" : "";
+      control.disabled = chosen.includes(name) || control.options[0].text.endsWith("empty");
     }
   };
   result.mark(target());

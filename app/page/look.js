@@ -1,6 +1,6 @@
 // Look: rows the model had not seen, as it predicted them; how far its error bars can be trusted; what matters to it.
 
-import { get } from "./api.js";
+import { get, targetQuery } from "./api.js";
 import { h, show, svg, table } from "./dom.js";
 import { failure } from "./failure.js";
 import { figure, numbersBehind } from "./figures.js";
@@ -17,10 +17,10 @@ const MOST_LEVELS = 12;
 export async function view({ detail, signal, place }) {
   const { report, target } = detail;
   const scores = report.holdout ?? report.leave_one_out;
-  const matters = await get(`${place}/importance`, { signal });
+  const matters = await get(`${place}/importance${targetQuery(detail)}`, { signal });
   let figures;
   try {
-    const rows = await get(`${place}/held-out`, { signal });
+    const rows = await get(`${place}/held-out${targetQuery(detail)}`, { signal });
     figures = [againstTruth(rows, target), reliability(scores, report), residuals(rows, target)];
   } catch (error) {
     if (error.status !== 404) throw error;

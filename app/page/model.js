@@ -1,7 +1,7 @@
 // A model: what it predicts and how well, and its parts as tabs.
 
 import { get } from "./api.js";
-import { h } from "./dom.js";
+import { field, h, select } from "./dom.js";
 import { count, percent, plural, score, when } from "./format.js";
 
 const TABS = [
@@ -12,19 +12,20 @@ const TABS = [
   ["use", "Use it elsewhere", () => import("./use.js")],
 ];
 
+const chosen = new Map(); // target by model
 const FEW = 100; // held-out rows whose shares say little by themselves
 
 export async function view([name, reference, tab = "look"], signal) {
   const place = `models/${encodeURIComponent(name)}`;
   const model = await get(`${place}?limit=100`, { signal });
   const version = versionOf(model, reference);
-  const detail = await get(`${place}/versions/${version}?basis=false`, { signal });
+  const detail = await detailOf(`${place}/versions/${version}?basis=false`, name, signal);
   const [, title, load] = TABS.find(([id]) => id === tab) ?? TABS[0];
   const content = await (await load()).view({ model, detail, signal, place: `${place}/versions/${version}` });
   return {
     title: `${title}: ${name}`,
     keepScroll: true,
-    body: [heading(model, detail), tabs(model, reference, tab), content.body],
+    body: [heading(model, detail), chooser(model, detail), tabs(model, reference, tab), content.body],
     shown: content.shown,
   };
 }
@@ -34,6 +35,29 @@ function versionOf(model, reference) {
   if (reference && /^\d+$/.test(reference)) return Number(reference);
   if (reference) return model.aliases[reference] ?? reference;
   return model.aliases.champion ?? model.latest;
+}
+
+// Of several targets the one that was chosen last is shown, else the first.
+async function detailOf(place, name, signal) {
+  const target = chosen.get(name);
+  if (!target) return get(place, { signal });
+  try {
+    return await get(`${place}&target=${encodeURIComponent(target)}`, { signal });
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    return get(place, { signal }); // another version, of other targets
+  }
+}
+
+function chooser(model, detail) {
+  if (detail.targets.length < 2) return null;
+  const control = select(detail.targets.map((target) => [target, target]), detail.target);
+  control.addEventListener("change", () => {
+    chosen.set(model.name, control.value);
+    window.dispatchEvent(new HashChangeEvent("hashchange"));
+  });
+  const { with: others } = detail.report.sharing;
+  return h("div", { class: "fields" }, field("Target", control, others.length ? `Learnt together with ${others.join(", ")}.` : "Learnt by itself."));
 }
 
 function heading(model, detail) {

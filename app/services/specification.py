@@ -405,7 +405,8 @@ def read_spec(given: object, *, max_basis_size: int) -> SpecBody:
     if "effort" not in body.model_fields_set and _chosen_by_hand(body):
         defaults["effort"] = Effort.QUICK
     if defaults.get("effort", body.effort) is Effort.QUICK:
-        given_by_hand = _chosen_by_hand(body) or "mean_rows" in body.model_fields_set
+        several = body.share is not False and (isinstance(body.target, list) or "*" in (body.target or ""))
+        given_by_hand = _chosen_by_hand(body) or "mean_rows" in body.model_fields_set or several  # none moves then
         quick = _SPARSE if given_by_hand else _SPARSE | _QUICK
         defaults |= {name: value for name, value in quick.items() if name not in body.model_fields_set}
     if defaults.get("max_basis_size", body.max_basis_size) > max_basis_size:

@@ -23,7 +23,7 @@ from app.cli.options import (
     Sheet,
     Spec,
     TableOrDataset,
-    Target,
+    Targets,
     Thousands,
     Url,
     Verbose,
@@ -50,7 +50,7 @@ MissingOption = Annotated[
 def train(
     *,
     file: TableOrDataset,
-    target: Target = None,
+    target: Targets = None,
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="Name to publish under.", show_default="the file's stem")
     ] = None,
@@ -115,7 +115,8 @@ def train(
     size, rows = (
         int(text) if text is not None and re.fullmatch("-?[0-9]+", text) else text for text in (basis_size, mean_rows)
     )
-    given = {"target": target, "model": model, "method": method, "basis_size": size, "missing": missing}
+    asked = target[0] if target is not None and len(target) == 1 else target or None
+    given = {"target": asked, "model": model, "method": method, "basis_size": size, "missing": missing}
     given |= {"effort": effort, "kernel": kernel, "mean_rows": rows}
     given |= {"groups": groups, "order": order, "decimal": decimal, "thousands": thousands, "sheet": sheet}
     fields |= {name: value for name, value in given.items() if value is not None}

@@ -42,7 +42,7 @@ class AsyncClient(AsyncFeedback):
         """Close the connections to the server."""
         await asyncio.to_thread(self._client.close)
 
-    async def train(self, data: Any, target: str | None = None, **spec: Any) -> "AsyncJob":
+    async def train(self, data: Any, target: str | Sequence[str] | None = None, **spec: Any) -> "AsyncJob":
         """Start a training; see `Client.train`."""
         return AsyncJob(await asyncio.to_thread(self._client.train, data, target, **spec))
 

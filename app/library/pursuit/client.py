@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +74,7 @@ class Client(Datasets, Questions, Feedback):
     def train(
         self,
         data: Any,
-        target: str | None = None,
+        target: str | Sequence[str] | None = None,
         *,
         model: str | None = None,
         idempotency_key: str | None = None,
@@ -85,7 +86,8 @@ class Client(Datasets, Questions, Feedback):
         Args:
             data: a data frame, a list of dicts, the path of a file of any format that the service reads, a Dataset or
                 the id of one.
-            target: column to predict; by default the last.
+            target: column to predict; by default the last. A list, or a pattern such as "y*", for several, whose
+                predictions have columns of their own: y1_mean, y1_std and so on.
             model: name to publish under; by default the file's stem, or `model`.
             idempotency_key: of this training, by default a new one; the same key gives the same job.
             from_model: model to begin at (`name@3`): its hyperparameters, and basis vectors that are in the data.
@@ -94,6 +96,8 @@ class Client(Datasets, Questions, Feedback):
         Raises InvalidError, which names wrong cells and fields.
         """
         asked = spec | {name: value for name, value in (("target", target), ("model", model)) if value is not None}
+        if not isinstance(target, str | None):
+            asked["target"] = list(target)
         key = idempotency_key or uuid.uuid4().hex
         with server_errors():
             if isinstance(data, Dataset) or is_dataset(data):
@@ -202,7 +206,7 @@ class Client(Datasets, Questions, Feedback):
             where = f" (rows counted from row {start})" if start else ""
             warn(f"{told}{where}")
         matrix = np.load(io.BytesIO(answer.content), allow_pickle=False)
-        names = answer.headers["x-columns"].split(",")
+        names = map(unquote, answer.headers["x-columns"].split(","))
         return {name: matrix[:, place] for place, name in enumerate(names)}, answer.headers
 
     def model(self, reference: str) -> "Model":

@@ -49,7 +49,7 @@ def predict_file(http: ServerClient, model: str, path: str | PathLike[str], opti
 
 def used_columns(details: Mapping[str, Any]) -> set[str]:
     """Return the columns that a version reads, and its target."""
-    return {details["target"], *(column["name"] for column in details["report"]["columns"])}
+    return {*details.get("targets", [details["target"]]), *(column["name"] for column in details["report"]["columns"])}
 
 
 class Datasets:

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from app.services.core_spec import core_spec
 from app.services.predict.options import PredictOptions
-from app.services.predict.run import answer_arrays
+from app.services.predict.run import answer_arrays, of_target
 from app.services.specification import read_spec
 from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of, without_copies
+from app.services.train.several import Told, train_matrices
 from app.settings import available_cores
 from app.storage import artefact
 from app.tables import DesignMatrix, Feature, Kind, Schema
@@ -119,12 +120,19 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         self.n_jobs = n_jobs
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train on inputs (n, p) and targets (n,). InvalidError, a ValueError, for what cannot be learned from."""
-        named = getattr(y, "name", None)
-        inputs, targets = validate_data(self, X, y, dtype=np.float64, order="C", y_numeric=True, ensure_min_samples=2)
+        """Train on inputs (n, p) and targets (n,), or (n, t) of several. InvalidError, a ValueError, for what cannot be
+        learned from."""
+        named, columns = getattr(y, "name", None), getattr(y, "columns", None)
+        inputs, targets = validate_data(
+            self, X, y, dtype=np.float64, order="C", y_numeric=True, multi_output=True, ensure_min_samples=2
+        )
         targets = np.asarray(targets, dtype=np.float64)
         with model_errors(), one_blas_thread():
-            self.artefact_, self.report_ = self._train(inputs, targets, named if isinstance(named, str) else "y")
+            if targets.ndim == 2:
+                names = [f"y{place}" for place in range(targets.shape[1])] if columns is None else map(str, columns)
+                self.artefact_, self.report_ = self._train_several(inputs, targets, list(names))
+            else:
+                self.artefact_, self.report_ = self._train(inputs, targets, named if isinstance(named, str) else "y")
         self._model = LocalModel(self.artefact_)
         return self
 
@@ -137,26 +145,30 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
     def predict(
         self, X: ArrayLike, return_std: bool = False
     ) -> NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the mean (m,); with `return_std` also the standard deviation of a new target (m,), noise included."""
+        """Return the mean (m,); with `return_std` also the standard deviation of a new target (m,), noise included. Of
+        several targets (m, t) each."""
         if not return_std:
-            return self._arrays(X, PredictOptions(mean_only=True))["mean"]
+            return self._of_targets(self._arrays(X, PredictOptions(mean_only=True)), "mean")
         arrays = self._arrays(X, PredictOptions())
-        return arrays["mean"], arrays["std"]
+        return self._of_targets(arrays, "mean"), self._of_targets(arrays, "std")
 
     def predict_interval(self, X: ArrayLike, level: float = 0.95) -> NDArray[np.float64]:
-        """Return the lower and upper end (m, 2) of what holds a new target with this probability."""
+        """Return the lower and upper end (m, 2), of several targets (m, 2, t), of what holds a new target with this
+        probability."""
         with model_errors():
             options = PredictOptions(levels=(float(level),))
         arrays = self._arrays(X, options)
-        return np.stack([arrays["lower"], arrays["upper"]], axis=1)
+        return np.stack([self._of_targets(arrays, end) for end in ("lower", "upper")], axis=1)
 
     def predict_quantiles(self, X: ArrayLike, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> NDArray[np.float64]:
-        """Return quantiles (m, q) of a new target."""
+        """Return quantiles (m, q) of a new target, of several (m, q, t)."""
         probabilities = tuple(map(float, quantiles))
         with model_errors():
             options = PredictOptions(quantiles=probabilities)
         arrays = self._arrays(X, options)
-        return np.stack([arrays[f"quantile_{probability!r}"] for probability in probabilities], axis=1)
+        return np.stack(
+            [self._of_targets(arrays, f"quantile_{probability!r}") for probability in probabilities], axis=1
+        )
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the fitted model as a file that `load` reads and a server imports; return the path."""
@@ -181,6 +193,18 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         if "artefact_" in state:
             self._model = LocalModel(self.artefact_)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _of_targets(self, arrays: Mapping[str, NDArray[np.float64]], name: str) -> NDArray[np.float64]:
+        """Return an array of the target (m,), or of all (m, t) of several."""
+        loaded = self._model.loaded
+        if loaded.others is None:
+            return arrays[name]
+        return np.column_stack([arrays[of_target(name, place)] for place in range(len(loaded.schema.targets))])
+
     def _arrays(self, X: ArrayLike, options: PredictOptions) -> dict[str, NDArray[np.float64]]:
         check_is_fitted(self, "artefact_")
         inputs = validate_data(self, X, dtype=np.float64, order="C", reset=False)
@@ -201,7 +225,7 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         self, inputs: NDArray[np.float64], targets: NDArray[np.float64], target: str
     ) -> tuple[bytes, dict[str, Any]]:
         """Return the artefact and the report."""
-        names = [*map(str, getattr(self, "feature_names_in_", [f"x{place}" for place in range(inputs.shape[1])]))]
+        names = self._feature_names(inputs)
         while target in names:
             target += "_"
         body = read_spec(self._spec(), max_basis_size=_LARGEST_BASIS)
@@ -222,6 +246,35 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         profile = profile_of(schema, design_matrix)
         report = build_report(schema, design_matrix, result, profile=profile, rows_uploaded=len(targets), seconds={})
         return artefact.save(build_artefact(body, schema, design_matrix, result, report, profile)), report
+
+    def _train_several(
+        self, inputs: NDArray[np.float64], targets: NDArray[np.float64], names: list[str]
+    ) -> tuple[bytes, dict[str, Any]]:
+        """Do the same for several targets (n, t) of these names."""
+        columns = self._feature_names(inputs)
+        for place in range(len(names)):
+            while names[place] in (*columns, *names[:place]):
+                names[place] += "_"
+        body = read_spec(self._spec(), max_basis_size=_LARGEST_BASIS)
+        features = tuple(Feature(name=name, kind=Kind.NUMBER) for name in columns)
+        schema = Schema(target=names[0], features=features, other_targets=tuple(names[1:]))
+        matrices = [
+            DesignMatrix(
+                inputs=inputs,
+                targets=np.ascontiguousarray(y),
+                groups=schema.groups,
+                indicator=schema.indicator,
+                rows=np.arange(len(y)),
+                dropped=0,
+            )
+            for y in targets.T
+        ]
+        told = Told(rows=len(targets), seconds={})
+        found = train_matrices(matrices, schema, body, told, workers=_threads(self.n_jobs))
+        return artefact.save(found.artefact), found.report
+
+    def _feature_names(self, inputs: NDArray[np.float64]) -> list[str]:
+        return [*map(str, getattr(self, "feature_names_in_", [f"x{place}" for place in range(inputs.shape[1])]))]
 
     def _spec(self) -> dict[str, Any]:
         """Return the specification: what is another than by default, so that the service's rules of defaults hold."""

@@ -20,7 +20,7 @@ from app.services.predict.npy import read_npy
 from app.services.predict.options import Keep, OnError, PredictOptions, word_of
 from app.services.predict.row_decoder import DecodedRows
 from app.services.predict.row_notes import RowNotes
-from app.services.predict.run import answer_arrays, shown_arrays
+from app.services.predict.run import answer_arrays, named_arrays, shown_arrays
 from app.services.predict.table_parts import PartOptions, matrix_part, read_part
 from app.storage import artefact
 from app.tables import Limits, read_table
@@ -46,7 +46,8 @@ def load(file: str | PathLike[str] | bytes) -> "LocalModel":
 
 
 class LocalModel:
-    """A trained model. target: name of what it predicts; columns: names of what it predicts from, in order.
+    """A trained model. target: name of what it predicts, targets: of all where they are several; columns: names of
+    what it predicts from, in order.
 
     report: what its training told; spec: what was asked of that; artefact: its bytes.
     """
@@ -59,6 +60,7 @@ class LocalModel:
             raise InvalidError(error.message) from None
         self.artefact = data
         self.target: str = self.loaded.schema.target
+        self.targets: tuple[str, ...] = self.loaded.schema.targets
         self.columns: tuple[str, ...] = self.loaded.schema.names
         self.report: dict[str, Any] = stored.report
         self.spec: dict[str, Any] = stored.spec
@@ -83,11 +85,11 @@ class LocalModel:
         if isinstance(data, str | PathLike):
             return self._predict_file(data, wanted, options.keep or Keep.OTHERS)
         rows = rows_of(data)
-        kept = options.kept(rows.names, lambda: {self.target, *self.columns})
+        kept = options.kept(rows.names, lambda: {*self.targets, *self.columns})
         parts = [self._piece(rows, start, stop, wanted) for start, stop in pieces(rows)]
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         _warn_of(arrays, wanted)
-        return rows.restore(shown_arrays(arrays, wanted, imputed=False), kept)
+        return rows.restore(named_arrays(self.loaded, shown_arrays(arrays, wanted, imputed=False)), kept)
 
     def _predict_file(self, path: str | PathLike[str], options: PredictOptions, keep: Keep) -> pa.Table:
         body = read_file(path)
@@ -96,7 +98,7 @@ class LocalModel:
             part = read_part(self.loaded, body, Limits(), part_options)
             arrays = part.decoded.spread(answer_arrays(self.loaded, part.decoded.inputs, options))
         _warn_of(arrays, options)
-        shown = shown_arrays(arrays, options, imputed=self.loaded.integrated is not None)
+        shown = named_arrays(self.loaded, shown_arrays(arrays, options, imputed=self.loaded.integrated is not None))
         names = kept_names(part.kept, shown)
         columns: dict[str, Any] = {names[name]: column for name, column in part.kept.items()}
         return pa.table(columns | {name: pa.array(array, from_pandas=True) for name, array in shown.items()})
@@ -127,7 +129,7 @@ class LocalModel:
 
     @cached_property
     def _explainer(self) -> Explainer:
-        return Explainer.of(artefact.load(self.artefact), self.loaded)
+        return Explainer.of(artefact.load(self.artefact), self.loaded.of_one_target("explain"))
 
     def export(self, path: str | PathLike[str], *, form: str | None = None, interval: float | None = None) -> Path:
         """Write it in a form that predicts without this package; see `Model.export`."""

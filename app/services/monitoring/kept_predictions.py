@@ -83,7 +83,8 @@ class PredictionKeeper:
         return await self.keep_rows(resolved, RowNumbers.of(arrays))
 
     async def keep_rows(self, resolved: ResolvedModel, numbers: RowNumbers) -> str | None:
-        """Keep the numbers of rows, as `keep` does."""
+        """Keep the numbers of rows, as `keep` does. InvalidRequestError for several targets."""
+        resolved.model.of_one_target("feedback")
         one = KeptPrediction(
             id=new_prediction_id(),
             model=resolved.name,

@@ -14,7 +14,7 @@ from app.services.core_spec import core_spec
 from app.services.specification import SpecBody
 from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of
 from app.storage.artefact import HIDDEN, TARGET_NAMES, ModelArtefact
-from app.tables import DesignMatrix, Table, TableFit, design_matrices, schema_of
+from app.tables import DesignMatrix, Schema, Table, TableFit, design_matrices, schema_of
 from core.copies import copies
 from core.numeric.shards import Compute
 from core.train.progress import Checkpoint, Listener
@@ -29,24 +29,42 @@ class TargetsModel:
     report: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """For the reports: rows of the upload, and seconds of what came before the training."""
+
+    rows: int
+    seconds: Mapping[str, float]
+
+
 def train_targets(
     table: Table,
     fit: TableFit,
     body: SpecBody,
-    *,
-    rows_uploaded: int,
-    seconds: Mapping[str, float],
+    told: Told,
     listen: Listener,
     resume: Checkpoint | None,
+    *,
     workers: int,
     compute: Compute | None,
 ) -> TargetsModel:
-    """Train a model for each target and put them together.
+    """Train a model for each target and put them together. Raises as `core.train.several.train_several`."""
+    matrices = design_matrices(table, fit.schema, fit.training_rows)
+    return train_matrices(matrices, fit.schema, body, told, listen, resume, workers=workers, compute=compute)
 
-    rows_uploaded, seconds: for the reports. Else as `core.train.several.train_several`, which raises what is wrong.
-    """
-    schema = fit.schema
-    matrices = design_matrices(table, schema, fit.training_rows)
+
+def train_matrices(
+    matrices: list[DesignMatrix],
+    schema: Schema,
+    body: SpecBody,
+    told: Told,
+    listen: Listener | None = None,
+    resume: Checkpoint | None = None,
+    *,
+    workers: int,
+    compute: Compute | None = None,
+) -> TargetsModel:
+    """Do the same with the rows of each target of the schema."""
     if body.duplicates == "drop":
         matrices = _without_copies(matrices)
     fewest = min((matrix.rows for matrix in matrices), key=len)
@@ -59,7 +77,7 @@ def train_targets(
     for place, (name, matrix, result) in enumerate(zip(names, matrices, found.results, strict=True)):
         own = schema_of(schema, name)
         profile = profile_of(own, matrix)
-        report = build_report(own, matrix, result, profile=profile, rows_uploaded=rows_uploaded, seconds=seconds)
+        report = build_report(own, matrix, result, profile=profile, rows_uploaded=told.rows, seconds=told.seconds)
         how = found.sharing[place]
         report |= {
             TARGET_NAMES: list(names),

@@ -34,7 +34,7 @@ from app.services.specification import SpecBody, default_name
 from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of, without_copies
 from app.services.train.missing import complete_table
 from app.services.train.origin import read_origin, read_spec_and_origin, warm_start
-from app.services.train.several import train_targets
+from app.services.train.several import Told, train_targets
 from app.services.train.unseen import place_unseen
 from app.storage import artefact, catalog, datasets, training_state
 from app.storage.artefact import ModelArtefact
@@ -247,17 +247,8 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         resume = None if task.checkpoint is None else Checkpoint.from_json(dict(task.checkpoint))
         if fit.schema.other_targets is not None:
             reporter.milestone(1)
-            several = train_targets(
-                table,
-                fit,
-                body,
-                rows_uploaded=task.payload["rows"],
-                seconds={"reading": reading},
-                listen=listener,
-                resume=resume,
-                workers=threads,
-                compute=compute,
-            )
+            told = Told(rows=task.payload["rows"], seconds={"reading": reading})
+            several = train_targets(table, fit, body, told, listener, resume, workers=threads, compute=compute)
             listener.report_phase("publishing", _PUBLISH)
             return _stored(blobs, several.artefact, several.report | {"peak_memory_bytes": _peak_memory()})
         completed = complete_table(
@@ -320,9 +311,7 @@ def _state_key(blobs: BlobStore, model: ModelArtefact, result: TrainResult, desi
     return retry_while_unavailable(lambda: blobs.put(training_state.STATES, ".safetensors", data))
 
 
-def _stored(
-    blobs: BlobStore, model: ModelArtefact, report: dict[str, Any], state: str | None = None
-) -> dict[str, Any]:
+def _stored(blobs: BlobStore, model: ModelArtefact, report: dict[str, Any], state: str | None = None) -> dict[str, Any]:
     """Store a model; return what `publish` needs."""
     data = artefact.save(model)
     key = retry_while_unavailable(lambda: blobs.put(MODELS, ".safetensors", data))

@@ -129,6 +129,9 @@ class Updates:
         options = UpdateOptions.read(spec)
         version, stored = self._version(reference)
         caller.check_model(version.model)
+        if stored.others is not None:
+            names = ", ".join(repr(each.schema["target"]) for each in (stored, *stored.others))
+            raise InvalidRequestError(f"update: not yet for a model of several targets ({names}): train it again")
         schema = Schema.from_json(stored.schema)
         with stored_table(self.database, self.blobs, self.scratch) as table:
             known = (*schema.names, schema.target)

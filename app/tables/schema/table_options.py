@@ -76,8 +76,11 @@ def resolve(field_name: str, asked: Sequence[str], table: Table) -> list[str]:
 
 
 def names_several(target: str | Sequence[str] | None, table: Table) -> bool:
-    """Return whether a specification asks for several targets: by a list, or by a pattern that is no column."""
-    return target is not None and (not isinstance(target, str) or _is_pattern(target, table))
+    """Return whether a specification asks for several targets: by a list, or by a pattern or names with commas between
+    them that are no column."""
+    return isinstance(target, Sequence) and (
+        not isinstance(target, str) or _is_pattern(target, table) or len(_listed(target, table)) > 1
+    )
 
 
 def resolve_targets(table: Table, target: str | Sequence[str] | None) -> list[str]:
@@ -85,7 +88,7 @@ def resolve_targets(table: Table, target: str | Sequence[str] | None) -> list[st
     if target is None:
         return [table.names[-1]]
     found: list[str] = []
-    for name in [target] if isinstance(target, str) else target:
+    for name in _listed(target, table) if isinstance(target, str) else target:
         if not _is_pattern(name, table):
             found += resolve("target", [name], table)
             continue
@@ -95,6 +98,18 @@ def resolve_targets(table: Table, target: str | Sequence[str] | None) -> list[st
             raise InvalidRequestError(message, [Fault(column="target", message=message)])
         found += matching
     return list(dict.fromkeys(found))
+
+
+def _listed(target: str, table: Table) -> list[str]:
+    """The parts of a target that is no column, where each is one or a pattern; else the target alone."""
+    parts = [part.strip() for part in target.split(",")]
+    if find_name(target, table.columns.keys(), "target") is not None:
+        return [target]
+    if len(parts) > 1 and all(
+        _is_pattern(part, table) or find_name(part, table.columns.keys(), "target") is not None for part in parts
+    ):
+        return parts
+    return [target]
 
 
 def _is_pattern(name: str, table: Table) -> bool:

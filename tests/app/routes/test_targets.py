@@ -167,6 +167,7 @@ def test_what_is_wrong_with_a_target_is_named(trained: Service, target: Any, mor
     [
         ("/predict", {"model": "all", "rows": ROWS, "aggregate": "sum"}),
         ("/models/all/explain", {"rows": ROWS}),
+        ("/models/all/update", {"rows": [{"a": 0.1, "b": 0.2, "y1": 1.0, "y2": 2.0, "other": 3.0}]}),
         ("/feedback", {"model": "all", "rows": ROWS, "truth": [1.0, 2.0, 3.0]}),
     ],
 )
