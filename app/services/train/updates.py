@@ -129,9 +129,6 @@ class Updates:
         options = UpdateOptions.read(spec)
         version, stored = self._version(reference)
         caller.check_model(version.model)
-        if stored.others is not None:
-            names = ", ".join(repr(each.schema["target"]) for each in (stored, *stored.others))
-            raise InvalidRequestError(f"update: not yet for a model of several targets ({names}): train it again")
         schema = Schema.from_json(stored.schema)
         with stored_table(self.database, self.blobs, self.scratch) as table:
             known = (*schema.names, schema.target)
@@ -197,7 +194,7 @@ class Updates:
         if version.state is None:
             raise ConflictError(
                 f"{version.reference} cannot be updated: it was imported, trained by an earlier release, with `groups` "
-                "or `order`, or is kept as compact or mean; train it again with all rows"
+                "or `order` or of several targets, or is kept as compact or mean; train it again with all rows"
             )
         return version, artefact.load(self.blobs.read(version.artefact))
 

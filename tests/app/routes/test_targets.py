@@ -167,7 +167,6 @@ def test_what_is_wrong_with_a_target_is_named(trained: Service, target: Any, mor
     [
         ("/predict", {"model": "all", "rows": ROWS, "aggregate": "sum"}),
         ("/models/all/explain", {"rows": ROWS}),
-        ("/models/all/update", {"rows": [{"a": 0.1, "b": 0.2, "y1": 1.0, "y2": 2.0, "other": 3.0}]}),
         ("/feedback", {"model": "all", "rows": ROWS, "truth": [1.0, 2.0, 3.0]}),
     ],
 )
@@ -184,3 +183,8 @@ def test_export_and_import_say_what_they_cannot_do_yet(trained: Service) -> None
         "/models/copy/versions", content=data, headers={"content-type": "application/octet-stream"}
     )
     assert_problem(answer, 422, "several targets")
+
+
+def test_an_update_says_what_it_cannot_do_yet(trained: Service) -> None:
+    rows = [{"a": 0.1, "b": 0.2, "y1": 1.0, "y2": 2.0, "other": 3.0}]
+    assert_problem(trained.client.post("/models/all/update", json={"rows": rows}), 409, "of several targets")
