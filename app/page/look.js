@@ -30,7 +30,7 @@ export async function view({ detail, signal, place }) {
   return {
     shown: async () => {
       try {
-        show(averages, effects(await get(`${place}/effects`, { signal }), matters.shares, detail));
+        show(averages, effects(await get(`${place}/effects${targetQuery(detail)}`, { signal }), matters.shares, detail));
       } catch (error) {
         if (error.name !== "AbortError") show(averages, failure(error));
       }

@@ -69,9 +69,9 @@ class Models:
         created = datetime.fromtimestamp(found.created_at, UTC)
         return report_page(model, about | {"created_at": f"{created:%Y-%m-%d %H:%M} UTC"})
 
-    def effects(self, name: str, version: int) -> tuple[Version, dict[str, Any]]:
+    def effects(self, name: str, version: int, target: str | None = None) -> tuple[Version, dict[str, Any]]:
         """Return the average effect of each feature of a version. Raises NotFoundError, BrokenArtefactError."""
-        found, model = self.version(name, version)
+        found, model = self.version(name, version, target)
         return found, average_effects(model)
 
     def artefact(self, name: str, version: int) -> tuple[Version, bytes]:
