@@ -16,6 +16,8 @@ from core.predict.compact import CompactPosterior
 from core.spec import KernelChoice
 from core.train.warm import WarmStart
 
+NOT_SEVERAL = "a training of several targets begins from no model yet"
+
 
 def read_spec_and_origin(given: object, *, max_basis_size: int) -> tuple[SpecBody, str | None]:
     """Read the specification, and the reference of the model to begin `from`. InvalidRequestError."""
@@ -27,6 +29,8 @@ def read_spec_and_origin(given: object, *, max_basis_size: int) -> tuple[SpecBod
     body = read_spec(given, max_basis_size=max_basis_size)
     if origin is not None and body.hyperparameters is not None:
         raise _wrong("begins at the model's hyperparameters: leave out spec.hyperparameters")
+    if origin is not None and not isinstance(body.target, str | None):
+        raise _wrong(NOT_SEVERAL)
     if origin is not None and "kernel" not in body.model_fields_set:
         body = body.model_copy(update={"kernel": KernelChoice.AUTO})  # the model's
     return body, origin

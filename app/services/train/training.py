@@ -33,7 +33,7 @@ from app.services.keys.caller import ANYBODY, Caller
 from app.services.specification import SpecBody, default_name
 from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of, without_copies
 from app.services.train.missing import complete_table
-from app.services.train.origin import read_origin, read_spec_and_origin, warm_start
+from app.services.train.origin import NOT_SEVERAL, read_origin, read_spec_and_origin, warm_start
 from app.services.train.several import Told, train_targets
 from app.services.train.unseen import place_unseen
 from app.storage import artefact, catalog, datasets, training_state
@@ -246,6 +246,8 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         reading = time.perf_counter() - began + sum(fit.seconds.values())
         resume = None if task.checkpoint is None else Checkpoint.from_json(dict(task.checkpoint))
         if fit.schema.other_targets is not None:
+            if task.payload.get("from") is not None:
+                raise InvalidRequestError(f"from: {NOT_SEVERAL}")
             reporter.milestone(1)
             told = Told(rows=task.payload["rows"], seconds={"reading": reading})
             several = train_targets(table, fit, body, told, listener, resume, workers=threads, compute=compute)

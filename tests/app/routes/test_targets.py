@@ -153,6 +153,7 @@ def test_a_version_shows_each_target(trained: Service) -> None:
         (["y1", "y2"], {"features": ["a", "y2"]}, "features: 'y2' is the target"),
         (["y1", "y2"], {"share": "some"}, "share: expected"),
         (["y1", "y2"], {"share": True, "refine": True}, "share: basis vectors move for one target"),
+        (["y1", "y2"], {"from": "all"}, "from: a training of several targets begins from no model yet"),
         (["y1", "y2"], {"unseen": "prior"}, "unseen: an unseen category is answered for one target"),
     ],
 )
