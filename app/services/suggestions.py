@@ -97,7 +97,7 @@ class Suggester:
 
     def suggest(self, resolved: ResolvedModel, asked: Question) -> dict[str, Any]:
         """Return rows to measure next, in order, as JSON. Raises InvalidRequestError, CoreError."""
-        model = resolved.model
+        model = resolved.model.of_one_target("suggest")
         if model.predictor.mean_only:
             raise MeanOnlyError
         _, stored = self.models.version(resolved.name, resolved.version)

@@ -168,6 +168,8 @@ def test_what_is_wrong_with_a_target_is_named(trained: Service, target: Any, mor
     [
         ("/predict", {"model": "all", "rows": ROWS, "aggregate": "sum"}),
         ("/models/all/explain", {"rows": ROWS}),
+        ("/models/all/suggest", {"rows": ROWS, "count": 1}),
+        ("/predict", {"model": "all", "rows": ROWS, "samples": 2}),
         ("/feedback", {"model": "all", "rows": ROWS, "truth": [1.0, 2.0, 3.0]}),
     ],
 )
