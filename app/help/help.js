@@ -5,7 +5,8 @@ const field = document.getElementById("search");
 const found = document.getElementById("found");
 const chapters = document.getElementById("chapters");
 const count = document.getElementById("found-count");
-let sections = null;
+let loading = null;
+let searches = 0;
 
 async function load() {
   const answer = await fetch("sections.json");
@@ -14,7 +15,7 @@ async function load() {
 }
 
 /** Sections that have all the words; those with a word in their title come first. */
-function matching(words) {
+function matching(sections, words) {
   const having = sections.filter((section) => words.every((word) => section.words.includes(word)));
   const score = (section) => words.filter((word) => section.title.toLowerCase().includes(word)).length;
   return having.map((section) => [score(section), section]).sort(([a], [b]) => b - a).map(([, section]) => section);
@@ -39,6 +40,7 @@ function line(section, words) {
 }
 
 async function search() {
+  const search = ++searches;
   const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
   const searching = words.length > 0;
   chapters.hidden = searching;
@@ -48,12 +50,15 @@ async function search() {
     return;
   }
   try {
-    sections ??= await load();
-    const all = matching(words);
+    loading ??= load();
+    const sections = await loading;
+    if (search !== searches) return; // what is found for a later word stays, and the focus in it
+    const all = matching(sections, words);
     found.replaceChildren(...all.slice(0, MOST).map((section) => line(section, words)));
     count.textContent = all.length === 1 ? "1 section found" : `${all.length} sections found`;
     if (!all.length) found.textContent = "Nothing found: try a shorter word.";
   } catch (error) {
+    loading = null;
     found.textContent = `The search is not available: ${error.message}`;
   }
 }
