@@ -14,7 +14,7 @@ import numpy as np
 
 from app.errors import Fault, InvalidRequestError, MalformedError, TooLargeError
 from app.services.decoding import check_depth, decode_any
-from app.services.specification import read_spec
+from app.services.spec_reading import read_spec
 from app.storage.artefact import TYPES, ModelArtefact
 from app.storage.artefact_document import DESCRIPTION, METADATA_KEY, TARGETS
 from app.tables import Schema

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from app.errors import Fault, InvalidRequestError, NotFoundError
-from app.services.specification import SpecBody, read_spec
+from app.services.spec_reading import read_spec
+from app.services.specification import SpecBody
 from app.storage import artefact
 from app.storage.artefact import ModelArtefact
 from app.storage.blobs import BlobStore

@@ -14,7 +14,7 @@ import pytest
 
 from app.help.contents import PAGES, ROOT
 from app.help.field_examples import EXAMPLES
-from app.services.specification import read_spec
+from app.services.spec_reading import read_spec
 from tests.app.library.conftest import url, working
 from tests.app.routes.service import Service, running
 

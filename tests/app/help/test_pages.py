@@ -13,7 +13,8 @@ from app.help.field_examples import EXAMPLES
 from app.help.fields import fields_markdown
 from app.help.pages import page_html, sections
 from app.routes.page import HEADERS
-from app.services.specification import SpecBody, read_spec
+from app.services.spec_reading import read_spec
+from app.services.specification import SpecBody
 from app.settings import Settings
 from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import Service

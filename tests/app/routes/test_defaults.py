@@ -8,7 +8,7 @@ import httpx
 import numpy as np
 import pytest
 
-from app.services.specification import read_spec
+from app.services.spec_reading import read_spec
 from tests.app.routes.service import Service, numbers
 
 COLUMNS = {"a": [0.1, 0.2, 0.3], "b": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 3.0]}
