@@ -41,6 +41,9 @@ FormQuery = Annotated[
 Level = Annotated[
     float | None, Query(gt=0.0, lt=1.0, description="Level of `lower` and `upper` of onnx and numpy, 0.95 by default.")
 ]
+ExportedTarget = Annotated[
+    str | None, Query(description="One of several targets, for onnx and numpy; by default all of them (onnx alone).")
+]
 Force = Annotated[bool, Query(description="Delete even what an alias points at, and the alias with it.")]
 
 
@@ -270,11 +273,18 @@ async def delete_version(request: Request, name: Name, version: Number, force: F
     },
 )
 async def get_artefact(
-    request: Request, name: Name, version: Number, form: FormQuery = Form.SAFETENSORS, interval: Level = None
+    request: Request,
+    name: Name,
+    version: Number,
+    form: FormQuery = Form.SAFETENSORS,
+    interval: Level = None,
+    target: Target = None,
 ) -> Response:
     """The model itself: arrays and one JSON document, nothing in it can run. Or as a model of ONNX, or as a script and
     its arrays for numpy alone, which predict mean, std, lower and upper without a server."""
-    found, data = await in_heavy_thread(request, services(request).models.exported, name, version, form, interval)
+    found, data = await in_heavy_thread(
+        request, services(request).models.exported, name, version, form, interval, target
+    )
     headers = {"Content-Disposition": f'attachment; filename="{found.model}-{found.version}{form.suffix}"'}
     return Response(data, media_type=form.media_type, headers=headers)
 

@@ -80,11 +80,13 @@ class Models:
             found = catalog.get_version(connection, name, version)
         return found, self._blobs.read(found.artefact)
 
-    def exported(self, name: str, version: int, form: Form, level: float | None = None) -> tuple[Version, bytes]:
+    def exported(
+        self, name: str, version: int, form: Form, level: float | None = None, target: str | None = None
+    ) -> tuple[Version, bytes]:
         """Return a version in a form, with intervals of a level. Raises NotFoundError; InvalidRequestError that says
         what of the model the form does not express."""
         found, data = self.artefact(name, version)
-        return found, export(data, form, label=f"{found.model}@{found.version}", level=level)
+        return found, export(data, form, label=f"{found.model}@{found.version}", level=level, target=target)
 
     def put_alias(self, name: str, alias: str, version: int, *, caller: Caller = ANYBODY) -> Version:
         """Point an alias at a version. Raises NotFoundError, InvalidRequestError for a name that is none."""

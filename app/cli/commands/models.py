@@ -76,6 +76,7 @@ def artefact(
     interval: Annotated[
         float | None, typer.Option(help="Level of `lower` and `upper` of onnx and numpy, 0.95 by default.")
     ] = None,
+    target: Annotated[str | None, typer.Option(help="One of several targets, for onnx and numpy.")] = None,
     as_json: AsJson = False,
     local: Local = False,
     url: Url = DEFAULT_URL,
@@ -91,7 +92,8 @@ def artefact(
         raise typer.BadParameter("bytes are not for a terminal: name a file, or - for a pipe", param_hint="--output")
     with connect(url, key, local=local, data_dir=data_dir) as client:
         name, version = client.resolve(model)
-        query = {field: given for field, given in (("format", form), ("interval", interval)) if given is not None}
+        asked = {"format": form, "interval": interval, "target": target}
+        query = {field: given for field, given in asked.items() if given is not None}
         content = client.artefact(name, version, **query)
     write_content(output, content)
     if as_json:

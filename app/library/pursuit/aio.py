@@ -224,7 +224,12 @@ class AsyncModel(AsyncModelQuestions):
         return await asyncio.to_thread(self._model.save, path)
 
     async def export(
-        self, path: str | PathLike[str], *, form: str | None = None, interval: float | None = None
+        self,
+        path: str | PathLike[str],
+        *,
+        form: str | None = None,
+        interval: float | None = None,
+        target: str | None = None,
     ) -> Path:
         """Download it in a form that predicts without a server; see `Model.export`."""
-        return await asyncio.to_thread(self._model.export, path, form=form, interval=interval)
+        return await asyncio.to_thread(self._model.export, path, form=form, interval=interval, target=target)

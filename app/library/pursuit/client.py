@@ -258,12 +258,14 @@ class Client(Datasets, Questions, Feedback):
         with server_errors():
             self.http.delete("models", name, *which, force=force)
 
-    def artefact(self, reference: str, *, form: str | None = None, interval: float | None = None) -> bytes:
+    def artefact(
+        self, reference: str, *, form: str | None = None, interval: float | None = None, target: str | None = None
+    ) -> bytes:
         """Download a version as safetensors, which `load` and `push` read, or in another form: see `Model.export`."""
         name, number = self.resolve(reference)
+        asked = {"format": form, "interval": interval, "target": target}
         with server_errors():
-            asked = (("format", form), ("interval", interval))
-            return self.http.artefact(name, number, **{field: given for field, given in asked if given is not None})
+            return self.http.artefact(name, number, **{key: given for key, given in asked.items() if given is not None})
 
     def push(self, model: Any, name: str) -> "Model":
         """Publish a model as the next version of `name`: a fitted SparseGPRegressor, a LocalModel, or the path or bytes
@@ -370,7 +372,14 @@ class Model(ModelQuestions):
         """Download it as a file for `load`; return the path."""
         return write_whole(path, self.client.artefact(self.reference))
 
-    def export(self, path: str | PathLike[str], *, form: str | None = None, interval: float | None = None) -> Path:
+    def export(
+        self,
+        path: str | PathLike[str],
+        *,
+        form: str | None = None,
+        interval: float | None = None,
+        target: str | None = None,
+    ) -> Path:
         """Download it in a form that predicts mean, std, lower and upper without a server and this package.
 
         Args:
@@ -378,7 +387,9 @@ class Model(ModelQuestions):
             form: `onnx`, a model for ONNX runtimes; `numpy`, a zip of predict.py and its arrays; by default what the
                 path's suffix says, .onnx or .zip.
             interval: level of `lower` and `upper`, 0.95 by default.
+            target: one of several; by default all of them, which ONNX alone has in one file.
 
         Returns the path. InvalidError where the form does not express the model, with the reason.
         """
-        return write_whole(path, self.client.artefact(self.reference, form=form_of(path, form), interval=interval))
+        form = form_of(path, form)
+        return write_whole(path, self.client.artefact(self.reference, form=form, interval=interval, target=target))

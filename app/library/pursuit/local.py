@@ -131,10 +131,18 @@ class LocalModel:
     def _explainer(self) -> Explainer:
         return Explainer.of(artefact.load(self.artefact), self.loaded.of_one_target("explain"))
 
-    def export(self, path: str | PathLike[str], *, form: str | None = None, interval: float | None = None) -> Path:
+    def export(
+        self,
+        path: str | PathLike[str],
+        *,
+        form: str | None = None,
+        interval: float | None = None,
+        target: str | None = None,
+    ) -> Path:
         """Write it in a form that predicts without this package; see `Model.export`."""
         with model_errors():
-            data = export(self.artefact, parse_form(form_of(path, form)), label=f"of {self.target}", level=interval)
+            chosen = parse_form(form_of(path, form))
+            data = export(self.artefact, chosen, label=f"of {self.target}", level=interval, target=target)
         return write_whole(path, data)
 
     def _piece(self, rows: Rows, start: int, stop: int, options: PredictOptions) -> dict[str, NDArray[np.float64]]:

@@ -1,5 +1,6 @@
 """Forms that a version is downloaded in."""
 
+from dataclasses import replace
 from enum import StrEnum
 
 from app.errors import BrokenArtefactError, InvalidRequestError, MalformedError
@@ -38,7 +39,7 @@ def parse_form(name: str) -> Form:
         raise InvalidRequestError(f"format: expected one of {', '.join(Form)}; got {name[:80]!r}") from None
 
 
-def export(data: bytes, form: Form, *, label: str, level: float | None = None) -> bytes:
+def export(data: bytes, form: Form, *, label: str, level: float | None = None, target: str | None = None) -> bytes:
     """Return an artefact in another form. O(d^3) for a compact one, else about its size.
 
     Args:
@@ -46,19 +47,24 @@ def export(data: bytes, form: Form, *, label: str, level: float | None = None) -
         form: to return it in.
         label: name of the version in the file, such as cars@3.
         level: of the interval; None for LEVEL.
+        target: of several; None for all of them, which ONNX alone has in one file.
 
-    Raises InvalidRequestError that says what of the model the form does not express; BrokenArtefactError.
+    Raises NotFoundError for another target; BrokenArtefactError; InvalidRequestError that says what of the model the
+    form does not express.
     """
     if form is Form.SAFETENSORS:
-        if level is not None:
-            raise InvalidRequestError("interval: of formats onnx and numpy alone; safetensors has all levels")
+        if level is not None or target is not None:
+            raise InvalidRequestError("interval, target: of formats onnx and numpy alone; safetensors has all of both")
         return data
     level = LEVEL if level is None else level
     if not 0.0 < level < 1.0:
         raise InvalidRequestError(f"interval: expected a probability above 0 and below 1, got {level!r}")
     stored = artefact.load(data)
-    if stored.others is not None:
-        raise InvalidRequestError("format: a model of several targets is exported as safetensors alone, not yet else")
+    if target is not None:
+        stored = replace(stored.of_target(target), others=None)
+    if form is Form.NUMPY and stored.others:
+        names = ", ".join(repr(each.schema["target"]) for each in (stored, *stored.others))
+        raise InvalidRequestError(f"target: numpy's files are of one target; expected one of {names}")
     write = onnx_model if form is Form.ONNX else numpy_predictor
     try:
         return write(stored, label=label, level=level)

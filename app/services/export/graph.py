@@ -148,8 +148,9 @@ class Graph:
         self._outputs: list[Port] = []
 
     def input(self, name: str, kind: str) -> Value:
-        """Return a new input."""
-        self._inputs.append(Port(name=name, type=kind))
+        """Return an input, which is a new one unless it was asked for before."""
+        if (port := Port(name=name, type=kind)) not in self._inputs:
+            self._inputs.append(port)
         return Value(self, name)
 
     def output(self, name: str, value: Value) -> None:

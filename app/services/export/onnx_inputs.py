@@ -79,7 +79,7 @@ def encode_inputs(graph: Graph, schema: Schema) -> EncodedInputs:
 
 
 def _port(feature: Feature) -> Port:
-    name = f"{feature.name}_input" if feature.name in OUTPUTS else feature.name
+    name = f"{feature.name}_input" if feature.name.rpartition(".")[2] in OUTPUTS else feature.name
     match feature.kind:
         case Kind.CATEGORY:
             kind, unit = "string", "text, without blanks around it; empty where missing"

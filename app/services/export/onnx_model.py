@@ -28,8 +28,26 @@ def onnx_model(stored: ModelArtefact, *, label: str, level: float) -> bytes:
 
     Raises InvalidRequestError that says what of the model ONNX does not express.
     """
-    schema, model = Schema.from_json(stored.schema), stored.model()
     graph = Graph()
+    targets = (stored, *(stored.others or ()))
+    for each in targets:
+        prefix = f"{each.schema['target']}." if stored.others is not None else ""
+        for output, value in _outputs(graph, each, level).items():
+            graph.output(prefix + output, value)
+    names = ", ".join(each.schema["target"] for each in targets)
+    data = graph.encode(
+        name=label,
+        text=f"Predicts {names} as the model {label} does.",
+        metadata=_metadata(Schema.from_json(stored.schema), names, stored.posterior.kernel.value, level),
+    )
+    if len(data) > MOST_BYTES:
+        raise InvalidRequestError(f"format: as ONNX the model has {len(data):,} bytes, and its files at most 2^31 - 1")
+    return data
+
+
+def _outputs(graph: Graph, stored: ModelArtefact, level: float) -> dict[str, Value]:
+    """Return each output (m, 1) of one target."""
+    schema, model = Schema.from_json(stored.schema), stored.model()
     encoded = encode_inputs(graph, schema)
     answers = _Answers(model, level)
     found = answers.plain(encoded.inputs)
@@ -40,16 +58,7 @@ def onnx_model(stored: ModelArtefact, *, label: str, level: float) -> bytes:
         some = (rows.taken_from(each) for each in (encoded.inputs, encoded.missing))
         for output, value in answers.mixed(mixtures, *some).items():
             found[output] = graph.op("ScatterElements", found[output], rows.extended(1), value, axis=0)
-    for output, value in found.items():
-        graph.output(output, value + encoded.refused)
-    data = graph.encode(
-        name=label,
-        text=f"Predicts {schema.target} as the model {label} does.",
-        metadata=_metadata(schema, model, level),
-    )
-    if len(data) > MOST_BYTES:
-        raise InvalidRequestError(f"format: as ONNX the model has {len(data):,} bytes, and its files at most 2^31 - 1")
-    return data
+    return {output: value + encoded.refused for output, value in found.items()}
 
 
 class _Answers:
@@ -105,12 +114,12 @@ def _stretched(model: Model, calibration: Calibration, latent: Value) -> Value:
     return latent * calibration.latent_scale / (share * (calibration.latent_scale - 1.0) + 1.0)
 
 
-def _metadata(schema: Schema, model: Model, level: float) -> Mapping[str, str]:
+def _metadata(schema: Schema, targets: str, kernel: str, level: float) -> Mapping[str, str]:
     given = [{**asdict(port), "kind": port.kind.value} for port in ports(schema)]
     return {
-        "target": schema.target,
+        "target": targets,
         "inputs": json.dumps(given, ensure_ascii=False),
         "interval": repr(level),
-        "kernel": model.posterior.kernel.value,
+        "kernel": kernel,
         "refused": "rows that the service refuses, such as those with an unseen level, have NaN in every output",
     }

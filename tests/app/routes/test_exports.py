@@ -274,3 +274,28 @@ def test_refusals(server: Service) -> None:
     assert_problem(server.client.get("/models/matern12/versions/9/artefact?format=onnx"), 404)
     headers = server.client.get(f"{path}?format=numpy").headers
     assert headers["content-disposition"] == 'attachment; filename="matern12-1.zip"'
+
+
+def test_several_targets_are_outputs_by_name(server: Service, tmp_path: Path) -> None:
+    table = mixed(120, 0)
+    rows: Table = table | {"y2": [10.0 * y for y in table["y"]]}
+    answer = server.client.post(
+        "/train", json={"columns": rows, "spec": {"model": "both", "target": ["y", "y2"], **QUICK}}
+    )
+    assert answer.status_code == 202, answer.text
+    server.work()
+    asked = mixed(200, 1)
+    spread = float(np.std(asked.pop("y")))
+    told = server.client.post("/predict", json={"model": "both", "columns": asked}).json()
+    found = by_onnx(download(server, "both", "onnx"), asked, ["when"])
+    assert list(found) == [f"{target}.{name}" for target in ("y", "y2") for name in ("mean", "std", "lower", "upper")]
+    for target, unit in (("y", spread), ("y2", 10.0 * spread)):
+        expected = {name: np.array(told[name][target]) for name in ("mean", "std", "lower", "upper")}
+        own = {name: found[f"{target}.{name}"] for name in expected}
+        assert max(differences(own, expected, unit).values()) < CLOSE
+        archive = download(server, "both", "numpy", target=target)
+        assert max(differences(by_numpy(archive, asked, tmp_path / target), expected, unit).values()) < CLOSE
+    path = "/models/both/versions/1/artefact"
+    refused = assert_problem(server.client.get(f"{path}?format=numpy"), 422)
+    assert "expected one of 'y', 'y2'" in refused["detail"]
+    assert_problem(server.client.get(f"{path}?format=onnx&target=z"), 404)
