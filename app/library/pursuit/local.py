@@ -142,7 +142,7 @@ class LocalModel:
         """Write it in a form that predicts without this package; see `Model.export`."""
         with model_errors():
             chosen = parse_form(form_of(path, form))
-            data = export(self.artefact, chosen, label=f"of {self.target}", level=interval, target=target)
+            data = export(self.artefact, chosen, label=f"of {target or self.target}", level=interval, target=target)
         return write_whole(path, data)
 
     def _piece(self, rows: Rows, start: int, stop: int, options: PredictOptions) -> dict[str, NDArray[np.float64]]:
