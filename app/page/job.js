@@ -1,9 +1,10 @@
 // A training: what it does, how far it is, what came out of it.
 
 import { follow, get, hasEnded, save, send } from "./api.js";
-import { announce, h, show, table } from "./dom.js";
+import { announce, h, show } from "./dom.js";
+import { candidates } from "./candidates.js";
 import { failure } from "./failure.js";
-import { bytes, duration, plural, score } from "./format.js";
+import { bytes, duration, plural } from "./format.js";
 import { lineFigure } from "./figures.js";
 import { jobLine, nounOf, sentence } from "./progress.js";
 
@@ -114,25 +115,4 @@ function predictions(job) {
     h("p", { class: "actions" }, h("button", { type: "button", class: "primary", onclick: fetchFile }, `Download ${name}`), h("span", { class: "quiet" }, bytes(size))),
     message,
   ];
-}
-
-/** Models that were compared. */
-export function candidates(report) {
-  if (!report.candidates?.length) return null;
-  const rows = report.candidates.map((each) => [
-    h("span", {}, each.mean === "basis" ? "sparse" : "full", each.taken ? [" ", h("span", { class: "mark" }, "taken")] : null),
-    each.kernel,
-    String(each.mean_rows),
-    each.nmse === null ? "–" : score(each.nmse),
-    score(each.nlpd),
-    each.seconds.toFixed(1),
-    each.reason ?? "",
-  ]);
-  return h(
-    "section",
-    {},
-    h("h2", {}, "Models that were compared"),
-    h("p", { class: "quiet" }, "On rows that were left out. NMSE: the share of the target's variance that is not explained. NLPD: how surprising the truth was, given the error bars. Less is better for both."),
-    table("Models that were compared", ["Model", "Kernel", "Rows it rests on", "NMSE", "NLPD", "Seconds", "Why"], rows, { numeric: [2, 3, 4, 5], hideCaption: true }),
-  );
 }
