@@ -198,7 +198,8 @@ def test_the_broom_spares_what_is_needed(training: Training, tmp_path: Path, dat
         claimed = queue.claim(connection, worker="w", lease_seconds=9)
         assert claimed is not None
     assert set(sweep_store(database, training.blobs, older_than=3600.0)) == set()
-    assert set(sweep_store(database, training.blobs, older_than=0.0)) == {orphan, leftover, outcome["artefact"]}
+    unpublished = {outcome["artefact"], outcome["state"]}
+    assert set(sweep_store(database, training.blobs, older_than=0.0)) == {orphan, leftover, *unpublished}
     outcome = training_handler(training.blobs, threads=1)(task_of(job), Recorder())
     with database.write() as connection:
         queue.succeed(connection, claimed, publish(connection, claimed, outcome))
