@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
@@ -12,6 +12,8 @@ from app.routes.http.answers import STRICT_JSON, json_answer, problems, rfc3339
 from app.routes.http.bodies import JSON, MULTIPART, expect_media_type
 from app.routes.http.callers import caller_of
 from app.routes.http.content_encoding import read_json
+from app.routes.http.fields import DatasetCursor, DatasetIdText, Moment, NextCursor
+from app.routes.http.fields import DatasetIdPath as Id
 from app.routes.http.services import Services, in_reader_thread, in_thread, services
 from app.routes.http.table_requests import (
     COLUMNS,
@@ -30,8 +32,10 @@ from app.tables import ReadOptions
 
 router = APIRouter(tags=["datasets"])
 
-Id = Annotated[str, Path(description="Id of the dataset.")]
-Target = Annotated[str | None, Query(description="What the warnings are about; by default the last column.")]
+Target = Annotated[
+    Annotated[str, Field(json_schema_extra={"minLength": 1})] | None,
+    Query(description="What the warnings are about; by default the last column."),
+]
 Decimal = Annotated[
     Literal[",", "."] | None, Query(description="Decimal mark of the numbers in text; by default as each column shows.")
 ]
@@ -45,8 +49,7 @@ Sheet = Annotated[
         min_length=1, description="Sheet of an Excel workbook: its name, or its number from 1; by default the first."
     ),
 ]
-Limit = Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE)]
-Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=MAX_PAGE_SIZE, description="How many at most.")]
 
 _REQUEST: dict[str, Any] = {
     "parameters": [KEY],
@@ -81,11 +84,11 @@ class AddOptions(TypedDict):
 class DatasetBody(BaseModel):
     """A dataset in a list."""
 
-    id: str
+    id: DatasetIdText = Field(description="Id of the dataset.")
     name: str = Field(description="Of the file.")
-    created_at: str
-    rows: int
-    size_bytes: int
+    created_at: Moment = Field(description="When it was uploaded.")
+    rows: int = Field(description="How many rows it has.")
+    size_bytes: int = Field(description="Bytes that it takes in the store.")
 
 
 class DatasetDetailBody(DatasetBody):
@@ -96,14 +99,14 @@ class DatasetDetailBody(DatasetBody):
         description="Name, type, missing, distinct, the first cells, warnings; min, mean, max and a histogram, or the "
         "top texts and the number of levels."
     )
-    warnings: list[str]
+    warnings: list[str] = Field(description="What is to be looked at before training, in sentences.")
 
 
 class DatasetsBody(BaseModel):
     """A page of datasets, the newest first."""
 
-    datasets: list[DatasetBody]
-    next_cursor: str | None
+    datasets: list[DatasetBody] = Field(description="Datasets of this page.")
+    next_cursor: NextCursor
 
 
 @router.post(
@@ -189,7 +192,7 @@ def _append_json(app: Services, dataset: str, body: bytes, key: str | None, call
     summary="List datasets",
     responses={200: {"model": DatasetsBody}, **problems(422)},
 )
-async def list_datasets(request: Request, limit: Limit = 50, cursor: Cursor = None) -> Response:
+async def list_datasets(request: Request, limit: Limit = 50, cursor: DatasetCursor = None) -> Response:
     """The newest first; `next_cursor` is null on the last page."""
     found, following = await in_thread(services(request).datasets.page, limit=limit, cursor=cursor)
     return json_answer({"datasets": [_json(dataset) for dataset in found], "next_cursor": following})

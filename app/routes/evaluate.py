@@ -9,6 +9,7 @@ from starlette.responses import Response
 from app.routes.http.answers import json_answer, problems
 from app.routes.http.bodies import NPY, TABLES, expect_media_type, read_body
 from app.routes.http.callers import check_model, count_rows
+from app.routes.http.fields import ModelName, ModelVersion
 from app.routes.http.services import in_heavy_thread, in_reader_thread, services
 from app.services.evaluation import MOST_WORST, EvaluateOptions, evaluate
 from app.services.predict.options import OnError
@@ -27,25 +28,25 @@ Errors = Annotated[OnError, Query(description="Rows that cannot be predicted: re
 class ScoresBody(BaseModel):
     """Scores of some rows. Those from `nlpd` on are missing where the model keeps its mean alone."""
 
-    rows: int
+    rows: int = Field(description="How many rows.")
     nmse: float | None = Field(description="Mean squared error over the variance of the truth.")
-    rmse: float
-    mae: float
+    rmse: float = Field(description="Root mean squared error.")
+    mae: float = Field(description="Mean absolute error.")
     r2: float | None = Field(description="1 - nmse.")
     nlpd: float | None = Field(None, description="Mean negative log predictive density, in nats.")
-    nlpd_standard_error: float | None = None
-    crps: float | None = None
-    crps_standard_error: float | None = None
+    nlpd_standard_error: float | None = Field(None, description="Standard error of `nlpd`.")
+    crps: float | None = Field(None, description="Mean continuous ranked probability score, in the target's unit.")
+    crps_standard_error: float | None = Field(None, description="Standard error of `crps`.")
     coverage: dict[str, float] | None = Field(None, description="Share inside of the interval, by level.")
-    coverage_standard_error: dict[str, float] | None = None
-    mean_width: dict[str, float] | None = None
+    coverage_standard_error: dict[str, float] | None = Field(None, description="Standard errors of `coverage`.")
+    mean_width: dict[str, float] | None = Field(None, description="Mean width of the interval, by level.")
     reliability: dict[str, float] | None = Field(None, description="Share below the quantile, by probability.")
 
 
 class GroupScoresBody(ScoresBody):
     """Scores of the rows with one value of a column."""
 
-    column: str
+    column: str = Field(description="Name of the column.")
     value: str | None = Field(description="Null where the cell is missing; of many numbers a range.")
 
 
@@ -55,26 +56,26 @@ class WorstRowBody(BaseModel):
     row: int = Field(description="From 0.")
     line: int | None = Field(description="Of the file, from 1; null where it has none.")
     target: float = Field(description="The truth.")
-    mean: float
+    mean: float = Field(description="Predictive mean.")
     error: float = Field(description="Truth minus mean.")
-    std: float | None = None
+    std: float | None = Field(None, description="Standard deviation of a new observation.")
     lower: float | None = Field(None, description="Of the 95% interval.")
-    upper: float | None = None
+    upper: float | None = Field(None, description="Of the 95% interval.")
 
 
 class EvaluationBody(BaseModel):
     """A model on rows whose truth is known."""
 
-    model: str
-    version: int
-    target: str
+    model: ModelName
+    version: ModelVersion
+    target: str = Field(description="Column that is predicted.")
     rows: int = Field(description="Rows that count.")
-    rows_without_truth: int
+    rows_without_truth: int = Field(description="Rows whose target is missing.")
     rows_failed: int = Field(description="Rows that cannot be predicted.")
-    scores: ScoresBody
-    groups: list[GroupScoresBody]
-    worst: list[WorstRowBody]
-    warnings: list[str]
+    scores: ScoresBody = Field(description="Of all rows.")
+    groups: list[GroupScoresBody] = Field(description="By the values of the columns that were asked for.")
+    worst: list[WorstRowBody] = Field(description="The largest errors first.")
+    warnings: list[str] = Field(description="What is to be known of these scores, in sentences.")
 
 
 _REQUEST: dict[str, Any] = {

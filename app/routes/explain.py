@@ -1,9 +1,9 @@
 """`POST /models/{name}/explain`: why rows are predicted as they are."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
@@ -12,7 +12,9 @@ from app.routes.http.answers import STRICT_JSON, json_answer, problems
 from app.routes.http.bodies import JSON, expect_media_type
 from app.routes.http.callers import check_model, count_rows
 from app.routes.http.content_encoding import read_json
+from app.routes.http.fields import ModelName, ModelVersion, ReferencePath
 from app.routes.http.services import in_heavy_thread, services
+from app.routes.http.table_requests import COLUMNS
 from app.services.decoding import decode, given
 from app.services.explain.explainer import MOST_NEAREST, MOST_ROWS, NEAREST
 
@@ -25,9 +27,9 @@ _CELL = {"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}, 
 class PartBody(BaseModel):
     """A column's part of the difference between a row's prediction and the baseline."""
 
-    column: str
+    column: str = Field(description="Name of the column.")
     value: Cell = Field(description="The row's, as it was read; null where it is missing or an unseen level.")
-    part: float
+    part: float = Field(description="On the scale of the baseline.")
 
 
 class NearRowBody(BaseModel):
@@ -58,7 +60,7 @@ class ExplainedRowBody(BaseModel):
     far: bool = Field(description="Far from all training rows: little more than an average.")
     outside: list[str] = Field(description="Columns beyond their range in training, or of a level it has not seen.")
     distance: float = Field(description="To the nearest row, in lengthscales.")
-    nearest: list[NearRowBody]
+    nearest: list[NearRowBody] = Field(description="Rows that the mean rests on, the nearest first.")
     others_add: float = Field(description="What all other rows add.")
     prior: float = Field(description="The mean far from all rows: with what they all add it is `centre`.")
 
@@ -66,9 +68,9 @@ class ExplainedRowBody(BaseModel):
 class ExplanationBody(BaseModel):
     """Why rows are predicted as they are."""
 
-    model: str
-    version: int
-    target: str
+    model: ModelName
+    version: ModelVersion
+    target: str = Field(description="Column that is predicted.")
     columns: list[str] = Field(description="What it is predicted from, in their order.")
     scale: str = Field(description="On which parts add up: `target`, or the transform that the target was learnt in.")
     baseline: float = Field(
@@ -79,7 +81,7 @@ class ExplanationBody(BaseModel):
     remainder: float = Field(
         description="The most that computed parts missed the prediction by, before they were made to add up to it."
     )
-    rows: list[ExplainedRowBody]
+    rows: list[ExplainedRowBody] = Field(description="Explanations, row by row.")
 
 
 class ExplainRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -108,10 +110,7 @@ _REQUEST: dict[str, Any] = {
                                 {"type": "null"},
                             ],
                         },
-                        "columns": {
-                            "type": ["object", "null"],
-                            "additionalProperties": {"type": "array", "items": _CELL},
-                        },
+                        "columns": COLUMNS,
                         "nearest": {
                             "type": ["integer", "null"],
                             "minimum": 0,
@@ -136,9 +135,7 @@ _REQUEST: dict[str, Any] = {
     responses={200: {"model": ExplanationBody}, **problems(400, 404, 408, 413, 415, 422)},
     openapi_extra=_REQUEST,
 )
-async def explain(
-    request: Request, name: Annotated[str, Path(description="`name`, `name@3` or `name@alias`.")]
-) -> Response:
+async def explain(request: Request, name: ReferencePath) -> Response:
     """Each column's part of the difference between a row's prediction and the baseline (exact Shapley values, under
     columns drawn independently: what the model does with them, not what causes what), the nearest of the rows that the
     mean rests on with what they add, and how far the row is from the data. Takes 1 to 100 ms a row with 500 basis

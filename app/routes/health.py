@@ -16,13 +16,13 @@ router = APIRouter(tags=["health"])
 class LiveBody(BaseModel):
     """Answer of a running process."""
 
-    status: Literal["live"]
+    status: Literal["live"] = Field(description="Always `live`.")
 
 
 class ReadyBody(BaseModel):
     """Answer of a process that can work."""
 
-    status: Literal["ready"]
+    status: Literal["ready"] = Field(description="Always `ready`.")
     quarantined: list[str] = Field(
         description="Versions whose stored artefacts were found damaged, 20 at most: their aliases mean older ones."
     )

@@ -4,6 +4,7 @@ from typing import Any
 
 from app.routes.http.answers import STRICT_JSON
 from app.routes.http.bodies import JSON
+from app.routes.http.fields import NAME, REFERENCE, VERSION
 from app.routes.inference import BINARY, HEADER_LENGTH, OUTPUTS
 from app.services.predict.options import EXTRAS, INTERVAL
 from app.services.predict.tensors import BYTES, NUMBERS
@@ -19,13 +20,17 @@ _MEANING = {
     "503": "Not ready, or the database or the store does not answer; try again",
 }
 _ERROR = {JSON: {"schema": {"$ref": "#/components/schemas/InferenceError"}}}
-_SHAPE = {"type": "array", "items": {"type": "integer"}}
+_SHAPE = {"type": "array", "items": {"type": "integer", "minimum": 0}, "description": "Its size in each dimension."}
 _NAMES = list(OUTPUTS + EXTRAS)
 _LEVEL = {"type": ["number", "null"], "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default": INTERVAL}
 _NAMED = {"type": "string", "description": f"{', '.join(_NAMES)}; of several targets each with its own: `y1.mean`."}
 
 SCHEMAS: dict[str, Any] = {
-    "InferenceError": {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}},
+    "InferenceError": {
+        "type": "object",
+        "required": ["error"],
+        "properties": {"error": {"type": "string", "description": "What is wrong."}},
+    },
     "InferenceRequest": {
         "type": "object",
         "required": ["inputs"],
@@ -33,6 +38,7 @@ SCHEMAS: dict[str, Any] = {
             "id": {"type": ["string", "null"], "description": "Given back with the answer."},
             "parameters": {
                 "type": ["object", "null"],
+                "description": "Of the request; others are ignored.",
                 "properties": {
                     "interval": _LEVEL | {"description": "Probability of what lies between `lower` and `upper`."},
                     "binary_data_output": {
@@ -50,9 +56,9 @@ SCHEMAS: dict[str, Any] = {
                     "type": "object",
                     "required": ["name", "shape", "datatype"],
                     "properties": {
-                        "name": {"type": "string"},
+                        "name": {"type": "string", "description": "Of the column, or any for all of them."},
                         "shape": _SHAPE,
-                        "datatype": {"enum": [*NUMBERS, BYTES]},
+                        "datatype": {"enum": [*NUMBERS, BYTES], "description": "Type of its numbers; texts are BYTES."},
                         "data": {
                             "type": ["array", "null"],
                             "description": "Flat, or nested as the shape.",
@@ -60,6 +66,7 @@ SCHEMAS: dict[str, Any] = {
                         },
                         "parameters": {
                             "type": ["object", "null"],
+                            "description": "Of this tensor; others are ignored.",
                             "properties": {
                                 "binary_data_size": {
                                     "type": ["integer", "null"],
@@ -80,7 +87,13 @@ SCHEMAS: dict[str, Any] = {
                         "name": _NAMED,
                         "parameters": {
                             "type": ["object", "null"],
-                            "properties": {"binary_data": {"type": ["boolean", "null"]}},
+                            "description": "Of this output.",
+                            "properties": {
+                                "binary_data": {
+                                    "type": ["boolean", "null"],
+                                    "description": "As bytes behind the JSON; by default `binary_data_output`.",
+                                }
+                            },
                         },
                     },
                 },
@@ -91,13 +104,14 @@ SCHEMAS: dict[str, Any] = {
         "type": "object",
         "required": ["model_name", "model_version", "outputs"],
         "properties": {
-            "model_name": {"type": "string"},
-            "model_version": {"type": "string"},
-            "id": {"type": "string"},
+            "model_name": {"type": "string", "pattern": NAME, "description": "Name of the model."},
+            "model_version": {"type": "string", "pattern": VERSION, "description": "Number of the version."},
+            "id": {"type": "string", "description": "That of the request."},
             "parameters": {
                 "type": "object",
+                "description": "Of the answer.",
                 "properties": {
-                    "interval": {"type": "number"},
+                    "interval": {"type": "number", "description": "Level of `lower` and `upper`."},
                     "interval_basis": {
                         "enum": list(IntervalBasis),
                         "description": "From the ranks of left-out rows, the tail of a distribution fitted to them "
@@ -108,15 +122,30 @@ SCHEMAS: dict[str, Any] = {
             },
             "outputs": {
                 "type": "array",
+                "description": "Those asked for, in that order.",
                 "items": {
                     "type": "object",
                     "required": ["name", "datatype", "shape"],
                     "properties": {
                         "name": _NAMED,
-                        "datatype": {"const": "FP64"},
+                        "datatype": {"const": "FP64", "description": "Doubles."},
                         "shape": _SHAPE,
-                        "data": {"type": "array", "items": {"type": "number"}},
-                        "parameters": {"type": "object", "properties": {"binary_data_size": {"type": "integer"}}},
+                        "data": {
+                            "type": "array",
+                            "items": {"type": "number"},
+                            "description": "A number for each row.",
+                        },
+                        "parameters": {
+                            "type": "object",
+                            "description": "In place of data.",
+                            "properties": {
+                                "binary_data_size": {
+                                    "type": "integer",
+                                    "minimum": 0,
+                                    "description": "So many bytes behind the JSON are this tensor.",
+                                }
+                            },
+                        },
                     },
                 },
             },
@@ -125,7 +154,10 @@ SCHEMAS: dict[str, Any] = {
 }
 """Components of the OpenAPI document."""
 
-_LENGTH = {"schema": {"type": "integer"}, "description": "Bytes of the JSON, where tensors come behind it as bytes."}
+_LENGTH = {
+    "schema": {"type": "integer", "minimum": 0},
+    "description": "Bytes of the JSON, where tensors come behind it as bytes.",
+}
 
 
 def _refusals(*statuses: str) -> dict[str, Any]:
@@ -178,12 +210,14 @@ def _infer(parameters: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _parameter(name: str, description: str) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}, "description": description}
+def _parameter(name: str, pattern: str, description: str) -> dict[str, Any]:
+    schema = {"type": "string", "pattern": pattern}
+    return {"name": name, "in": "path", "required": True, "schema": schema, "description": description}
 
 
-_NAME = _parameter("name", "`name`, `name@3` or `name@alias`; a plain name is `champion`, else `latest`.")
-_VERSION = _parameter("version", "A version's number, or an alias.")
+_NAME = _parameter("name", REFERENCE, "`name`, `name@3` or `name@alias`; a plain name is `champion`, else `latest`.")
+_PLAIN_NAME = _parameter("name", NAME, "Name of the model.")
+_VERSION = _parameter("version", NAME, "A version's number, or an alias.")
 
 PATHS: dict[str, Any] = {
     "/v2": _get("The server and its extensions", []),
@@ -191,7 +225,7 @@ PATHS: dict[str, Any] = {
     "/v2/health/ready": _get("It can work", [], "503"),
 }
 """Paths of the OpenAPI document."""
-for _version, _parameters in (("", [_NAME]), ("/versions/{version}", [_NAME, _VERSION])):
+for _version, _parameters in (("", [_NAME]), ("/versions/{version}", [_PLAIN_NAME, _VERSION])):
     _path = f"/v2/models/{{name}}{_version}"
     PATHS[_path] = _get("Versions, inputs and outputs of a model", _parameters, "404", "422", "503")
     PATHS[f"{_path}/ready"] = _get("The model is in memory", _parameters, "404", "422", "503")

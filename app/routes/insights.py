@@ -1,21 +1,21 @@
 """`/models/{name}/versions/{v}/held-out`, `/importance` and `/report`: how well a version predicts, and by what."""
 
-from typing import Annotated
+from typing import Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, Response
 
 from app.routes.encode import negotiate
 from app.routes.http.answers import json_answer, problems
 from app.routes.http.bodies import CSV, header
+from app.routes.http.fields import ModelName, ModelVersion
+from app.routes.http.fields import NamePath as Name
+from app.routes.http.fields import NumberPath as Number
+from app.routes.http.fields import TargetQuery as Target
 from app.routes.http.services import in_heavy_thread, services
 
 router = APIRouter(tags=["models"])
-
-Name = Annotated[str, Path(description="Name of the model.")]
-Number = Annotated[int, Path(description="Number of the version.", ge=1)]
-Target = Annotated[str | None, Query(description="Which of several targets; by default the first.")]
 
 HTML = "text/html"
 _COLUMNS = ("target", "mean", "std", "lower", "upper")
@@ -24,31 +24,31 @@ _COLUMNS = ("target", "mean", "std", "lower", "upper")
 class HeldOutBody(BaseModel):
     """Rows that a version had not seen, as it predicted them: up to 500, evenly spread over all of them."""
 
-    model: str
-    version: int
+    model: ModelName
+    version: ModelVersion
     name: str = Field(description="Of the target.")
     held_out: bool = Field(description="Held out for the report; false: each left out of the fit that predicted it.")
     total: int = Field(description="How many such rows there were.")
     interval: float = Field(description="Level of `lower` and `upper`.")
     rows: list[int] = Field(description="0-based row numbers of the upload.")
     target: list[float] = Field(description="The truth.")
-    mean: list[float]
-    std: list[float]
-    lower: list[float]
-    upper: list[float]
+    mean: list[float] = Field(description="Predictive means.")
+    std: list[float] = Field(description="Standard deviations of new observations.")
+    lower: list[float] = Field(description="Lower ends of the intervals.")
+    upper: list[float] = Field(description="Upper ends of the intervals.")
 
 
 class FeatureImportanceBody(BaseModel):
     """Importance of a feature."""
 
-    name: str
+    name: str = Field(description="Name of the feature.")
     importance: float = Field(description="Root mean square change of the mean, in the target's unit.")
 
 
 class FeatureShareBody(BaseModel):
     """Share of a feature in the variance of the mean."""
 
-    name: str
+    name: str = Field(description="Name of the feature.")
     alone: float = Field(description="Sobol' index of first order: by this column alone.")
     with_others: float = Field(description="Total index: by it and by all that it does together with others.")
     standard_error: float = Field(description="Of `with_others`; 0 where it is in closed form.")
@@ -58,7 +58,7 @@ class VarianceSharesBody(BaseModel):
     """Sobol' indices of the mean of the learnt target, its columns drawn independently as they are distributed in
     training."""
 
-    method: str = Field(description="Of the totals: `closed form` or `sampled`.")
+    method: Literal["closed form", "sampled"] = Field(description="How the totals were found.")
     spread: float = Field(description="Standard deviation of the mean whose square is shared out.")
     columns: list[FeatureShareBody] = Field(description="The largest total first.")
 
@@ -66,7 +66,7 @@ class VarianceSharesBody(BaseModel):
 class FeatureEffectBody(BaseModel):
     """Average effect of a feature, at some of its values."""
 
-    name: str
+    name: str = Field(description="Name of the feature.")
     values: list[float | int | str | bool | None] = Field(description="Null: missing.")
     weights: list[float] = Field(description="Shares of the training rows that each value stands for.")
     effect: list[float] = Field(description="Mean at each value, the other columns drawn independently.")
@@ -76,24 +76,24 @@ class FeatureEffectBody(BaseModel):
 class EffectsBody(BaseModel):
     """Average effects (partial dependence)."""
 
-    model: str
-    version: int
-    target: str
+    model: ModelName
+    version: ModelVersion
+    target: str = Field(description="Column that is predicted.")
     scale: str = Field(description="On which averages are taken: `target`, or the transform that it was learnt in.")
     average: float = Field(description="Mean where all columns are drawn independently, on that scale.")
     average_target: float = Field(description="The same in the target's unit.")
-    columns: list[FeatureEffectBody]
+    columns: list[FeatureEffectBody] = Field(description="Every feature, in their order.")
 
 
 class ImportanceBody(BaseModel):
     """Features by how far they move the prediction."""
 
-    model: str
-    version: int
+    model: ModelName
+    version: ModelVersion
     rows: int = Field(description="How many rows were shuffled, of those that the model rests on.")
     spread: float = Field(description="Standard deviation of the mean over these rows.")
     features: list[FeatureImportanceBody] = Field(description="The largest first.")
-    shares: VarianceSharesBody
+    shares: VarianceSharesBody = Field(description="Shares of the mean's variance.")
 
 
 @router.get(

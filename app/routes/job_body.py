@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field
 
 from app.jobs.job import JobState
 from app.routes.http.answers import FaultBody, rfc3339
+from app.routes.http.fields import JobIdText, Moment, NameText
 from app.services.jobs import JobView
 
 _COMMIT_SECONDS = 1.0
@@ -14,15 +15,15 @@ _COMMIT_SECONDS = 1.0
 class ProgressBody(BaseModel):
     """Progress of a job. It never goes back, not even where another worker takes over."""
 
-    fraction: float = Field(ge=0, le=1)
+    fraction: float = Field(ge=0, le=1, description="Share of the work that is done.")
     phase: (
         Literal["reading", "starting", "selecting", "adapting", "fitting", "evaluating", "predicting", "publishing"]
         | None
-    ) = None
-    round: int | None = None
-    rounds: int | None = None
-    basis_size: int | None = None
-    objective: float | None = None
+    ) = Field(None, description="What is being done; null before it begins.")
+    round: int | None = Field(None, description="Round of the adaptation.")
+    rounds: int | None = Field(None, description="How many rounds there are at most.")
+    basis_size: int | None = Field(None, description="Basis vectors so far.")
+    objective: float | None = Field(None, description="Objective of the adaptation, which is minimised.")
     elapsed_s: float = Field(description="Seconds since work on it began, breaks included.")
     eta_s: float | None = Field(
         None, description="Seconds left, as far as one can tell: null where its worker has been silent."
@@ -32,8 +33,8 @@ class ProgressBody(BaseModel):
 class FailureBody(BaseModel):
     """Why a job failed."""
 
-    type: str
-    message: str
+    type: str = Field(description="Class of the error.")
+    message: str = Field(description="What was wrong, in a sentence.")
     errors: list[FaultBody] | None = Field(None, description="The first 20 places that are wrong.")
     total: int | None = Field(None, description="How many places there are in all.")
 
@@ -41,22 +42,26 @@ class FailureBody(BaseModel):
 class JobBody(BaseModel):
     """A job as it stands."""
 
-    id: str
-    kind: Literal["train", "update", "predict"]
-    state: Literal["queued", "running", "succeeded", "failed", "cancelled"]
-    model: str
-    created_at: str
-    started_at: str | None
-    finished_at: str | None
-    attempts: int
+    id: JobIdText = Field(description="Id of the job.")
+    kind: Literal["train", "update", "predict"] = Field(
+        description="A training, one with more rows, or predictions of a dataset."
+    )
+    state: Literal["queued", "running", "succeeded", "failed", "cancelled"] = Field(
+        description="The last three are ends."
+    )
+    model: NameText = Field(description="Name of the model.")
+    created_at: Moment = Field(description="When it was submitted.")
+    started_at: Moment | None = Field(description="When a worker first began; null before.")
+    finished_at: Moment | None = Field(description="When it ended; null before.")
+    attempts: int = Field(description="How often a worker began it.")
     position: int = Field(description="Jobs in front of it in the queue.")
     requeue_reason: str | None = Field(description="Why a job that had been started is in the queue again.")
-    progress: ProgressBody
+    progress: ProgressBody = Field(description="How far it is.")
     result: dict[str, Any] | None = Field(
         description="Once it succeeded: `model` and `version`; of a training or an update its `report`; of "
         "predictions `rows`, `failed_rows`, `size_bytes`, `warnings`, and in `predictions` the address of the file."
     )
-    error: FailureBody | None
+    error: FailureBody | None = Field(description="Why it failed; null unless it did.")
 
 
 def job_json(view: JobView) -> dict[str, object]:

@@ -1,10 +1,10 @@
 """`/keys` and `/audit`: API keys, and what was done with them."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
@@ -13,6 +13,20 @@ from app.routes.http.answers import json_answer, problems, rfc3339
 from app.routes.http.bodies import JSON, expect_media_type
 from app.routes.http.callers import caller_of
 from app.routes.http.content_encoding import read_json
+from app.routes.http.fields import (
+    NAME,
+    ApiKeyCursor,
+    ApiKeyIdText,
+    AuditCursor,
+    Limit,
+    ModelName,
+    Moment,
+    NameText,
+    NextCursor,
+    UsageCursor,
+    of_pattern,
+)
+from app.routes.http.fields import ApiKeyIdPath as KeyId
 from app.routes.http.services import in_thread, services
 from app.services.decoding import decode
 from app.services.keys.caller import KeyScope
@@ -22,84 +36,83 @@ from app.storage.audit import AuditAction
 
 router = APIRouter(tags=["keys"])
 
-Limit = Annotated[int, Query(ge=1, le=500)]
-Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
-KeyId = Annotated[str, Path(description="Id of the key: the 16 digits after `pk_`.")]
 OfKey = Annotated[str | None, Query(pattern="^[0-9a-f]{16}$", description="Only what this key did: its id.")]
 
 
 class LimitsBody(BaseModel):
     """Limits of a key over all API processes; null: none."""
 
-    requests_per_minute: int | None
+    requests_per_minute: int | None = Field(description="Requests that it may send.")
     rows_per_minute: int | None = Field(description="Rows that it has predicted.")
-    queued_jobs: int | None
+    queued_jobs: int | None = Field(description="Its jobs that may wait at once.")
     stored_bytes: int | None = Field(description="Of its datasets, models, and tables of jobs that have not ended.")
 
 
 class KeyBody(BaseModel):
     """A key, without its secret."""
 
-    id: str
-    name: str
-    scopes: list[KeyScope]
-    models: list[str] | None = Field(description="The only models that it may use; null: all.")
-    limits: LimitsBody
-    created_at: str
-    created_by: str | None = Field(description="Id of the key that created it; null: the command line.")
-    expires_at: str | None
-    revoked_at: str | None
+    id: ApiKeyIdText = Field(description="Id of the key.")
+    name: str = Field(description="Whose it is, as its creator wrote.")
+    scopes: list[KeyScope] = Field(description="What it may do.")
+    models: list[NameText] | None = Field(description="The only models that it may use; null: all.")
+    limits: LimitsBody = Field(description="Its limits.")
+    created_at: Moment = Field(description="When it was created.")
+    created_by: ApiKeyIdText | None = Field(description="Id of the key that created it; null: the command line.")
+    expires_at: Moment | None = Field(description="When it ends by itself; null: never.")
+    revoked_at: Moment | None = Field(description="When it was revoked; null: it was not.")
 
 
 class NewKeyBody(KeyBody):
     """A key that was just created."""
 
-    token: str = Field(description="`pk_<id>_<secret>`: shown here and never again.")
+    token: Annotated[str, of_pattern("^pk_[0-9a-f]{16}_[0-9a-f]{64}$")] = Field(
+        description="`pk_<id>_<secret>`: shown here and never again."
+    )
 
 
 class KeysBody(BaseModel):
     """A page of keys, the newest first."""
 
-    keys: list[KeyBody]
-    next_cursor: str | None
+    keys: list[KeyBody] = Field(description="Keys of this page.")
+    next_cursor: NextCursor
 
 
 class AuditEntryBody(BaseModel):
     """One change."""
 
-    id: int
-    at: str
-    action: AuditAction
+    id: int = Field(description="Number of the entry.")
+    at: Moment = Field(description="When it was done.")
+    action: AuditAction = Field(description="What was done.")
     subject: str = Field(description="Model, `name@version`, dataset, job or key.")
-    detail: dict[str, Any] | None
-    key: str | None = Field(description="Id of the key; null where none was needed.")
+    detail: dict[str, Any] | None = Field(description="More of it, by action.")
+    key: ApiKeyIdText | None = Field(description="Id of the key; null where none was needed.")
     address: str = Field(description="Of the client; `command line` for commands on the database.")
-    request_id: str
+    request_id: str = Field(description="`X-Request-ID` of the request.")
 
 
 class AuditBody(BaseModel):
     """A page of the audit log, the newest first."""
 
-    entries: list[AuditEntryBody]
-    next_cursor: str | None
+    entries: list[AuditEntryBody] = Field(description="Entries of this page.")
+    next_cursor: NextCursor
 
 
 class UsageBody(BaseModel):
     """Predictions, or reads, of one model by one key within one minute."""
 
-    minute: str
-    key: str
-    model: str
-    action: str = Field(description="`predict` or `read`.")
-    requests: int
-    rows: int
+    minute: Moment = Field(description="Beginning of the minute.")
+    key: ApiKeyIdText = Field(description="Id of the key.")
+    model: ModelName
+    action: Literal["predict", "read"] = Field(description="What was done.")
+    requests: int = Field(description="How many requests.")
+    rows: int = Field(description="How many rows were predicted.")
 
 
 class UsagesBody(BaseModel):
     """A page of use, the newest first."""
 
-    usage: list[UsageBody]
-    next_cursor: str | None
+    usage: list[UsageBody] = Field(description="Counts of this page.")
+    next_cursor: NextCursor
 
 
 class NewKeyRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -115,7 +128,10 @@ class NewKeyRequest(msgspec.Struct, forbid_unknown_fields=True):
     stored_bytes: int | None = None
 
 
-_POSITIVE = {"type": ["integer", "null"], "minimum": 1}
+def _positive(description: str) -> dict[str, Any]:
+    return {"type": ["integer", "null"], "minimum": 1, "maximum": 2**63 - 1, "description": description}
+
+
 _REQUEST: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -130,14 +146,24 @@ _REQUEST: dict[str, Any] = {
                             "type": "array",
                             "minItems": 1,
                             "items": {"enum": [scope.value for scope in KeyScope]},
+                            "description": "What it may do.",
                         },
-                        "name": {"type": "string", "maxLength": 64},
-                        "models": {"type": ["array", "null"], "minItems": 1, "items": {"type": "string"}},
-                        "expires_at": {"type": ["string", "null"], "format": "date-time"},
-                        "requests_per_minute": _POSITIVE,
-                        "rows_per_minute": _POSITIVE,
-                        "queued_jobs": _POSITIVE,
-                        "stored_bytes": _POSITIVE,
+                        "name": {"type": "string", "maxLength": 64, "description": "Whose it is, for people."},
+                        "models": {
+                            "type": ["array", "null"],
+                            "minItems": 1,
+                            "items": {"type": "string", "pattern": NAME},
+                            "description": "The only models that it may use; null: all.",
+                        },
+                        "expires_at": {
+                            "type": ["string", "null"],
+                            "format": "date-time",
+                            "description": "When it ends, with its zone, within a hundred years from now; null: never.",
+                        },
+                        "requests_per_minute": _positive("Requests that it may send."),
+                        "rows_per_minute": _positive("Rows that it may have predicted."),
+                        "queued_jobs": _positive("Its jobs that may wait at once."),
+                        "stored_bytes": _positive("Of its datasets, models, and tables of jobs that have not ended."),
                     },
                 },
                 "example": {"scopes": ["predict"], "name": "dashboard", "models": ["cars"], "requests_per_minute": 600},
@@ -176,7 +202,7 @@ async def create(request: Request) -> Response:
 @router.get(
     "/keys", response_class=Response, summary="List API keys", responses={200: {"model": KeysBody}, **problems(422)}
 )
-async def list_keys(request: Request, limit: Limit = 50, cursor: Cursor = None) -> Response:
+async def list_keys(request: Request, limit: Limit = 50, cursor: ApiKeyCursor = None) -> Response:
     """The newest first, with those that are revoked or have expired; `next_cursor` is null on the last page."""
     found, following = await in_thread(
         services(request).keys.page, limit=limit, cursor=cursor, caller=caller_of(request)
@@ -206,7 +232,7 @@ async def list_audit(
     action: Annotated[AuditAction | None, Query(description="Only this.")] = None,
     key: OfKey = None,
     limit: Limit = 50,
-    cursor: Cursor = None,
+    cursor: AuditCursor = None,
 ) -> Response:
     """Return who trained, promoted, deleted, when and from where, newest first (`PURSUIT_KEEP_AUDIT_DAYS`)."""
     found, following = await in_thread(
@@ -234,7 +260,7 @@ async def list_audit(
     summary="Predictions and reads by key",
     responses={200: {"model": UsagesBody}, **problems(422)},
 )
-async def list_usage(request: Request, key: OfKey = None, limit: Limit = 50, cursor: Cursor = None) -> Response:
+async def list_usage(request: Request, key: OfKey = None, limit: Limit = 50, cursor: UsageCursor = None) -> Response:
     """Counts by key, minute, model and action, the newest first; some seconds late."""
     found, following = await in_thread(
         services(request).keys.usage, limit=limit, cursor=cursor, key_id=key, caller=caller_of(request)

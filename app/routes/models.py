@@ -3,14 +3,32 @@
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
+from app.errors import InvalidRequestError
+from app.identifiers import LARGEST_VERSION
 from app.routes.http.answers import json_answer, problems, rfc3339
 from app.routes.http.bodies import JSON, expect_media_type, stream_body
 from app.routes.http.callers import caller_of
 from app.routes.http.content_encoding import read_json
+from app.routes.http.fields import (
+    AliasPath,
+    AliasText,
+    JobIdText,
+    Limit,
+    ModelName,
+    ModelVersion,
+    Moment,
+    NameCursor,
+    NextCursor,
+    VersionCursor,
+    VersionNumber,
+)
+from app.routes.http.fields import NamePath as Name
+from app.routes.http.fields import NumberPath as Number
+from app.routes.http.fields import TargetQuery as Target
 from app.routes.http.services import in_heavy_thread, in_reader_thread, in_thread, services
 from app.routes.http.uploads import receive_file, temporary_upload
 from app.services.decoding import decode
@@ -24,12 +42,7 @@ router = APIRouter(tags=["models"])
 
 ARTEFACT = "application/octet-stream"
 
-Name = Annotated[str, Path(description="Name of the model.")]
-Number = Annotated[int, Path(description="Number of the version.", ge=1)]
-Target = Annotated[str | None, Query(description="Which of several targets; by default the first.")]
-Limit = Annotated[int, Query(ge=1, le=500)]
 Basis = Annotated[bool, Query(description="false: without the basis vectors, their rows and gains, which may be long.")]
-Cursor = Annotated[str | None, Query(description="`next_cursor` of the page before.")]
 FormQuery = Annotated[
     Form,
     Query(
@@ -50,57 +63,57 @@ Force = Annotated[bool, Query(description="Delete even what an alias points at, 
 class VersionBody(BaseModel):
     """A published version in a list."""
 
-    version: int
-    created_at: str
-    size_bytes: int
+    version: ModelVersion
+    created_at: Moment = Field(description="When it was published.")
+    size_bytes: int = Field(description="Bytes of the artefact.")
     sha256: str = Field(description="SHA-256 of the artefact, checked whenever it is loaded.", pattern="^[0-9a-f]{64}$")
-    quarantined_at: str | None = Field(
+    quarantined_at: Moment | None = Field(
         description="When its stored file was found damaged or lost; until that is whole again, aliases of the version "
         "mean the newest good one before it. Null for a good one."
     )
-    job: str | None = Field(description="Null for an imported one.")
-    aliases: list[str]
+    job: JobIdText | None = Field(description="Null for an imported one.")
+    aliases: list[AliasText] = Field(description="Aliases that point at it.")
     summary: dict[str, Any] = Field(description="Rows, basis size, target and scores.")
 
 
 class ModelBody(BaseModel):
     """A model in a list."""
 
-    name: str
-    created_at: str
-    latest: int
+    name: ModelName
+    created_at: Moment = Field(description="When its first version was published.")
+    latest: VersionNumber = Field(description="Number of the newest version.")
     versions: int = Field(description="How many versions there are.")
-    aliases: dict[str, int]
-    trained_at: str = Field(description="When the newest version was published.")
+    aliases: dict[AliasText, VersionNumber] = Field(description="Versions by alias.")
+    trained_at: Moment = Field(description="When the newest version was published.")
     summary: dict[str, Any] = Field(description="Of the newest version: rows, basis size, target and scores.")
 
 
 class ModelsBody(BaseModel):
     """A page of models, by name."""
 
-    models: list[ModelBody]
-    next_cursor: str | None
+    models: list[ModelBody] = Field(description="Models of this page.")
+    next_cursor: NextCursor
 
 
 class ModelVersionsBody(BaseModel):
     """A model and a page of its versions, the newest first."""
 
-    name: str
-    created_at: str
-    latest: int
-    aliases: dict[str, int]
-    versions: list[VersionBody]
-    next_cursor: str | None
+    name: ModelName
+    created_at: Moment = Field(description="When its first version was published.")
+    latest: VersionNumber = Field(description="Number of the newest version.")
+    aliases: dict[AliasText, VersionNumber] = Field(description="Versions by alias.")
+    versions: list[VersionBody] = Field(description="Versions of this page.")
+    next_cursor: NextCursor
 
 
 class VersionDetailBody(VersionBody):
     """Details of a version."""
 
-    model: str
-    target: str
+    model: ModelName
+    target: str = Field(description="Column that is predicted; of several the one that is asked for.")
     targets: list[str] = Field(description="All that it predicts; `?target=` is whom the rest is about.")
-    features: list[dict[str, Any]]
-    spec: dict[str, Any]
+    features: list[dict[str, Any]] = Field(description="Columns it is predicted from, with how each is read.")
+    spec: dict[str, Any] = Field(description="What was asked for, every field with its default.")
     hyperparameters: dict[str, Any] = Field(description="In standardized units; lengthscales by column.")
     basis: list[list[float]] | None = Field(
         None, description="(d, p): basis vectors in raw units; categories as 0 and 1."
@@ -123,21 +136,21 @@ class VersionDetailBody(VersionBody):
         description="Factors of the two parts of the variance; quantiles of the standardized error, from how many rows."
     )
     target_transform: dict[str, Any] = Field(description="What the target was learnt as, and with which numbers.")
-    report: dict[str, Any]
+    report: dict[str, Any] = Field(description="Report of the training.")
 
 
 class AliasBody(BaseModel):
     """An alias and its version."""
 
-    model: str
-    alias: str
-    version: int
+    model: ModelName
+    alias: AliasText = Field(description="Name of the alias.")
+    version: ModelVersion
 
 
 class AliasRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The body of `PUT /models/{name}/aliases/{alias}`."""
 
-    version: int
+    version: int | float
 
 
 _ALIAS_REQUEST = {
@@ -149,7 +162,14 @@ _ALIAS_REQUEST = {
                     "type": "object",
                     "required": ["version"],
                     "additionalProperties": False,
-                    "properties": {"version": {"type": "integer", "minimum": 1}},
+                    "properties": {
+                        "version": {
+                            "type": "integer",
+                            "minimum": 1,
+                            "maximum": LARGEST_VERSION,
+                            "description": "Number of the version that it is to mean.",
+                        }
+                    },
                 },
                 "example": {"version": 2},
             }
@@ -169,7 +189,7 @@ _ARTEFACT_REQUEST = {
 @router.get(
     "/models", response_class=Response, summary="List models", responses={200: {"model": ModelsBody}, **problems(422)}
 )
-async def list_models(request: Request, limit: Limit = 50, cursor: Cursor = None) -> Response:
+async def list_models(request: Request, limit: Limit = 50, cursor: NameCursor = None) -> Response:
     """List models by name; `next_cursor` is null on the last page."""
     found, following = await in_thread(
         services(request).models.page, limit=limit, cursor=cursor, only=caller_of(request).models
@@ -192,7 +212,7 @@ async def list_models(request: Request, limit: Limit = 50, cursor: Cursor = None
     summary="A model and its versions",
     responses={200: {"model": ModelVersionsBody}, **problems(404, 422)},
 )
-async def get_model(request: Request, name: Name, limit: Limit = 50, cursor: Cursor = None) -> Response:
+async def get_model(request: Request, name: Name, limit: Limit = 50, cursor: VersionCursor = None) -> Response:
     """Get its aliases, and its versions with the newest first."""
     model, versions, following = await in_thread(services(request).models.get, name, limit=limit, cursor=cursor)
     body = _model_json(model) | {"versions": [_version_json(version) for version in versions]}
@@ -296,11 +316,14 @@ async def get_artefact(
     responses={200: {"model": AliasBody}, **problems(400, 404, 408, 413, 415, 422)},
     openapi_extra=_ALIAS_REQUEST,
 )
-async def put_alias(request: Request, name: Name, alias: str) -> Response:
+async def put_alias(request: Request, name: Name, alias: AliasPath) -> Response:
     """Promote or roll back: `champion` is what the plain name then means."""
     expect_media_type(request, JSON)
     body = decode(await read_json(request, services(request).settings.max_body_bytes), AliasRequest)
-    found = await in_thread(services(request).models.put_alias, name, alias, body.version, caller=caller_of(request))
+    if body.version != int(body.version):
+        raise InvalidRequestError(f"version: expected a whole number, got {body.version}")
+    version = int(body.version)  # JSON does not tell 2 from 2.0
+    found = await in_thread(services(request).models.put_alias, name, alias, version, caller=caller_of(request))
     return json_answer({"model": found.model, "alias": alias, "version": found.version})
 
 
@@ -311,7 +334,7 @@ async def put_alias(request: Request, name: Name, alias: str) -> Response:
     summary="Remove an alias",
     responses=problems(404, 409),
 )
-async def delete_alias(request: Request, name: Name, alias: str) -> Response:
+async def delete_alias(request: Request, name: Name, alias: AliasPath) -> Response:
     """The version it points at stays."""
     await in_thread(services(request).models.delete_alias, name, alias, caller=caller_of(request))
     return Response(status_code=204)

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
@@ -13,6 +13,7 @@ from app.routes.http.answers import STRICT_JSON, json_answer, problems
 from app.routes.http.bodies import JSON, expect_media_type
 from app.routes.http.callers import caller_of, check_model, count_rows
 from app.routes.http.content_encoding import read_json
+from app.routes.http.fields import REFERENCE, ModelName, ModelVersion, ReferencePath
 from app.routes.http.services import in_heavy_thread, in_thread, services
 from app.services.decoding import decode, given
 from app.services.monitoring.kept_predictions import RowNumbers
@@ -26,46 +27,46 @@ CELL = {"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}, {
 class ColumnDriftBody(BaseModel):
     """A column against its training profile."""
 
-    name: str
+    name: str = Field(description="Name of the column.")
     psi: float = Field(description="Population stability index: from .25 on the distribution is another one.")
-    missing_share: float
-    out_of_range_share: float
-    unseen_share: float
+    missing_share: float = Field(description="Share of missing cells.")
+    out_of_range_share: float = Field(description="Share of cells beyond the range in training.")
+    unseen_share: float = Field(description="Share of cells of a level that training has not seen.")
 
 
 class DriftBody(BaseModel):
     """A request and its answer."""
 
-    rows: int
+    rows: int = Field(description="How many rows were predicted.")
     near_prior_share: float | None = Field(description="Share of rows far from all training rows; null: not known.")
     counted_rows: int = Field(description="Rows whose cells were counted: a sample where there are very many.")
-    columns: list[ColumnDriftBody]
+    columns: list[ColumnDriftBody] = Field(description="Every column, the largest index first.")
     prediction_psi: float | None = Field(description="Of the predicted means against the targets of training.")
 
 
 class DayBody(DriftBody):
     """One day, in UTC."""
 
-    day: str
+    day: Annotated[str, Field(json_schema_extra={"format": "date"})] = Field(description="The day, in UTC.")
 
 
 class CoverageBody(BaseModel):
     """Live coverage, with Wilson's interval at 95%."""
 
-    level: float
-    share: float
-    covered: int
-    rows: int
-    lower: float
-    upper: float
+    level: float = Field(description="Level of the interval.")
+    share: float = Field(description="Share of rows inside of it.")
+    covered: int = Field(description="How many rows were inside.")
+    rows: int = Field(description="Of how many.")
+    lower: float = Field(description="Lower end of Wilson's interval.")
+    upper: float = Field(description="Upper end of Wilson's interval.")
 
 
 class TruthBody(BaseModel):
     """Rows whose truth came back."""
 
-    rows: int
-    coverage: CoverageBody | None
-    rmse: float | None
+    rows: int = Field(description="How many rows.")
+    coverage: CoverageBody | None = Field(description="Live coverage; null without rows or intervals.")
+    rmse: float | None = Field(description="Root mean squared error.")
     nmse: float | None = Field(description="Mean squared error over the variance of the target in training.")
     message: str | None = Field(description="Where the level is outside of the interval of the coverage.")
 
@@ -73,21 +74,21 @@ class TruthBody(BaseModel):
 class MonitoringBody(BaseModel):
     """Last days of a version."""
 
-    model: str
-    version: int
+    model: ModelName
+    version: ModelVersion
     has_profile: bool = Field(description="False for a version of an earlier release: its columns are not compared.")
     total: DriftBody = Field(description="Of all these days together.")
     days: list[DayBody] = Field(description="The newest first.")
-    feedback: TruthBody
+    feedback: TruthBody = Field(description="How the truth came out, where it came back.")
     messages: list[str] = Field(description="What has drifted, in sentences.")
 
 
 class FeedbackBody(BaseModel):
     """Rows that were taken."""
 
-    model: str
-    version: int
-    rows: int
+    model: ModelName
+    version: ModelVersion
+    rows: int = Field(description="How many rows were taken.")
     covered: int | None = Field(description="Inside of their 95% interval; null for a model without intervals.")
     waiting: int = Field(description="Rows of the kept prediction whose truth has not come.")
 
@@ -117,7 +118,11 @@ _FEEDBACK: dict[str, Any] = {
                             "pattern": "^pred_[0-9a-f]{32}$",
                             "description": "Id that a prediction got which was asked for with `keep_for_feedback`.",
                         },
-                        "model": {"type": ["string", "null"], "description": "`name@3`, the version that answered."},
+                        "model": {
+                            "type": ["string", "null"],
+                            "pattern": REFERENCE,
+                            "description": "`name@3`, the version that answered.",
+                        },
                         "rows": {
                             "description": "The rows, as they were predicted.",
                             "anyOf": [
@@ -149,7 +154,7 @@ _FEEDBACK: dict[str, Any] = {
 )
 async def get_monitoring(
     request: Request,
-    name: Annotated[str, Path(description="Name of the model, or a reference of one.")],
+    name: ReferencePath,
     days: Annotated[int, Query(ge=1, le=400, description="How many days.")] = 30,
 ) -> Response:
     """Inputs and predictions of its last days against the rows that it was trained on, and how the truth came out.

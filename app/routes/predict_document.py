@@ -5,7 +5,8 @@ from typing import Any
 from app.routes.encode import FILES
 from app.routes.http.answers import STRICT_JSON, problems
 from app.routes.http.bodies import CSV, JSON, MULTIPART, NPY, TABLES
-from app.routes.http.table_requests import FILE, KEY
+from app.routes.http.fields import DATASET_ID, NAME, REFERENCE
+from app.routes.http.table_requests import COLUMNS, FILE, KEY
 from app.services.predict.joint import DEFAULT_SAMPLES, MOST_NUMBERS, MOST_SAMPLES, SAMPLES, Aggregate
 from app.services.predict.options import EXTRAS, INTERVAL, Keep, OnError
 from core.predict.calibration import IntervalBasis
@@ -87,10 +88,15 @@ _WARNINGS: dict[str, Any] = {
         "type": "object",
         "required": ["kind", "message", "count", "rows"],
         "properties": {
-            "kind": {"enum": ["far", "failed"]},
-            "message": {"type": "string"},
-            "count": {"type": "integer"},
-            "rows": {"type": "array", "items": {"type": "integer"}},
+            "kind": {"enum": ["far", "failed"], "description": "What is the matter with them."},
+            "message": {"type": "string", "description": "The same as a sentence."},
+            "count": {"type": "integer", "minimum": 1, "description": "How many rows."},
+            "rows": {
+                "type": "array",
+                "items": {"type": "integer", "minimum": 0},
+                "maxItems": 20,
+                "description": "The first of them, from 0.",
+            },
         },
     },
     "description": "Only where some rows are `far` from all training rows (`support` of .9 or more), or `failed` and "
@@ -98,9 +104,13 @@ _WARNINGS: dict[str, Any] = {
 }
 _MODEL = {
     "type": "string",
+    "pattern": REFERENCE,
     "description": "`name`, `name@3` or `name@alias`; a plain name is `champion`, else `latest`.",
 }
 
+_NAMED = {"type": "string", "pattern": NAME, "description": "Name of the model."}
+_VERSION = {"type": "integer", "minimum": 1, "description": "Number of the version that answered."}
+_LEVELS = {"anyOf": [{"type": "number"}, _NUMBERS], "description": "Level of `lower` and `upper`, or several."}
 _FILE = {"type": "string", "format": "binary"}
 _ARRAY = (
     "NumPy's own file of an array of doubles: a row for each row, with the columns that CSV has, in this order: mean, "
@@ -135,13 +145,14 @@ SCHEMAS: dict[str, Any] = {
                     {"type": "null"},
                 ],
             },
-            "columns": {"type": ["object", "null"], "additionalProperties": {"type": "array", "items": _CELL}},
+            "columns": COLUMNS,
             "interval": _INTERVAL,
             "quantiles": _QUANTILES,
             "include": _INCLUDE,
             "on_error": _nullable(_ON_ERROR),
             "dataset": {
                 "type": ["string", "null"],
+                "pattern": DATASET_ID,
                 "description": "Id of a dataset: its rows are predicted by a job, which leaves a Parquet file.",
             },
             "aggregate": _nullable(_AGGREGATE),
@@ -159,9 +170,9 @@ SCHEMAS: dict[str, Any] = {
         "description": "Without `std`, `lower`, `upper` and `interval` where the model keeps its mean alone, or "
         "`interval` was false.",
         "properties": {
-            "model": {"type": "string"},
-            "version": {"type": "integer"},
-            "mean": _NUMBERS,
+            "model": _NAMED,
+            "version": _VERSION,
+            "mean": _NUMBERS | {"description": "Predictive means, in the target's unit."},
             "std": _NUMBERS | {"description": "Of a new observation, noise included, in the target's unit."},
             "lower": _ENDS,
             "upper": _ENDS,
@@ -173,7 +184,7 @@ SCHEMAS: dict[str, Any] = {
                 "items": {"type": ["integer", "null"], "minimum": 0},
                 "description": "Missing cells of each row; only if it was asked for.",
             },
-            "interval": {"anyOf": [{"type": "number"}, _NUMBERS]},
+            "interval": _LEVELS,
             "interval_basis": {"anyOf": [_BASIS, {"type": "array", "items": _BASIS}], "description": _BASES},
             "warnings": _WARNINGS,
             "samples": _LISTS | {"description": "A list for each draw, with a number for each row."},
@@ -196,24 +207,24 @@ SCHEMAS: dict[str, Any] = {
         "required": ["model", "version", "aggregate", "rows", "mean"],
         "description": "Where `aggregate` asks for a total.",
         "properties": {
-            "model": {"type": "string"},
-            "version": {"type": "integer"},
-            "aggregate": {"enum": list(Aggregate)},
-            "rows": {"type": "integer"},
-            "mean": {"type": "number"},
+            "model": _NAMED,
+            "version": _VERSION,
+            "aggregate": {"enum": list(Aggregate), "description": "What was asked for."},
+            "rows": {"type": "integer", "minimum": 1, "description": "How many rows it is of."},
+            "mean": {"type": "number", "description": "Predictive mean of the total."},
             "std": {"type": "number", "description": "Of a total of new observations, noise included."},
             "latent_std": {"type": "number", "description": "Of the total of the function, without noise."},
             "lower": _END,
             "upper": _END,
-            "median": {"type": "number"},
-            "interval": {"anyOf": [{"type": "number"}, _NUMBERS]},
+            "median": {"type": "number", "description": "Only if it was asked for."},
+            "interval": _LEVELS,
             "interval_basis": {"anyOf": [_BASIS, {"type": "array", "items": _BASIS}], "description": _BASES},
             "method": {
                 "enum": ["exact", "samples"],
                 "description": "Error bar and interval in closed form, or from draws of a transformed target.",
             },
-            "quantiles": _NUMBERS,
-            "quantile_values": _NUMBERS,
+            "quantiles": _NUMBERS | {"description": "The probabilities asked for."},
+            "quantile_values": _NUMBERS | {"description": "A number for each of them."},
             "samples": _NUMBERS | {"description": "A total for each draw."},
         },
     },
@@ -226,7 +237,9 @@ def _by_target(answer: dict[str, Any]) -> dict[str, Any]:
     common = {"model", "version", "interval", "quantiles", "warnings", "imputed", "columns"}
     fields: dict[str, Any] = answer["properties"]
     properties = {
-        name: field if name in common else {"type": "object", "additionalProperties": field}
+        name: field
+        if name in common
+        else {"type": "object", "additionalProperties": field, "description": f"By target: {field['description']}"}
         for name, field in fields.items()
     }
     return answer | {"properties": properties, "description": "Of a model of several targets: by target."}
@@ -290,13 +303,16 @@ PATHS: dict[str, Any] = {
                 "200": {
                     "description": "One number for each row in each list",
                     "headers": {
-                        "X-Model": {"schema": {"type": "string"}, "description": "Files: `name@version`."},
+                        "X-Model": {
+                            "schema": {"type": "string", "pattern": REFERENCE},
+                            "description": "Files: `name@version`.",
+                        },
                         "X-Interval-Basis": {
-                            "schema": {"type": "string"},
+                            "schema": {"type": "string", "pattern": "^[a-z]+(,[a-z]+)*$"},
                             "description": "Files: `interval_basis`, with commas between several.",
                         },
                         "X-Warnings": {
-                            "schema": {"type": "string"},
+                            "schema": {"type": "string", "minLength": 1},
                             "description": "Files: what `warnings` says, if anything.",
                         },
                         "X-Rows": {"schema": {"type": "integer"}, "description": "Files: how many rows."},
@@ -305,11 +321,11 @@ PATHS: dict[str, Any] = {
                             "description": "Files: how many rows have no prediction, if any (`on_error`).",
                         },
                         "X-Prediction-Id": {
-                            "schema": {"type": "string"},
+                            "schema": {"type": "string", "pattern": "^pred_[0-9a-f]{32}$"},
                             "description": "Files: `prediction_id`, if it was kept for feedback.",
                         },
                         "X-Columns": {
-                            "schema": {"type": "string"},
+                            "schema": {"type": "string", "minLength": 1},
                             "description": "npy: the names of the array's columns, with commas between, since an array "
                             "has no place for names.",
                         },
@@ -329,7 +345,12 @@ PATHS: dict[str, Any] = {
                 },
                 "202": {
                     "description": "The job that predicts a dataset",
-                    "headers": {"Location": {"schema": {"type": "string"}, "description": "`/jobs/{id}`."}},
+                    "headers": {
+                        "Location": {
+                            "schema": {"type": "string", "pattern": "^/jobs/job_"},
+                            "description": "`/jobs/{id}`.",
+                        }
+                    },
                     "content": {JSON: {"schema": {"$ref": "#/components/schemas/JobBody"}}},
                 },
                 **{str(status): value for status, value in problems(400, 404, 406, 408, 409, 413, 415, 422).items()},

@@ -1,9 +1,9 @@
 """`POST /models/{name}/suggest`: which rows to measure next."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
@@ -12,6 +12,7 @@ from app.routes.http.answers import STRICT_JSON, json_answer, problems
 from app.routes.http.bodies import JSON, expect_media_type
 from app.routes.http.callers import check_model, count_rows
 from app.routes.http.content_encoding import read_json
+from app.routes.http.fields import ModelName, ModelVersion, ReferencePath
 from app.routes.http.services import in_heavy_thread, services
 from app.routes.http.table_requests import CELL, ROWS, rows_of
 from app.services.decoding import decode, decode_any, given
@@ -33,36 +34,36 @@ Cell = float | int | str | bool | None
 class SuggestionBody(BaseModel):
     """A row to measure."""
 
-    row: dict[str, Cell]
+    row: dict[str, Cell] = Field(description="Its cells by column.")
     number: int | None = Field(description="Of the row in the request; null where it was drawn from ranges.")
     gain: float = Field(
         description="What its measurement takes off the mean variance over the region, once those before it are "
         "measured; or the improvement that is expected of it. On the scale of `scale`, the first squared."
     )
-    mean: float
-    std: float
-    latent_std: float
+    mean: float = Field(description="Predictive mean, in the target's unit.")
+    std: float = Field(description="Standard deviation of a new observation.")
+    latent_std: float = Field(description="Error bar of the mean itself.")
 
 
 class RegionBody(BaseModel):
     """The region: root of the mean variance of the function, now and with all suggestions measured."""
 
-    rows: int
-    latent_std_before: float
-    latent_std_after: float
+    rows: int = Field(description="Rows that stand for it.")
+    latent_std_before: float = Field(description="Now.")
+    latent_std_after: float = Field(description="With all suggestions measured.")
 
 
 class SuggestBody(BaseModel):
     """Rows to measure next, in order."""
 
-    model: str
-    version: int
-    criterion: Criterion
+    model: ModelName
+    version: ModelVersion
+    criterion: Criterion = Field(description="What rows were chosen by.")
     scale: str = Field(description="`target`, or the transform that the target was learnt in.")
-    goal: Goal | None = None
+    goal: Goal | None = Field(None, description="What improvement means.")
     best: float | None = Field(None, description="What improvement had to beat, in the target's unit.")
-    region: RegionBody | None = None
-    suggestions: list[SuggestionBody]
+    region: RegionBody | None = Field(None, description="Where the variance is to fall; null for improvement.")
+    suggestions: list[SuggestionBody] = Field(description="The rows.")
 
 
 class SuggestRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -79,6 +80,7 @@ class SuggestRequest(msgspec.Struct, forbid_unknown_fields=True):
     seed: int | None = None
 
 
+_VALUES = {"type": "array", "items": CELL, "description": "Values to choose from."}
 _RANGES: dict[str, Any] = {
     "type": ["object", "null"],
     "description": 'By column `[lowest, highest]` of a number, `{"values": [..]}`, or one value; columns that are not '
@@ -86,7 +88,7 @@ _RANGES: dict[str, Any] = {
     "additionalProperties": {
         "anyOf": [
             {"type": "array", "items": CELL},
-            {"type": "object", "required": ["values"], "properties": {"values": {"type": "array", "items": CELL}}},
+            {"type": "object", "required": ["values"], "properties": {"values": _VALUES}},
             *CELL["anyOf"],
         ]
     },
@@ -120,6 +122,7 @@ _REQUEST: dict[str, Any] = {
                             "minimum": 1,
                             "maximum": MOST_SUGGESTED,
                             "default": DEFAULT_COUNT,
+                            "description": "How many rows to suggest.",
                         },
                         "criterion": {
                             "enum": [*Criterion, None],
@@ -128,13 +131,22 @@ _REQUEST: dict[str, Any] = {
                             "`improvement`: what may be beyond the best so far. Greedy, each pick as if those before "
                             "it were measured (for improvement at their means).",
                         },
-                        "goal": {"enum": [*Goal, None], "default": Goal.MAX.value},
+                        "goal": {
+                            "enum": [*Goal, None],
+                            "default": Goal.MAX.value,
+                            "description": "Whether large targets are wanted, or small ones.",
+                        },
                         "best": {
                             "type": ["number", "null"],
                             "description": "What improvement has to beat; by default the best mean at the rows that "
                             "the model rests on.",
                         },
-                        "seed": {"type": ["integer", "null"], "minimum": 0, "default": 0},
+                        "seed": {
+                            "type": ["integer", "null"],
+                            "minimum": 0,
+                            "default": 0,
+                            "description": "Of the rows that are drawn: the same gives the same.",
+                        },
                     },
                     "anyOf": [{"required": ["rows"]}, {"required": ["ranges"]}],
                 },
@@ -152,9 +164,7 @@ _REQUEST: dict[str, Any] = {
     responses={200: {"model": SuggestBody}, **problems(400, 404, 408, 413, 415, 422)},
     openapi_extra=_REQUEST,
 )
-async def suggest(
-    request: Request, name: Annotated[str, Path(description="`name`, `name@3` or `name@alias`.")]
-) -> Response:
+async def suggest(request: Request, name: ReferencePath) -> Response:
     """Which of the candidates are worth measuring: those after which the function is known best over a region, or those
     that may be better than all so far. Targets are not needed: each pick is taken as measured before the next."""
     expect_media_type(request, JSON)

@@ -10,6 +10,7 @@ from app.routes.http.answers import STRICT_JSON, json_answer, problems
 from app.routes.http.bodies import JSON, MULTIPART, content_type, expect_media_type
 from app.routes.http.callers import caller_of
 from app.routes.http.content_encoding import read_json
+from app.routes.http.fields import DATASET_ID, REFERENCE
 from app.routes.http.services import Services, in_reader_thread, in_thread, services
 from app.routes.http.table_requests import (
     COLUMNS,
@@ -30,9 +31,10 @@ from app.services.keys.caller import Caller
 
 router = APIRouter(tags=["training"])
 
-_SPEC = {"$ref": "#/components/schemas/SpecBody"}
+_SPEC = {"$ref": "#/components/schemas/SpecBody", "description": "How to train; every field is optional."}
 _FROM = {
     "type": ["string", "null"],
+    "pattern": REFERENCE,
     "description": "`name`, `name@3` or `name@alias` of a model to begin at: its hyperparameters and kernel, by the "
     "names of columns, in place of a search for a start, and its basis vectors where their rows are in the table.",
 }
@@ -57,7 +59,11 @@ _REQUEST: dict[str, Any] = {
                     "properties": {
                         "columns": COLUMNS,
                         "rows": ROWS,
-                        "dataset": {"type": ["string", "null"], "description": "Id of a dataset uploaded before."},
+                        "dataset": {
+                            "type": ["string", "null"],
+                            "pattern": DATASET_ID,
+                            "description": "Id of a dataset uploaded before.",
+                        },
                         "spec": _SPEC,
                         "from": _FROM,
                     },

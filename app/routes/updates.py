@@ -10,6 +10,7 @@ from app.routes.http.answers import STRICT_JSON, json_answer, problems
 from app.routes.http.bodies import JSON, MULTIPART, content_type, expect_media_type
 from app.routes.http.callers import caller_of
 from app.routes.http.content_encoding import read_json
+from app.routes.http.fields import REFERENCE
 from app.routes.http.services import Services, in_reader_thread, services
 from app.routes.http.table_requests import (
     COLUMNS,
@@ -31,9 +32,16 @@ from app.services.train.updates import MOST_EXTRA_BASIS, MOST_FORGOTTEN
 
 router = APIRouter(tags=["training"])
 
-Name = Annotated[str, Path(description="Model to update: its latest version, or `name@3`, `name@alias`.")]
+Name = Annotated[
+    str,
+    Path(
+        description="Model to update: its latest version, or `name@3`, `name@alias`.",
+        json_schema_extra={"pattern": REFERENCE},
+    ),
+]
 
 _SPEC: dict[str, Any] = {
+    "description": "What to change; every field is optional.",
     "type": ["object", "null"],
     "additionalProperties": False,
     "properties": {

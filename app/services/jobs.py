@@ -8,6 +8,7 @@ from sqlalchemy import Connection, select
 from app.database.clock import now
 from app.database.engine import Database
 from app.errors import InvalidRequestError
+from app.identifiers import check_name
 from app.jobs import queries, queue
 from app.jobs.job import Job, JobState
 from app.services.keys.caller import ANYBODY, Caller
@@ -40,7 +41,7 @@ class Jobs:
         """Jobs of models that the caller may use, the newest first, and the cursor of the next page (None: the end)."""
         wanted = None if state is None else _state(state)
         if model is not None:
-            caller.check_model(model)
+            caller.check_model(check_name(model))
         with self._database.read() as connection:
             jobs, following = queries.list_jobs(
                 connection, state=wanted, model=model, models=caller.models, limit=limit, cursor=cursor

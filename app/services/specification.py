@@ -71,29 +71,33 @@ class _Switch:
 class AdaptationBody(_Body):
     """Budget of the hyperparameter adaptation."""
 
-    rounds: Annotated[Whole, Field(ge=1, le=1000)] = 5
-    steps: Annotated[Whole, Field(ge=1, le=10_000)] = 20
+    rounds: Annotated[Whole, Field(ge=1, le=1000)] = Field(
+        5, description="Selections at most, each with the theta before."
+    )
+    steps: Annotated[Whole, Field(ge=1, le=10_000)] = Field(20, description="Steps of the search for theta in each.")
 
 
 class RefinementBody(_Body):
     """Budget of the basis vectors' own movement."""
 
-    steps: Annotated[Whole, Field(ge=1, le=10_000)] = 60
+    steps: Annotated[Whole, Field(ge=1, le=10_000)] = Field(60, description="Steps of the search at most.")
 
 
 class BoundsBody(_Body):
     """Bounds on what the approximation loses; rows: of the upload, 0-based, whose error bars are bounded too."""
 
-    rows: Annotated[list[Annotated[Whole, Field(ge=0)]], Field(max_length=1000)] = []
+    rows: Annotated[list[Annotated[Whole, Field(ge=0)]], Field(max_length=1000)] = Field(
+        [], description="Rows of the upload, from 0, whose error bars are bounded too."
+    )
 
 
 class HyperparametersBody(_Body):
     """Start of the adaptation; with `adapt: false` it stays there. In standardized units."""
 
-    signal_variance: Annotated[Number, Field(gt=0)]
-    bias_variance: Annotated[Number, Field(ge=0)]
-    noise_variance: Annotated[Number, Field(gt=0)]
-    lengthscales: dict[str, Annotated[Number, Field(gt=0)]]
+    signal_variance: Annotated[Number, Field(gt=0, description="Prior variance of the function.")]
+    bias_variance: Annotated[Number, Field(ge=0, description="Prior variance of its constant part.")]
+    noise_variance: Annotated[Number, Field(gt=0, description="Variance of the noise.")]
+    lengthscales: dict[str, Annotated[Number, Field(gt=0)]] = Field(description="Lengthscale of each column.")
 
 
 def _auto(value: object) -> object:
@@ -236,7 +240,7 @@ class SpecBody(_Body):
         "quick` the default is `gaussian`.",
     )
     adapt: Annotated[AdaptationBody | None, BeforeValidator(_off), PlainSerializer(_spell), _Switch()] = Field(
-        AdaptationBody(), description="Budget of the model adaptation, or false."
+        AdaptationBody.model_validate({}), description="Budget of the model adaptation, or false."
     )
     refine: Annotated[RefinementBody | None, BeforeValidator(_off), PlainSerializer(_spell), _Switch()] = Field(
         None,

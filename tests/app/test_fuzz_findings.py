@@ -43,6 +43,7 @@ FINDINGS: dict[str, tuple[Callable[[bytes], object], bytes, type[PursuitError]]]
     "a number out of range before broken JSON": (decode_any, b'{"x": 1e999, "y"]', InvalidRequestError),
     "the same in a list": (decode_any, b"[1e999, 2", InvalidRequestError),
     "an npy header that ends inside of a bracket": (read_npy, npy(b"{'descr': ("), MalformedError),
+    "an npy header with a key that is no text": (read_npy, npy(b"{'descr': '<f8', 2: 3}"), MalformedError),
     "an npy header with a wrong indent": (read_npy, npy(b"{\n  1\n a\n  "), MalformedError),
     "an Arrow column whose name is no UTF-8": (
         read_table,

@@ -14,7 +14,7 @@ from app.routes.http.errors import PROBLEM
 class FaultBody(BaseModel):
     """One place that is wrong."""
 
-    message: str
+    message: str = Field(description="What is wrong there.")
     row: int | None = Field(None, description="0-based data row.")
     line: int | None = Field(None, description="1-based line of the file.")
     column: str | None = Field(None, description="Column of the table, or field of the request.")
@@ -24,11 +24,13 @@ class FaultBody(BaseModel):
 class ProblemBody(BaseModel):
     """A refusal (RFC 9457)."""
 
-    type: str
-    title: str
-    status: int
-    detail: str
-    instance: str
+    type: str = Field(
+        json_schema_extra={"pattern": "^/problems/[a-z-]+$"}, description="`/problems/` and the title, with dashes."
+    )
+    title: str = Field(description="Kind of the refusal.")
+    status: int = Field(ge=400, le=599, description="Status of the answer.")
+    detail: str = Field(description="What was expected, what came, and what to do.")
+    instance: str = Field(description="Path of the request.")
     errors: list[FaultBody] | None = Field(None, description="The first 20 places.")
     error_count: int | None = Field(None, description="How many places there are in all.")
 

@@ -15,8 +15,16 @@ from app.routes.http.uploads import Upload, receive_upload, temporary_upload
 from app.services.decoding import check_depth, decode, decode_any, given
 
 CELL = {"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}, {"type": "null"}]}
-COLUMNS: dict[str, Any] = {"type": ["object", "null"], "additionalProperties": {"type": "array", "items": CELL}}
-ROWS: dict[str, Any] = {"type": ["array", "null"], "items": {"type": "object", "additionalProperties": CELL}}
+COLUMNS: dict[str, Any] = {
+    "type": ["object", "null"],
+    "additionalProperties": {"type": "array", "items": CELL},
+    "description": "Cells by column name, as many in each.",
+}
+ROWS: dict[str, Any] = {
+    "type": ["array", "null"],
+    "items": {"type": "object", "additionalProperties": CELL},
+    "description": "Rows, each by column name.",
+}
 FILE: dict[str, Any] = {
     "type": "string",
     "format": "binary",
@@ -26,7 +34,7 @@ KEY = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "schema": {"type": "string", "maxLength": KEY_LENGTH},
+    "schema": {"type": "string", "minLength": 1, "maxLength": KEY_LENGTH},
     "description": "The same key gives the same answer, however often the request is sent.",
 }
 """Parts of the OpenAPI document."""

@@ -16,7 +16,10 @@ from app.errors import InvalidRequestError, MalformedError
 NPY = b"\x93NUMPY"
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-_DAMAGE = (KeyError, ValueError, EOFError, OverflowError, RecursionError, SyntaxError, tokenize.TokenError)
+_DAMAGE = (
+    *(KeyError, TypeError, ValueError, EOFError, OverflowError, RecursionError, MemoryError, SyntaxError),
+    tokenize.TokenError,
+)
 """What NumPy says of headers that are none: it reads old ones as text of Python."""
 _V1_PREFIX = 10  # magic, version, two bytes of the header's length
 

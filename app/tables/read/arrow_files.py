@@ -1,6 +1,7 @@
 """Parquet and Arrow IPC to blocks of text: a number becomes its shortest text, which reads back to the same bits."""
 
 import io
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -20,15 +21,19 @@ from app.tables.read.limits import Limits
 from app.tables.read.names import read_names
 from app.tables.read.source import Source
 from app.tables.read.text_blocks import Block, TextBlocks
+from app.tables.read.unpacked_sizes import check_arrow, check_parquet
 
 _ROWS = 16_384  # rows of a Parquet file in a block
-_DAMAGE = (pa.ArrowException, OSError, ValueError)
+_DAMAGE = (pa.ArrowException, OSError, ValueError, OverflowError, EOFError, IndexError, struct.error)
 
 
 def open_parquet(source: Source) -> TextBlocks:
     """A Parquet file. Raises MalformedError for a damaged one, InvalidRequestError for columns that hold no cells."""
     with _refuse_damage("Parquet"):
-        file = pq.ParquetFile(_seekable(source))
+        opened = _seekable(source)
+        file = pq.ParquetFile(opened)
+        source.limits.check_columns(file.metadata.num_columns)
+        check_parquet(_buffer(opened), file.metadata, source.limits)
         schema = file.schema_arrow
         texts = [field.name for field in schema if _is_text(field.type)]
         file = pq.ParquetFile(_seekable(source), read_dictionary=texts)
@@ -45,8 +50,10 @@ def open_arrow(source: Source) -> TextBlocks:
     """An Arrow IPC file or stream."""
     with _refuse_damage("Arrow"):
         opened = _seekable(source)
+        is_file = source.head().startswith(b"ARROW1")
+        check_arrow(_buffer(opened), source.limits, is_file=is_file)
         reader: Any
-        reader = pa.ipc.open_file(opened) if source.head().startswith(b"ARROW1") else pa.ipc.open_stream(opened)
+        reader = pa.ipc.open_file(opened) if is_file else pa.ipc.open_stream(opened)
 
     def batches() -> Iterator[pa.RecordBatch]:
         with _refuse_damage("Arrow"):
@@ -75,6 +82,14 @@ def _seekable(source: Source) -> Any:
         while piece := stream.read(1 << 20):
             unpacked.write(piece)
     return pa.BufferReader(unpacked.getvalue())
+
+
+def _buffer(opened: Any) -> Any:
+    """All the bytes, without a copy; the reader is at its start again."""
+    opened.seek(0)
+    found = opened.read_buffer()
+    opened.seek(0)
+    return found
 
 
 def _text_blocks(
@@ -141,6 +156,7 @@ def _blocks(
     total = 0
     row = 0
     for batch in batches():
+        limits.check_rows(row + batch.num_rows)  # before runs and nulls, which take no room in the file, are unpacked
         columns = []
         for name, stored in zip(names, batch.columns, strict=True):
             column = _unwrap(stored, name, row)
@@ -220,7 +236,7 @@ def _refuse_damage(what: str) -> Iterator[None]:
     """MalformedError for what Arrow finds damaged."""
     try:
         yield
-    except InvalidRequestError:
+    except (InvalidRequestError, MemoryError):  # memory: of the process that reads, which says so
         raise
     except _DAMAGE as error:
         reason = str(error).partition("\n")[0][:200]
