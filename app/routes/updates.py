@@ -10,7 +10,7 @@ from app.routes.http.answers import STRICT_JSON, json_answer, problems
 from app.routes.http.bodies import JSON, MULTIPART, content_type, expect_media_type
 from app.routes.http.callers import caller_of
 from app.routes.http.content_encoding import read_json
-from app.routes.http.fields import REFERENCE
+from app.routes.http.fields import DATASET_ID, REFERENCE
 from app.routes.http.services import Services, in_reader_thread, services
 from app.routes.http.table_requests import (
     COLUMNS,
@@ -79,7 +79,11 @@ _REQUEST: dict[str, Any] = {
                     "properties": {
                         "columns": COLUMNS,
                         "rows": ROWS,
-                        "dataset": {"type": ["string", "null"], "description": "Id of a dataset uploaded before."},
+                        "dataset": {
+                            "type": ["string", "null"],
+                            "pattern": DATASET_ID,
+                            "description": "Id of a dataset uploaded before.",
+                        },
                         "spec": _SPEC,
                     },
                     "anyOf": [{"required": ["columns"]}, {"required": ["rows"]}, {"required": ["dataset"]}],

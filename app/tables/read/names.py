@@ -11,6 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from app.errors import Fault, InvalidRequestError
@@ -134,11 +135,16 @@ def _trimmed(name: str) -> str:
     return clean_name(name) or NAMELESS
 
 
+_MOST_COMPARED, _LONGEST_COMPARED = 1_000, 200
+"""Names that are compared with one, and their characters: a row of JSON may have a million of them."""
+
+
 def closest_name(asked: str, there: Iterable[str]) -> str | None:
     """The name that was probably meant, where no name is the one asked for: another case, blanks, a misspelling."""
     letters: dict[str, str] = {}
-    for name in there:
-        letters.setdefault(_letters(name), name)
+    for name in islice(there, _MOST_COMPARED):
+        if len(name) <= _LONGEST_COMPARED:
+            letters.setdefault(_letters(name), name)
     near = difflib.get_close_matches(_letters(asked), letters, n=1, cutoff=_CLOSE)
     return letters[near[0]] if near else None
 
