@@ -23,7 +23,10 @@ _ERROR = {JSON: {"schema": {"$ref": "#/components/schemas/InferenceError"}}}
 _SHAPE = {"type": "array", "items": {"type": "integer", "minimum": 0}, "description": "Its size in each dimension."}
 _NAMES = list(OUTPUTS + EXTRAS)
 _LEVEL = {"type": ["number", "null"], "exclusiveMinimum": 0, "exclusiveMaximum": 1, "default": INTERVAL}
-_NAMED = {"type": "string", "description": f"{', '.join(_NAMES)}; of several targets each with its own: `y1.mean`."}
+_NAMED = {
+    "type": "string",
+    "description": f"One of {', '.join(_NAMES)}; of several targets each with its own: `y1.mean`.",
+}
 
 SCHEMAS: dict[str, Any] = {
     "InferenceError": {
