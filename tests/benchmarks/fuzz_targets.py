@@ -27,7 +27,8 @@ from app.services.predict.npy import NpyRows, read_npy
 from app.services.predict.options import Keep, OnError
 from app.services.predict.table_parts import PartOptions, matrix_part, read_part
 from app.services.predict.tensors import read_tensors, to_inputs
-from app.services.specification import SpecBody, read_spec
+from app.services.spec_reading import read_spec
+from app.services.specification import SpecBody
 from app.storage import artefact
 from app.tables import Limits, from_columns, from_rows
 from tests.app.routes.service import numbers, running, waves

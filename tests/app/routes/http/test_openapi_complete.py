@@ -10,7 +10,8 @@ from jsonschema import Draft202012Validator
 
 from app.errors import InvalidRequestError
 from app.identifiers import new_api_key_id, new_dataset_id, new_job_id
-from app.services.specification import SpecBody, read_spec
+from app.services.spec_reading import read_spec
+from app.services.specification import SpecBody
 from tests.app.routes.http.openapi_walk import all_fields, is_free_text, operations, parameters, variants
 from tests.app.routes.service import JSON_BODY, Service
 
