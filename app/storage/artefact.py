@@ -334,7 +334,8 @@ def _arrays(data: bytes, shapes: dict[str, list[int]]) -> dict[str, NDArray[Any]
     try:
         arrays = load_tensors(data)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise BrokenArtefactError(f"the artefact's tensors cannot be read: {error}") from error
+        cut = "; the file is cut short, or longer than its header says" if "not fully covered" in str(error) else ""
+        raise BrokenArtefactError(f"the artefact's tensors cannot be read: {error}{cut}") from error
     if set(arrays) != set(shapes):
         odd = ", ".join(sorted(set(arrays) ^ set(shapes)))
         raise BrokenArtefactError(f"the artefact's tensors are not those of its header: {odd}")

@@ -66,6 +66,12 @@ def test_it_is_refused(name: str) -> None:
         run(data)
 
 
+def test_a_file_that_is_cut_short_says_so() -> None:
+    for whole in (arrow(COLUMNS, stream=False), workbook(COLUMNS)):
+        with pytest.raises(MalformedError, match="cut short"):
+            read_table(whole[:-30])
+
+
 def test_what_they_were_made_from_is_read() -> None:
     out = io.BytesIO()
     np.save(out, np.ones((2, 2)))

@@ -113,13 +113,22 @@ def _table(data: Any) -> tuple[pa.Table, "nw.DataFrame[Any]"]:
     try:
         frame = nw.from_native(data, eager_only=True)
     except DuplicateError as error:
-        raise InvalidError(f"the names of the columns differ in nothing: {' '.join(str(error).split())}") from None
+        names = [str(name) for name in getattr(data, "columns", ())]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        which = f"the column {twice[0]!r} is there {names.count(twice[0])} times" if twice else str(error)
+        raise InvalidError(f"{which}: every column needs a name of its own") from None
     except TypeError:
         kind = f"{type(data).__module__}.{type(data).__qualname__}"
         lazy = "; collect it first" if "Lazy" in kind else ""
         raise ArgumentError(
             f"expected a data frame (pandas, polars, pyarrow), a matrix or a list of dicts, got {kind}{lazy}"
         ) from None
+    several = next((name for name in frame.columns if isinstance(name, tuple)), None)
+    if several is not None:
+        raise InvalidError(
+            f"the names of the columns have several levels (a MultiIndex), such as {several!r}: make one text of each, "
+            "as in `df.columns = ['_'.join(map(str, name)) for name in df.columns]`"
+        )
     names = [str(name) for name in frame.columns]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

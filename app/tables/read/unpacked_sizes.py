@@ -65,6 +65,8 @@ def _stream_messages(source: Any) -> Iterator[Any]:
 def _file_messages(source: Any) -> Iterator[Any]:
     """The batches that the footer names, wherever they lie."""
     data = memoryview(source)
+    if bytes(data[-6:]) != b"ARROW1":
+        raise ValueError("its end is missing, the file is cut short; send it again")
     (length,) = struct.unpack_from("<i", data, len(data) - 10)
     footer = bytes(data[len(data) - 10 - length : len(data) - 10])
     root = struct.unpack_from("<i", footer)[0]

@@ -206,5 +206,7 @@ def _refuse_damage() -> Iterator[None]:
     except (*_DAMAGE, OSError) as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a place before the file
             raise
-        message = f"the Excel workbook is damaged or not of the .xlsx kind ({type(error).__name__})"
+        cut = isinstance(error, zipfile.BadZipFile)
+        why = "it is cut short, or no zip archive" if cut else type(error).__name__
+        message = f"the Excel workbook is damaged or not of the .xlsx kind ({why})"
         raise MalformedError(message) from error

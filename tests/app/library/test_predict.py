@@ -163,7 +163,7 @@ def test_what_is_no_table(mixed: Model | LocalModel) -> None:
     ):
         with pytest.raises(TypeError, match=message):
             mixed.predict(wrong)
-    with pytest.raises(InvalidError, match="'x' 2 times"):
+    with pytest.raises(InvalidError, match="'x' is there 2 times"):
         mixed.predict(pd.DataFrame([[1, 2]], columns=["x", "x"]))
     with pytest.raises(InvalidError, match="the column '1' is there twice"):
         mixed.predict(pd.DataFrame([[1, 2]], columns=["1", 1]))
@@ -253,3 +253,18 @@ def test_rows_to_measure_next(client: Client) -> None:
     best = client.suggest("plain", {"a": [0, 10], "b": 2}, count=1, criterion="improvement", goal="min", best=9.0)
     assert 0.0 <= best["suggestions"][0]["row"]["a"] <= 10.0
     assert best["suggestions"][0]["row"]["b"] == 2
+
+
+def test_names_of_several_levels_and_names_that_are_there_twice_are_told(plain: Model | LocalModel) -> None:
+    levels = pd.DataFrame([[1.0, 2.0]], columns=pd.MultiIndex.from_tuples([("a", "x"), ("b", "y")]))
+    with pytest.raises(InvalidError, match=r"several levels \(a MultiIndex\), such as \('a', 'x'\)"):
+        plain.predict(levels)
+    with pytest.raises(InvalidError, match="the column 'a' is there 2 times"):
+        plain.predict(pd.DataFrame([[1.0, 2.0, 3.0]], columns=["a", "b", "a"]))
+
+
+def test_a_model_file_that_is_cut_short_is_told(client: Client) -> None:
+    data = client.artefact("plain")
+    for length in (100, len(data) // 2, len(data) - 1):
+        with pytest.raises(InvalidError, match=r"truncated|cut short"):
+            load(data[:length])

@@ -138,7 +138,7 @@ BAD: list[tuple[str, bytes, dict[str, Any], str]] = [
         "a damaged zip archive",
         b"PK\x03\x04" + b"x" * 30,
         {},
-        "the Excel workbook is damaged or not of the .xlsx kind (BadZipFile)",
+        "the Excel workbook is damaged or not of the .xlsx kind (it is cut short, or no zip archive)",
     ),
     (
         "an empty sheet",

@@ -217,7 +217,7 @@ REFUSALS: list[tuple[str, bytes, type[PursuitError], str, list[Fault]]] = [
         "damaged Excel",
         b"PK\x03\x04....",
         MalformedError,
-        "the Excel workbook is damaged or not of the .xlsx kind (BadZipFile)",
+        "the Excel workbook is damaged or not of the .xlsx kind (it is cut short, or no zip archive)",
         [],
     ),
     (
