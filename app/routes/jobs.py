@@ -94,7 +94,7 @@ async def _followed(request: Request, job_id: JobIdPath) -> JobView:
     responses={
         200: {
             "description": "The job at every change, until it has ended.",
-            "content": {"text/event-stream": {"schema": _EVENT}},
+            "content": {"text/event-stream": {"schema": {"type": "array", "items": _EVENT}}},
         },
         **problems(404),
     },
