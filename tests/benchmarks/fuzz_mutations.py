@@ -194,7 +194,7 @@ class Mutator:
             if way < 0.2:
                 return [*tree, *tree[place:]]
             return [*tree[:place], self._value(tree[place]), *tree[place + 1 :]]
-        if isinstance(tree, int | float) and not isinstance(tree, bool) and chance.random() < 0.4:
+        if isinstance(tree, int | float) and type(tree) is not bool and abs(tree) < 1e300 and chance.random() < 0.4:
             return chance.choice(
                 (tree + 1, -tree, tree * 1e30, tree * 1e-30, int(min(max(tree, -1e18), 1e18)), str(tree))
             )
