@@ -67,7 +67,6 @@ def test_a_bad_file_is_told_by_its_lines(window: Window, tmp_path: Path) -> None
 
 def test_training_is_watched_to_its_model(window: Window, tmp_path: Path) -> None:
     page = upload(window, table(tmp_path / "hills.csv", surface(300)))
-    page.get_by_label("Effort").select_option("quick")
     page.get_by_text("Advanced").click()
     page.get_by_label("Kernel").select_option("matern52")
     seen: list[str] = []
