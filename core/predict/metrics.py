@@ -85,41 +85,70 @@ class RowScores:
 
     def summary(self) -> Scores:
         """Return the scores of these rows, at least one."""
-        count = len(self.targets)
-        squares, spread = np.square(self.targets - self.mean), float(np.var(self.targets))
-        coverage = {str(level): float(np.mean(inside)) for level, inside in zip(LEVELS, self.inside, strict=True)}
-        return Scores(
-            rows=count,
-            nmse=float(squares.mean()) / spread if spread > 0 else None,
-            rmse=float(np.sqrt(squares.mean())),
-            nlpd=float(self.loss.mean()),
-            nlpd_standard_error=_standard_error(self.loss),
-            crps=float(self.crps.mean()),
-            crps_standard_error=_standard_error(self.crps),
-            coverage=coverage,
-            coverage_standard_error={name: (float(name) * (1.0 - float(name)) / count) ** 0.5 for name in coverage},
-            mean_width={str(level): float(np.mean(width)) for level, width in zip(LEVELS, self.width, strict=True)},
-            reliability={str(at): float(np.mean(below)) for at, below in zip(RELIABILITY, self.below, strict=True)},
-        )
+        levels = [
+            (float(np.mean(inside)), float(np.mean(width)))
+            for inside, width in zip(self.inside, self.width, strict=True)
+        ]
+        below = [float(np.mean(each)) for each in self.below]
+        return _summary(self.targets, self.mean, self.loss, self.crps, levels, below)
 
 
 def row_scores(targets: FloatArray, predicted: Distribution) -> RowScores:
     """Scores of each of `targets` (m,) under its predictive distribution."""
-    intervals = [predicted.interval(level) for level in LEVELS]
+    inside, width = zip(*(_interval(targets, predicted, level) for level in LEVELS), strict=True)
     return RowScores(
         targets=targets,
         mean=predicted.moments()[0],
         loss=-predicted.log_density(targets),
         crps=predicted.crps(targets),
-        inside=np.array([(lower <= targets) & (targets <= upper) for lower, upper in intervals]),
-        width=np.array([upper - lower for lower, upper in intervals]),
+        inside=np.array(inside),
+        width=np.array(width),
         below=np.array([targets <= predicted.quantile(probability) for probability in RELIABILITY]),
     )
 
 
 def scores(targets: FloatArray, predicted: Distribution) -> Scores:
-    """Scores of predictive distributions of `targets` (m,), m >= 1."""
-    return row_scores(targets, predicted).summary()
+    """Scores of predictive distributions of `targets` (m,), m >= 1. Memory of a few vectors, whatever the levels."""
+    levels: list[tuple[float, float]] = []
+    for level in LEVELS:
+        inside, width = _interval(targets, predicted, level)
+        levels.append((float(inside.mean()), float(width.mean())))
+    below = [float(np.mean(targets <= predicted.quantile(probability))) for probability in RELIABILITY]
+    mean, loss = predicted.moments()[0], -predicted.log_density(targets)
+    return _summary(targets, mean, loss, predicted.crps(targets), levels, below)
+
+
+def _interval(targets: FloatArray, predicted: Distribution, level: float) -> tuple[BoolArray, FloatArray]:
+    """Whether each target is inside the interval of this level, and its width, (m,) each."""
+    lower, upper = predicted.interval(level)
+    return (lower <= targets) & (targets <= upper), upper - lower
+
+
+def _summary(
+    targets: FloatArray,
+    mean: FloatArray,
+    loss: FloatArray,
+    crps: FloatArray,
+    levels: Sequence[tuple[float, float]],
+    below: Sequence[float],
+) -> Scores:
+    """levels: share inside and mean width at each of LEVELS; below: shares at each of RELIABILITY."""
+    count = len(targets)
+    squares, spread = np.square(targets - mean), float(np.var(targets))
+    coverage = {str(level): inside for level, (inside, _) in zip(LEVELS, levels, strict=True)}
+    return Scores(
+        rows=count,
+        nmse=float(squares.mean()) / spread if spread > 0 else None,
+        rmse=float(np.sqrt(squares.mean())),
+        nlpd=float(loss.mean()),
+        nlpd_standard_error=_standard_error(loss),
+        crps=float(crps.mean()),
+        crps_standard_error=_standard_error(crps),
+        coverage=coverage,
+        coverage_standard_error={name: (float(name) * (1.0 - float(name)) / count) ** 0.5 for name in coverage},
+        mean_width={str(level): width for level, (_, width) in zip(LEVELS, levels, strict=True)},
+        reliability={str(at): share for at, share in zip(RELIABILITY, below, strict=True)},
+    )
 
 
 def _standard_error(values: FloatArray) -> float:

@@ -61,7 +61,7 @@ def joint_options(
 ) -> JointOptions | None:
     """Return the options of a request; None where it asks for nothing about rows together."""
     if aggregate is None and samples is None and SAMPLES not in include:
-        if seed is not None:
+        if seed:  # its default is as if it were left out
             raise InvalidRequestError("seed: goes with `samples`")
         return None
     if samples is not None and samples < 1:

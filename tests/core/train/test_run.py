@@ -266,7 +266,7 @@ def test_memory_is_bounded_by_blocks(approximation: Approximation, monkeypatch: 
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     vector = 8 * len(dataset.targets)
-    assert peak < 50 * vector  # 16 MB: copies of the table, left-out rows; (d, n) alone would be 60, (P, n) 300
+    assert peak < 54 * vector  # 17 MB: copies of the table, left-out rows; (d, n) alone would be 60, (P, n) 300
 
 
 def test_theta_is_found_on_some_rows_and_the_model_fitted_on_all(monkeypatch: pytest.MonkeyPatch) -> None:
