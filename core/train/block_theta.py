@@ -28,7 +28,7 @@ from core.row_groups import Grouping, RowGroups
 from core.spec import Effort, KernelChoice, Noise, TrainSpec
 from core.train.fit import Subset
 from core.train.noise import varying_noise
-from core.train.optimise import box, descend
+from core.train.optimise import box, descend, heuristic
 
 EXACT_ROWS = 2_000
 """Rows up to which theta is found by the exact likelihood of all of them, and the mean in closed form."""
@@ -49,7 +49,10 @@ MOST_RATIO = 5.0
 SCREENED_ROWS, POLISHED = 500, 2
 """Rows on which starts are compared, and how many of them go on with all."""
 REACHES = (1.0, 0.5)
-"""Lengthscales, over those of the start, from which the exact likelihood is climbed."""
+"""Lengthscales, over those of the start, from which the exact likelihood is climbed ..."""
+BEST_SCREENED_ROWS, BEST_KERNEL_STEPS = 1_000, 60
+"""... and with the best effort from such shares of sqrt(columns) standard deviations too, on more rows and for longer:
+a few hundred rows of many columns may take noise for signal, and a climb from there stays there."""
 
 Tell = Callable[[float], None]
 
@@ -186,10 +189,12 @@ def _exact_theta(
         for family in families
         for reach in REACHES
     ]
+    most, steps = SCREENED_ROWS, KERNEL_STEPS
+    if times > 1:
+        starts += [heuristic(rows, reach=reach, kernel=family) for family in families for reach in REACHES]
+        most, steps = BEST_SCREENED_ROWS, BEST_KERNEL_STEPS
     everything = np.arange(len(rows))
-    screened = _descents(
-        rows, everything[:: -(-len(rows) // SCREENED_ROWS)], starts, bounds, times * KERNEL_STEPS, tell, 0.0
-    )
+    screened = _descents(rows, everything[:: -(-len(rows) // most)], starts, bounds, steps, tell, 0.0)
     best = [theta for theta, _ in sorted(screened, key=lambda outcome: outcome[1])[:POLISHED]]
     return min(
         _descents(rows, everything, best, bounds, times * EXACT_STEPS, tell, 0.3), key=lambda outcome: outcome[1]
