@@ -17,7 +17,7 @@ import numpy as np
 from core.data import Dataset
 from core.predict.metrics import scores
 from core.predict.model import ModelPredictor
-from core.spec import Effort, KernelChoice, MeanRows, TrainSpec
+from core.spec import Adaptation, Effort, KernelChoice, MeanRows, Refinement, TrainSpec
 from core.train.report import TrainReport
 from core.train.run import train
 from tests.benchmarks.papers.keerthi_chu import published
@@ -60,7 +60,8 @@ def main() -> None:
 def specification(effort: Effort, seed: int) -> TrainSpec:
     """The service's default of this effort."""
     if effort is Effort.QUICK:
-        return TrainSpec(seed=seed)
+        rounds, steps = Adaptation(rounds=1, steps=10), Refinement(steps=18)
+        return TrainSpec(adaptation=rounds, refinement=steps, power=0.6, max_basis_size=600, seed=seed)
     return TrainSpec(effort=effort, kernel=KernelChoice.AUTO, mean_rows=MeanRows.AUTO, seed=seed)
 
 
