@@ -18,6 +18,7 @@ from core.spec import (
     Approximation,
     Artefact,
     BoundsRequest,
+    Effort,
     Gain,
     KernelChoice,
     MeanRows,
@@ -25,6 +26,7 @@ from core.spec import (
     Refinement,
     TrainSpec,
 )
+from tests.benchmarks.effort import specification
 
 ROWS = np.array([0, 2, 3, 7])
 """Rows of an upload, some of which were dropped."""
@@ -57,6 +59,9 @@ def test_quick_effort_is_a_short_search_with_basis_vectors_that_move() -> None:
     assert (spec.adaptation, spec.refinement) == (Adaptation(rounds=1, steps=10), Refinement(steps=18))
     assert (spec.kernel, spec.mean_rows, spec.power, spec.max_basis_size) == ("gaussian", "basis", 0.6, 600)
     assert read_spec({"effort": "quick"}, max_basis_size=550).max_basis_size == 550
+    measured = specification(Effort.QUICK, 0)
+    assert (measured.adaptation, measured.refinement) == (spec.adaptation, spec.refinement)
+    assert (measured.power, measured.max_basis_size) == (spec.power, spec.max_basis_size)
     for chosen in ({"basis_size": 40}, {"adapt": {"rounds": 2}}, {"approximation": "dtc"}, {"mean_rows": "all"}):
         assert read(effort="quick", **chosen).refine is None, chosen
 
