@@ -126,6 +126,7 @@ class Client(Transport):
         on_error: str | None = None,
         keep: str | None = None,
         aggregate: str | None = None,
+        over: str | None = None,
         samples: int | None = None,
         seed: int | None = None,
         keep_for_feedback: bool = False,
@@ -133,7 +134,8 @@ class Client(Transport):
         """Predict the rows of a table file of any format; return the answer as `accept`. interval: empty for the
         default, False for the mean alone."""
         levels = ["false"] if interval is False else [interval] if isinstance(interval, int | float) else interval
-        given = {"on_error": on_error, "keep": keep, "aggregate": aggregate, "samples": samples, "seed": seed}
+        given: Json = {"on_error": on_error, "keep": keep, "aggregate": aggregate, "over": over}
+        given |= {"samples": samples, "seed": seed}
         words = {name: [word] for name, word in given.items() if word is not None}
         words |= {"keep_for_feedback": ["true"]} if keep_for_feedback else {}
         options = {"interval": levels, "quantiles": quantiles, "include": include, **words}

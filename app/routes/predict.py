@@ -32,7 +32,7 @@ from app.services.keys.caller import KeyScope
 from app.services.keys.key_ring import check_scope
 from app.services.monitoring.kept_predictions import check_rows, with_interval
 from app.services.predict.batching import ROW_BYTES
-from app.services.predict.joint import SAMPLES, Aggregate, JointOptions, joint_options
+from app.services.predict.joint import SAMPLES, Aggregate, JointOptions, Over, joint_options
 from app.services.predict.kept_cells import kept_cells
 from app.services.predict.loaded_model import LoadedModel
 from app.services.predict.npy import NPY as NPY_MAGIC
@@ -46,7 +46,7 @@ from core.arrays import FloatArray
 SMALL_BYTES = 4 << 20
 """Larger files are not held in memory."""
 
-_WORDS = ("on_error", "keep", "keep_for_feedback", "aggregate", "samples", "seed")
+_WORDS = ("on_error", "keep", "keep_for_feedback", "aggregate", "over", "samples", "seed")
 QUERY = ("model", "interval", "quantiles", "include", *_WORDS)
 """Options of a file's prediction: parameters of the query, or parts of a form."""
 
@@ -68,6 +68,7 @@ class PredictRequest(msgspec.Struct, forbid_unknown_fields=True):
     dataset: str | msgspec.UnsetType | None = msgspec.UNSET
     keep: str | msgspec.UnsetType | None = msgspec.UNSET
     aggregate: str | msgspec.UnsetType | None = msgspec.UNSET
+    over: str | msgspec.UnsetType | None = msgspec.UNSET
     samples: int | msgspec.UnsetType | None = msgspec.UNSET
     seed: int | msgspec.UnsetType | None = msgspec.UNSET
     keep_for_feedback: bool | msgspec.UnsetType | None = msgspec.UNSET
@@ -293,7 +294,8 @@ def _options(asked: PredictRequest) -> PredictOptions:
 def _joint_options(asked: PredictRequest) -> JointOptions | None:
     """Options about rows together, None where there are none."""
     aggregate = word_of(Aggregate, asked.aggregate, "aggregate") if asked.aggregate else None
-    return joint_options(aggregate, _number(asked.samples), _number(asked.seed), frozenset(asked.include or ()))
+    over = word_of(Over, asked.over, "over") if asked.over else Over.ROWS
+    return joint_options(aggregate, _number(asked.samples), _number(asked.seed), frozenset(asked.include or ()), over)
 
 
 def _number(value: int | msgspec.UnsetType | None) -> int | None:
@@ -333,7 +335,8 @@ def _read_query(query_string: bytes) -> tuple[str, PredictOptions, Keep | None, 
     on_error = word_of(OnError, query["on_error"], "on_error") if "on_error" in query else OnError.REFUSE
     keep = word_of(Keep, query["keep"], "keep") if "keep" in query else None
     aggregate = word_of(Aggregate, query["aggregate"], "aggregate") if "aggregate" in query else None
-    joint = joint_options(aggregate, _whole(query, "samples"), _whole(query, "seed"), include)
+    over = word_of(Over, query["over"], "over") if "over" in query else Over.ROWS
+    joint = joint_options(aggregate, _whole(query, "samples"), _whole(query, "seed"), include, over)
     include -= {SAMPLES}
     options = predict_options(levels or None, quantiles, include, mean_only, len(levels) <= 1, on_error)
     feedback = query.get("keep_for_feedback", "false")

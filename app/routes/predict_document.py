@@ -7,7 +7,7 @@ from app.routes.http.answers import STRICT_JSON, problems
 from app.routes.http.bodies import CSV, JSON, MULTIPART, NPY, TABLES
 from app.routes.http.fields import DATASET_ID, NAME, REFERENCE
 from app.routes.http.table_requests import COLUMNS, FILE, KEY
-from app.services.predict.joint import DEFAULT_SAMPLES, MOST_NUMBERS, MOST_SAMPLES, SAMPLES, Aggregate
+from app.services.predict.joint import DEFAULT_SAMPLES, MOST_NUMBERS, MOST_SAMPLES, SAMPLES, Aggregate, Over
 from app.services.predict.options import EXTRAS, INTERVAL, Keep, OnError
 from core.predict.calibration import IntervalBasis
 from core.predict.joint import MOST_DRAWN_ROWS, MOST_TOTAL_ROWS
@@ -61,6 +61,14 @@ _AGGREGATE = {
     "the sum of theirs: errors of near rows are alike. `std`, `lower` and `upper` are for a total of new observations, "
     "with the noise of each row, independent; `latent_std` is without noise. Exact under the posterior (`method`), for "
     f"up to {MOST_TOTAL_ROWS:,} rows; of a transformed target from draws, for up to {MOST_DRAWN_ROWS:,}.",
+}
+_OVER = {
+    "enum": list(Over),
+    "default": Over.ROWS.value,
+    "description": "Of several targets: a total over the rows for each target (`rows`), over the targets for each row "
+    "(`targets`), or over `both`. The error bar of a sum over targets is by the correlation of their errors of "
+    "left-out rows (`error_correlation` of the report), the same for all rows and totals, with noise and without: the "
+    "targets' standard deviations s give sqrt(s'Rs).",
 }
 _SAMPLES = {
     "type": "integer",
@@ -156,6 +164,7 @@ SCHEMAS: dict[str, Any] = {
                 "description": "Id of a dataset: its rows are predicted by a job, which leaves a Parquet file.",
             },
             "aggregate": _nullable(_AGGREGATE),
+            "over": _nullable(_OVER),
             "samples": _SAMPLES | {"type": ["integer", "null"]},
             "seed": _SEED | {"type": ["integer", "null"]},
             "keep": _nullable(_KEEP),
@@ -234,7 +243,7 @@ SCHEMAS: dict[str, Any] = {
 
 def _by_target(answer: dict[str, Any]) -> dict[str, Any]:
     """The answer of a model of several targets: an object by target wherever they differ."""
-    common = {"model", "version", "interval", "quantiles", "warnings", "imputed", "columns"}
+    common = {"model", "version", "interval", "quantiles", "warnings", "imputed", "columns", "aggregate", "rows"}
     fields: dict[str, Any] = answer["properties"]
     properties = {
         name: field
@@ -246,6 +255,15 @@ def _by_target(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 SCHEMAS["TargetsAnswer"] = _by_target(SCHEMAS["PredictAnswer"])
+SCHEMAS["TargetsTotalAnswer"] = _by_target(SCHEMAS["TotalAnswer"])
+_TOTAL: dict[str, Any] = SCHEMAS["TotalAnswer"]["properties"]
+SCHEMAS["TargetsSumAnswer"] = SCHEMAS["PredictAnswer"] | {
+    "description": "Where `over` asks for a total over the targets of each row.",
+    "properties": {name: _TOTAL[name] for name in ("aggregate", "rows", "method")}
+    | SCHEMAS["PredictAnswer"]["properties"]
+    | {"over": _OVER | {"enum": [Over.TARGETS]}},
+}
+_TOTAL["over"] = _OVER | {"enum": [Over.BOTH]}
 
 FILE_OPTIONS: dict[str, dict[str, Any]] = {
     "model": _MODEL,
@@ -256,6 +274,7 @@ FILE_OPTIONS: dict[str, dict[str, Any]] = {
     "keep": _KEEP,
     "keep_for_feedback": _KEEP_FOR_FEEDBACK,
     "aggregate": _AGGREGATE,
+    "over": _OVER,
     "samples": _SAMPLES,
     "seed": _SEED,
 }
@@ -337,6 +356,8 @@ PATHS: dict[str, Any] = {
                                     {"$ref": "#/components/schemas/PredictAnswer"},
                                     {"$ref": "#/components/schemas/TargetsAnswer"},
                                     {"$ref": "#/components/schemas/TotalAnswer"},
+                                    {"$ref": "#/components/schemas/TargetsTotalAnswer"},
+                                    {"$ref": "#/components/schemas/TargetsSumAnswer"},
                                 ]
                             }
                         },

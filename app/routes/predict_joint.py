@@ -1,5 +1,6 @@
 """The part of `POST /predict` about rows together: draws over all of them, and their sum or mean."""
 
+from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
@@ -11,7 +12,7 @@ from app.routes.http.answers import Bytes
 from app.routes.http.bodies import JSON
 from app.routes.http.callers import count_rows
 from app.routes.http.services import Services, in_heavy_thread
-from app.services.predict.joint import JointOptions, joint_arrays, total_json
+from app.services.predict.joint import JointOptions, Over, joint_arrays, total_json, weakest
 from app.services.predict.json_answer import dump_json
 from app.services.predict.options import OnError, PredictOptions
 from app.services.predict.registry import ResolvedModel
@@ -36,10 +37,15 @@ async def answer_joint(
     if joint.aggregate is None:
         app.monitor.observe(resolved, inputs, arrays)
         return await in_heavy_thread(request, encode, resolved, arrays, options, media_type, kept=kept)
+    rows, of_rows = len(inputs), joint.over is Over.TARGETS
     if media_type == JSON:
-        content = json_head(resolved) | total_json(resolved.model, arrays, options, joint, len(inputs))
-        return Bytes(dump_json(content, 1), JSON)
-    return encode(resolved, arrays, options, media_type)
+        content = json_head(resolved) | total_json(resolved.model, arrays, options, joint, rows)
+        if of_rows and kept:
+            content["columns"] = {name: column.to_pylist() for name, column in kept.items()}
+        return Bytes(dump_json(content, rows if of_rows else 1), JSON)
+    if joint.over is not Over.ROWS:
+        resolved = replace(resolved, model=weakest(resolved.model, options))
+    return await in_heavy_thread(request, encode, resolved, arrays, options, media_type, kept=kept if of_rows else None)
 
 
 def refuse_tolerance(options: PredictOptions) -> None:

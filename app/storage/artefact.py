@@ -72,6 +72,8 @@ TYPES = ("F16", "F32", "F64")
 """Types of tensors as the file names them: directions have any, all others the last."""
 TARGET_NAMES = "target_names"
 """Field of the report of a model of several targets: all of them."""
+ERROR_CORRELATION = "error_correlation"
+"""Field of that report: `targets`, and the `correlation` of their errors of left-out rows, null where it is unknown."""
 SUMMARY = ("rows", "basis_size", "target", "holdout", "leave_one_out")
 """Fields of the report that lists of versions show."""
 

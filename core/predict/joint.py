@@ -55,6 +55,10 @@ class JointRows:
         """Return draws of the latent function, (count, m), in the target's unit. O(count m^2)."""
         return self.distribution.transform.inverse(self._learnt(count, random))
 
+    def drawn_at(self, scores: FloatArray) -> FloatArray:
+        """Return the draws that standard normal numbers (count, m) give."""
+        return self.distribution.transform.inverse(self._learnt_at(scores))
+
     def observed(self, count: int, random: np.random.Generator) -> tuple[FloatArray, FloatArray]:
         """Return draws of the latent function, and of new targets of the same draws, (count, m) each."""
         learnt, found = self._learnt(count, random), self.distribution
@@ -63,8 +67,10 @@ class JointRows:
         return found.transform.inverse(learnt), found.transform.inverse(observed)
 
     def _learnt(self, count: int, random: np.random.Generator) -> FloatArray:
-        normal = random.standard_normal((count, len(self.factor)))
-        return np.asarray(self.distribution.centre + normal @ self.factor.T)
+        return self._learnt_at(random.standard_normal((count, len(self.factor))))
+
+    def _learnt_at(self, scores: FloatArray) -> FloatArray:
+        return np.asarray(self.distribution.centre + scores @ self.factor.T)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,9 +104,13 @@ class Total:
 
     def latent_draws(self, count: int, random: np.random.Generator) -> FloatArray:
         """Return draws of the total without noise, (count,)."""
+        return self.latent_at(random.standard_normal(count))
+
+    def latent_at(self, scores: FloatArray) -> FloatArray:
+        """Return the totals without noise that standard normal numbers give, of the same shape."""
         if len(self.latent_drawn):
-            return np.asarray(random.choice(self.latent_drawn, count))
-        return self._within(self.mean + self.latent_std * random.standard_normal(count))
+            return np.asarray(np.quantile(self.latent_drawn, ndtr(scores)))
+        return self._within(self.mean + self.latent_std * scores)
 
     def _at(self, deviations: float) -> float:
         if len(self.drawn):

@@ -21,7 +21,7 @@ from app.cli.connection import connect
 from app.cli.options import DEFAULT_URL, AsJson, DataDir, Key, Local, Output, Reference, TableOrDataset, Url, choice
 from app.cli.output import console, note, print_json
 from app.cli.progress import watch
-from app.cli.spec_values import AGGREGATES, EXTRAS, KEEP, ON_ERROR
+from app.cli.spec_values import AGGREGATES, EXTRAS, KEEP, ON_ERROR, OVER
 
 
 def predict(
@@ -58,6 +58,12 @@ def predict(
     aggregate: Annotated[
         str | None,
         choice(AGGREGATES, "One total of all rows in place of the rows, with an error bar of its own.", default="none"),
+    ] = None,
+    over: Annotated[
+        str | None,
+        choice(
+            OVER, "What that total is over, of several targets: rows, the targets of each row, or both.", default="rows"
+        ),
     ] = None,
     samples: Annotated[
         int | None,
@@ -99,6 +105,7 @@ def predict(
         "on_error": on_error,
         "keep": keep,
         "aggregate": aggregate,
+        "over": over,
         "samples": samples,
         "seed": seed,
     }

@@ -18,6 +18,7 @@ from .frames import JSON, json_rows, rows_of, table_file
 from .options import Interval, Options
 
 Aggregate = Literal["sum", "mean"]
+Over = Literal["rows", "targets", "both"]
 STEPS = 41
 """Values of a what-if curve."""
 
@@ -35,7 +36,7 @@ class Questions:
 
     def sample(self, model: str, data: Any, samples: int = 100, *, seed: int = 0) -> NDArray[np.float64]:
         """Draw the latent function over all rows together, (samples, rows); a sum over rows of a draw is a draw of the
-        sum. Without the noise of observations.
+        sum. Without the noise of observations. Of several targets (samples, rows, targets), in their order.
 
         Args:
             model: `name`, `name@3` or `name@alias`.
@@ -44,7 +45,8 @@ class Questions:
             seed: the same seed gives the same draws.
         """
         found = _ask(self.http, model, data, Options.of(None, (), ()), {"samples": samples, "seed": seed})
-        return np.asarray(found["samples"], np.float64)
+        drawn = found["samples"]
+        return np.asarray(np.stack([*drawn.values()], axis=-1) if isinstance(drawn, dict) else drawn, np.float64)
 
     def total(
         self,
@@ -52,18 +54,22 @@ class Questions:
         data: Any,
         aggregate: Aggregate = "sum",
         *,
+        over: Over = "rows",
         interval: Interval = None,
         quantiles: Sequence[float] = (),
     ) -> dict[str, Any]:
-        """Predict the sum or the mean over rows, with its own error bar: mean, std, latent_std, lower, upper, method.
+        """Predict the sum or the mean over rows, with its own error bar: mean, std, latent_std, lower, upper, method;
+        of several targets a dict of each.
 
         Args:
             model: `name`, `name@3` or `name@alias`.
             data: a data frame, a matrix or a list, as for `predict`; at most 10,000 rows.
             aggregate: `sum` or `mean`.
+            over: of several targets: `rows`, each target's total; `targets`, a list with the total of each row; `both`.
             interval, quantiles: as for `predict`.
         """
-        return _ask(self.http, model, data, Options.of(interval, quantiles, ()), {"aggregate": aggregate})
+        more = {"aggregate": aggregate} | ({} if over == "rows" else {"over": over})
+        return _ask(self.http, model, data, Options.of(interval, quantiles, ()), more)
 
     def evaluate(
         self, model: str, data: Any, *, by: Sequence[str] = (), worst: int = 10, on_error: str = "refuse"
@@ -169,11 +175,9 @@ class ModelQuestions:
         """Draw the latent function: see `Client.sample`."""
         return self.client.sample(self.reference, data, samples, seed=seed)
 
-    def total(
-        self, data: Any, aggregate: Aggregate = "sum", *, interval: Interval = None, quantiles: Sequence[float] = ()
-    ) -> dict[str, Any]:
-        """Predict a sum or a mean over rows: see `Client.total`."""
-        return self.client.total(self.reference, data, aggregate, interval=interval, quantiles=quantiles)
+    def total(self, data: Any, aggregate: Aggregate = "sum", **more: Any) -> dict[str, Any]:
+        """Predict a sum or a mean over rows, or over targets: see `Client.total`."""
+        return self.client.total(self.reference, data, aggregate, **more)
 
     def evaluate(
         self, data: Any, *, by: Sequence[str] = (), worst: int = 10, on_error: str = "refuse"
@@ -217,16 +221,9 @@ class AsyncModelQuestions:
         """Draw the latent function: see `Client.sample`."""
         return await asyncio.to_thread(self._model.sample, data, samples, seed=seed)
 
-    async def total(
-        self: _AsyncModel,
-        data: Any,
-        aggregate: Aggregate = "sum",
-        *,
-        interval: Interval = None,
-        quantiles: Sequence[float] = (),
-    ) -> dict[str, Any]:
-        """Predict a sum or a mean over rows: see `Client.total`."""
-        return await asyncio.to_thread(self._model.total, data, aggregate, interval=interval, quantiles=quantiles)
+    async def total(self: _AsyncModel, data: Any, aggregate: Aggregate = "sum", **more: Any) -> dict[str, Any]:
+        """Predict a sum or a mean over rows, or over targets: see `Client.total`."""
+        return await asyncio.to_thread(self._model.total, data, aggregate, **more)
 
     async def evaluate(
         self: _AsyncModel, data: Any, *, by: Sequence[str] = (), worst: int = 10, on_error: str = "refuse"

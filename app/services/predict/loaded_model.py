@@ -1,6 +1,6 @@
 """A published model in memory, ready to predict."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from app.services.predict.far_rows import knows_far_rows
 from app.services.predict.probe import check_probe
 from app.services.predict.row_decoder import RowDecoder
 from app.storage import artefact
-from app.storage.artefact import TRAINING_PROFILE, ModelArtefact
+from app.storage.artefact import ERROR_CORRELATION, TRAINING_PROFILE, ModelArtefact
 from app.tables import Schema
 from core.arrays import FloatArray
 from core.errors import CoreError
@@ -26,7 +26,8 @@ class LoadedModel:
     """A model ready to predict. integrated: the same for rows with missing cells, None where it takes none; size: bytes
     it holds in memory, about; knows_far: it tells rows far from the training rows; profile: of the rows that it was
     trained on, as JSON that nobody has checked (`app.services.monitoring`); others: the other targets of a model of
-    several, which may be one, None for a single one."""
+    several, which may be one, None for a single one; error_correlation (t, t): of the targets' errors, NaN where two
+    have too few rows in common."""
 
     schema: Schema
     predictor: ModelPredictor
@@ -36,6 +37,7 @@ class LoadedModel:
     knows_far: bool = False
     profile: object = None
     others: "tuple[LoadedModel, ...] | None" = None
+    error_correlation: FloatArray = field(default_factory=lambda: np.eye(1))
 
     @property
     def every_target(self) -> "tuple[LoadedModel, ...]":
@@ -102,4 +104,19 @@ def prepare_model(stored: ModelArtefact, workspace: Workspace | None = None) -> 
         knows_far=knows_far,
         profile=stored.report.get(TRAINING_PROFILE),
         others=others,
+        error_correlation=_error_correlation(stored),
     )
+
+
+def _error_correlation(stored: ModelArtefact) -> FloatArray:
+    """Correlation of the targets' errors as the report has it; of what it does not say, NaN."""
+    count = 1 + len(stored.others or ())
+    found = np.full((count, count), np.nan)
+    try:
+        told = np.array(stored.report[ERROR_CORRELATION]["correlation"], np.float64)  # null is NaN
+    except (KeyError, TypeError, ValueError):
+        told = found
+    if told.shape == found.shape:
+        found = np.where(np.abs(told) <= 1.0, told, np.nan)
+    np.fill_diagonal(found, 1.0)
+    return np.asarray(0.5 * (found + found.T))

@@ -13,7 +13,7 @@ import numpy as np
 from app.services.core_spec import core_spec
 from app.services.specification import SpecBody
 from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of
-from app.storage.artefact import HIDDEN, TARGET_NAMES, ModelArtefact
+from app.storage.artefact import ERROR_CORRELATION, HIDDEN, TARGET_NAMES, ModelArtefact
 from app.tables import DesignMatrix, Schema, Table, TableFit, design_matrices, schema_of
 from core.copies import copies
 from core.numeric.shards import Compute
@@ -82,7 +82,7 @@ def train_matrices(
         report |= {
             TARGET_NAMES: list(names),
             "sharing": {"with": [names[other] for other in how.theta_with if other != place], "reason": how.reason},
-            "error_correlation": correlation,
+            ERROR_CORRELATION: correlation,
         }
         models.append(build_artefact(body, own, matrix, result, report, profile))
     first, *others = models

@@ -293,6 +293,7 @@ def test_predict_writes_the_servers_csv(table: Path, tmp_path: Path) -> None:
         (("--interval", "0.5, 0.8", "--interval=.95"), "interval=0.5&interval=0.8&interval=0.95"),
         (("--quantile", "0.1", "--quantile", "0.9"), "quantiles=0.1&quantiles=0.9"),
         (("--aggregate", "sum"), "aggregate=sum"),
+        (("--aggregate", "sum", "--over", "both"), "aggregate=sum&over=both"),
         (("--samples", "5", "--seed", "2"), "samples=5&seed=2"),
         (("--quantile", "1e-3,0.9", "--interval", "0.8"), "interval=0.8&quantiles=0.001&quantiles=0.9"),
         (

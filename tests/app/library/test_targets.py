@@ -32,6 +32,10 @@ def test_a_frame_gets_columns_for_each_target(client: Client, tmp_path: Path) ->
     assert list(found.columns) == names
     pd.testing.assert_index_equal(found.index, data.index)
     np.testing.assert_allclose(found["weight_std"], 10.0 * found["size, cm_std"], rtol=1e-8)
+    draws, total = model.sample(data[["x", "z"]][:3], 7), model.total(data[["x", "z"]], "sum", over="both")
+    assert draws.shape == (7, 3, 2)
+    np.testing.assert_allclose(draws[..., 1], 10.0 * draws[..., 0], rtol=1e-6)  # errors of the two are the same
+    np.testing.assert_allclose(total["std"], 11.0 * model.total(data[["x", "z"]])["std"]["size, cm"], rtol=1e-6)
     assert model.report["target_names"] == ["size, cm", "weight"]
     local = load(model.save(tmp_path / "both.safetensors"))
     assert local.targets == ("size, cm", "weight")
