@@ -159,10 +159,18 @@ class Client(Transport):
         return response
 
     def evaluate(
-        self, model: str, body: bytes, *, by: Sequence[str] = (), worst: int = 10, on_error: str | None = None
+        self,
+        model: str,
+        body: bytes,
+        *,
+        by: Sequence[str] = (),
+        worst: int = 10,
+        on_error: str | None = None,
+        target: str | None = None,
     ) -> Json:
         """Score a model on the rows of a table file that has the truth."""
-        query = {"model": model, "by": [*by], "worst": worst} | ({} if on_error is None else {"on_error": on_error})
+        words = {"on_error": on_error, "target": target}
+        query = {"model": model, "by": [*by], "worst": worst} | {name: word for name, word in words.items() if word}
         required = ("model", "version", "target", "rows", "scores", "groups", "worst", "warnings")
         headers = {"content-type": "text/csv"}
         return self._json("POST", "/evaluate", required, params=query, content=body, headers=headers, repeatable=True)

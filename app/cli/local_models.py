@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from app.storage.artefact import ModelArtefact
 
 
-def evaluate(artefact: bytes, table: bytes, *, by: Sequence[str], worst: int, on_error: str | None) -> dict[str, Any]:
+def evaluate(
+    artefact: bytes, table: bytes, *, by: Sequence[str], worst: int, on_error: str | None, target: str | None = None
+) -> dict[str, Any]:
     """Evaluate a model on a table file; see `app.services.evaluation`. ClientError."""
     from app.errors import PursuitError
     from app.services.evaluation import EvaluateOptions
@@ -24,9 +26,10 @@ def evaluate(artefact: bytes, table: bytes, *, by: Sequence[str], worst: int, on
         model = prepare_model(_load(artefact))
     schema = model.schema
     try:
-        options = EvaluateOptions(by=tuple(by), worst=worst, on_error=OnError(on_error or OnError.REFUSE))
+        refuse = OnError(on_error or OnError.REFUSE)
+        options = EvaluateOptions(by=tuple(by), worst=worst, on_error=refuse, target=target)
         rows = read_table(
-            table, known=(*schema.names, schema.target), sheet=schema.read_options.sheet, sheet_wanted=False
+            table, known=(*schema.names, *schema.targets), sheet=schema.read_options.sheet, sheet_wanted=False
         )
         return evaluate_model(model, rows, options)
     except PursuitError as error:

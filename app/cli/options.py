@@ -66,6 +66,10 @@ Targets = Annotated[
         show_default="the last",
     ),
 ]
+OneTarget = Annotated[
+    str | None,
+    typer.Option("--target", metavar="COLUMN", help="Which of several targets.", show_default="the only one"),
+]
 Reference = Annotated[str, typer.Argument(metavar="MODEL", help="name, name@3 or name@alias.")]
 ModelOrFile = Annotated[
     str, typer.Argument(metavar="MODEL", help="name, name@3 or name@alias; or an artefact file, without a server.")

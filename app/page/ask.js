@@ -25,8 +25,7 @@ export async function view({ model, detail, signal, place }) {
   const cards = columns.map((column) => card(column, () => later()));
   const answer = h("div", { class: "panel answer" });
   const problem = h("div");
-  const several = detail.targets.length > 1; // whose answers nothing explains yet
-  const reasons = several ? { body: null, ask: () => {}, clear: () => {} } : why({ reference, target: detail.target, signal });
+  const reasons = why({ reference, target: detail.target, signal });
   const list = h("div", { class: "cards" });
   const more = h("p");
   let shown = Math.min(SHOWN, cards.length);

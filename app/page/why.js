@@ -28,7 +28,7 @@ export function why({ reference, target, signal }) {
     }
     running = true;
     try {
-      const found = await send("POST", `models/${encodeURIComponent(reference)}/explain`, { rows: [row] }, { signal });
+      const found = await send("POST", `models/${encodeURIComponent(reference)}/explain`, { rows: [row], target }, { signal });
       if (turn === asked && !signal.aborted) draw(found);
     } catch (error) {
       if (error.name === "AbortError" || turn !== asked) return;

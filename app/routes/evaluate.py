@@ -22,6 +22,7 @@ _TABLES = tuple(kind for kind in TABLES if kind != NPY)
 Model = Annotated[str, Query(description="`name`, `name@3` or `name@alias`.", min_length=1)]
 By = Annotated[list[str] | None, Query(description="Columns whose groups are scored too; may be repeated.")]
 Worst = Annotated[int, Query(ge=0, le=MOST_WORST, description="How many rows with the largest errors are listed.")]
+Target = Annotated[str | None, Query(description="Which of several targets; the only one need not be named.")]
 Errors = Annotated[OnError, Query(description="Rows that cannot be predicted: refuse the table, or leave them out.")]
 
 
@@ -95,16 +96,22 @@ _REQUEST: dict[str, Any] = {
     openapi_extra=_REQUEST,
 )
 async def evaluate_model(
-    request: Request, model: Model, by: By = None, worst: Worst = 10, on_error: Errors = OnError.REFUSE
+    request: Request,
+    model: Model,
+    by: By = None,
+    worst: Worst = 10,
+    on_error: Errors = OnError.REFUSE,
+    target: Target = None,
 ) -> Response:
     """NMSE, RMSE, MAE, R2, NLPD, coverage by level; the same of groups; the rows with the largest errors."""
     expect_media_type(request, *_TABLES)
     app = services(request)
     check_model(request, model)
-    options = EvaluateOptions(by=tuple(by or ()), worst=worst, on_error=on_error)
+    options = EvaluateOptions(by=tuple(by or ()), worst=worst, on_error=on_error, target=target)
     body = await read_body(request, app.settings.max_body_bytes, "PURSUIT_MAX_BODY_BYTES")
     resolved = await app.registry.resolve(model)
-    table = await in_reader_thread(request, _read, resolved.model.schema, body, app.body_limits)
+    schema = resolved.model.of_target(target).schema
+    table = await in_reader_thread(request, _read, schema, body, app.body_limits)
     await count_rows(request, app, resolved.name, table.rows)
     found = await in_heavy_thread(request, evaluate, resolved.model, table, options)
     return json_answer({"model": resolved.name, "version": resolved.version, **found})
@@ -112,5 +119,5 @@ async def evaluate_model(
 
 def _read(schema: Schema, body: bytes, limits: Limits) -> Table:
     sheet = schema.read_options.sheet
-    known = (*schema.names, schema.target)
+    known = (*schema.names, *schema.targets)
     return read_table(body, limits=limits, known=known, least_columns=2, sheet=sheet, sheet_wanted=False)

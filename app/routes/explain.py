@@ -12,7 +12,7 @@ from app.routes.http.answers import STRICT_JSON, json_answer, problems
 from app.routes.http.bodies import JSON, expect_media_type
 from app.routes.http.callers import check_model, count_rows
 from app.routes.http.content_encoding import read_json
-from app.routes.http.fields import ModelName, ModelVersion, ReferencePath
+from app.routes.http.fields import TARGET, ModelName, ModelVersion, ReferencePath
 from app.routes.http.services import in_heavy_thread, services
 from app.routes.http.table_requests import COLUMNS
 from app.services.decoding import decode, given
@@ -90,6 +90,7 @@ class ExplainRequest(msgspec.Struct, forbid_unknown_fields=True):
     rows: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     columns: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     nearest: int | msgspec.UnsetType | None = msgspec.UNSET
+    target: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 _REQUEST: dict[str, Any] = {
@@ -111,6 +112,7 @@ _REQUEST: dict[str, Any] = {
                             ],
                         },
                         "columns": COLUMNS,
+                        "target": TARGET,
                         "nearest": {
                             "type": ["integer", "null"],
                             "minimum": 0,
@@ -148,7 +150,8 @@ async def explain(request: Request, name: ReferencePath) -> Response:
     resolved = await app.registry.resolve(name)
     request.scope["state"]["model"] = resolved.reference
     rows, columns = given(asked.rows), given(asked.columns)
-    decoder = resolved.model.rows
+    target = asked.target if isinstance(asked.target, str) else None
+    decoder = resolved.model.of_target(target).rows
     if rows is not None and columns is None:
         inputs = await app.batcher.run(len(body), decoder.decode_rows, rows)
     elif columns is not None and rows is None:
@@ -157,4 +160,4 @@ async def explain(request: Request, name: ReferencePath) -> Response:
         raise InvalidRequestError("expected the rows as one of `rows` and `columns`, not both and not neither")
     await count_rows(request, app, resolved.name, len(inputs))
     nearest = NEAREST if asked.nearest is None or asked.nearest is msgspec.UNSET else asked.nearest
-    return json_answer(await in_heavy_thread(request, app.explanations.explain, resolved, inputs, nearest))
+    return json_answer(await in_heavy_thread(request, app.explanations.explain, resolved, inputs, nearest, target))

@@ -12,7 +12,7 @@ from app.routes.http.answers import STRICT_JSON, json_answer, problems
 from app.routes.http.bodies import JSON, expect_media_type
 from app.routes.http.callers import check_model, count_rows
 from app.routes.http.content_encoding import read_json
-from app.routes.http.fields import ModelName, ModelVersion, ReferencePath
+from app.routes.http.fields import TARGET, ModelName, ModelVersion, ReferencePath
 from app.routes.http.services import in_heavy_thread, services
 from app.routes.http.table_requests import CELL, ROWS, rows_of
 from app.services.decoding import decode, decode_any, given
@@ -58,6 +58,7 @@ class SuggestBody(BaseModel):
 
     model: ModelName
     version: ModelVersion
+    target: str = Field(description="Column that is to be known.")
     criterion: Criterion = Field(description="What rows were chosen by.")
     scale: str = Field(description="`target`, or the transform that the target was learnt in.")
     goal: Goal | None = Field(None, description="What improvement means.")
@@ -78,6 +79,7 @@ class SuggestRequest(msgspec.Struct, forbid_unknown_fields=True):
     goal: str | None = None
     best: float | None = None
     seed: int | None = None
+    target: str | None = None
 
 
 _VALUES = {"type": "array", "items": CELL, "description": "Values to choose from."}
@@ -117,6 +119,7 @@ _REQUEST: dict[str, Any] = {
                             f"candidates. At most {MOST_REGION:,} rows. For `variance`.",
                             "anyOf": [ROWS, _RANGES],
                         },
+                        "target": TARGET,
                         "count": {
                             "type": ["integer", "null"],
                             "minimum": 1,
@@ -199,6 +202,7 @@ def _read(body: bytes) -> tuple[Question, int]:
         goal=Goal.MAX if asked.goal is None else word_of(Goal, asked.goal, "goal"),
         best=asked.best,
         seed=0 if asked.seed is None else asked.seed,
+        target=asked.target,
     )
     of_region = found.candidates if region_ranges is not None else len(region_rows or ())
     return found, (found.candidates if found.rows is None else len(found.rows)) + of_region

@@ -29,11 +29,12 @@ _OFF = 3.0  # standard errors from which on a share is told to be off
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluateOptions:
     """Contents of an evaluation. by: columns of the table whose groups are scored; worst: how many rows are listed;
-    on_error: of rows that cannot be predicted."""
+    on_error: of rows that cannot be predicted. target: of several the one that is scored."""
 
     by: tuple[str, ...] = ()
     worst: int = 10
     on_error: OnError = OnError.REFUSE
+    target: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.worst <= MOST_WORST:
@@ -44,11 +45,12 @@ def evaluate(model: LoadedModel, table: Table, options: EvaluateOptions | None =
     """Return what is known of a model's predictions of a table with the truth, as JSON has it.
 
     `rows` are those that count: of the others `rows_without_truth` have none and `rows_failed` cannot be predicted.
-    Scores of a model of the mean alone are those of the mean. Raises InvalidRequestError: no column of the target, a
-    truth that is no number, a cell that cannot be used, no row left.
+    Scores of a model of the mean alone are those of the mean. Raises InvalidRequestError: no such target, no column
+    of it, a truth that is no number, a cell that cannot be used, no row left.
     """
     options = options or EvaluateOptions()
-    schema = model.of_one_target("evaluate").schema
+    model = model.of_target(options.target)
+    schema = model.schema
     truth = _truth(schema, table)
     columns = {name: _column_name(name, table) for name in options.by}
     errors = CellErrors(lines=table.lines, tolerated=options.on_error is OnError.NULL)

@@ -51,7 +51,8 @@ class Goal(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """What is asked. rows, ranges: candidates, one of them; candidates: how many of ranges. region: rows, or ranges,
-    over which the function is to be known, by default the candidates. best: in the target's unit."""
+    over which the function is to be known, by default the candidates. best: in the target's unit; target: of
+    several the one that is to be known."""
 
     rows: Sequence[Row] | None = None
     ranges: Mapping[str, Any] | None = None
@@ -63,6 +64,7 @@ class Question:
     goal: Goal = Goal.MAX
     best: float | None = None
     seed: int = 0
+    target: str | None = None
 
     def __post_init__(self) -> None:
         if (self.rows is None) is (self.ranges is None):
@@ -97,15 +99,16 @@ class Suggester:
 
     def suggest(self, resolved: ResolvedModel, asked: Question) -> dict[str, Any]:
         """Return rows to measure next, in order, as JSON. Raises InvalidRequestError, CoreError."""
-        model = resolved.model.of_one_target("suggest")
+        model = resolved.model.of_target(asked.target)
         if model.predictor.mean_only:
             raise MeanOnlyError
-        _, stored = self.models.version(resolved.name, resolved.version)
+        _, stored = self.models.version(resolved.name, resolved.version, model.schema.target)
         ranges = _Ranges(model.schema, stored.report.get("columns", []))
         candidates = _rows(model, ranges, asked.rows, asked.ranges, asked, "rows", 0)
         answer: dict[str, Any] = {
             "model": resolved.name,
             "version": resolved.version,
+            "target": model.schema.target,
             "criterion": asked.criterion,
             "scale": _scale(model),
         }

@@ -9,7 +9,19 @@ from app.cli.arguments import open_input
 from app.cli.client import Json
 from app.cli.connection import connect
 from app.cli.evaluation import show_evaluation
-from app.cli.options import DEFAULT_URL, STANDARD, AsJson, DataDir, InputFile, Key, Local, ModelOrFile, Url, choice
+from app.cli.options import (
+    DEFAULT_URL,
+    STANDARD,
+    AsJson,
+    DataDir,
+    InputFile,
+    Key,
+    Local,
+    ModelOrFile,
+    OneTarget,
+    Url,
+    choice,
+)
 from app.cli.output import console, note, print_json
 from app.cli.spec_values import ON_ERROR
 
@@ -27,6 +39,7 @@ def evaluate(
         str | None,
         choice(ON_ERROR, "Rows that cannot be predicted: refuse the table, or leave them out.", default="refuse"),
     ] = None,
+    target: OneTarget = None,
     as_json: AsJson = False,
     local: Local = False,
     url: Url = DEFAULT_URL,
@@ -42,11 +55,13 @@ def evaluate(
         from app.cli import local_models
 
         with open_input(artefact) as source:
-            found = local_models.evaluate(source.body.read(), body, by=by or (), worst=worst, on_error=on_error)
+            found = local_models.evaluate(
+                source.body.read(), body, by=by or (), worst=worst, on_error=on_error, target=target
+            )
         answer: Json = {"model": model, "version": None, **found}
     else:
         with connect(url, key, local=local, data_dir=data_dir) as client:
-            answer = client.evaluate(model, body, by=by or (), worst=worst, on_error=on_error)
+            answer = client.evaluate(model, body, by=by or (), worst=worst, on_error=on_error, target=target)
     if as_json:
         print_json(answer)
         return

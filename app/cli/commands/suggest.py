@@ -8,7 +8,7 @@ import typer
 from app.cli import display
 from app.cli.client import Json
 from app.cli.connection import connect
-from app.cli.options import DEFAULT_URL, AsJson, DataDir, Key, Local, Reference, Url, choice
+from app.cli.options import DEFAULT_URL, AsJson, DataDir, Key, Local, OneTarget, Reference, Url, choice
 from app.cli.output import console, print_json
 from app.cli.spec_values import CRITERIA, GOALS
 
@@ -36,6 +36,7 @@ def suggest(
         int, typer.Option(min=1, max=5_000, metavar="NUMBER", help="How many rows are looked at.")
     ] = 1_000,
     seed: Annotated[int, typer.Option(min=0, metavar="NUMBER", help="Of the candidates.")] = 0,
+    target: OneTarget = None,
     as_json: AsJson = False,
     local: Local = False,
     url: Url = DEFAULT_URL,
@@ -44,7 +45,7 @@ def suggest(
 ) -> None:
     """Suggest rows to measure next: those after which the model knows most, or those that may be the best yet."""
     question: Json = {"ranges": _ranges(range_ or []), "count": count, "candidates": candidates, "seed": seed}
-    more = {"criterion": criterion, "goal": goal, "best": best}
+    more = {"criterion": criterion, "goal": goal, "best": best, "target": target}
     question |= {name: value for name, value in more.items() if value is not None}
     with connect(url, key, local=local, data_dir=data_dir) as client:
         found = client.suggest(model, question)

@@ -69,9 +69,9 @@ class AsyncClient(AsyncFeedback):
         """List all datasets."""
         return await asyncio.to_thread(self._client.datasets)
 
-    async def explain(self, model: str, data: Any, *, nearest: int = 5) -> Explanation:
+    async def explain(self, model: str, data: Any, *, nearest: int = 5, target: str | None = None) -> Explanation:
         """Explain predictions; see `Client.explain`."""
-        return await asyncio.to_thread(self._client.explain, model, data, nearest=nearest)
+        return await asyncio.to_thread(self._client.explain, model, data, nearest=nearest, target=target)
 
     async def model(self, reference: str) -> "AsyncModel":
         """Return a model; see `Client.model`."""

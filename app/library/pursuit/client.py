@@ -180,17 +180,18 @@ class Client(Datasets, Questions, Feedback):
         arrays = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         return rows.restore(arrays, kept), headers
 
-    def explain(self, model: str, data: Any, *, nearest: int = 5) -> Explanation:
+    def explain(self, model: str, data: Any, *, nearest: int = 5, target: str | None = None) -> Explanation:
         """Explain predictions: each column's part of the difference to the average, the nearest rows, the distance.
 
         Args:
             model: `name`, `name@3` or `name@alias`.
             data: rows as `predict` takes them, as many as you like: they are sent some at a time.
             nearest: how many of the nearest rows of the model to name.
+            target: which of several targets.
 
         Raises InvalidError as `predict` does. Seconds a row where the mean rests on very many rows.
         """
-        return explain(self.http, model, data, nearest)
+        return explain(self.http, model, data, nearest, target)
 
     def _piece(
         self, model: str, rows: Rows, start: int, stop: int, options: Options
@@ -352,9 +353,9 @@ class Model(ModelQuestions):
         options: dict[str, Any] = {"interval": interval, "quantiles": quantiles, "include": include}
         return self.client.predict(self.reference, data, **options, on_error=on_error, keep=keep)
 
-    def explain(self, data: Any, *, nearest: int = 5) -> Explanation:
+    def explain(self, data: Any, *, nearest: int = 5, target: str | None = None) -> Explanation:
         """Explain predictions: see `Client.explain`."""
-        return self.client.explain(self.reference, data, nearest=nearest)
+        return self.client.explain(self.reference, data, nearest=nearest, target=target)
 
     def update(self, data: Any, *, extra_basis: int = 0, forget: Sequence[int] = ()) -> Job:
         """Add rows without training again: see `Client.update`."""

@@ -1,5 +1,6 @@
 """Explanations of predictions, as frames of the caller's kind."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -59,14 +60,15 @@ class Explanation:
         )
 
 
-def explain(http: ServerClient, model: str, data: Any, nearest: int) -> Explanation:
+def explain(http: ServerClient, model: str, data: Any, nearest: int, target: str | None) -> Explanation:
     """Explain rows by a server, in as many requests as it takes, by the version that answered the first of them."""
     rows, bodies = rows_of(data), json_rows(data)
     waiting = [(start, min(start + AT_ONCE, len(bodies))) for start in range(0, max(1, len(bodies)), AT_ONCE)][::-1]
     parts: list[dict[str, Any]] = []
+    of_target = b"" if target is None else b'"target": %b, ' % json.dumps(target).encode()
     while waiting:
         start, stop = waiting.pop()
-        body = b'{"nearest": %d, "rows": [%b]}' % (nearest, b", ".join(bodies[start:stop]))
+        body = b'{%b"nearest": %d, "rows": [%b]}' % (of_target, nearest, b", ".join(bodies[start:stop]))
         try:
             with server_errors():
                 part = http.explain(model, body)

@@ -1,7 +1,6 @@
 """A model in this process: a downloaded artefact predicts without a server, to the same bits."""
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -65,6 +64,7 @@ class LocalModel:
         self.report: dict[str, Any] = stored.report
         self.spec: dict[str, Any] = stored.spec
         self.hyperparameters: dict[str, Any] = stored.hyperparameters
+        self._explainers: dict[str, Explainer] = {}
 
     def __repr__(self) -> str:
         return f"LocalModel({self.target!r} from {', '.join(map(repr, self.columns))})"
@@ -104,32 +104,38 @@ class LocalModel:
         return pa.table(columns | {name: pa.array(array, from_pandas=True) for name, array in shown.items()})
 
     def evaluate(
-        self, data: Any, *, by: Sequence[str] = (), worst: int = 10, on_error: str = "refuse"
+        self, data: Any, *, by: Sequence[str] = (), worst: int = 10, on_error: str = "refuse", target: str | None = None
     ) -> dict[str, Any]:
         """Score it on rows with the truth; see `Client.evaluate`."""
         _, file = table_file(data)
         with model_errors(), one_blas_thread():
-            options = EvaluateOptions(by=tuple(by), worst=worst, on_error=word_of(OnError, on_error, "on_error"))
-            known = (*self.columns, self.target)
+            refused = word_of(OnError, on_error, "on_error")
+            options = EvaluateOptions(by=tuple(by), worst=worst, on_error=refused, target=target)
+            known = (*self.columns, *self.targets)
             return evaluate(self.loaded, read_table(file.getvalue(), known=known), options)
 
-    def explain(self, data: Any, *, nearest: int = 5) -> Explanation:
+    def explain(self, data: Any, *, nearest: int = 5, target: str | None = None) -> Explanation:
         """Explain predictions; see `Client.explain`."""
         rows, bodies = rows_of(data), json_rows(data)
         parts = []
+        with model_errors():
+            explainer = self._explainer(self.loaded.of_target(target).schema.target)
         for start in range(0, max(1, len(bodies)), _AT_ONCE):
             some = bodies[start : start + _AT_ONCE]
             try:
                 with model_errors(), one_blas_thread():
                     inputs = self.loaded.rows.decode_rows(b"[" + b", ".join(some) + b"]")
-                    parts.append(self._explainer.explain(inputs, nearest))
+                    parts.append(explainer.explain(inputs, nearest))
             except InvalidError as error:
                 raise error.from_row(start, len(some)) from None
         return Explanation.joined(parts, rows)
 
-    @cached_property
-    def _explainer(self) -> Explainer:
-        return Explainer.of(artefact.load(self.artefact), self.loaded.of_one_target("explain"))
+    def _explainer(self, target: str) -> Explainer:
+        found = self._explainers.get(target)
+        if found is None:
+            stored = artefact.load(self.artefact).of_target(target)
+            found = self._explainers[target] = Explainer.of(stored, self.loaded.of_target(target))
+        return found
 
     def export(
         self,

@@ -72,7 +72,14 @@ class Questions:
         return _ask(self.http, model, data, Options.of(interval, quantiles, ()), more)
 
     def evaluate(
-        self, model: str, data: Any, *, by: Sequence[str] = (), worst: int = 10, on_error: str = "refuse"
+        self,
+        model: str,
+        data: Any,
+        *,
+        by: Sequence[str] = (),
+        worst: int = 10,
+        on_error: str = "refuse",
+        target: str | None = None,
     ) -> dict[str, Any]:
         """Score a model on rows that have the truth, in the column of its target: scores, groups, worst, warnings.
 
@@ -82,10 +89,11 @@ class Questions:
             by: columns whose groups are scored too.
             worst: how many rows with the largest errors are listed.
             on_error: rows that cannot be predicted: `refuse`, or `null` to leave them out.
+            target: which of several targets.
         """
         with server_errors():
             _, file = table_file(data)
-            return self.http.evaluate(model, file.getvalue(), by=by, worst=worst, on_error=on_error)
+            return self.http.evaluate(model, file.getvalue(), by=by, worst=worst, on_error=on_error, target=target)
 
     def suggest(
         self,
@@ -104,7 +112,8 @@ class Questions:
                 {"values": ["a", "b"]}}`, where columns that are not named have the range of the training rows.
             count: how many.
             criterion: `variance`, what leaves the least variance over the region; `improvement`, what may be the best.
-            more: `region` (rows or ranges), `goal` ("max", "min"), `best`, `seed`, `candidates` (how many of ranges).
+            more: `region` (rows or ranges), `goal` ("max", "min"), `best`, `seed`, `candidates` (how many of ranges),
+                `target` (which of several).
         """
         question: dict[str, Any] = {"count": count, "criterion": criterion, **more}
         for name, value in (("rows", candidates), ("region", more.get("region"))):
@@ -179,11 +188,9 @@ class ModelQuestions:
         """Predict a sum or a mean over rows, or over targets: see `Client.total`."""
         return self.client.total(self.reference, data, aggregate, **more)
 
-    def evaluate(
-        self, data: Any, *, by: Sequence[str] = (), worst: int = 10, on_error: str = "refuse"
-    ) -> dict[str, Any]:
+    def evaluate(self, data: Any, *, by: Sequence[str] = (), **more: Any) -> dict[str, Any]:
         """Score it on rows with the truth: see `Client.evaluate`."""
-        return self.client.evaluate(self.reference, data, by=by, worst=worst, on_error=on_error)
+        return self.client.evaluate(self.reference, data, by=by, **more)
 
     def suggest(self, candidates: Any, **more: Any) -> dict[str, Any]:
         """Ask which rows to measure next: see `Client.suggest`."""
@@ -225,11 +232,9 @@ class AsyncModelQuestions:
         """Predict a sum or a mean over rows, or over targets: see `Client.total`."""
         return await asyncio.to_thread(self._model.total, data, aggregate, **more)
 
-    async def evaluate(
-        self: _AsyncModel, data: Any, *, by: Sequence[str] = (), worst: int = 10, on_error: str = "refuse"
-    ) -> dict[str, Any]:
+    async def evaluate(self: _AsyncModel, data: Any, *, by: Sequence[str] = (), **more: Any) -> dict[str, Any]:
         """Score it on rows with the truth: see `Client.evaluate`."""
-        return await asyncio.to_thread(self._model.evaluate, data, by=by, worst=worst, on_error=on_error)
+        return await asyncio.to_thread(self._model.evaluate, data, by=by, **more)
 
     async def suggest(self: _AsyncModel, candidates: Any, **more: Any) -> dict[str, Any]:
         """Ask which rows to measure next: see `Client.suggest`."""

@@ -67,6 +67,11 @@ ApiKeyCursor = Annotated[ApiKeyIdText | None, _PAGE]
 AuditCursor = Annotated[Annotated[str, of_pattern("^[0-9]{1,18}$")] | None, _PAGE]
 UsageCursor = Annotated[Annotated[str, of_pattern("^[0-9]{1,11}(:[A-Za-z0-9._-]+){3}$")] | None, _PAGE]
 """Cursors of lists, which have the form of what the page before ended with."""
+TARGET: dict[str, Any] = {
+    "type": ["string", "null"],
+    "minLength": 1,
+    "description": "Which of several targets; the only one need not be named.",
+}
 TargetQuery = Annotated[
     Annotated[str, Field(json_schema_extra={"minLength": 1})] | None,
     Query(description="Which of several targets; by default the first."),

@@ -56,6 +56,17 @@ class LoadedModel:
             raise InvalidRequestError(f"{what}: not yet for a model of several targets ({names}): train each by itself")
         return self
 
+    def of_target(self, target: str | None) -> "LoadedModel":
+        """Return the model of the target of this name, which the only one need not be called by. InvalidRequestError
+        that names the targets."""
+        names = [each.schema.target for each in self.every_target]
+        if target is None and len(names) == 1:
+            return self
+        if target not in names:
+            found = "got none" if target is None else f"got {target[:80]!r}"
+            raise InvalidRequestError(f"target: expected one of {', '.join(map(repr, names))}; {found}")
+        return self.every_target[names.index(target)]
+
     def counted_rows(self, inputs: FloatArray) -> int:
         """Return the rows that are predicted for these (m, p): each of some missing cell for many."""
         if self.integrated is None or not has_missing(inputs):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
-from pursuit import Client, SparseGPRegressor, load
+from pursuit import Client, InvalidError, SparseGPRegressor, load
 
 from tests.app.library.conftest import url
 from tests.app.routes.service import QUICK, Service
@@ -40,6 +40,15 @@ def test_a_frame_gets_columns_for_each_target(client: Client, tmp_path: Path) ->
     local = load(model.save(tmp_path / "both.safetensors"))
     assert local.targets == ("size, cm", "weight")
     pd.testing.assert_frame_equal(local.predict(data[["x", "z"]]), found)
+    for target, factor in (("size, cm", 1.0), ("weight", 10.0)):
+        told, here = (each.explain(data[["x", "z"]][:3], target=target) for each in (model, local))
+        pd.testing.assert_frame_equal(told.parts, here.parts)
+        np.testing.assert_allclose(told.summary["mean"], factor * found["size, cm_mean"][:3], rtol=1e-8)
+        scores, same = (each.evaluate(data, target=target) for each in (model, local))
+        assert (scores["target"], scores["scores"]) == (target, same["scores"])
+    with pytest.raises(InvalidError, match="expected one of 'size, cm', 'weight'; got none"):
+        local.explain(data[["x", "z"]][:3])
+    assert model.suggest({}, count=1, target="weight")["target"] == "weight"
 
 
 def targets(X: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -80,3 +89,8 @@ def test_the_command_takes_several(service: Service, tmp_path: Path, words: tupl
     assert "shares hyperparameters with" in done.stdout
     answer = service.ask("commanded", [[0.25, 0.5]])
     assert list(answer["mean"]) == ["weight", "y"]
+    asked = ["evaluate", "commanded", str(tmp_path / "table.csv"), "--target", "y", "--json", "--url", url(service)]
+    scored = subprocess.run(
+        [*command[:3], *asked], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
+    )
+    assert json.loads(scored.stdout)["target"] == "y"

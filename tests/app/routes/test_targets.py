@@ -163,16 +163,69 @@ def test_what_is_wrong_with_a_target_is_named(trained: Service, target: Any, mor
     assert_problem(answer, 422, said)
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/models/all/explain", {"rows": ROWS}),
-        ("/models/all/suggest", {"rows": ROWS, "count": 1}),
-        ("/feedback", {"model": "all", "rows": ROWS, "truth": [1.0, 2.0, 3.0]}),
-    ],
-)
-def test_what_is_not_possible_yet_says_so(trained: Service, path: str, body: dict[str, Any]) -> None:
-    answer = trained.client.post(path, json=body)
+def test_an_explanation_is_of_the_target_that_is_named(trained: Service) -> None:
+    """Baseline and parts of each target's own model, whose mean they add up to."""
+    means = trained.ask("all", ROWS)["mean"]
+    for target in (*NAMES, "y1"):  # one after the other: explainers are kept by target
+        found = trained.client.post("/models/all/explain", json={"rows": ROWS, "target": target}).json()
+        assert found["target"] == target
+        for row, mean in zip(found["rows"], means[target], strict=True):
+            assert row["mean"] == mean
+            added = found["baseline"] + sum(part["part"] for part in row["parts"])
+            assert added == pytest.approx(mean, rel=1e-6, abs=1e-6)
+    one, plain = (
+        trained.client.post(f"/models/{name}/explain", json={"rows": ROWS}).json() for name in ("one", "plain")
+    )
+    assert one["rows"] == plain["rows"]
+
+
+def test_suggestions_are_for_the_target_that_is_named(trained: Service) -> None:
+    for target in NAMES:
+        asked = {"rows": [{"a": a, "b": b} for a, b in ROWS], "count": 2, "target": target, "criterion": "improvement"}
+        found = trained.client.post("/models/all/suggest", json=asked).json()
+        assert found["target"] == target
+        expected = trained.ask("all", ROWS)
+        for one in found["suggestions"]:
+            assert one["mean"] == pytest.approx(expected["mean"][target][one["number"]], rel=1e-9)
+            assert one["std"] == pytest.approx(expected["std"][target][one["number"]], rel=1e-9)
+    plain = trained.client.post("/models/plain/suggest", json={"ranges": {}, "count": 2, "target": "y1"}).json()
+    one = trained.client.post("/models/one/suggest", json={"ranges": {}, "count": 2}).json()
+    assert one["suggestions"] == plain["suggestions"]
+
+
+def test_a_table_is_scored_by_target(trained: Service) -> None:
+    lines = table().splitlines()
+    for place, target in enumerate(NAMES):
+        answer = trained.client.post(f"/evaluate?model=all&target={target}&worst=1", content=table(), headers=CSV_BODY)
+        assert answer.status_code == 200, answer.text
+        found = answer.json()
+        cells = [line.split(",") for line in lines[1:] if line.split(",")[2 + place]]
+        assert (found["target"], found["rows"]) == (target, len(cells))
+        assert found["rows_without_truth"] == 150 - len(cells)
+        means = trained.ask("all", [[float(cell) for cell in row[:2]] for row in cells], interval=False)["mean"][target]
+        truth = np.array([float(row[2 + place]) for row in cells])
+        assert found["scores"]["rmse"] == pytest.approx(float(np.sqrt(np.mean(np.square(truth - means)))), rel=1e-9)
+        assert found["scores"]["coverage"]["0.95"] > 0.8
+
+
+def test_which_of_several_targets_has_to_be_said(trained: Service) -> None:
+    asked: dict[str, dict[str, Any]] = {
+        "explain": {"rows": ROWS},
+        "suggest": {"ranges": {}, "count": 1},
+    }
+    for target, said in (({}, "got none"), ({"target": "y9"}, "got 'y9'")):
+        for path, body in asked.items():
+            answer = trained.client.post(f"/models/all/{path}", json=body | target)
+            assert_problem(answer, 422, f"target: expected one of 'y1', 'y2', 'other'; {said}")
+        query = {"model": "all", **target}
+        answer = trained.client.post("/evaluate", params=query, content=table(), headers=CSV_BODY)
+        assert_problem(answer, 422, f"target: expected one of 'y1', 'y2', 'other'; {said}")
+    wrong = trained.client.post("/models/plain/explain", json={"rows": ROWS, "target": "y2"})
+    assert_problem(wrong, 422, "target: expected one of 'y1'; got 'y2'")
+
+
+def test_feedback_says_what_it_cannot_do_yet(trained: Service) -> None:
+    answer = trained.client.post("/feedback", json={"model": "all", "rows": ROWS, "truth": [1.0, 2.0, 3.0]})
     assert_problem(answer, 422, "not yet for a model of several targets ('y1', 'y2', 'other')")
 
 

@@ -32,3 +32,4 @@ def test_several_columns_are_predicted_and_looked_at(window: Window, tmp_path: P
     expect(page.get_by_text("Learnt together with width.")).to_be_visible()
     page.get_by_role("link", name="Ask and what-if").click()
     expect(page.locator(".answer")).to_contain_text("height")
+    expect(page.get_by_role("region", name="Why this answer")).to_contain_text("height, where no column is known")
