@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 from pursuit import Client, InvalidError, SparseGPRegressor, load
 
+from app.cli import local_models
 from tests.app.library.conftest import url
 from tests.app.routes.service import QUICK, Service
 
@@ -49,6 +50,9 @@ def test_a_frame_gets_columns_for_each_target(client: Client, tmp_path: Path) ->
     with pytest.raises(InvalidError, match="expected one of 'size, cm', 'weight'; got none"):
         local.explain(data[["x", "z"]][:3])
     assert model.suggest({}, count=1, target="weight")["target"] == "weight"
+    artefact, table = (tmp_path / "both.safetensors").read_bytes(), data.to_csv(index=False).encode()
+    scored = local_models.evaluate(artefact, table, by=(), worst=0, on_error=None, target="weight")
+    assert scored["scores"] == model.evaluate(data, worst=0, target="weight")["scores"]
 
 
 def targets(X: NDArray[np.float64]) -> NDArray[np.float64]:
