@@ -143,7 +143,8 @@ def test_old_entries_go(tmp_path: Path) -> None:
         with service.database.write() as connection:
             connection.exec_driver_sql("UPDATE audit SET at = at - 100000.0")
             connection.exec_driver_sql(
-                "INSERT INTO key_usage VALUES (1, 'k', 'm', 'read', 1, 1), (99999999, 'k', 'm', 'read', 1, 1)"
+                "INSERT INTO key_usage VALUES (1, '0123456789abcdef', 'm', 'read', 1, 1), "
+                "(99999999, '0123456789abcdef', 'm', 'read', 1, 1)"
             )
         remove_old(service.database, Settings(keep_audit_days=1.0))
         assert service.client.get("/audit").json()["entries"] == []
