@@ -140,7 +140,7 @@ def test_figures_in_sentences_are_measured_too() -> None:
     for name, words in told.items():
         text = " ".join((RESULTS / name).read_text(encoding="utf-8").split())
         assert all(word in text for word in words), name
-    assert len(FIGURES) == 9
+    assert len(FIGURES) == 10
 
 
 def test_settings_that_are_named_exist() -> None:
