@@ -67,9 +67,11 @@ def show_learnt(console: Console, client: Client, job: Json, *, target_given: bo
             f"It predicts {target!r}, the last column: --target names another.", highlight=False, markup=False
         )
     where = " --local" if local else ""
+    targets = [*(job["result"].get("report") or {}).get("targets", ())]
+    of_one = f" --target {shlex.quote(targets[0])}" if targets else ""  # the one that the picture shows
     steps = (
         ("predict new rows", f"pursuit predict {shlex.quote(name)} NEW.csv{where}"),
-        ("score rows with the truth", f"pursuit evaluate {shlex.quote(name)} MORE.csv{where}"),
+        ("score rows with the truth", f"pursuit evaluate {shlex.quote(name)} MORE.csv{of_one}{where}"),
         ("see all of it", f"pursuit report {shlex.quote(name)} -o {shlex.quote(name)}.html{where}"),
     )
     console.print("Next:", highlight=False)

@@ -91,6 +91,16 @@ def test_a_training_ends_with_it_and_with_what_may_be_done_next(held_out: Answer
     assert ("It predicts 'mpg', the last column: --target names another." in lines) == (held_out.status == 200)
 
 
+def test_a_training_of_several_targets_ends_with_commands_that_name_one() -> None:
+    place = "/models/cars/versions/3"
+    answers = {("GET", f"{place}/held-out"): [Answer(body=ROWS)]}
+    done = job("succeeded", result={"model": "cars", "version": 3, "report": {"targets": {"a b": {}, "mpg": {}}}})
+    out = io.StringIO()
+    with stub(answers) as server, Client(server.url) as client:
+        show_learnt(Console(file=out, width=80), client, done, target_given=True, local=False)
+    assert "  pursuit evaluate cars MORE.csv --target 'a b'   # score rows with the truth\n" in out.getvalue()
+
+
 def test_of_many_notes_the_first_few_are_shown() -> None:
     report = {"warnings": [f"{place} missing cells of column {place}" for place in range(40)]}
     columns = {f"c{place}": {"cells": 1, "treated": "integrated"} for place in range(40)}
