@@ -101,11 +101,11 @@ def resolve_targets(table: Table, target: str | Sequence[str] | None) -> list[st
 
 
 def _listed(target: str, table: Table) -> list[str]:
-    """The parts of a target that is no column, where each is one or a pattern; else the target alone."""
+    """The parts of a target that is no column, where one of them is, or is a pattern; else the target alone."""
     parts = [part.strip() for part in target.split(",")]
     if find_name(target, table.columns.keys(), "target") is not None:
         return [target]
-    if len(parts) > 1 and all(
+    if len(parts) > 1 and any(
         _is_pattern(part, table) or find_name(part, table.columns.keys(), "target") is not None for part in parts
     ):
         return parts

@@ -189,6 +189,13 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str, list[Fault]]] = [
         [(None, None, "mpg", None, "no such column")],
     ),
     (
+        "unknown target among others",
+        "a,b\n1,2\n3,4\n",
+        {"target": "b,mpg"},
+        "target: there is no column 'mpg'; there are 'a', 'b'",
+        [(None, None, "mpg", None, "no such column")],
+    ),
+    (
         "unknown feature",
         "a,b\n1,2\n3,4\n",
         {"features": ["a", "z"]},
