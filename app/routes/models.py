@@ -320,8 +320,8 @@ async def put_alias(request: Request, name: Name, alias: AliasPath) -> Response:
     """Promote or roll back: `champion` is what the plain name then means."""
     expect_media_type(request, JSON)
     body = decode(await read_json(request, services(request).settings.max_body_bytes), AliasRequest)
-    if body.version != int(body.version):
-        raise InvalidRequestError(f"version: expected a whole number, got {body.version}")
+    if body.version != int(body.version) or not 1 <= body.version <= LARGEST_VERSION:
+        raise InvalidRequestError(f"version: expected a whole number from 1, got {body.version}")
     version = int(body.version)  # JSON does not tell 2 from 2.0
     found = await in_thread(services(request).models.put_alias, name, alias, version, caller=caller_of(request))
     return json_answer({"model": found.model, "alias": alias, "version": found.version})

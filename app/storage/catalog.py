@@ -237,8 +237,11 @@ def list_versions(
 
 
 def put_alias(connection: Connection, *, model: str, alias: str, version: int) -> Version:
-    """Point an alias at a version: promote or roll back. NotFoundError; InvalidRequestError for a name like `3`."""
+    """Point an alias at a version: promote or roll back. NotFoundError; InvalidRequestError for a name like `3`, and
+    for `latest`."""
     check_alias(alias)
+    if alias == LATEST:
+        raise InvalidRequestError("alias: 'latest' always means the newest version; 'champion' is what a name means")
     _lock(connection, model)
     get_version(connection, model, version)
     _set_alias(connection, model, alias, version)

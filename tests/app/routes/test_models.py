@@ -8,6 +8,7 @@ import pytest
 from app.storage import artefact
 from core.predict.compact import served
 from core.spec import Method
+from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import QUICK, Service, numbers, waves
 
 
@@ -100,6 +101,16 @@ def test_promotion_and_roll_back(empty: Service) -> None:
     assert version_of(empty, "m") == 1
     assert empty.client.delete("/models/m/aliases/champion").status_code == 204
     assert version_of(empty, "m") == 3
+
+
+def test_an_alias_that_cannot_be_put(empty: Service) -> None:
+    with_versions(empty, 2)
+    assert_problem(empty.client.put("/models/m/aliases/latest", json={"version": 1}), 422, "alias: 'latest' always")
+    assert version_of(empty, "m@latest") == 2
+    for number in (-1, 0, 1.5, 2**80):
+        refused = empty.client.put("/models/m/aliases/a", json={"version": number})
+        assert_problem(refused, 422, "version: expected a whole number from 1, got")
+    assert_problem(empty.client.put("/models/m/aliases/a", json={"version": 9}), 404, "the newest is 2")
 
 
 def test_deleting_versions_and_models(empty: Service) -> None:

@@ -116,6 +116,8 @@ def test_an_alias_cannot_look_like_a_version(three: Database) -> None:
     with three.write() as connection:
         with pytest.raises(InvalidRequestError, match="read as a version number"):
             catalog.put_alias(connection, model="cars", alias="12", version=1)
+        with pytest.raises(InvalidRequestError, match="'latest' always means the newest version"):
+            catalog.put_alias(connection, model="cars", alias="latest", version=1)
         with pytest.raises(NotFoundError, match="no version 9"):
             catalog.put_alias(connection, model="cars", alias="a", version=9)
         with pytest.raises(ConflictError, match="every model has it"):
