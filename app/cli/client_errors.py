@@ -12,6 +12,8 @@ Json = dict[str, Any]
 
 _BROKEN = ("disconnected", "peer closed connection")
 """Words for a connection that ended too early, which httpx counts among breaches of the protocol."""
+_DAMAGED = "/problems/damaged-file"
+"""Type of the problem of a stored file that has to be mended first."""
 
 
 class ClientError(Exception):
@@ -46,6 +48,8 @@ class ProblemError(ClientError):
         sentence = problem.get("detail") or problem.get("title") or "no reason was given"
         super().__init__(str(sentence))
         self.status = status
+        self.is_lasting = problem.get("type") == _DAMAGED
+        """Sending the request again is of no use, whatever the status says."""
         self.retry_after = retry_after
         self.key_sent = key_sent
         faults, total = problem.get("errors"), problem.get("error_count")

@@ -105,7 +105,8 @@ class Transport:
                     asked=None if refused is None else refused.retry_after,
                     repeatable=repeatable or (isinstance(error, UnreachableError) and error.refused),
                 )
-                if pause is None or time.monotonic() + pause > deadline:
+                lasting = refused is not None and refused.is_lasting
+                if pause is None or lasting or time.monotonic() + pause > deadline:
                     raise
                 if not told:
                     told = True

@@ -23,9 +23,12 @@ from app.errors import PursuitError, UnavailableError
 from app.services.keys.keys import Keys
 from app.services.version import package_version
 from app.settings import Settings, available_cores, physical_memory, unknown_variables
+from app.storage import catalog
 from app.storage.stores import open_store
 
 MIB = 1 << 20
+TOLD_VERSIONS = 20
+"""Damaged versions that are named."""
 LEAST_DISK, LOW_DISK = 100 * MIB, 2048 * MIB
 LEAST_FILES, LOW_FILES = 256, 1024
 LEAST_MEMORY = 1024 * MIB
@@ -115,6 +118,7 @@ def _database_checks(settings: Settings) -> Iterator[Check]:
             if migrated:
                 yield Check(name="database", state=State.OK, detail=f"{shown} answers, and is migrated")
                 yield from _key_checks(settings, database)
+                yield _quarantine_check(database)
             else:
                 yield Check(
                     name="database",
@@ -140,6 +144,18 @@ def _key_checks(settings: Settings, database: Database) -> Iterator[Check]:
         state = State.WARNING if settings.insecure else State.ERROR
         detail = f"others can reach {settings.host}, and there is no API key"
         yield Check(name="keys", state=state, detail=detail, hint="`pursuit keys create --scope predict,train,admin`")
+
+
+def _quarantine_check(database: Database) -> Check:
+    with database.read() as connection:
+        found = catalog.quarantined(connection, limit=TOLD_VERSIONS + 1)
+    if not found:
+        return Check(name="models", state=State.OK, detail="no version is known to be damaged")
+    names = ", ".join(version.reference for version in found[:TOLD_VERSIONS])
+    more = " and more" if len(found) > TOLD_VERSIONS else ""
+    detail = f"in quarantine, for their stored files are damaged or lost: {names}{more}"
+    hint = "put their files back from a backup, or delete the versions; older ones are served"
+    return Check(name="models", state=State.ERROR, detail=detail, hint=hint)
 
 
 def _clock_check(skew: float | None) -> Check:

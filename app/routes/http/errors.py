@@ -24,6 +24,7 @@ from app.errors import (
     BrokenArtefactError,
     BusyError,
     ConflictError,
+    DamagedFileError,
     ForbiddenError,
     InvalidRequestError,
     LeaseLostError,
@@ -71,6 +72,7 @@ STATUS: Mapping[type[Exception], tuple[int, str]] = {
     LeaseLostError: (409, "Conflict"),
     BrokenArtefactError: (500, "Broken artefact"),
     UnavailableError: (503, "Unavailable"),
+    DamagedFileError: (503, "Damaged file"),
 }
 """Status and title of each error class; a subclass has its nearest base's."""
 
@@ -137,6 +139,8 @@ async def refuse(request: Request, error: Exception) -> Response:
 
 def _headers(error: Exception, status: int) -> dict[str, str] | None:
     """Return headers that tell when to come again, or what would let a client in (RFC 6750, 3)."""
+    if isinstance(error, DamagedFileError):
+        return None  # to come again is of no use before somebody has mended it
     if status in (429, 503):
         return {"Retry-After": str(getattr(error, "retry_seconds", 1))}
     if isinstance(error, UnauthenticatedError):

@@ -176,7 +176,7 @@ class ModelRegistry:
             except DamagedFileError as error:
                 if version.quarantined_at is None:
                     self._quarantine(version, error)
-                raise UnavailableError(f"{reference} cannot be loaded: {error.message}") from error
+                raise DamagedFileError(f"{reference} cannot be loaded: {error.message}") from error
             if version.quarantined_at is not None:
                 log.warning("the file of %s is whole again, its quarantine ends", version.reference)
                 with self._database.write() as connection:

@@ -240,6 +240,19 @@ def test_a_name_with_a_slash_is_refused_here(call: str) -> None:
         getattr(client, call)("a/b@1" if call == "version" else "a/b")
 
 
+def test_what_is_damaged_is_not_asked_for_again() -> None:
+    told: list[str] = []
+    damaged = problem(503, "m@1 cannot be loaded: the stored file is damaged", type="/problems/damaged-file")
+    with stub({("GET", "/models/m"): [damaged]}) as server:
+        with (
+            Client(server.url, patience=9.0, tell=told.append) as client,
+            pytest.raises(ProblemError, match="is damaged"),
+        ):
+            client.model("m")
+        assert len(server.headers) == 1
+    assert told == []
+
+
 @pytest.mark.parametrize(("text", "seconds"), [("", 10.0), ("0", 0.0), ("2.5", 2.5)])
 def test_patience_of_commands(monkeypatch: pytest.MonkeyPatch, text: str, seconds: float) -> None:
     monkeypatch.setenv("PURSUIT_PATIENCE", text)

@@ -8,7 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from app.services.diagnosis import diagnose
 from app.services.predict import registry
+from app.settings import Settings
 from app.storage import catalog
 from app.worker import end_quarantines
 from tests.app.routes.service import QUICK, Service, numbers, running
@@ -95,10 +97,18 @@ def test_without_an_older_version_there_is_none(tmp_path: Path) -> None:
             refused = ask(service, "m")
             assert refused.status_code == 503
             assert "damaged" in refused.json()["detail"]
+            assert refused.json()["type"] == "/problems/damaged-file"
+            assert "retry-after" not in refused.headers, "to come again is of no use"
+        found = diagnose(Settings(data_dir=tmp_path), {})
+        assert [(one["state"], "m@1" in one["detail"]) for one in found["checks"] if one["name"] == "models"] == [
+            ("error", True)
+        ]
+        assert not found["ok"]
         assert end_quarantines(service.database, service.blobs) == []
         file.write_bytes(whole)
         assert end_quarantines(service.database, service.blobs) == ["m@1"]
         assert version_of(service, "m") == 1
+        assert diagnose(Settings(data_dir=tmp_path), {})["ok"]
 
 
 def test_the_same_bytes_imported_heal_it(tmp_path: Path) -> None:
