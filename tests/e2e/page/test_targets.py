@@ -25,7 +25,7 @@ def test_several_columns_are_predicted_and_looked_at(window: Window, tmp_path: P
     page.get_by_text("Predict more than one column").click()
     page.get_by_label("Also predict").select_option(["height"])
     page.get_by_role("button", name="Train").click()
-    page.get_by_role("link", name="Look at sizes, version 1").click(timeout=120_000)
+    page.wait_for_url(re.compile("#/models/sizes@1"), timeout=120_000)
     expect(page.get_by_text(re.compile("width from 2 columns"))).to_be_visible()
     page.get_by_label("Target", exact=True).select_option("height")
     expect(page.get_by_text(re.compile("height from 2 columns"))).to_be_visible()
