@@ -84,7 +84,7 @@ def variance_shares(schema: Schema, mean: ProductMean) -> dict[str, Any]:
     columns.sort(key=lambda each: -each["with_others"])
     return {
         "method": "closed form" if found.closed else "sampled",
-        "spread": float(np.sqrt(found.variance)),
+        "spread": found.deviation,
         "columns": columns,
     }
 

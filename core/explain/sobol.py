@@ -45,7 +45,7 @@ SMALLEST_SHARE = 1e-12
 class SobolIndices:
     """Shares of the variance of the mean: first (f,) of each feature alone, total (f,) with all that it is part of.
 
-    standard_error (f,): of the totals, 0 where they are in closed form. mean, variance: of the learnt target's mean
+    standard_error (f,): of the totals, 0 where they are in closed form. mean, deviation: of the learnt target's mean
     under independent features. effects: main effects at the points of each feature, (N,) each, in the target's unit.
     """
 
@@ -53,27 +53,32 @@ class SobolIndices:
     total: FloatArray
     standard_error: FloatArray
     mean: float
-    variance: float
+    deviation: float
     effects: tuple[FloatArray, ...]
     closed: bool
 
 
 def sobol_indices(form: ProductMean) -> SobolIndices:
-    """Return the indices of a mean; the same mean gives the same. All are 0 where it is constant."""
+    """Return the indices of a mean; the same mean gives the same. All are 0 where it is constant.
+
+    Squares are of weights over a power of two near the largest, which rounds nothing and overflows nowhere.
+    """
     mean, effects = main_effects(form)
+    unit = float(np.ldexp(1.0, int(np.frexp(np.abs(form.alpha).max(initial=0.0))[1]) - 1))
+    weights = form.alpha / unit
     alone = np.array(
         [
-            probabilities @ np.square(effect - mean)
+            probabilities @ np.square((effect - mean) / unit)
             for probabilities, effect in zip(form.probabilities, effects, strict=True)
         ]
     )
-    found = _closed(form) if _has_closed_form(form) else None
-    variance, total, error = found or _sampled(form)
+    found = _closed(form, weights) if _has_closed_form(form) else None
+    variance, total, error = found or _sampled(form, weights)
     variance = max(variance, float(alone.max(initial=0.0)))
-    if variance <= SMALLEST_SHARE**2 * float(np.abs(form.alpha).sum()) ** 2:
+    if variance <= (SMALLEST_SHARE * float(np.abs(weights).sum())) ** 2:
         zeros = np.zeros(form.features)
         return SobolIndices(
-            first=zeros, total=zeros, standard_error=zeros, mean=mean, variance=0.0, effects=effects, closed=True
+            first=zeros, total=zeros, standard_error=zeros, mean=mean, deviation=0.0, effects=effects, closed=True
         )
     total = np.maximum(total, alone)  # sampling may miss this
     return SobolIndices(
@@ -81,7 +86,7 @@ def sobol_indices(form: ProductMean) -> SobolIndices:
         total=np.minimum(total / variance, 1.0),
         standard_error=error / variance,
         mean=mean,
-        variance=variance,
+        deviation=unit * float(np.sqrt(variance)),
         effects=effects,
         closed=found is not None,
     )
@@ -123,8 +128,8 @@ def _has_closed_form(form: ProductMean) -> bool:
     return form.family is KernelFamily.GAUSSIAN and form.size**2 * points <= CLOSED_WORK
 
 
-def _closed(form: ProductMean) -> tuple[float, FloatArray, FloatArray] | None:
-    """Variance, totals times it, and nought for their errors; None where rounding shows."""
+def _closed(form: ProductMean, alpha: FloatArray) -> tuple[float, FloatArray, FloatArray] | None:
+    """Variance with weights alpha (M,), totals times it, and nought for their errors; None where rounding shows."""
     tables = []
     for place, probabilities in enumerate(form.probabilities):
         distances, where = form.table(place)
@@ -136,15 +141,15 @@ def _closed(form: ProductMean) -> tuple[float, FloatArray, FloatArray] | None:
         some = slice(start, start + step)
         V = np.stack([second[np.ix_(where[some], where)] for second, _, where in tables])  # (f, rows, M)
         m = np.stack([np.multiply.outer(first[where[some]], first[where]) for _, first, where in tables])
-        left, right = form.alpha[some], form.alpha
+        left, right = alpha[some], alpha
         variance += float(left @ (V.prod(axis=0) - m.prod(axis=0)) @ right)
         totals += ((V - m) * _products_of_others(V) @ right) @ left
-    rounding = 1e-16 * float(np.abs(form.alpha).sum()) ** 2
+    rounding = 1e-16 * float(np.abs(alpha).sum()) ** 2
     return None if rounding > ROUNDING * variance else (variance, np.maximum(totals, 0.0), np.zeros(form.features))
 
 
-def _sampled(form: ProductMean) -> tuple[float, FloatArray, FloatArray]:
-    """Variance, totals times it, and their standard errors, by Jansen's estimator."""
+def _sampled(form: ProductMean, alpha: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    """Variance with weights alpha (M,), totals times it, and their standard errors, by Jansen's estimator."""
     random = np.random.default_rng(0)
     work = form.size * (form.features + 1)
     samples = int(np.clip(SAMPLED_WORK // work, LEAST_SAMPLES, MOST_SAMPLES))
@@ -156,10 +161,10 @@ def _sampled(form: ProductMean) -> tuple[float, FloatArray, FloatArray]:
         some = slice(start, start + step)
         own = [_distances(table, points[some]) for table, points in zip(tables, drawn, strict=True)]
         R = np.sum(own, axis=0)
-        means[some] = form.kernel(R) @ form.alpha
+        means[some] = form.kernel(R) @ alpha
         for place, (table, points) in enumerate(zip(tables, other, strict=True)):
             moved = np.maximum(R - own[place] + _distances(table, points[some]), 0.0)
-            changed[place, some] = form.kernel(moved) @ form.alpha
+            changed[place, some] = form.kernel(moved) @ alpha
     halves = 0.5 * np.square(changed - means)
     return float(means.var()), halves.mean(axis=1), halves.std(axis=1) / np.sqrt(samples)
 

@@ -4,10 +4,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.errors import MAX_FAULTS, Fault, InvalidRequestError
+from app.errors import Fault, InvalidRequestError
 from app.tables import CellErrors, Schema, Table
+from app.tables.columns.cells import Cell, quote
 from app.tables.read.names import match_names
 from core.arrays import FloatArray, IntArray
+from core.data import SMALLEST
+from core.predict.inputs import LARGEST_INPUT
+from core.predict.model import Model
+
+LARGEST_DIFFERENCE = 1.0 / SMALLEST
+"""New targets are less than this from those of the training, in their own unit and in deviations: squares of it, and
+sums of them, are numbers. A training takes no wider spread either."""
+_NO_SQUARE = "squares of 64-bit numbers do not hold the difference"
+_ADVICE = "correct the rows, or leave them out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -19,39 +29,67 @@ class ReadRows:
     rows: IntArray
 
 
-def read_rows(schema: Schema, table: Table) -> ReadRows:
+def read_rows(schema: Schema, table: Table, model: Model) -> ReadRows:
     """Read a table for a model; rows with a missing cell, where it predicts such, are left out.
 
-    Raises InvalidRequestError naming rows and columns, also for a target that is missing or is no number.
+    Raises InvalidRequestError naming rows, of a file lines, and columns, also for a target that is missing, is no
+    number or cannot be learnt, and for numbers whose squares would overflow.
     """
-    found = match_names([schema.target], table.names, (*schema.names, schema.target))
+    found = match_names([schema.target, *schema.names], table.names)
     if schema.target not in found:
         message = f"there is no column {schema.target!r}, which the model predicts; there are "
         message += ", ".join(map(repr, table.names[:20]))
         raise InvalidRequestError(message, [Fault(message="missing column", column=schema.target)])
     inputs = schema.encode_table(table, CellErrors(lines=table.lines))
-    targets = _targets(schema, table, found[schema.target])
+    errors = CellErrors(lines=table.lines)
+    targets = _targets(schema, table, found[schema.target], model, errors)
+    _check_inputs(schema, table, found, inputs, model, errors)
+    if errors.total:
+        errors.refuse(_ADVICE)
     rows = np.flatnonzero(~np.isnan(inputs).any(axis=1))
     if not len(rows):
         raise InvalidRequestError("there is no row without a missing cell to learn from")
     return ReadRows(inputs=inputs[rows], targets=targets[rows], rows=rows)
 
 
-def _targets(schema: Schema, table: Table, name: str) -> FloatArray:
+def _targets(schema: Schema, table: Table, name: str, model: Model, errors: CellErrors) -> FloatArray:
+    """Targets in their own unit, (k,); notes those that the model cannot learn."""
     table = table.read_as(schema.missing, table.number_formats(schema.read_options))
     column = table.columns[name]
-    targets = column.numbers.values
-    bad = np.flatnonzero(~np.isfinite(targets))
-    if len(bad):
-        some = bad[:MAX_FAULTS].tolist()
-        lines = table.lines(some)
-        faults = []
-        for row in some:
-            cell = column.cell(row)
-            message = "the target is missing" if cell is None or not str(cell).strip() else f"{cell!r} is not a number"
-            value = None if cell is None else str(cell)
-            faults.append(Fault(row=row, line=lines.get(row), column=name, value=value, message=message))
-        first = faults[0]
-        more = f", and {len(bad) - 1} more row{'s' if len(bad) > 2 else ''}" if len(bad) > 1 else ""
-        raise InvalidRequestError(f"row {first.row}, column {name!r}: {first.message}{more}", faults, len(bad))
-    return np.asarray(targets)
+    targets = np.asarray(column.numbers.values)
+
+    def describe(cell: Cell) -> str:
+        empty = cell is None or not str(cell).strip()
+        return "the target is missing" if empty else f"{quote(cell)} is not a number"
+
+    there = np.isfinite(targets)
+    errors.add(name, np.flatnonzero(~there), column.cell, describe)
+    unit, kind = model.posterior.standardization, model.transform.kind
+    centre = model.transform.inverse(np.array([unit.target_shift]))[0]
+    with np.errstate(all="ignore"):  # looked for
+        learnt = model.transform.forward(targets)
+        difference = np.maximum(np.abs(targets - centre), np.abs(unit.targets(learnt)))
+    unlearnt = there & ~np.isfinite(learnt)
+    errors.add(name, np.flatnonzero(unlearnt), column.cell, lambda cell: f"{quote(cell)} cannot be learnt as {kind}")
+    errors.add(
+        name,
+        np.flatnonzero(there & ~unlearnt & ~(difference < LARGEST_DIFFERENCE)),
+        column.cell,
+        lambda cell: f"{quote(cell)} is too far from the targets of the training: {_NO_SQUARE}",
+    )
+    return targets
+
+
+def _check_inputs(
+    schema: Schema, table: Table, found: dict[str, str], inputs: FloatArray, model: Model, errors: CellErrors
+) -> None:
+    """Note numbers that are further from those of the training than squares can tell."""
+    with np.errstate(all="ignore"):  # looked for
+        far = np.abs(model.posterior.standardization.inputs(inputs)) >= LARGEST_INPUT
+    for feature, block in zip(schema.used, schema.blocks, strict=True):
+        errors.add(
+            feature.name,
+            np.flatnonzero(far[:, block].any(axis=1)),
+            table.columns[found.get(feature.name, feature.name)].cell,
+            lambda cell: f"{quote(cell)} is too far from the values of the training: {_NO_SQUARE}",
+        )

@@ -136,7 +136,7 @@ class Updates:
             if caller.has_byte_limit:  # before it is in the store
                 with self.database.read() as connection:
                     caller.check_bytes(connection, table.path.stat().st_size)
-            read_rows(schema, open_canonical(table.path))  # refuses what the job would
+            read_rows(schema, open_canonical(table.path), stored.model())  # refuses what the job would
         request = {
             "version": version.version,
             "artefact": version.artefact,
@@ -213,11 +213,12 @@ def update_handler(blobs: BlobStore, *, threads: int) -> Handler:
             raise InvalidRequestError(message) from error
         table = open_canonical(retry_while_unavailable(lambda: blobs.path(task.payload["table"])))
         schema = Schema.from_json(stored.schema)
-        rows = read_rows(schema, table)
+        model = stored.model()
+        rows = read_rows(schema, table, model)
         first = int(stored.report["rows_uploaded"])
         spec = core_spec(_body(stored), schema.group_names, state.numbers)
         found = update(
-            stored.model(),
+            model,
             state,
             NewRows(inputs=rows.inputs, targets=rows.targets, numbers=first + rows.rows),
             spec,

@@ -132,7 +132,7 @@ def test_files_columns_and_datasets(trained: Service) -> None:
 
 def test_a_key_gives_its_job(trained: Service) -> None:
     headers = {"idempotency-key": "once"}
-    body = {"rows": rows(3, seed=6)}
+    body = {"rows": [{"x": 1.0, "y": 3.0}]}
     first = trained.client.post("/models/log/update", json={"rows": [{"x": 1.0, "y": 2.0}]}, headers=headers)
     again = trained.client.post("/models/log/update", json={"rows": [{"x": 1.0, "y": 2.0}]}, headers=headers)
     assert first.json()["id"] == again.json()["id"]
@@ -165,6 +165,10 @@ def test_drift_says_when_a_training_pays(trained: Service) -> None:
         ("plain", {"rows": [{"x": 1.0, "y": 1.0}], "spec": {"extra": 1}}, ["spec.extra", "unknown field"]),
         ("plain", {"rows": [{"x": 1.0, "y": 1.0}], "spec": {"extra_basis": -1}}, ["spec.extra_basis"]),
         ("plain", {"rows": [{"x": 1.0, "y": 1.0}], "spec": {"forget": [1.5]}}, ["spec.forget"]),
+        ("plain", {"rows": [{"x": 1.0, "y": 1.0}, {"x": 1.0, "y": 1e300}]}, ["row 1", "'y'", "squares"]),
+        ("plain", {"rows": [{"x": 1e300, "y": 1.0}]}, ["row 0", "'x'", "squares"]),
+        ("log", {"rows": [{"x": 1.0, "y": 1e300}]}, ["row 0", "'y'", "squares"]),
+        ("log", {"rows": [{"x": 1.0, "y": -1.0}]}, ["row 0", "'y'", "cannot be learnt as log"]),
     ],
 )
 def test_refusals(trained: Service, model: str, body: dict[str, Any], words: list[str]) -> None:
@@ -183,15 +187,19 @@ def test_models_without_a_state_are_not_updated(trained: Service, model: str) ->
 
 
 def test_what_the_job_finds_is_its_error(trained: Service) -> None:
-    for model, body, words in (
-        ("plain@1", {"rows": rows(2), "spec": {"forget": [500]}}, "row 500 is not among the 120 rows"),
-        ("log@1", {"rows": [{"x": 1.0, "y": -1.0}]}, "cannot be learnt as log"),
-    ):
-        answer = trained.client.post(f"/models/{model}/update", json=body)
-        trained.work()
-        job = trained.client.get(answer.headers["location"]).json()
-        assert job["state"] == "failed"
-        assert words in job["error"]["message"]
+    body = {"rows": rows(2), "spec": {"forget": [500]}}
+    answer = trained.client.post("/models/plain@1/update", json=body)
+    trained.work()
+    job = trained.client.get(answer.headers["location"]).json()
+    assert job["state"] == "failed"
+    assert "row 500 is not among the 120 rows" in job["error"]["message"]
+
+
+@pytest.mark.parametrize("model", ["plain@1", "full@1", "log@1"])
+def test_the_largest_numbers_that_are_taken_are_learnt(trained: Service, model: str) -> None:
+    update(trained, model, [{"x": 1e99, "y": 2.0}, {"x": 1.0, "y": 1e99}, {"x": 2.0, "y": 0.5}])
+    found = trained.ask(model.partition("@")[0], [[1.0], [1e99]])
+    assert np.isfinite([found[name] for name in ("mean", "std", "lower", "upper")]).all()
 
 
 def test_states_are_kept_as_long_as_their_versions(trained: Service) -> None:
