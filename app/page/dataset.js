@@ -39,7 +39,7 @@ export async function view([id], signal) {
     list.mark(targets());
     const told = dataset.warnings.filter((text) => target.value === dataset.target || !text.includes("cannot be the target"));
     show(notes, told.length ? h("ul", { class: "warnings" }, told.map((text) => h("li", {}, text))) : null);
-    options.missing(dataset.columns.filter((column) => column.missing > 0 && !targets().includes(column.name) && corrections.get(column.name) !== "ignore"));
+    options.missing(dataset.columns.filter((column) => column.missing > 0 && !targets().includes(column.name) && corrections.get(column.name) !== "ignore"), targets().length > 1);
   };
   target.addEventListener("change", mark);
   more.addEventListener("change", mark);

@@ -25,7 +25,7 @@ const TRANSFORMS = [
   ["rank-normal", "Its ranks"],
 ];
 
-/** Fields of the specification: `body` to show, `spec()` what was chosen, `missing(columns)` which have holes. */
+/** Fields of the specification: `body` to show, `spec()` what was chosen, `missing(columns, several)` which have holes, and whether several targets are picked. */
 export function trainOptions(dataset) {
   const name = h("input", { type: "text", maxlength: 64, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", placeholder: stem(dataset.name) });
   const effort = select(EFFORTS, "normal");
@@ -41,17 +41,19 @@ export function trainOptions(dataset) {
   const group = newId("missing");
   let choice = "impute";
   let asked = false;
+  let onlyDrop = false;
 
-  function missing(columns) {
+  function missing(columns, several) {
+    onlyDrop = several;
     asked = columns.length > 0;
     if (!asked) return void show(holes);
     const cells = columns.reduce((sum, column) => sum + column.missing, 0);
-    const one = (value, text, hint) => {
+    const one = (value, text, hint, disabled = false) => {
       const id = newId("choice");
       return h(
         "div",
         { class: "choice" },
-        h("input", { type: "radio", name: group, id, value, checked: choice === value, onchange: () => (choice = value) }),
+        h("input", { type: "radio", name: group, id, value, disabled, checked: (several ? "drop" : choice) === value, onchange: () => (choice = value) }),
         h("label", { for: id }, text, h("span", { class: "hint" }, hint)),
       );
     };
@@ -61,7 +63,7 @@ export function trainOptions(dataset) {
         "fieldset",
         {},
         h("legend", {}, `${plural(cells, "cell")} ${cells === 1 ? "is" : "are"} missing, in ${columns.map((column) => column.name).slice(0, 4).join(", ")}${columns.length > 4 ? " and others" : ""}`),
-        one("impute", "Keep these rows", "A prediction then takes into account everything such a cell may have been. New rows may have holes too."),
+        one("impute", "Keep these rows", several ? "For one target only, so far: predict one column to choose this." : "A prediction then takes into account everything such a cell may have been. New rows may have holes too.", several),
         one("drop", "Leave these rows out", "New rows need every cell."),
       ),
     );
@@ -70,7 +72,7 @@ export function trainOptions(dataset) {
   function spec() {
     const found = { effort: effort.value };
     if (name.value.trim()) found.model = name.value.trim();
-    if (asked) found.missing = choice;
+    if (asked) found.missing = onlyDrop ? "drop" : choice;
     if (kernel.value) found.kernel = kernel.value;
     if (method.value) found.method = method.value;
     if (size.value) found.basis_size = Number(size.value);

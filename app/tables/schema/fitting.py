@@ -94,7 +94,7 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
     target = targets[0]
     choices = resolve_types(table, targets, options.columns)
     names = resolve_features(table, targets, options.features)
-    grouped = row_group_column(table, target, options, choices)
+    grouped = row_group_column(table, targets, options, choices)
     if grouped is not None and grouped.by is GroupedBy.GROUPS and options.features is None:
         names = [name for name in names if name != grouped.name]  # of new rows it will be another
     state = _FitState(
@@ -130,6 +130,9 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
     features = tuple(
         _fit_feature(state, kept.columns[name], name, inferred_types[name], limits.get(name, 0)) for name in names
     )
+    if several:  # cells of new rows are not integrated over then: `check_targets` refuses columns that lack some
+        whole = {name for name in used if not len(missing_rows(kept.columns[name], inferred_types[name]))}
+        features = tuple(replace(each, integrate=False, fill=None) if each.name in whole else each for each in features)
     features = _with_cycles(state, own[target], target, features)
     schema = Schema(
         target=target,

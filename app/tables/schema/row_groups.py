@@ -1,7 +1,7 @@
 """The column that says which rows belong together: the groups, or the order in time, that rows are left out by."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -108,11 +108,11 @@ class RowGroupColumn:
 
 
 def row_group_column(
-    table: Table, target: str, options: TableOptions, choices: Mapping[str, DeclaredType]
+    table: Table, targets: Sequence[str], options: TableOptions, choices: Mapping[str, DeclaredType]
 ) -> RowGroupColumn | None:
     """Return the column that rows are left out by, None where the specification names none.
 
-    choices: what columns are declared to be. Raises InvalidRequestError: both fields, an unknown column, the target, or
+    choices: what columns are declared to be. Raises InvalidRequestError: both fields, an unknown column, a target, or
     an order that is neither numbers nor dates.
     """
     if options.groups is None and options.order is None:
@@ -124,8 +124,9 @@ def row_group_column(
     if asked is None:
         by, asked = GroupedBy.ORDER, str(options.order)
     name = resolve(by.value, [asked], table)[0]
-    if name == target:
-        raise InvalidRequestError(f"{by}: {name!r} is the target")
+    if name in targets:
+        message = f"{by}: {name!r} is {'the target' if len(targets) == 1 else 'one of the targets'}"
+        raise InvalidRequestError(message, [Fault(message=message, column=by.value)])
     if by is GroupedBy.GROUPS:
         return RowGroupColumn(name=name, by=by)
     column, choice = table.columns[name], choices.get(name)

@@ -44,7 +44,10 @@ def check_targets(schema: Schema, names: Sequence[str]) -> None:
     """Refuse what no model of several targets does yet."""
     integrated = [feature.name for feature in schema.used if feature.integrate]
     if integrated:
-        message = f"missing cells are integrated over for one target: with several use drop ({list_names(integrated)})"
+        message = (
+            f"impute is for one target so far, and cells of {list_names(integrated)} are missing: with several targets "
+            "use drop, which leaves such rows out, or leave these columns out"
+        )
         raise InvalidRequestError(f"missing: {message}", [Fault(message=message, column="missing")])
     if schema.unseen.value == "prior":
         message = "an unseen category is answered for one target: with several (" + list_names(names) + ") use error"

@@ -154,6 +154,11 @@ def test_a_version_shows_each_target(trained: Service) -> None:
         (["y1", "y2"], {"share": "some"}, "share: expected"),
         (["y1", "y2"], {"share": True, "refine": True}, "share: basis vectors move for one target"),
         (["y1", "y2"], {"from": "all"}, "from: a training of several targets begins from no model yet"),
+        (["y1", "y2"], {"order": "y2"}, "order: 'y2' is one of the targets"),
+        (["y1", "y2"], {"order": "y1"}, "order: 'y1' is one of the targets"),
+        (["y1", "y2"], {"groups": "y2"}, "groups: 'y2' is one of the targets"),
+        (["y1", "y2"], {"groups": "y1"}, "groups: 'y1' is one of the targets"),
+        ("y1", {"groups": "y1", "features": ["a"]}, "groups: 'y1' is the target"),
         (["y1", "y2"], {"unseen": "prior"}, "unseen: an unseen category is answered for one target"),
     ],
 )
@@ -161,6 +166,19 @@ def test_what_is_wrong_with_a_target_is_named(trained: Service, target: Any, mor
     rows = "".join(f"{a},{a * a},{a + 1},{2 * a},5,{'ab'[a % 2]},\n" for a in range(30))
     answer = trained.post_file(f"a,b,y1,y2,level,word,void\n{rows}", {"target": target, "model": "wrong", **more})
     assert_problem(answer, 422, said)
+
+
+def test_cells_that_only_targets_lack_are_imputed_by_nobody(trained: Service) -> None:
+    """`other` lacks 30 cells: with `impute` as without; a column that lacks one is named, and no other."""
+    spec: dict[str, Any] = {**SPEC, "model": "holes", "target": ["y1", "other"], "missing": "impute"}
+    job = trained.train(table(), **spec, features=["a", "b"])
+    assert job["state"] == "succeeded", job
+    refused = trained.client.post("/predict", json={"model": "holes", "rows": [[None, 0.5]]})
+    assert_problem(refused, 422, "'a'")
+    first, *lines = table().splitlines()
+    lines[40] = "," + lines[40].partition(",")[2]
+    problem = assert_problem(trained.post_file("\n".join([first, *lines]), spec), 422, "missing", "cells of 'a' are")
+    assert "'b'" not in problem["detail"]
 
 
 def test_an_explanation_is_of_the_target_that_is_named(trained: Service) -> None:

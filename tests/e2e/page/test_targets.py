@@ -33,3 +33,26 @@ def test_several_columns_are_predicted_and_looked_at(window: Window, tmp_path: P
     page.get_by_role("link", name="Ask and what-if").click()
     expect(page.locator(".answer")).to_contain_text("height")
     expect(page.get_by_role("region", name="Why this answer")).to_contain_text("height, where no column is known")
+
+
+def test_holes_are_left_out_with_several_targets(window: Window, tmp_path: Path) -> None:
+    """Rows with holes can be kept for one target alone, and the page says so before the training."""
+    random = np.random.default_rng(0)
+    lines = random.uniform(-1.0, 1.0, (60, 4)).round(3).tolist()
+    path = tmp_path / "holes.csv"
+    rows = [",".join(map(repr, line)) for line in lines]
+    rows[7] = "," + rows[7].partition(",")[2]
+    path.write_text("a,b,height,width\n" + "\n".join(rows) + "\n")
+    page = window.open()
+    page.get_by_label("Drop a table here").set_input_files(path)
+    keep, leave = page.get_by_label("Keep these rows"), page.get_by_label("Leave these rows out")
+    expect(keep).to_be_checked()
+    page.get_by_text("Predict more than one column").click()
+    page.get_by_label("Also predict").select_option(["height"])
+    expect(keep).to_be_disabled()
+    expect(leave).to_be_checked()
+    expect(page.get_by_text("For one target only, so far")).to_be_visible()
+    page.get_by_label("Effort").select_option("quick")
+    page.get_by_role("button", name="Train").click()
+    page.get_by_role("link", name="Look at holes, version 1").click(timeout=120_000)
+    expect(page.get_by_text(re.compile("width from 2 columns"))).to_be_visible()
