@@ -12,11 +12,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from app.errors import Fault, InvalidRequestError, MalformedError, TooLargeError
+from app.errors import BrokenArtefactError, Fault, InvalidRequestError, MalformedError, TooLargeError
 from app.services.decoding import check_depth, decode_any
 from app.services.spec_reading import read_spec
 from app.storage.artefact import TYPES, ModelArtefact
 from app.storage.artefact_document import DESCRIPTION, METADATA_KEY, TARGETS
+from app.storage.several_artefact import verify_several
 from app.tables import Schema
 from app.tables.columns.cell_errors import json_type
 from core.predict.compact import CompactPosterior
@@ -46,17 +47,19 @@ def check_header(data: bytes) -> None:
     metadata = header.pop("__metadata__", None)
     if not isinstance(metadata, dict) or set(metadata) != {METADATA_KEY} or not isinstance(metadata[METADATA_KEY], str):
         refuse("__metadata__", f"expected one entry {METADATA_KEY!r} with the model's description: no model of Pursuit")
+    document = _read_json(metadata[METADATA_KEY].encode(), METADATA_KEY, "the description in the file's header")
+    if not isinstance(document, dict):
+        refuse(METADATA_KEY, f"expected an object, got {json_type(document)}")
+    if TARGETS in document:
+        try:
+            verify_several(data)  # a file that is not whole is not one to train again for
+        except BrokenArtefactError as error:
+            raise InvalidRequestError(error.message) from error
+        refuse(TARGETS, "a model of several targets is not imported yet: train it here")
     if not 1 <= len(header) <= MAX_TENSORS:
         refuse("tensors", f"expected 1 to {MAX_TENSORS}, got {len(header)}")
     for name, tensor in header.items():
         _check_tensor(name, tensor)
-    text = metadata[METADATA_KEY].encode()
-    check_depth(text, MAX_DEPTH)
-    document = decode_any(text, where=METADATA_KEY)
-    if not isinstance(document, dict):
-        refuse(METADATA_KEY, f"expected an object, got {json_type(document)}")
-    if TARGETS in document:
-        refuse(TARGETS, "a model of several targets is not imported yet: train it here")
     for name in document:
         if name not in DESCRIPTION:
             refuse(name, f"unknown field; known are {', '.join(sorted(DESCRIPTION))}")
@@ -120,11 +123,22 @@ def _read_header(data: bytes) -> dict[str, Any]:
         raise TooLargeError(
             f"the file's header has more than {MAX_CONTAINERS} lists and objects, or more than {MAX_VALUES} values"
         )
-    check_depth(text, MAX_DEPTH)
-    header = decode_any(text, where="header")
+    header = _read_json(text, "header", "the file's header")
     if not isinstance(header, dict):
         raise MalformedError(f"this is no safetensors file: its header is {json_type(header)}")
     return header
+
+
+def _read_json(text: bytes, where: str, what: str) -> Any:
+    """Decode a part of the file. MalformedError that says of which, where it is no JSON."""
+    check_depth(text, MAX_DEPTH)
+    try:
+        return decode_any(text, where=where)
+    except MalformedError as error:
+        said = error.message.removeprefix("the body is not JSON: ")
+        raise MalformedError(
+            f"this is no artefact of Pursuit, or it is damaged: {what} is not JSON ({said})", error.faults
+        ) from error
 
 
 def _check_tensor(name: str, tensor: Any) -> None:

@@ -44,6 +44,16 @@ def joined(parts: Sequence[bytes]) -> bytes:
     return save_tensors(kept, metadata={METADATA_KEY: with_digest(text, kept)})
 
 
+def verify_several(data: bytes) -> None:
+    """Compare a file with the digest in its document. BrokenArtefactError where it is not whole. Memory: the file."""
+    try:
+        verify_digest(text_of(data), load_tensors(data))
+    except (SafetensorError, TypeError, ValueError) as error:
+        raise BrokenArtefactError(
+            f"the artefact is damaged or cut short ({error!s:.200}); download it again"
+        ) from error
+
+
 def parts_of(data: bytes) -> list[bytes]:
     """Return the artefact of each target. BrokenArtefactError where the file is not whole."""
     text = text_of(data)

@@ -22,6 +22,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from app.services.artefact_checks import MAX_HEADER_BYTES
+from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import QUICK, Service, numbers, running, waves
 
 BINARY = {"content-type": "application/octet-stream"}
@@ -253,6 +254,15 @@ def test_announced_sizes_take_no_memory(service: Service, waves_artefact: bytes)
             assert post(service, data).status_code in (400, 413, 422)
     long = b'{"a":"' + b"x" * MAX_HEADER_BYTES + b'"}'
     assert post(service, struct.pack("<Q", len(long)) + long).status_code == 413
+
+
+def test_a_damaged_header_is_said_to_be_the_files(service: Service, waves_artefact: bytes) -> None:
+    for mark, what in ((b'"__metadata__"', "the file's header"), (b'\\"format_version', "the description in")):
+        place = waves_artefact.index(mark)
+        damaged = waves_artefact[:place] + b"!" * len(mark) + waves_artefact[place + len(mark) :]
+        detail = assert_problem(post(service, damaged), 400, "damaged")["detail"]
+        assert what in detail
+        assert "body" not in detail
 
 
 def test_a_compact_model_expands_to_no_more_than_the_server_takes(tmp_path: Path) -> None:

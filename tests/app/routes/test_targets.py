@@ -252,7 +252,19 @@ def test_an_import_says_what_it_cannot_do_yet(trained: Service) -> None:
     answer = trained.client.post(
         "/models/copy/versions", content=data, headers={"content-type": "application/octet-stream"}
     )
-    assert_problem(answer, 422, "several targets")
+    assert_problem(answer, 422, "several targets is not imported yet")
+
+
+def test_an_import_of_a_damaged_file_says_that_it_is(trained: Service) -> None:
+    data = trained.client.get("/models/all/versions/1/artefact").content
+    flipped = bytearray(data)
+    flipped[-5] ^= 1
+    for wrong, said in ((bytes(flipped), "the artefact is damaged: its sha256"), (data[:-8], "damaged or cut short")):
+        answer = trained.client.post(
+            "/models/copy/versions", content=wrong, headers={"content-type": "application/octet-stream"}
+        )
+        assert_problem(answer, 422, said)
+        assert "not imported yet" not in answer.text
 
 
 def test_an_update_says_what_it_cannot_do_yet(trained: Service) -> None:
