@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .errors import (
         AccessError,
         ArgumentError,
+        ColumnError,
         ConflictError,
         FileError,
         InvalidError,
@@ -59,6 +60,7 @@ _MODULES = {
     "errors": (
         "AccessError",
         "ArgumentError",
+        "ColumnError",
         "ConflictError",
         "FileError",
         "InvalidError",
@@ -84,6 +86,7 @@ __all__ = [
     "AsyncJob",
     "AsyncModel",
     "Client",
+    "ColumnError",
     "ConflictError",
     "Dataset",
     "Explanation",

@@ -3,6 +3,7 @@
 PursuitError
 ├── RefusalError        the server, or the model, refuses what it is asked: status, faults
 │   ├── InvalidError        (also a ValueError) a table, a cell, a field or an option is wrong
+│   │   └── ColumnError         (also a KeyError) the model has no such column
 │   ├── AccessError         a key is missing, unknown, or not enough
 │   ├── NotFoundError       (also a LookupError) no such model, version, alias or job
 │   ├── ConflictError       it conflicts with what is there, such as an alias that points at it
@@ -70,6 +71,10 @@ class RefusalError(PursuitError):
 
 class InvalidError(RefusalError, ValueError):
     """A table, a cell, a field or an option is wrong."""
+
+
+class ColumnError(InvalidError, KeyError):
+    """A model has no such column."""
 
 
 class AccessError(RefusalError):

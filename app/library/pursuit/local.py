@@ -25,7 +25,7 @@ from app.storage import artefact
 from app.tables import Limits, read_table
 
 from .blas import one_blas_thread
-from .errors import InvalidError, model_errors, read_file, warn
+from .errors import ArgumentError, InvalidError, model_errors, read_file, warn
 from .explanation import Explanation
 from .files import form_of, write_whole
 from .frames import JSON, NPY, Rows, json_rows, pieces, rows_of, table_file
@@ -39,8 +39,10 @@ def load(file: str | PathLike[str] | bytes) -> "LocalModel":
     """Return the model of an artefact: the path of a .safetensors file, or its bytes.
 
     InvalidError where it is not a whole artefact of a release that this one reads; FileError, an OSError, for a file
-    that cannot be read.
+    that cannot be read; ArgumentError, a TypeError, for anything else.
     """
+    if not isinstance(file, str | PathLike | bytes):
+        raise ArgumentError(f"load: expected the path of a file or its bytes, got {type(file).__name__}")
     return LocalModel(file if isinstance(file, bytes) else read_file(file))
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from app.cli.client import Client as ServerClient
 
-from .errors import server_errors
+from .errors import ColumnError, InvalidError, server_errors
 from .frames import JSON, json_rows, rows_of, table_file
 from .options import Interval, Options
 
@@ -152,7 +152,8 @@ class Questions:
             values: what it changes to; by default some over its range in training, or its levels.
             interval: as for `predict`.
 
-        Raises KeyError where the model has no such column, ValueError where its range is not known.
+        Raises ColumnError, a KeyError, where the model has no such column, InvalidError, a ValueError, where its range
+        is not known.
         """
         if values is None:
             values = column_values(self.version(model)["report"]["columns"], column)
@@ -257,13 +258,13 @@ def column_values(columns: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
     """Return values of a column of a report: of numbers and dates STEPS over the range, of a category its levels."""
     found = next((column for column in columns if column["name"] == name and column["kind"] != "unused"), None)
     if found is None:
-        raise KeyError(f"the model has no column {name!r}: it has {', '.join(each['name'] for each in columns)}")
+        raise ColumnError(f"the model has no column {name!r}: it has {', '.join(each['name'] for each in columns)}")
     if found["kind"] == "category":
         return [*found["levels"]]
     if found["kind"] == "boolean":
         return [False, True]
     if "lowest" not in found:
-        raise ValueError(f"the range of column {name!r} is not known: give its values")
+        raise InvalidError(f"the range of column {name!r} is not known: give its values")
     lowest, highest = found["lowest"], found["highest"]
     if found["kind"] == "date":
         ends = np.array([lowest, highest], "datetime64[s]").astype(np.int64)

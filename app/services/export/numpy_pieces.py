@@ -177,7 +177,10 @@ def process(x):
 """
 PREDICT: Final = """
 def predict(columns):
-    x = inputs(columns)
+    try:
+        x = inputs(columns)
+    except KeyError:
+        raise ValueError("columns are missing: " + repr([each for each in {columns} if each not in columns])) from None
     parts = [answers(x[i : i + {rows}]) for i in range(0, max(1, len(x)), {rows})]
     return {{name: np.concatenate(each) for name, each in zip({names}, zip(*parts))}}
 

@@ -310,6 +310,7 @@ class _Writer:
         parts.append(
             pieces.PREDICT.format(
                 rows=_ROWS if self._completion is None else _MIXED_ROWS,
+                columns=[feature.name for feature in self._schema.used],
                 names=list(names),
                 answer="told" if self._completion is None else "mixed",
             )

@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from pursuit import Client, InvalidError, LocalModel, Model, PredictionWarning, TooLargeError, load
+from pursuit import Client, InvalidError, LocalModel, Model, PredictionWarning, PursuitError, TooLargeError, load
 from pursuit.frames import table_file
 
 from tests.app.library.conftest import table, url
@@ -202,6 +202,9 @@ def test_a_file_that_is_no_model(tmp_path: Path, client: Client) -> None:
         load(path)
     with pytest.raises(FileNotFoundError):
         load(tmp_path / "none.safetensors")
+    for kind in (TypeError, PursuitError):
+        with pytest.raises(kind, match="expected the path of a file or its bytes, got int"):
+            load(3)  # type: ignore[arg-type]
 
 
 def test_columns_with_whole_numbers_for_names_are_sent_by_their_text() -> None:

@@ -241,6 +241,8 @@ def test_the_file_for_numpy_needs_nothing_else(server: Service, tmp_path: Path) 
     done = subprocess.run(
         [sys.executable, "-I", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
     )
+    with pytest.raises(ValueError, match=r"^columns are missing: \['b'\]$"):
+        by_numpy(download(server, "matern12", "numpy"), {"a": [0.1]}, tmp_path)
     expected = by_server(server, "matern12", {"a": [0.1], "b": [1e4]})
     assert float(done.stdout) == pytest.approx(expected["mean"][0], rel=1e-9)
 
