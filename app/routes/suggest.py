@@ -68,7 +68,7 @@ class SuggestBody(BaseModel):
 
 
 class SuggestRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The body: candidates as one of `rows` and `ranges`."""
+    """The body: candidates as one of `rows` and `ranges`, or neither for the ranges of training."""
 
     rows: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     ranges: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -86,7 +86,7 @@ _VALUES = {"type": "array", "items": CELL, "description": "Values to choose from
 _RANGES: dict[str, Any] = {
     "type": ["object", "null"],
     "description": 'By column `[lowest, highest]` of a number, `{"values": [..]}`, or one value; columns that are not '
-    "named have the range, or the levels, of the training rows (a date its middle).",
+    "named have the range, or the levels, of the training rows (a date its middle). Without `rows`, `{}` by default.",
     "additionalProperties": {
         "anyOf": [
             {"type": "array", "items": CELL},
@@ -151,7 +151,6 @@ _REQUEST: dict[str, Any] = {
                             "description": "Of the rows that are drawn: the same gives the same.",
                         },
                     },
-                    "anyOf": [{"required": ["rows"]}, {"required": ["ranges"]}],
                 },
                 "example": {"ranges": {"x": [0, 1]}, "count": 3},
             }

@@ -21,6 +21,7 @@ from app.storage.artefact import ModelArtefact
 from app.tables import Feature, Kind, Schema
 from core.arrays import FloatArray
 from core.errors import MeanOnlyError
+from core.predict.compact import CompactPosterior
 from core.predict.suggest import MOST_CANDIDATES, MOST_REGION, MOST_SUGGESTED, Suggestions, improve, reduce_variance
 from core.spec import TargetTransform
 
@@ -28,6 +29,9 @@ DEFAULT_CANDIDATES = 1_000
 DEFAULT_COUNT = 5
 MOST_VALUES = 1_000
 """Values of a column that candidates may have."""
+_REACH = 1e6
+"""So many spreads of the learnt target may be between its mean and what is to be beaten: further off, rows have gains
+that hardly differ."""
 _MEAN_ROWS = 2_000
 """Rows that the best mean so far is looked for at, at most."""
 
@@ -50,7 +54,8 @@ class Goal(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked. rows, ranges: candidates, one of them; candidates: how many of ranges. region: rows, or ranges,
+    """What is asked. rows, ranges: candidates, one of them, by default the ranges of training;
+    candidates: how many of ranges. region: rows, or ranges,
     over which the function is to be known, by default the candidates. best: in the target's unit; target: of
     several the one that is to be known."""
 
@@ -67,7 +72,7 @@ class Question:
     target: str | None = None
 
     def __post_init__(self) -> None:
-        if (self.rows is None) is (self.ranges is None):
+        if self.rows is not None and self.ranges is not None:
             raise InvalidRequestError("expected the candidates as one of `rows` and `ranges`")
         if not 1 <= self.candidates <= MOST_CANDIDATES:
             raise _wrong("candidates", f"expected 1 to {MOST_CANDIDATES:,}, got {self.candidates}")
@@ -128,16 +133,26 @@ class Suggester:
             best = self._best(model, stored, asked)
             found = improve(model.predictor, candidates.inputs, asked.count, best=best, largest=asked.goal is Goal.MAX)
             transform = model.predictor.transform
-            answer |= {"goal": asked.goal, "best": float(transform.inverse(np.array([best]))[0])}
+            beaten = float(transform.inverse(np.array([best]))[0]) if asked.best is None else asked.best
+            answer |= {"goal": asked.goal, "best": beaten}
         return answer | {"suggestions": _suggested(model, candidates, found)}
 
     def _best(self, model: LoadedModel, stored: ModelArtefact, asked: Question) -> float:
         """Return what is to be beaten, of the learnt target."""
         if asked.best is not None:
+            transform = model.predictor.transform
             with np.errstate(all="ignore"):  # looked for
-                best = float(model.predictor.transform.forward(np.array([asked.best]))[0])
+                best = float(transform.forward(np.array([asked.best]))[0])
             if not np.isfinite(best):
                 raise _wrong("best", f"{asked.best!r} is no value of a target that is learnt as {_scale(model)}")
+            lowest, highest = transform.lowest, transform.highest
+            if not lowest <= asked.best <= highest:
+                message = f"{asked.best!r} is out of reach: the target is from {lowest:g} to {highest:g}"
+                raise _wrong("best", message)
+            known = stored.posterior.mean if isinstance(stored.posterior, CompactPosterior) else stored.posterior
+            if abs(best - known.target_shift) > _REACH * known.target_scale:
+                message = f"{asked.best!r} is out of reach: all rows are far from it, and compare alike"
+                raise _wrong("best", message)
             return best
         basis = stored.posterior.basis
         steps = np.unique(np.linspace(0, len(basis) - 1, min(_MEAN_ROWS, len(basis))).astype(np.int64))
@@ -179,8 +194,8 @@ def _rows(
     """Read rows, or draw them from ranges. stream: of the seed."""
     given = rows is not None
     if rows is None:
-        assert asked_ranges is not None
-        rows = ranges.draw(asked_ranges, asked.candidates, asked.seed + stream, "ranges" if what == "rows" else what)
+        named = "ranges" if what == "rows" else what
+        rows = ranges.draw(asked_ranges or {}, asked.candidates, asked.seed + stream, named)
     most = MOST_CANDIDATES if what == "rows" else MOST_REGION
     if not 1 <= len(rows) <= most:
         raise _wrong(what, f"expected 1 to {most:,} rows, got {len(rows):,}")

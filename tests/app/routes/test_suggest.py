@@ -24,7 +24,8 @@ def gap(rows: int = 120) -> str:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """`gap`, `waves` (a category), `log`, `full`, a full process, and `mean`, without error bars."""
+    """`gap`, `waves` (a category), `log`, `bounded`, never below 0, `full`, a full process, and `mean`, without
+    error bars."""
     sparse = {"basis_size": 20, "approximation": "dtc"}
     near = {"variance": "near", "kernel": "gaussian", "max_basis_size": 20, "effort": "normal"}
     tables: dict[str, tuple[str, dict[str, Any]]] = {
@@ -32,6 +33,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         "waves": (waves(), QUICK),
         "log": (curve(120, even, bend=math.exp), QUICK | {"target_transform": "log"}),
         "full": (gap(60), near),
+        "bounded": (curve(120, even, bend=math.exp), QUICK | {"target_transform": "yeo-johnson"}),
         "mean": (curve(120, even), QUICK | {"artefact": "mean"}),
     }
     with running(tmp_path_factory.mktemp("service")) as service:
@@ -94,6 +96,7 @@ def test_columns_that_are_not_named_are_as_in_training(trained: Service) -> None
     found = suggest(trained, "waves", ranges={"x": 3.0}, count=2)
     assert {one["row"]["kind"] for one in found["suggestions"]} <= {"low", "high"}
     assert {one["row"]["x"] for one in found["suggestions"]} == {3.0}
+    assert suggest(trained, "waves", count=2) == suggest(trained, "waves", ranges={}, count=2)
     chosen = suggest(trained, "waves", ranges={"x": {"values": [1, 2, 5]}, "kind": "low"}, candidates=30, count=3)
     assert {one["row"]["kind"] for one in chosen["suggestions"]} == {"low"}
     assert {one["row"]["x"] for one in chosen["suggestions"]} <= {1, 2, 5}
@@ -108,7 +111,9 @@ def test_a_transformed_target_is_compared_as_it_is_learnt(trained: Service) -> N
 @pytest.mark.parametrize(
     ("model", "body", "words"),
     [
-        ("gap", {}, ["`rows` and `ranges`"]),
+        ("gap", {"criterion": "improvement", "best": 1e308}, ["best: 1e+308 is out of reach"]),
+        ("gap", {"criterion": "improvement", "best": -1e308}, ["best: -1e+308 is out of reach"]),
+        ("bounded", {"criterion": "improvement", "best": -5.0}, ["best: -5.0 is out of reach", "from 0 to inf"]),
         ("gap", {"rows": [{"x": 1.0}], "ranges": {}}, ["`rows` and `ranges`"]),
         ("gap", {"rows": []}, ["rows: expected 1 to 5,000"]),
         ("gap", {"rows": [{"x": "wide"}]}, ["row 0", "'x'", "wide"]),
