@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from app.errors import InvalidRequestError
-from app.routes.http.answers import STRICT_JSON, json_answer, problems, rfc3339
+from app.routes.http.answers import STRICT_JSON, json_answer, problems
 from app.routes.http.bodies import JSON, MULTIPART, expect_media_type
 from app.routes.http.callers import caller_of
 from app.routes.http.content_encoding import read_json
@@ -29,6 +29,7 @@ from app.routes.http.table_requests import (
 from app.services.keys.caller import Caller
 from app.storage.datasets import MAX_PAGE_SIZE, Dataset
 from app.tables import ReadOptions
+from app.times import rfc3339
 
 router = APIRouter(tags=["datasets"])
 

@@ -5,9 +5,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from app.jobs.job import JobState
-from app.routes.http.answers import FaultBody, rfc3339
+from app.routes.http.answers import FaultBody
 from app.routes.http.fields import JobIdText, Moment, NameText
 from app.services.jobs import JobView
+from app.times import rfc3339
 
 _COMMIT_SECONDS = 1.0
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from app.errors import InvalidRequestError
-from app.routes.http.answers import json_answer, problems, rfc3339
+from app.routes.http.answers import json_answer, problems
 from app.routes.http.bodies import JSON, expect_media_type
 from app.routes.http.callers import caller_of
 from app.routes.http.content_encoding import read_json
@@ -30,9 +30,10 @@ from app.routes.http.fields import ApiKeyIdPath as KeyId
 from app.routes.http.services import in_thread, services
 from app.services.decoding import decode
 from app.services.keys.caller import KeyScope
-from app.services.keys.keys import KeyRequest
-from app.storage.api_keys import ApiKey, KeyLimits
+from app.services.keys.keys import KeyRequest, key_document
+from app.storage.api_keys import KeyLimits
 from app.storage.audit import AuditAction
+from app.times import rfc3339
 
 router = APIRouter(tags=["keys"])
 
@@ -196,7 +197,7 @@ async def create(request: Request) -> Response:
     wanted = KeyRequest(scopes=body.scopes, name=body.name, models=body.models, seconds=seconds, limits=limits)
     key, token = await in_thread(app.keys.create, wanted, caller_of(request))
     await app.key_ring.forget()
-    return json_answer(_json(key) | {"token": token}, 201, {"Cache-Control": "no-store"})
+    return json_answer(key_document(key) | {"token": token}, 201, {"Cache-Control": "no-store"})
 
 
 @router.get(
@@ -207,7 +208,7 @@ async def list_keys(request: Request, limit: Limit = 50, cursor: ApiKeyCursor = 
     found, following = await in_thread(
         services(request).keys.page, limit=limit, cursor=cursor, caller=caller_of(request)
     )
-    return json_answer({"keys": [_json(key) for key in found], "next_cursor": following})
+    return json_answer({"keys": [key_document(key) for key in found], "next_cursor": following})
 
 
 @router.delete(
@@ -221,7 +222,7 @@ async def revoke(request: Request, key_id: KeyId) -> Response:
     app = services(request)
     key, _ = await in_thread(app.keys.revoke, key_id, caller_of(request))
     await app.key_ring.forget()
-    return json_answer(_json(key))
+    return json_answer(key_document(key))
 
 
 @router.get(
@@ -285,23 +286,3 @@ def _seconds_until(moment: datetime) -> float:
             f"expires_at: expected a time with its zone, as in 2030-01-31T00:00:00Z; got {moment}"
         )
     return (moment - datetime.now(UTC)).total_seconds()
-
-
-def _json(key: ApiKey) -> dict[str, object]:
-    limits = key.limits
-    return {
-        "id": key.id,
-        "name": key.name,
-        "scopes": sorted(key.scopes),
-        "models": None if key.models is None else sorted(key.models),
-        "limits": {
-            "requests_per_minute": limits.requests_per_minute,
-            "rows_per_minute": limits.rows_per_minute,
-            "queued_jobs": limits.queued_jobs,
-            "stored_bytes": limits.stored_bytes,
-        },
-        "created_at": rfc3339(key.created_at),
-        "created_by": key.created_by,
-        "expires_at": rfc3339(key.expires_at),
-        "revoked_at": rfc3339(key.revoked_at),
-    }

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from app.errors import InvalidRequestError
 from app.identifiers import LARGEST_VERSION
-from app.routes.http.answers import json_answer, problems, rfc3339
+from app.routes.http.answers import json_answer, problems
 from app.routes.http.bodies import JSON, expect_media_type, stream_body
 from app.routes.http.callers import caller_of
 from app.routes.http.content_encoding import read_json
@@ -37,6 +37,7 @@ from app.storage.artefact import HIDDEN, TARGET_NAMES, ModelArtefact
 from app.storage.blobs import digest_of
 from app.storage.catalog import LATEST, Model, Version
 from app.tables import Schema
+from app.times import rfc3339
 
 router = APIRouter(tags=["models"])
 

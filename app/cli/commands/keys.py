@@ -64,7 +64,7 @@ def create(
     only = split_values(models, "--models") if models else None
     seconds = None if expires is None else _seconds(expires)
     with _keys(data_dir) as (service, caller):
-        from app.services.keys.keys import KeyRequest
+        from app.services.keys.keys import KeyRequest, key_document
         from app.storage.api_keys import KeyLimits
 
         limits = KeyLimits(
@@ -75,8 +75,9 @@ def create(
         )
         request = KeyRequest(scopes=scopes, name=name, models=only, seconds=seconds, limits=limits)
         key, token = service.create(request, caller)
+        document = key_document(key)
     if as_json:
-        print_json({**_document(key), "token": token})
+        print_json({**document, "token": token})
         return
     ends = f", until {_day(key.expires_at)}" if key.expires_at is not None else ""
     typer.echo(f"key {key.id} for {', '.join(sorted(key.scopes))}{ends}; this is shown once:", err=True)
@@ -87,8 +88,17 @@ def create(
 def list_keys(limit: Count = 100, as_json: AsJson = False, data_dir: DataDir = None) -> None:
     """List the keys, without their secrets."""
     with _keys(data_dir) as (service, _):
+        from app.services.keys.keys import key_document
+
         found, _ = service.page(limit=limit, cursor=None)
-    _show([_document(key) for key in found], ("id", "name", "scopes", "models", "created", "ends", "state"), as_json)
+        documents = [key_document(key) for key in found]
+    if as_json:
+        print_json(documents)
+    elif found:
+        heads = ("id", "name", "scopes", "models", "created", "ends", "state")
+        _show([_shown(key) for key in found], heads, as_json=False)
+    else:
+        typer.echo(f"there are no keys in {_place(data_dir)}")
 
 
 @keys.command()
@@ -99,9 +109,12 @@ def revoke(
 ) -> None:
     """End a key for good; every API refuses it within five seconds."""
     with _keys(data_dir) as (service, caller):
+        from app.services.keys.keys import key_document
+
         key, was_live = service.revoke(_id(key_id), caller)
+        document = key_document(key)
     if as_json:
-        print_json(_document(key))
+        print_json(document)
     elif was_live or key.revoked_at is None:
         typer.echo(f"key {key.id} is revoked")
     else:
@@ -177,8 +190,15 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _document(key: "ApiKey") -> dict[str, str]:
-    """Return what is shown of a key: everything but its secret."""
+def _place(data_dir: Path | None) -> str:
+    """Return the database that is looked at, without its password."""
+    from sqlalchemy import make_url
+
+    return make_url(read_settings(data_dir=data_dir).database).render_as_string(hide_password=True)
+
+
+def _shown(key: "ApiKey") -> dict[str, str]:
+    """Return what a person is shown of a key: everything but its secret."""
     return {
         "id": key.id,
         "name": key.name,

@@ -1,7 +1,6 @@
 """Answers of routes: JSON by orjson, times as RFC 3339, problems in the OpenAPI document."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -82,10 +81,3 @@ def json_answer(content: object, status: int = 200, headers: dict[str, str] | No
     """`content` as JSON; numpy arrays are written as lists, floats in their shortest form."""
     body = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
     return Response(body, status_code=status, media_type="application/json", headers=headers)
-
-
-def rfc3339(seconds: float | None) -> str | None:
-    """Seconds since 1970 as a time in UTC, to the millisecond."""
-    if seconds is None:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

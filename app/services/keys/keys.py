@@ -12,6 +12,7 @@ from app.storage import api_keys, audit, key_usage
 from app.storage.api_keys import UNLIMITED, ApiKey, KeyLimits
 from app.storage.audit import AuditAction, AuditEntry
 from app.storage.key_usage import Usage
+from app.times import rfc3339
 
 LONGEST_SECONDS = 100 * 365 * 86_400.0
 _MOST_MODELS = 1_000
@@ -26,6 +27,27 @@ class KeyRequest:
     models: Sequence[str] | None = None
     seconds: float | None = None
     limits: KeyLimits = UNLIMITED
+
+
+def key_document(key: ApiKey) -> dict[str, object]:
+    """Return all of a key but its secret, as JSON has it."""
+    limits = key.limits
+    return {
+        "id": key.id,
+        "name": key.name,
+        "scopes": sorted(key.scopes),
+        "models": None if key.models is None else sorted(key.models),
+        "limits": {
+            "requests_per_minute": limits.requests_per_minute,
+            "rows_per_minute": limits.rows_per_minute,
+            "queued_jobs": limits.queued_jobs,
+            "stored_bytes": limits.stored_bytes,
+        },
+        "created_at": rfc3339(key.created_at),
+        "created_by": key.created_by,
+        "expires_at": rfc3339(key.expires_at),
+        "revoked_at": rfc3339(key.revoked_at),
+    }
 
 
 class Keys:

@@ -27,6 +27,7 @@ def pursuit(*words: str | Path, **environment: str) -> Result:
 def test_create_list_revoke_and_audit(tmp_path: Path) -> None:
     here = ("--data-dir", tmp_path)
     words = ("--scope", "predict,train", "--models", "cars,vans", "--name", "dashboard", "--expires", "90d")
+    assert str(tmp_path / "pursuit.db") in pursuit("keys", "list", *here).stdout, "which database has none"
     made = pursuit("keys", "create", *words, "--requests-per-minute", "60", *here)
     assert made.exit_code == 0, made.output
     token = made.stdout.strip()
@@ -35,15 +36,23 @@ def test_create_list_revoke_and_audit(tmp_path: Path) -> None:
     key_id = token.split("_")[1]
     (listed,) = json.loads(pursuit("keys", "list", "--json", *here).stdout)
     ends = (datetime.now(UTC) + timedelta(days=90)).date().isoformat()
+    assert listed.pop("created_at").startswith(datetime.now(UTC).date().isoformat())
+    assert listed.pop("expires_at").startswith(ends)
+    unlimited = dict.fromkeys(("rows_per_minute", "queued_jobs", "stored_bytes"))
     assert listed == {
         "id": key_id,
         "name": "dashboard",
-        "scopes": "predict,train",
-        "models": "cars,vans",
-        "created": datetime.now(UTC).date().isoformat(),
-        "ends": ends,
-        "state": "live",
+        "scopes": ["predict", "train"],
+        "models": ["cars", "vans"],
+        "limits": {"requests_per_minute": 60, **unlimited},
+        "created_by": None,
+        "revoked_at": None,
     }
+    other = json.loads(pursuit("keys", "create", "--scope", "admin", "--json", *here).stdout)
+    assert (other["scopes"], other["models"], other["expires_at"]) == (["admin"], None, None)
+    assert other["token"].startswith(f"pk_{other['id']}_")
+    shown = pursuit("keys", "list", *here).stdout
+    assert [word in shown for word in ("predict,train", "cars,vans", ends, "never", "live")] == [True] * 5
     assert token.rpartition("_")[2] not in "".join(p.read_text("latin-1") for p in tmp_path.iterdir() if p.is_file())
     assert pursuit("keys", "revoke", token, *here).stdout == f"key {key_id} is revoked\n"
     again = pursuit("keys", "revoke", token, *here)
