@@ -191,6 +191,7 @@ def _headline(console: Console, model: object, numbered: object) -> None:
 
 def _facts(console: Console, facts: Json, *, verbose: bool) -> None:
     """A training's report. verbose: all notes, however many."""
+    of = f", of version {facts['scores_of']}" if "scores_of" in facts else ""
     grid(
         console,
         ("scored on", "rows", "NMSE", "RMSE", "NLPD", "95% coverage"),
@@ -204,8 +205,8 @@ def _facts(console: Console, facts: Json, *, verbose: bool) -> None:
                 coverage(scores, "0.95"),
             )
             for label, scores in (
-                ("rows held out", facts.get("holdout")),
-                ("leave one out", facts.get("leave_one_out")),
+                (f"rows held out{of}", facts.get("holdout")),
+                (f"leave one out{of}", facts.get("leave_one_out")),
             )
             if scores
         ],
@@ -339,7 +340,9 @@ def versions(console: Console, model: Json) -> None:
         scores: Json = summary.get("holdout") or summary.get("leave_one_out") or {}
         aliases = ", ".join(item["aliases"])
         target = ", ".join(summary.get("target_names") or [str(summary.get("target"))])
-        facts = (target, summary.get("basis_size"), scores.get("nmse"), scores.get("nlpd"))
+        of = f" (version {summary['scores_of']})" if scores and "scores_of" in summary else ""
+        told = (f"{number(scores.get(name))}{of}" if of else scores.get(name) for name in ("nmse", "nlpd"))
+        facts = (target, summary.get("basis_size"), *told)
         rows.append((item["version"], aliases, *facts, local_time(console, item["created_at"])))
     grid(console, ("version", "aliases", "target", "basis", "NMSE", "NLPD", "created"), rows)
     more(console, model)

@@ -64,7 +64,7 @@ function heading(model, detail) {
   const { report, target } = detail;
   const used = report.columns.filter((column) => column.kind !== "unused").length;
   const scores = report.holdout ?? report.leave_one_out;
-  const rows = `${plural(scores.rows, "row")} ${report.holdout ? "it had not seen" : "that were left out one by one"}`;
+  const rows = `${plural(scores.rows, "row")} ${report.holdout ? "it had not seen" : "that were left out one by one"}${report.scores_of ? ` in the training of version ${report.scores_of}` : ""}`;
   const spread = 2 * scores.coverage_standard_error["0.95"];
   const leftOut = report.leave_one_out;
   const few = report.holdout && scores.rows < FEW && leftOut;

@@ -50,6 +50,7 @@ export async function view({ model, detail, signal }) {
 
   function row(version, inUse) {
     const scores = version.summary.holdout ?? version.summary.leave_one_out;
+    const of = version.summary.scores_of ? ` (version ${version.summary.scores_of})` : "";
     const number_ = version.version;
     const current = number_ === inUse;
     const promote = number_ < inUse ? "Roll back to it" : "Promote";
@@ -57,9 +58,9 @@ export async function view({ model, detail, signal }) {
       h("span", {}, h("a", { href: `#/models/${encodeURIComponent(model.name)}@${number_}` }, String(number_)), version.aliases.map((alias) => [" ", h("span", { class: "mark" }, alias)])),
       h("span", { class: "time" }, when(version.created_at)),
       count(version.summary.rows ?? 0),
-      scores ? score(scores.rmse) : "–",
-      scores ? score(scores.nlpd) : "–",
-      scores ? percent(scores.coverage["0.95"]) : "–",
+      scores ? score(scores.rmse) + of : "–",
+      scores ? score(scores.nlpd) + of : "–",
+      scores ? percent(scores.coverage["0.95"]) + of : "–",
       bytes(version.size_bytes),
       h(
         "div",

@@ -67,6 +67,8 @@ def _lead(detail: Document, scores: Document) -> Iterator[str]:
     report = detail["report"]
     used = sum(column["kind"] != "unused" for column in report.get("columns") or ())
     kind = "rows it had not seen" if report.get("holdout") else "rows that were left out one by one"
+    if "scores_of" in report:
+        kind += f" in the training of version {report['scores_of']}"
     if scores:
         share, error = scores["coverage"]["0.95"], (scores.get("coverage_standard_error") or {}).get("0.95")
         about = "" if error is None else f" ± {percent(error)}"

@@ -74,7 +74,9 @@ class VersionBody(BaseModel):
     )
     job: JobIdText | None = Field(description="Null for an imported one.")
     aliases: list[AliasText] = Field(description="Aliases that point at it.")
-    summary: dict[str, Any] = Field(description="Rows, basis size, target and scores.")
+    summary: dict[str, Any] = Field(
+        description="Rows, basis size, target and scores; of an update `scores_of`: version whose training they are of."
+    )
 
 
 class ModelBody(BaseModel):

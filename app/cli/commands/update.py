@@ -13,6 +13,9 @@ from app.cli.options import DEFAULT_URL, AsJson, DataDir, Key, Local, Reference,
 from app.cli.output import console, note, print_json
 from app.cli.progress import watch
 
+_MOST_PLACES = 10
+"""Places of rows that a line lists."""
+
 
 def update(
     *,
@@ -57,12 +60,23 @@ def update(
         told = job["result"]["report"]["update"]
         screen.print(
             f"{job['result']['model']} version {job['result']['version']}: {told['rows_added']:,} rows added, "
-            f"{told['rows_forgotten']:,} forgotten, {told['basis_added']:,} basis vectors added",
+            f"{_left_out(told)}{told['rows_forgotten']:,} forgotten, {told['basis_added']:,} basis vectors added",
             highlight=False,
             soft_wrap=True,
         )
         for reason in told["drift"]["reasons"]:
             note(f"a full training may pay: {reason}")
+
+
+def _left_out(told: Json) -> str:
+    """Words on rows that were left out for an empty cell; nothing without."""
+    if not told.get("rows_left_out"):
+        return ""
+    found, count = told["left_out"], told["rows_left_out"]
+    noun, places = ("line", found["lines"]) if found["lines"] else ("row", found["rows"])
+    shown = ", ".join(f"{each:,}" for each in places[:_MOST_PLACES])
+    more = f" and {count - _MOST_PLACES:,} more" if count > _MOST_PLACES else ""
+    return f"{count:,} left out: empty {', '.join(found['columns'])} in {noun}{'s' * (count > 1)} {shown}{more}; "
 
 
 def _row_numbers(given: list[str] | None) -> list[int]:

@@ -1,10 +1,11 @@
 """Rows with targets for a model that is there, read as it reads rows to predict."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from app.errors import Fault, InvalidRequestError
+from app.errors import MAX_FAULTS, Fault, InvalidRequestError
 from app.tables import CellErrors, Schema, Table
 from app.tables.columns.cells import Cell, quote
 from app.tables.read.names import match_names
@@ -22,11 +23,13 @@ _ADVICE = "correct the rows, or leave them out"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReadRows:
-    """Rows to learn from: inputs (k, p), targets (k,), and their row numbers in the table (k,)."""
+    """Rows to learn from: inputs (k, p), targets (k,), and their row numbers in the table (k,). left_out: JSON on those
+    with a missing cell."""
 
     inputs: FloatArray
     targets: FloatArray
     rows: IntArray
+    left_out: dict[str, Any] = field(default_factory=dict)
 
 
 def read_rows(schema: Schema, table: Table, model: Model) -> ReadRows:
@@ -49,7 +52,20 @@ def read_rows(schema: Schema, table: Table, model: Model) -> ReadRows:
     rows = np.flatnonzero(~np.isnan(inputs).any(axis=1))
     if not len(rows):
         raise InvalidRequestError("there is no row without a missing cell to learn from")
-    return ReadRows(inputs=inputs[rows], targets=targets[rows], rows=rows)
+    return ReadRows(inputs=inputs[rows], targets=targets[rows], rows=rows, left_out=_left_out(schema, table, inputs))
+
+
+def _left_out(schema: Schema, table: Table, inputs: FloatArray) -> dict[str, Any]:
+    """Return how many cells of each column are missing, and the first of their rows, of a file with their lines."""
+    missing = np.isnan(inputs[:, schema.starts[:-1]])
+    counts = missing.sum(axis=0).tolist()
+    first = np.flatnonzero(missing.any(axis=1))[:MAX_FAULTS].tolist()
+    lines = table.lines(first)
+    return {
+        "columns": {feature.name: cells for feature, cells in zip(schema.used, counts, strict=True) if cells},
+        "rows": first,
+        "lines": [lines[row] for row in first] if all(row in lines for row in first) else [],
+    }
 
 
 def _targets(schema: Schema, table: Table, name: str, model: Model, errors: CellErrors) -> FloatArray:

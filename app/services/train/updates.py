@@ -7,8 +7,9 @@ It is published as a training is.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +31,25 @@ from app.services.keys.caller import ANYBODY, Caller
 from app.services.predict.probe import probe_of
 from app.services.specification import SpecBody
 from app.services.train.training import retry_while_unavailable
-from app.services.train.update_rows import read_rows
+from app.services.train.update_rows import ReadRows, read_rows
 from app.storage import artefact, catalog, datasets, training_state
-from app.storage.artefact import PREDICTED_ROWS, ModelArtefact
+from app.storage.artefact import PREDICTED_ROWS, SCORES_OF, TARGET_NAMES, ModelArtefact
 from app.storage.audit import AuditAction
 from app.storage.blobs import MODELS, BlobStore
 from app.storage.catalog import LATEST, Version
-from app.tables import Limits, Schema, Table, from_columns, from_rows, open_canonical
+from app.tables import (
+    Limits,
+    Schema,
+    Source,
+    Table,
+    from_columns,
+    from_rows,
+    is_binary,
+    open_canonical,
+    open_file,
+)
 from app.telemetry.tracing import trace_context
+from core.spec import Artefact as KeptPart
 from core.train.memory import training_bytes
 from core.train.report import ArtefactReport
 from core.train.state import NewRows
@@ -95,7 +107,7 @@ class Updates:
         def read(request: IngestRequest) -> IngestResult:
             return ingest(replace(request, upload=path), seconds=self.read_seconds, memory=self.read_memory)
 
-        return self._submit(reference, read, spec, key, caller)
+        return self._submit(reference, read, spec, key, caller, path)
 
     def submit_columns(
         self, reference: str, columns: Mapping[str, list[Any]], *, spec: object, key: str | None, caller: Caller
@@ -125,7 +137,15 @@ class Updates:
     def _submit_table(self, reference: str, table: Table, spec: object, key: str | None, caller: Caller) -> JobView:
         return self._submit(reference, lambda request: ingest_table(table, request), spec, key, caller)
 
-    def _submit(self, reference: str, read: Read, spec: object, key: str | None, caller: Caller) -> JobView:
+    def _submit(
+        self,
+        reference: str,
+        read: Read,
+        spec: object,
+        key: str | None,
+        caller: Caller,
+        path: Path | None = None,
+    ) -> JobView:
         options = UpdateOptions.read(spec)
         version, stored = self._version(reference)
         caller.check_model(version.model)
@@ -136,13 +156,17 @@ class Updates:
             if caller.has_byte_limit:  # before it is in the store
                 with self.database.read() as connection:
                     caller.check_bytes(connection, table.path.stat().st_size)
-            read_rows(schema, open_canonical(table.path), stored.model())  # refuses what the job would
+            given = open_canonical(table.path)
+            if path is not None:
+                given = replace(given, find_lines=partial(_find_lines, Source(origin=path, limits=self.limits), known))
+            left_out = read_rows(schema, given, stored.model()).left_out  # refuses what the job would
         request = {
             "version": version.version,
             "artefact": version.artefact,
             "state": version.state,
             "table": table.key,
             "options": {"extra_basis": options.extra_basis, "forget": list(options.forget)},
+            **({"left_out": left_out} if left_out["rows"] else {}),
         }
         rows = int(stored.report["rows"]) + result.rows
         spec_of = core_spec(_body(stored), schema.group_names, np.arange(rows))
@@ -192,11 +216,30 @@ class Updates:
         with self.database.read() as connection:
             version = catalog.resolve(connection, reference if "@" in reference else f"{reference}@{LATEST}")
         if version.state is None:
-            raise ConflictError(
-                f"{version.reference} cannot be updated: it was imported, trained by an earlier release, with `groups` "
-                "or `order` or of several targets, or is kept as compact or mean; train it again with all rows"
-            )
+            reason = _reason_without_state(version, artefact.load(self.blobs.read(version.artefact)))
+            raise ConflictError(f"{version.reference} cannot be updated: {reason}; train it again with all rows")
         return version, artefact.load(self.blobs.read(version.artefact))
+
+
+def _reason_without_state(version: Version, stored: ModelArtefact) -> str:
+    """Return why no state of its training was kept, in words."""
+    if version.job_id is None:
+        return "it was imported, and an artefact does not hold the state of its training"
+    if TARGET_NAMES in stored.report:
+        return "it is of several targets, which are not updated yet"
+    if stored.kind is not KeptPart.FULL:
+        return f"it is kept as {stored.kind.value}, without the state of its training"
+    for field in ("groups", "order"):
+        if (column := stored.spec.get(field)) is not None:
+            return f"it was trained with `{field}` ({column!r}), and only models of rows that stand alone are updated"
+    return "it was trained by an earlier release, which did not keep the state of a training"
+
+
+def _find_lines(source: Source, known: tuple[str, ...], rows: Iterable[int]) -> dict[int, int]:
+    """Return the lines of rows of an upload, which the table that is kept does not have; none of a binary file."""
+    if is_binary(source):
+        return {}
+    return open_file(source, known=known, least_columns=1, sheet_wanted=False).lines(rows)
 
 
 def update_handler(blobs: BlobStore, *, threads: int) -> Handler:
@@ -229,7 +272,7 @@ def update_handler(blobs: BlobStore, *, threads: int) -> Handler:
             tell=lambda share: reporter.progress({"phase": "fitting", "fraction": round(0.05 + 0.9 * share, 4)}),
         )
         reporter.progress({"phase": "publishing", "fraction": 0.98})
-        report = _report(stored, found, task, table.rows, len(rows.rows), time.perf_counter() - began)
+        report = _report(stored, found, task, table.rows, rows, time.perf_counter() - began)
         updated = _artefact(stored, found, report)
         report[SHARES] = variance_shares(schema, product_mean(updated))
         data = artefact.save(replace(updated, report={**updated.report, SHARES: report[SHARES]}))
@@ -265,16 +308,17 @@ def _artefact(stored: ModelArtefact, found: Update, report: Mapping[str, Any]) -
 
 
 def _report(
-    stored: ModelArtefact, found: Update, task: Task, uploaded: int, used: int, seconds: float
+    stored: ModelArtefact, found: Update, task: Task, uploaded: int, used: ReadRows, seconds: float
 ) -> dict[str, Any]:
-    """Report of the training, with what is new: scores of the training stay, and are of the rows that it had."""
+    """Report of the training, with what is new: scores of the training stay, and `SCORES_OF` names its version."""
     drift, model = found.drift, found.model
     told = drift.scores
     updates = {
         "from": int(task.payload["version"]),
         "how": found.how,
-        "rows_added": used,
-        "rows_left_out": uploaded - used,
+        "rows_added": len(used.rows),
+        "rows_left_out": uploaded - len(used.rows),
+        "left_out": task.payload.get("left_out", used.left_out),
         "rows_forgotten": len(task.payload["options"]["forget"]),
         "basis_added": 0 if model.near is not None else len(found.basis_numbers),
         "recalibrated": found.recalibrated,
@@ -294,6 +338,7 @@ def _report(
     }
     before = stored.report
     return {name: value for name, value in before.items() if name != PREDICTED_ROWS} | {
+        SCORES_OF: before.get(SCORES_OF, updates["from"]),
         "rows": len(found.state.numbers),
         "rows_uploaded": int(before["rows_uploaded"]) + uploaded,
         "basis_size": len(model.posterior.basis),

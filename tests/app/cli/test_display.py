@@ -204,6 +204,18 @@ def test_no_line_is_wider_than_the_terminal_and_no_figure_is_broken(name: str, w
     assert not {*whole} - {*words}
 
 
+def test_scores_of_an_update_are_those_of_the_training() -> None:
+    summary = {"target": "y", "basis_size": 3, "leave_one_out": {"nmse": 0.25, "nlpd": 1.5, "coverage": {}}}
+    version = {"created_at": "2026-01-02T12:00:00.000Z", "aliases": []}
+    trained = version | {"version": 1, "summary": summary}
+    updated = version | {"version": 2, "summary": summary | {"scores_of": 1}}
+    out = io.StringIO()
+    versions(Console(file=out, width=200), {"versions": [updated, trained], "next": None})
+    assert "0.25 (version 1)" in out.getvalue()
+    assert "1.5 (version 1)" in out.getvalue()
+    assert out.getvalue().count("(version 1)") == 2
+
+
 def test_times_are_short_on_a_terminal_and_whole_in_a_pipe() -> None:
     terminal, pipe = (Console(file=io.StringIO(), force_terminal=forced) for forced in (True, False))
     now = datetime.now(UTC)

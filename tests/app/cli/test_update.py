@@ -42,6 +42,19 @@ def test_rows_are_sent_and_the_version_is_told(table: Path) -> None:
     assert table.read_bytes() in sent[2]
 
 
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [([3, 9], "in lines 3, 9; 3 forgotten"), ([], "in rows 1, 7; 3 forgotten")],
+)
+def test_rows_that_were_left_out_are_told(table: Path, lines: list[int], words: str) -> None:
+    left_out = {"columns": {"horsepower": 2}, "rows": [1, 7], "lines": lines}
+    report = REPORT | {"update": TOLD | {"rows_left_out": 2, "left_out": left_out}}
+    done = job("succeeded", result={"model": "cars", "version": 4, "report": report})
+    with stub(UPDATED | {("GET", "/jobs/job_1/events"): [events(done)]}) as server:
+        result = pursuit("update", "cars@3", table, url=server.url)
+    assert f"1,200 rows added, 2 left out: empty horsepower {words}" in result.stdout, result.output
+
+
 def test_without_waiting_and_by_a_dataset(table: Path) -> None:
     queued = {("POST", "/models/cars/update"): [Answer(body=job("queued"), status=202)] * 2}
     dataset = f"ds_{'0' * 32}"

@@ -11,7 +11,7 @@ import pytest
 
 from app.worker import sweep_store
 from tests.app.routes.problems import assert_problem
-from tests.app.routes.service import QUICK, Service, curve, even, running, waves
+from tests.app.routes.service import QUICK, Service, curve, even, numbers, running, waves
 
 NEAR = {"variance": "near", "kernel": "gaussian", "max_basis_size": 20, "effort": "normal"}
 
@@ -27,6 +27,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         "log": (curve(120, even, bend=math.exp), QUICK | {"target_transform": "log"}),
         "compact": (curve(120, even), QUICK | {"artefact": "compact"}),
         "grouped": (waves(), {"basis_size": 10, "adapt": False, "groups": "kind"}),
+        "pair": (numbers(40), QUICK | {"target": ["b", "y"], "share": False}),
     }
     with running(tmp_path_factory.mktemp("service")) as service:
         for name, (table, spec) in tables.items():
@@ -144,6 +145,32 @@ def test_rows_with_missing_cells_are_left_out(trained: Service) -> None:
     new = [{"x": 1.0, "kind": None, "y": 2.0}, {"x": 1.0, "kind": "high", "y": 2.8}]
     told = update(trained, "gaps", new)["result"]["report"]["update"]
     assert (told["rows_added"], told["rows_left_out"]) == (1, 1)
+    assert told["left_out"] == {"columns": {"kind": 1}, "rows": [0], "lines": []}
+    csv = "x,kind,y\n1,high,2.9\n1,,2\n,low,2\n"
+    answer = trained.client.post("/models/gaps/update", files={"file": ("new.csv", csv)})
+    trained.work()
+    told = trained.client.get(answer.headers["location"]).json()["result"]["report"]["update"]
+    assert told["left_out"] == {"columns": {"x": 1, "kind": 1}, "rows": [1, 2], "lines": [3, 4]}
+
+
+def test_a_bad_cell_of_a_file_is_named_by_its_line(trained: Service) -> None:
+    for cell, words in (("tall", "is not a number"), ("", "the target is missing"), ("1e300", "squares")):
+        csv = f"x,y\n1,2\n\n3,{cell}\n"
+        answer = trained.client.post("/models/plain/update", files={"file": ("new.csv", csv)})
+        problem = assert_problem(answer, 422, "line 4, column 'y'", words)
+        assert (problem["errors"][0]["line"], problem["errors"][0]["row"]) == (4, 1)
+
+
+def test_scores_of_the_training_are_marked(trained: Service) -> None:
+    """In the report and in lists, and after another update still; a training has no mark."""
+    first = update(trained, "plain@1", rows(4))["result"]
+    second = update(trained, f"plain@{first['version']}", rows(4, seed=2))["result"]
+    assert [each["report"]["scores_of"] for each in (first, second)] == [1, 1]
+    versions = {each["version"]: each["summary"] for each in trained.client.get("/models/plain").json()["versions"]}
+    assert versions[second["version"]]["scores_of"] == 1
+    assert "scores_of" not in versions[1]
+    text = trained.client.get(f"/models/plain/versions/{second['version']}/report").text
+    assert "in the training of version 1" in text
 
 
 def test_drift_says_when_a_training_pays(trained: Service) -> None:
@@ -175,14 +202,22 @@ def test_refusals(trained: Service, model: str, body: dict[str, Any], words: lis
     assert_problem(trained.client.post(f"/models/{model}/update", json=body), 422, *words)
 
 
-@pytest.mark.parametrize("model", ["compact", "imported"])
-def test_models_without_a_state_are_not_updated(trained: Service, model: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        ("compact", "it is kept as compact"),
+        ("imported", "it was imported"),
+        ("grouped", "it was trained with `groups` ('kind')"),
+        ("pair", "it is of several targets"),
+    ],
+)
+def test_models_without_a_state_are_not_updated(trained: Service, model: str, reason: str) -> None:
     artefact = trained.client.get("/models/plain/versions/1/artefact").content
     trained.client.post(
         "/models/imported/versions", content=artefact, headers={"content-type": "application/octet-stream"}
     )
     answer = trained.client.post(f"/models/{model}/update", json={"rows": rows(2)})
-    assert_problem(answer, 409, "cannot be updated", "train it again")
+    assert_problem(answer, 409, f"cannot be updated: {reason}", "train it again")
     assert_problem(trained.client.post("/models/nothing/update", json={"rows": rows(2)}), 404, "nothing")
 
 
