@@ -112,7 +112,7 @@ def test_the_commands_run_as_a_script(tmp_path: Path) -> None:
         if instruction.word == "COPY":
             *names, destination = instruction.words
             for name in names:
-                _copy(ROOT / name, source / destination)
+                _copy(ROOT / name, source / destination, into_folder=destination.endswith("/"))
         elif instruction.word == "RUN":
             line = moved(instruction.rest).replace("python -m venv", f"{shlex.quote(sys.executable)} -m venv")
             subprocess.run(["sh", "-euc", line], cwd=source, check=True, timeout=600)
@@ -147,10 +147,12 @@ def _trained(url: str) -> dict[str, Any]:
     return job
 
 
-def _copy(name: Path, destination: Path) -> None:
+def _copy(name: Path, destination: Path, *, into_folder: bool) -> None:
     if name.is_dir():
         shutil.copytree(name, destination, ignore=shutil.ignore_patterns("__pycache__"))
     else:
+        if into_folder:  # as COPY makes a folder that is not there
+            destination.mkdir(exist_ok=True)
         shutil.copy(name, destination / name.name if destination.is_dir() else destination)
 
 
