@@ -22,7 +22,10 @@ _TABLES = tuple(kind for kind in TABLES if kind != NPY)
 Model = Annotated[str, Query(description="`name`, `name@3` or `name@alias`.", min_length=1)]
 By = Annotated[list[str] | None, Query(description="Columns whose groups are scored too; may be repeated.")]
 Worst = Annotated[int, Query(ge=0, le=MOST_WORST, description="How many rows with the largest errors are listed.")]
-Target = Annotated[str | None, Query(description="Which of several targets; the only one need not be named.")]
+Target = Annotated[
+    Annotated[str, Field(json_schema_extra={"minLength": 1})] | None,
+    Query(description="Which of several targets; the only one need not be named."),
+]
 Errors = Annotated[OnError, Query(description="Rows that cannot be predicted: refuse the table, or leave them out.")]
 
 

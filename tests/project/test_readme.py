@@ -85,7 +85,7 @@ def test_the_curl_example_works_as_written(tmp_path: Path) -> None:
     mean, std, lower, upper = map(float, numbers.groups())
     assert 0 < mean < 80  # 42 minutes late at departure, some of it made good
     assert lower < mean < upper
-    (stored,) = (data / MODELS).rglob("*.safetensors")
+    (stored,) = (data / "blobs" / MODELS).rglob("*.safetensors")
     below, above = artefact.load(stored.read_bytes()).calibration.interval(0.95)
     assert (lower, upper) == pytest.approx((mean + below * std, mean + above * std), rel=1e-9)
     assert 1.5 < above == -below < 3.5
