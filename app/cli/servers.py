@@ -120,15 +120,15 @@ def _print_address(text: str) -> None:
 def run_worker(settings: Settings, *, while_stdin: bool = False, name: str | None = None) -> None:
     """Work on jobs until a signal (or until standard input ends): the job in hand goes back to the queue. name: of the
     worker, by which who started it finds its job."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):  # first: what is imported below may swallow an exit
+        signal.signal(number, lambda *_: stop.set())
     _prepare(settings, *settings.folders[1:])
     from app.log import set_up
     from app.worker import run_worker as work
 
     set_up(style=settings.log_format, level=settings.log_level)
     _warn_of_unknown_settings()
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     if while_stdin:
         _call_at_end_of_input(stop.set)
     work(settings, stop, name=name)
