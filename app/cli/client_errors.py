@@ -1,4 +1,4 @@
-"""What goes wrong between a client and a server, in words for a person."""
+"""Failures between a client and a server, in words for a person."""
 
 from collections.abc import Mapping
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Where output goes: text for a person on standard output, or with `--json` one JSON document and nothing else.
+"""Output of commands: text for a person on standard output, or with `--json` one JSON document and nothing else.
 
 With `--json` progress and notes go to standard error, and a refusal is a document too: `error_document`.
 """

@@ -120,10 +120,10 @@ def _print_address(text: str) -> None:
 def run_worker(settings: Settings, *, while_stdin: bool = False, name: str | None = None) -> None:
     """Work on jobs until a signal (or until standard input ends): the job in hand goes back to the queue. name: of the
     worker, by which who started it finds its job."""
+    _prepare(settings, *settings.folders[1:])  # which may wait for the database: until then a signal ends the process
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):  # first: what is imported below may swallow an exit
+    for number in (signal.SIGTERM, signal.SIGINT):  # before the imports, one of which may swallow an exit
         signal.signal(number, lambda *_: stop.set())
-    _prepare(settings, *settings.folders[1:])
     from app.log import set_up
     from app.worker import run_worker as work
 

@@ -46,7 +46,7 @@ class KeptForFeedback:
     prediction: str | None
 
     def headers(self) -> dict[str, str]:
-        """What the headers of a file say of it."""
+        """Description of a file in its headers."""
         return {} if self.prediction is None else {PREDICTION_ID: self.prediction}
 
 

@@ -1,4 +1,4 @@
-"""Is the process alive, and can it do its work?"""
+"""Routes that tell whether the process is alive, and whether it can do its work."""
 
 from typing import Literal
 

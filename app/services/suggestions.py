@@ -39,7 +39,7 @@ Row = Mapping[str, Any]
 
 
 class Criterion(StrEnum):
-    """What makes a row worth measuring."""
+    """Criterion that makes a row worth measuring."""
 
     VARIANCE = "variance"
     IMPROVEMENT = "improvement"
@@ -54,7 +54,7 @@ class Goal(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is asked. rows, ranges: candidates, one of them, by default the ranges of training;
+    """Options of a request. rows, ranges: candidates, one of them, by default the ranges of training;
     candidates: how many of ranges. region: rows, or ranges,
     over which the function is to be known, by default the candidates. best: in the target's unit; target: of
     several the one that is to be known."""

@@ -19,7 +19,7 @@ def package_version() -> str:
 
 
 def describe(commit: str | None) -> dict[str, Any]:
-    """As JSON. commit: of the source that this was built from, where the build said it."""
+    """Version as JSON. commit: of the source that this was built from, where the build said it."""
     return {
         "version": package_version(),
         "api_revision": API_REVISION,

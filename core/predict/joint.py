@@ -90,7 +90,7 @@ class Total:
 
     @property
     def method(self) -> str:
-        """How std and interval were found."""
+        """Method by which std and interval were found."""
         return "samples" if len(self.drawn) else "exact"
 
     def interval(self, level: float) -> tuple[float, float]:

@@ -62,7 +62,7 @@ def with_groups(found: Scores, groups: int) -> Scores:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowScores:
-    """What `scores` averages, of each row (m,). inside, width: (levels, m); below: (probabilities, m)."""
+    """Terms that `scores` averages, of each row (m,). inside, width: (levels, m); below: (probabilities, m)."""
 
     targets: FloatArray
     mean: FloatArray
@@ -119,7 +119,7 @@ def scores(targets: FloatArray, predicted: Distribution) -> Scores:
 
 
 def _interval(targets: FloatArray, predicted: Distribution, level: float) -> tuple[BoolArray, FloatArray]:
-    """Whether each target is inside the interval of this level, and its width, (m,) each."""
+    """Return whether each target is inside the interval of this level, and its width, (m,) each."""
     lower, upper = predicted.interval(level)
     return (lower <= targets) & (targets <= upper), upper - lower
 

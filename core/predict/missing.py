@@ -261,7 +261,7 @@ class IntegratedPredictor:
         return bool(self._completion.donors.shifts.any())
 
     def _shifts(self, inputs: FloatArray) -> FloatArray:
-        """What is added to the mean of each row, (m,)."""
+        """Return the term added to the mean of each row, (m,)."""
         donors = self._completion.donors
         return np.asarray((donors.missing_features(inputs) * donors.shifts).sum(axis=1))
 

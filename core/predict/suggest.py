@@ -1,4 +1,4 @@
-"""Which rows to measure next: those that say most of a region, or those that may beat the best so far.
+"""Choice of the rows to measure next: those that say most of a region, or those that may beat the best so far.
 
     variance      gain(c) = mean_t cov(t, c)^2 / (var(c) + noise(c))
                   integrated variance reduction, "ALC" (Cohn et al. 1996; Seo et al. 2000)

@@ -82,7 +82,7 @@ class SumOfTargets:
 
     @property
     def method(self) -> str:
-        """How quantiles were found; mean and standard deviations are in closed form."""
+        """Method by which quantiles were found; mean and standard deviations are in closed form."""
         return "samples" if len(self.drawn) else "exact"
 
     @property

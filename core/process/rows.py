@@ -59,7 +59,7 @@ class Rows:
         return replace(self, y=self.others[:, place].copy(), others=np.empty((0, 0)))
 
     def every_target(self, places: IntArray | slice = _ALL) -> FloatArray:
-        """All targets of some rows, one a column, `y` first: (m, 1 + k)."""
+        """Return all targets of some rows, one a column, `y` first: (m, 1 + k)."""
         return np.column_stack((self.y[places], self.others[places])) if self.several else self.y[places, None]
 
     def total(

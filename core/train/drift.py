@@ -1,4 +1,4 @@
-"""Whether a model still holds: new rows as it predicts them, before it learns from them, beside its left-out rows."""
+"""Drift of the relation that a model learnt: new rows, predicted before they are learnt, beside left-out rows."""
 
 from dataclasses import dataclass
 
@@ -20,9 +20,11 @@ GROWTH = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drift:
-    """Whether a model holds for new rows, predicted before they were learnt from: their scores; what left-out rows lost
-    in training, nats a row; rows far from all data; rows since the last full training over those it had; reasons for a
-    full training, in words."""
+    """Verdict on whether a model holds for new rows, predicted before they were learnt from.
+
+    Their scores; what left-out rows lost in training, nats a row; rows far from all data; rows since the last full
+    training over those it had; reasons for a full training, in words.
+    """
 
     scores: Scores
     expected_nlpd: float | None

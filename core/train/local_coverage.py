@@ -46,7 +46,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalCoverage:
-    """All parts that were looked at; none without calibration, or where rows are few."""
+    """Coverage of the parts that were looked at; none without calibration, or where rows are few."""
 
     parts: tuple[Part, ...] = ()
 

@@ -69,7 +69,7 @@ class CalibrationReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformReport:
-    """What the target was learnt as. looks: what its values look like; lowest, highest: bounds that no mean and no end
+    """Form in which the target was learnt. looks: of its values; lowest, highest: bounds that no mean and no end
     of an interval is past, since no target of training was, None without; reason: why this one, where it was chosen."""
 
     kind: str

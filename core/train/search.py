@@ -245,7 +245,7 @@ class Search:
         return self._save(Solution(theta=theta, selection=selection, moved=moved))
 
     def _counter(self, begin: float, share: float, steps: int) -> Callable[[float], None]:
-        """Hears the objective of each evaluation, and tells how far the phase is."""
+        """Listener of the objective of each evaluation, which tells how far the phase is."""
         done = 0
 
         def count(objective: float) -> None:

@@ -43,8 +43,8 @@ class TargetTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetSharing:
-    """How a target was trained: `theta_with`, places of the targets that have the same theta, itself among them, and
-    why."""
+    """Way in which a target was trained: `theta_with`, places of the targets that have the same theta, itself among
+    them, and why."""
 
     theta_with: tuple[int, ...]
     reason: str

@@ -39,7 +39,7 @@ DOUBTS, LEAST_GAIN = 2.0, 0.03
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharing:
-    """Which targets share theta with this one, those of the same `group`, and why; unexplained: share of its variance
+    """Targets that share theta with this one, those of the same `group`, and why; unexplained: share of its variance
     that left-out rows do not know."""
 
     group: int

@@ -1,4 +1,4 @@
-"""What an update of a model needs beside the model: the sums over its training rows, and the rows where they are few.
+"""State that an update needs beside the model: the sums over its training rows, and the rows where they are few.
 
     information = V D^-1 V',   b = V D^-1 y            (`core.sparse.factors`)
 

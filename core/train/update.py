@@ -280,7 +280,7 @@ class _Update:
         return replace(LeftOut.joined([before, now]), noise_floor=floor)
 
     def _subset(self) -> Subset:
-        """All rows, in the units of the training."""
+        """Return all rows, in the units of the training."""
         inputs, targets = self._every_row()
         dataset = Dataset(inputs=inputs, targets=targets, groups=self.groups, row_groups=groups_of_equal_rows(inputs))
         rows = self._rows(dataset.inputs, dataset.targets)

@@ -1,4 +1,4 @@
-"""What processes ask of their system."""
+"""Settings that processes ask of their system."""
 
 import os
 import signal

@@ -53,7 +53,7 @@ def used_columns(details: Mapping[str, Any]) -> set[str]:
 
 
 class Datasets:
-    """What a client does with tables that are kept on the server."""
+    """Tables that are kept on the server, as a client handles them."""
 
     http: ServerClient
 
@@ -127,7 +127,7 @@ class Dataset:
 
     @property
     def warnings(self) -> list[str]:
-        """What was noticed about the table as a whole."""
+        """Notes about the table as a whole."""
         return [str(warning) for warning in self.document["warnings"]]
 
     def append(self, data: Any) -> "Dataset":

@@ -33,7 +33,7 @@ class _Predicting(Protocol):
 
 
 class Feedback:
-    """What a client tells of predictions."""
+    """Truths of predictions, as a client tells them."""
 
     http: ServerClient
 

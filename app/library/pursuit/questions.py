@@ -24,7 +24,7 @@ STEPS = 41
 
 
 class Questions:
-    """What a client asks about rows together, in one request."""
+    """Questions about rows together, in one request."""
 
     http: ServerClient
 

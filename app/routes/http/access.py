@@ -85,7 +85,7 @@ class Access:
 
     @property
     def methods(self) -> str:
-        """All methods of this path, for `Allow`."""
+        """Return all methods of this path, for `Allow`."""
         with_head = [*self.scopes, *(["HEAD"] if "GET" in self.scopes else []), "OPTIONS"]
         return ", ".join(sorted(with_head))
 

@@ -52,7 +52,7 @@ class Aggregate(StrEnum):
 
 
 class Over(StrEnum):
-    """What a total is over: the rows, the targets of each row, or both."""
+    """Scope of a total: the rows, the targets of each row, or both."""
 
     ROWS = "rows"
     TARGETS = "targets"

@@ -31,7 +31,7 @@ class TargetsModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """For the reports: rows of the upload, and seconds of what came before the training."""
+    """Figures for the reports: rows of the upload, and seconds of what came before the training."""
 
     rows: int
     seconds: Mapping[str, float]

@@ -65,7 +65,7 @@ Read = Callable[[IngestRequest], IngestResult]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateOptions:
-    """What is asked beside the rows. extra_basis: basis vectors to add from them; forget: numbers of rows to forget."""
+    """Options beside the rows. extra_basis: basis vectors to add from them; forget: numbers of rows to forget."""
 
     extra_basis: int = 0
     forget: tuple[int, ...] = ()
@@ -362,7 +362,7 @@ def _calibration_of(found: Update) -> dict[str, Any]:
 
 
 def _expected_nlpd(stored: ModelArtefact) -> float | None:
-    """What left-out rows lost in training, nats a row."""
+    """Return the mean loss of rows left out in training, nats a row."""
     found = stored.report.get("leave_one_out") or stored.report.get("holdout") or {}
     value = found.get("nlpd")
     return float(value) if isinstance(value, int | float) else None
@@ -373,7 +373,7 @@ def _body(stored: ModelArtefact) -> SpecBody:
 
 
 def _mean_rows(stored: ModelArtefact) -> Any:
-    """As asked; a number of rows may be more than there are when some are forgotten."""
+    """Return the specification as asked; a number of rows may be more than there are when some are forgotten."""
     asked = stored.spec.get("mean_rows")
     return "auto" if isinstance(asked, int) else asked
 

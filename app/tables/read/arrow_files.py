@@ -85,7 +85,7 @@ def _seekable(source: Source) -> Any:
 
 
 def _buffer(opened: Any) -> Any:
-    """All the bytes, without a copy; the reader is at its start again."""
+    """Return all the bytes, without a copy; the reader is at its start again."""
     opened.seek(0)
     found = opened.read_buffer()
     opened.seek(0)

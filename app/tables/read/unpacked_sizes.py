@@ -109,7 +109,7 @@ def _batch_size(message: Any) -> tuple[int, int]:
 
 
 def _field(table: bytes, position: int, field: int) -> int | None:
-    """Where a field of a FlatBuffers table lies; None if it is left out."""
+    """Return the place of a field of a FlatBuffers table; None if it is left out."""
     vtable = position - struct.unpack_from("<i", table, position)[0]
     entry = 4 + 2 * field
     if vtable < 0 or entry >= struct.unpack_from("<H", table, vtable)[0]:
@@ -119,7 +119,7 @@ def _field(table: bytes, position: int, field: int) -> int | None:
 
 
 def _table(table: bytes, position: int, field: int) -> int | None:
-    """Where the table lies that a field refers to."""
+    """Return the place of the table that a field refers to."""
     place = _field(table, position, field)
     return None if place is None else place + struct.unpack_from("<i", table, place)[0]
 

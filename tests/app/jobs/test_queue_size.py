@@ -58,7 +58,7 @@ def fill(database: Database, count: int) -> None:
 
 
 def statements(connection: Connection) -> dict[str, Callable[[], object]]:
-    """What is asked of the queue while it is long, by name."""
+    """Questions to the queue while it is long, by name."""
     newest = queries.list_jobs(connection, state=JobState.QUEUED, limit=20)[0]
     keys = [f"tables/{number}" for number in range(0, SHORT, 10)]
     known = {job.id: (job.revision, 1) for job in newest}

@@ -34,7 +34,7 @@ def models(service: Service) -> None:
 
 @pytest.fixture(params=["server", "local"])
 def mixed(request: pytest.FixtureRequest, client: Client) -> Model | LocalModel:
-    """That model, on the server and without it."""
+    """The model, on the server and without it."""
     return client.model("mixed") if request.param == "server" else load(client.artefact("mixed"))
 
 

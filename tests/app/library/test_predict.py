@@ -41,7 +41,7 @@ def plain(request: pytest.FixtureRequest, client: Client) -> Model | LocalModel:
 
 @pytest.fixture
 def answer(service: Service) -> dict[str, Any]:
-    """What the server says of the rows of `table(9)`, as anyone may ask for it."""
+    """Answer of the server about the rows of `table(9)`, as anyone may ask for it."""
     frame = table(9)
     rows = frame.assign(day=frame["day"].dt.strftime("%Y-%m-%d")).drop(columns="y").to_dict("records")
     return service.ask("mixed", rows)

@@ -1,4 +1,4 @@
-"""What a refusal says of a key: true, and no more than its holder may know."""
+"""Refusals and what they say of a key: true, and no more than its holder may know."""
 
 import time
 

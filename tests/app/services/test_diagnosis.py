@@ -1,4 +1,4 @@
-"""What `pursuit doctor` finds, on real databases and folders, and that it makes nothing."""
+"""Findings of `pursuit doctor` on real databases and folders; it makes nothing."""
 
 import json
 from pathlib import Path

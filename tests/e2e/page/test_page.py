@@ -1,4 +1,4 @@
-"""What people do on the page, in a browser: upload, train, ask, compare, promote and roll back."""
+"""The page as people use it, in a browser: upload, train, ask, compare, promote and roll back."""
 
 import json
 import os

@@ -8,7 +8,7 @@ Described = tuple[str, str, dict[str, Any]]
 
 
 def fields(where: str, schema: Any) -> Iterator[Described]:
-    """All properties inside of a schema, at any depth."""
+    """Return all properties inside of a schema, at any depth."""
     if isinstance(schema, list):
         for place, part in enumerate(schema):
             yield from fields(f"{where}[{place}]", part)
@@ -32,7 +32,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def parameters(document: dict[str, Any]) -> Iterator[Described]:
-    """All parameters of requests, and headers of answers."""
+    """Return all parameters of requests, and headers of answers."""
     for name, operation in operations(document):
         for parameter in operation.get("parameters", ()):
             yield f"{name} {parameter['name']}", parameter["name"], parameter
@@ -42,7 +42,7 @@ def parameters(document: dict[str, Any]) -> Iterator[Described]:
 
 
 def all_fields(document: dict[str, Any]) -> Iterator[Described]:
-    """All fields of the schemas that bodies are made of."""
+    """Return all fields of the schemas that bodies are made of."""
     for name, schema in document["components"]["schemas"].items():
         yield from fields(name, schema)
     for name, operation in operations(document):
