@@ -162,3 +162,9 @@ def row_bits(rows: FloatArray) -> "np.ndarray[tuple[int, int], np.dtype[np.uint6
     bits = rows.view(np.uint64)
     bits[np.isnan(rows)] = 0x7FF8000000000000
     return bits
+
+
+def mean_by_group(values: FloatArray, group: IntArray) -> FloatArray:
+    """Return the mean of each group's values (m,), which alone are independent."""
+    _, place, counts = np.unique(group, return_inverse=True, return_counts=True)
+    return np.asarray(np.bincount(place, values) / counts)

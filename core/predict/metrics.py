@@ -49,9 +49,10 @@ def with_coverage(found: Scores, parts: Sequence[Scores]) -> Scores:
     return replace(found, coverage=mean("coverage"), reliability=mean("reliability"))
 
 
-def with_groups(found: Scores, groups: int) -> Scores:
-    """Return scores of rows in so many groups, whose rows share their fate: standard errors are those of the groups."""
-    factor = (found.rows / groups) ** 0.5
+def with_groups(found: Scores, rows_a_group: float) -> Scores:
+    """Return scores of rows in groups of so many on average, whose rows share their fate: standard errors are those of
+    the groups."""
+    factor = rows_a_group**0.5
     return replace(
         found,
         nlpd_standard_error=factor * found.nlpd_standard_error,

@@ -33,8 +33,9 @@ from core.train.optimise import box, descend, heuristic
 EXACT_ROWS = 2_000
 """Rows up to which theta is found by the exact likelihood of all of them, and the mean in closed form."""
 BLOCK_ROWS, RANDOM_BLOCKS = 400, 2
-LEAST_BLOCK = 5
-"""Rows of a block at least, where blocks have no two rows of one group."""
+LEAST_BLOCK, LEAST_ACROSS = 5, 200
+"""Rows of a block at least, where blocks have no two rows of one group; rows in all of these blocks that are enough,
+where they are not half of all rows."""
 COMPARED_BLOCKS, MOST_UNSEEN = 6, 20
 """Blocks that kernels are fitted on, and others that they are compared on, at most."""
 KERNEL_STEPS, ROUND_STEPS, EXACT_STEPS = 15, (12, 15), 20
@@ -83,7 +84,7 @@ def block_theta(
         ratio = _noise_ratio(subset, learning, rows, whole, theta, spec, random)
         if ratio is None:
             return theta
-        return _climbed(rows, whole, theta, ratio, bounds, times * EXACT_STEPS, tell, (0.6, 0.4))
+        return _climbed(rows, whole, theta, ratio, bounds, times * EXACT_STEPS, tell, (0.6, 0.4))[0]
     theta, ratio = _likeliest(rows, start, families, bounds, times * KERNEL_STEPS, random, tell), None
     for number, steps in enumerate(ROUND_STEPS):
         blocks = near_blocks(rows.X, theta.weights[rows.groups], BLOCK_ROWS)
@@ -91,7 +92,7 @@ def block_theta(
             ratio = _noise_ratio(subset, learning, rows, blocks, theta, spec, random)
         blocks += random_blocks(len(rows), BLOCK_ROWS, RANDOM_BLOCKS, random)
         part = (0.3 + 0.35 * number, 0.35)
-        theta = _climbed(rows, blocks, theta, ratio, bounds, times * steps, tell, part)
+        theta, _ = _climbed(rows, blocks, theta, ratio, bounds, times * steps, tell, part)
     return theta
 
 
@@ -106,22 +107,21 @@ def _theta_of_groups(
 ) -> Hyperparameters:
     """Theta by blocks without two rows of one group: what these share, and columns that tell them apart know by heart,
     is noise for a row of a new group."""
-    blocks = [block for block in groups.blocks(BLOCK_ROWS) if len(block) >= LEAST_BLOCK]
-    blocks = blocks or [np.arange(len(rows))]
-    found: list[tuple[float, Hyperparameters]] = []
+    blocks = blocks_of_groups(rows, groups, start)
+    found: list[tuple[Hyperparameters, float]] = []
     for number, family in enumerate(families):
-        objective = partial(blocks_nlml_and_gradient, rows, blocks)
-        theta, value = descend(
-            objective,
-            replace(start, kernel=family),
-            bounds,
-            times * EXACT_STEPS,
-            settled=1e-4 * len(rows),
-            first_step=FIRST_STEP,
-        )
-        found.append((value, theta))
-        tell((number + 1) / len(families))
-    return min(found, key=lambda pair: pair[0])[1]
+        part = (number / len(families), 1.0 / len(families))
+        start_of = replace(start, kernel=family)
+        found.append(_climbed(rows, blocks, start_of, None, bounds, times * EXACT_STEPS, tell, part))
+    return min(found, key=lambda outcome: outcome[1])[0]
+
+
+def blocks_of_groups(rows: Rows, groups: RowGroups, start: Hyperparameters) -> list[IntArray]:
+    """Return blocks without two rows of one group, of at most BLOCK_ROWS rows; blocks of near rows where these would
+    leave out most rows, for groups so few that no likelihood across them says anything."""
+    blocks = [block for block in groups.blocks(BLOCK_ROWS) if len(block) >= LEAST_BLOCK]
+    enough = min(len(rows) // 2, LEAST_ACROSS)
+    return blocks if sum(map(len, blocks)) >= enough else near_blocks(rows.X, start.weights[rows.groups], BLOCK_ROWS)
 
 
 def _climbed(
@@ -133,7 +133,7 @@ def _climbed(
     steps: int,
     tell: Tell,
     part: tuple[float, float],
-) -> Hyperparameters:
+) -> tuple[Hyperparameters, float]:
     done = 0
 
     def objective(candidate: Hyperparameters) -> tuple[float, FloatArray]:
@@ -142,7 +142,7 @@ def _climbed(
         tell(part[0] + part[1] * min(done / steps, 1.0))
         return blocks_nlml_and_gradient(rows, blocks, candidate, ratio)
 
-    return descend(objective, theta, bounds, steps, settled=1e-4 * len(rows), first_step=FIRST_STEP)[0]
+    return descend(objective, theta, bounds, steps, settled=1e-4 * len(rows), first_step=FIRST_STEP)
 
 
 def _likeliest(

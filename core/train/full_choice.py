@@ -20,7 +20,7 @@ from core.predict.metrics import Scores
 from core.predict.model import Model
 from core.predict.predictor import Moments
 from core.predict.transforms import Transform
-from core.row_groups import Grouping
+from core.row_groups import Grouping, mean_by_group
 from core.selection.size import every_row
 from core.selection.state import Selection
 from core.sparse.factors import factorise
@@ -74,9 +74,7 @@ class Judged:
 
     def by_group(self, group: IntArray) -> "Judged":
         """Return the mean of each group (m,), which alone are independent."""
-        _, place, counts = np.unique(group, return_inverse=True, return_counts=True)
-        loss, squares = (np.bincount(place, values) / counts for values in (self.loss, self.squares))
-        return Judged(loss=loss, squares=squares)
+        return Judged(loss=mean_by_group(self.loss, group), squares=mean_by_group(self.squares, group))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

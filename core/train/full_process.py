@@ -128,28 +128,30 @@ class _Task:
     def half_way(self, first: FullProcess, second: FullProcess, begin: float) -> FullProcess:
         """Return the second with a mean of noise half way, in logarithms, between that of both: learnt noise that is
         wrong in places draws the mean less, and error bars keep it."""
-        return self.at(second.D, begin, 0.0, second, np.sqrt(first.D / second.D))
+        return self._again(second, np.sqrt(first.D / second.D), begin, 0.0)
 
     def with_less_noise(self, found: FullProcess, begin: float) -> FullProcess:
         """Return the process with the mean of the smallest noise of LESS_NOISE before which left-out rows gain."""
         part = (1.0 - begin) / len(LESS_NOISE)
         for number, less in enumerate(LESS_NOISE):
-            tried = self.at(found.D, begin + number * part, part, found, less)
+            tried = self._again(found, less, begin + number * part, part)
             if not self.loss(tried) < self.loss(found):
                 break
             found = tried
         return found
 
-    def at(
-        self, D: FloatArray, begin: float, share: float, before: FullProcess | None, less: float | FloatArray = 1.0
-    ) -> FullProcess:
+    def _again(self, found: FullProcess, less: float | FloatArray, begin: float, share: float) -> FullProcess:
+        """A process with the mean of this share of its noise, one for all rows or one for each (n,)."""
+        mean = self._mean(self.floored(less * found.D), begin, share, found.mean.unknowns)
+        return self.with_mean(found, mean)
+
+    def at(self, D: FloatArray, begin: float, share: float, before: FullProcess | None) -> FullProcess:
         """Return the process with this noise; `begin` and `share` are told.
 
-        before: with other noise, whose mean is near, and whose noise model is kept. less: share of D that the mean
-        has, one for all rows or one for each (n,).
+        before: with other noise, whose mean is near, and whose noise model is kept.
         """
         D = self.floored(D)
-        mean = self._mean(self.floored(less * D), begin, 0.8 * share, None if before is None else before.mean.unknowns)
+        mean = self._mean(D, begin, 0.8 * share, None if before is None else before.mean.unknowns)
         latent = self.latent_variance(D)
         self._tell(begin + 0.9 * share)
         return self.calibrated(D, mean, latent, before)

@@ -261,7 +261,8 @@ class Results:
         groups = self.dataset.row_groups
         if groups.by not in (Grouping.EQUAL, Grouping.GROUP):
             return found
-        return with_groups(found, len(np.unique(groups.group[places])))
+        group = groups.group[places]
+        return with_groups(found, len(group) / len(np.unique(group)))
 
     def _holdout_scores(self, predicted: PredictiveDistribution, model: Model) -> Scores:
         """Score the held-out rows, and beside them as large a share of those that the model did not learn from."""

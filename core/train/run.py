@@ -23,6 +23,7 @@ generator of its own, seeded by the seed and the stage.
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -44,7 +45,7 @@ from core.train.progress import Checkpoint, Journal, Listener, Phase
 from core.train.report import Candidate, TrainResult
 from core.train.results import Outcome, Results
 from core.train.search import SEARCHED, Search, Stage, random_of
-from core.train.transform_choice import transform_asked
+from core.train.transform_choice import as_learnt
 from core.train.unlearnt import UnlearntRows
 from core.train.warm import WarmStart
 
@@ -146,18 +147,8 @@ class _Run:
         self._check_mean_rows(len(dataset.targets))
         held_out = held_out_rows(dataset, spec)
         with journal.phase(Phase.STARTING, 0.0):
-            random = random_of(spec, Stage.TRANSFORM)
-            choice = transform_asked(dataset, spec.target_transform, held_out, random)
-            self.dataset = replace(dataset, targets=choice.transform.forward(dataset.targets))
-            self.other_choices = [
-                transform_asked(
-                    dataset.of_other(place), spec.target_transform, held_out, random_of(spec, Stage.TRANSFORM)
-                )
-                for place in range(dataset.others.shape[1])
-            ]
-        others = [each.transform.forward(y) for each, y in zip(self.other_choices, dataset.others.T, strict=True)]
-        if others:
-            self.dataset = replace(self.dataset, others=np.column_stack(others))
+            draws = partial(random_of, spec, Stage.TRANSFORM)
+            self.dataset, (choice, *self.other_choices) = as_learnt(dataset, spec.target_transform, held_out, draws)
         self.results = Results(
             spec=spec,
             dataset=self.dataset,

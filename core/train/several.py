@@ -9,6 +9,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -21,12 +22,15 @@ from core.train.held_out import grouped_rows, held_out_rows
 from core.train.progress import Checkpoint, Listener, Progress
 from core.train.report import TrainResult
 from core.train.run import train, train_together
-from core.train.search import random_of
+from core.train.search import Stage, random_of
 from core.train.sharing import Sharing, choose_sharing, shared_groups, unshared_reason
+from core.train.transform_choice import as_learnt
 from core.train.unlearnt import UnlearntRows
 
 SHARING_STAGE = 1 << 26
 """Part of the seed of the rows that sharing is decided on."""
+SHARED_PART = 0.9
+"""Share of what is left of the progress that the last common run has: one of its targets may need a run of its own."""
 LEAST_COMMON = 20
 """Rows that two targets must have in common for a correlation of their errors."""
 
@@ -93,10 +97,14 @@ def train_several(
     for places in _same_rows(tables):
         runs += _runs(tables, places, spec, False if unshared is not None else share, sharing, workers)
     results: list[TrainResult | None] = [None] * len(tables)
-    done = 0
+    done, reached = 0, 0.0
     while done < len(runs):
         places = runs[done]
-        hear = None if listen is None else _part(listen, done / len(runs), (done + 1) / len(runs), done == 0)
+        end = reached + (1.0 - reached) / (len(runs) - done)
+        if len(places) > 1 and done == len(runs) - 1:
+            end = reached + SHARED_PART * (end - reached)
+        hear = None if listen is None else _part(listen, reached, end, done == 0)
+        reached = end
         start = resume if done == 0 else None
         first = tables[places[0]]
         if len(places) == 1:
@@ -163,7 +171,9 @@ def _runs(
         held_out = held_out_rows(joined, spec)
         learning = np.setdiff1d(np.arange(len(joined.targets)), held_out)
         random = random_of(spec, SHARING_STAGE)
-        found = choose_sharing(joined, learning, random, workers=workers)
+        draws = partial(random_of, spec, Stage.TRANSFORM)
+        learnt, _ = as_learnt(joined, spec.target_transform, held_out, draws)
+        found = choose_sharing(learnt, learning, random, workers=workers)
     elif share:
         found = [Sharing(group=0, reason="asked for")] * len(places)
     else:

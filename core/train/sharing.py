@@ -21,7 +21,7 @@ from core.data import Dataset
 from core.hyperparameters import Hyperparameters
 from core.predict.calibration import LeftOut, loss_of, scales
 from core.process.rows import Rows
-from core.row_groups import RowGroups
+from core.row_groups import RowGroups, mean_by_group
 from core.spec import TrainSpec
 from core.train.exactly_left_out import exactly_left_out
 from core.train.fit import Subset
@@ -101,16 +101,19 @@ class _Judged:
         objective = partial(exact_objective_and_gradient, ours)
         self.own, _ = descend(objective, together, box(ours), OWN_STEPS, settled=1e-4 * len(ours), first_step=0.2)
         left_out = exactly_left_out(self._rows, self.own, groups)
-        self._loss = _loss(left_out)
+        self._loss, self._places = _loss(left_out), left_out.places
         power = float(np.mean(np.square(self._rows.y[left_out.places])))
         self.unexplained = float(np.mean(np.square(left_out.error))) / power
 
     def accepts(self, theta: Hyperparameters) -> tuple[bool, str]:
         """Return whether its own theta is hardly better than this one, and by how much it is."""
         gains = _loss(exactly_left_out(self._rows, theta, self._groups)) - self._loss
+        rows = len(gains)
+        if not self._groups.alone:
+            gains = mean_by_group(gains, self._groups.group[self._places])
         gain, doubt = float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))
         told = f"a theta of its own {'gains' if gain > 0.0 else 'loses'} {abs(gain):.4f} nats a row over a common one "
-        told += f"on {len(gains):,} rows left out, standard error {doubt:.4f}"
+        told += f"on {rows:,} rows left out, standard error {doubt:.4f}"
         return gain <= max(DOUBTS * doubt, LEAST_GAIN), told
 
 

@@ -24,7 +24,7 @@ MOST_LEFT_OUT = 20_000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TrainingState:
-    """State of a model after its training, or after an update.
+    """State of a model of rows that stand alone, after its training or after an update.
 
     numbers (n,): row numbers of the upload, and of rows that came later those after them. inputs (n, p), raw, and
     targets (n,), as they are learnt and not standardized: empty where the rows are too many. information (d, d), b
@@ -59,6 +59,8 @@ class TrainingState:
         if left_out is not None and len(left_out.places) > MOST_LEFT_OUT:
             steps = (np.arange(MOST_LEFT_OUT) * len(left_out.places)) // MOST_LEFT_OUT
             left_out = left_out.take(steps)
+        if left_out is not None:
+            left_out = replace(left_out, others=np.empty((0, 0)))  # a state is of one target
         sums = {} if factors is None else {"information": factors.information, "b": right_side(factors)}
         return cls(
             numbers=np.arange(rows) if numbers is None else numbers,

@@ -8,6 +8,7 @@ mean log density of another is higher by more than DOUBTS standard errors of the
 several that are as near to the best the first is taken, in the order of KINDS, which is from plain to flexible.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -60,6 +61,19 @@ def transform_asked(
     if kind is not TargetTransform.AUTO:
         return TransformChoice(transform=transform_of(kind, dataset.targets))
     return choose_transform(dataset, np.setdiff1d(np.arange(len(dataset.targets)), held_out), random)
+
+
+def as_learnt(
+    dataset: Dataset, kind: TargetTransform, held_out: IntArray, random: Callable[[], np.random.Generator]
+) -> tuple[Dataset, list[TransformChoice]]:
+    """Return the rows with every target under its transform, and these: of the first target, then of each other.
+
+    random: makes a generator, the same for each target.
+    """
+    tables = [dataset, *(dataset.of_other(place) for place in range(dataset.others.shape[1]))]
+    choices = [transform_asked(each, kind, held_out, random()) for each in tables]
+    first, *others = [choice.transform.forward(each.targets) for choice, each in zip(choices, tables, strict=True)]
+    return replace(dataset, targets=first, others=np.column_stack(others) if others else dataset.others), choices
 
 
 def choose_transform(dataset: Dataset, learning: IntArray, random: np.random.Generator) -> TransformChoice:

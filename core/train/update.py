@@ -259,8 +259,7 @@ class _Update:
         place_of[self.kept] = np.arange(len(self.kept))
         before = before.take(np.flatnonzero(place_of[before.places] >= 0))
         scale = self.unit.target_scale
-        predictor = ModelPredictor(self.model)
-        found = predictor.predictor.moments(self.new.inputs)
+        found = ModelPredictor(self.model).predictor.moments(self.new.inputs)  # whose mean is the posterior's
         count, noise = len(self.rows), np.full(len(self.rows), self.theta.noise_variance)
         if self.model.noise is not None:
             noise = noise * np.exp(log_noise(self.model.noise, self.new.inputs))
@@ -269,7 +268,7 @@ class _Update:
             group = before.group.max() + 1 + groups_or_alone(self.new.inputs)
         now = LeftOut(
             places=len(self.kept) + np.arange(count),
-            error=(self.learnt - predictor.predict(self.new.inputs).centre) / scale,
+            error=(self.learnt - found.mean) / scale,
             latent_variance=found.latent_variance / scale**2,
             noise_variance=noise,
             far_variance=np.full(count, found.far_variance / scale**2),

@@ -9,9 +9,15 @@ from core.mean.closed import closed_form_mean
 from core.mean.conjugate import Stopping
 from core.mean.folds import Folds
 from core.mean.full import full_mean
+from core.predict.calibration import Calibration
+from core.predict.distribution import PredictiveDistribution
+from core.predict.metrics import scores, with_groups
 from core.predict.model import ModelPredictor
+from core.process.rows import Rows
 from core.row_groups import Grouping, RowGroups
 from core.spec import Adaptation, Calibrate, Effort, KernelChoice, MeanRows, TrainSpec
+from core.train.block_theta import BLOCK_ROWS, blocks_of_groups
+from core.train.optimise import heuristic
 from core.train.report import TrainResult
 from core.train.run import train
 from tests.core.mean.cases import case
@@ -95,6 +101,30 @@ def test_theta_does_not_know_groups_by_heart() -> None:
     assert any(each.taken and each.theta == "exact" for each in report.candidates)
     assert (report.leave_one_out.nmse or 1.0) < 0.75  # of which the patients' levels are .45
     assert report.hyperparameters.lengthscales[0] > 0.3  # of a standard deviation, with 60 patients
+
+
+@pytest.mark.parametrize(("sizes", "across"), [((700, 700, 700), False), ((900, 900, 10), False), ((8,) * 60, True)])
+def test_blocks_of_few_groups_are_of_near_rows(sizes: tuple[int, ...], across: bool) -> None:
+    """Blocks without two rows of one group are as small as groups are few: no likelihood of all rows, nor of five."""
+    group = np.repeat(np.arange(len(sizes)), sizes)
+    groups = RowGroups.of(Grouping.GROUP, group)
+    X = np.random.default_rng(0).normal(size=(len(group), 2))
+    rows = Rows(X=X, y=X[:, 0], groups=np.arange(2))
+    blocks = blocks_of_groups(rows, groups, heuristic(rows))
+    assert max(map(len, blocks)) <= BLOCK_ROWS
+    assert sum(map(len, blocks)) == len(group)
+    assert all(len(np.unique(group[block])) == len(block) for block in blocks) == across
+
+
+def test_standard_errors_by_group_do_not_count_rows_that_are_scored_beside() -> None:
+    found = scores(
+        np.arange(6.0), PredictiveDistribution(centre=np.zeros(6), variance=np.ones(6), calibration=Calibration())
+    )
+    grouped = with_groups(found, 2.0)
+    assert grouped.nlpd_standard_error == pytest.approx(np.sqrt(2.0) * found.nlpd_standard_error)
+    assert grouped.coverage_standard_error["0.95"] == pytest.approx(
+        np.sqrt(2.0) * found.coverage_standard_error["0.95"]
+    )
 
 
 @pytest.mark.parametrize("options", [FULL, SPARSE], ids=["full", "sparse"])

@@ -20,11 +20,13 @@ from core.sparse.factors import factorise
 from core.sparse.leave_one_out import leave_one_out, leave_one_out_of_all
 from core.sparse.likelihood import nlml, nlml_and_gradient
 from core.sparse.scheme import scheme
-from core.spec import Adaptation, Approximation, Effort, Gain, MeanRows, Noise, TrainSpec
+from core.spec import Adaptation, Approximation, Effort, Gain, MeanRows, Noise, TargetTransform, TrainSpec
 from core.train.progress import Checkpoint, Progress
 from core.train.report import TrainResult
 from core.train.run import train
 from core.train.several import SeveralResult, TargetTable, train_several
+from core.train.state import NewRows
+from core.train.update import update
 
 QUICK = TrainSpec(basis_size=25, adaptation=Adaptation(rounds=1, steps=8), noise=Noise.CONSTANT, pool_size=120)
 COMPLETE = TrainSpec(adaptation=Adaptation(rounds=1, steps=8), noise=Noise.CONSTANT)
@@ -195,7 +197,11 @@ def test_a_target_that_is_noise_is_a_constant_of_its_own() -> None:
     X = inputs_of(150)
     first = targets_of(X)[0]
     noise = np.random.default_rng(5).standard_normal(150)
-    found = several(X, [first, noise, 3.0 * first], QUICK)
+    events: list[Progress | Checkpoint] = []
+    tables = tables_of(X, [first, noise, 3.0 * first])
+    found = train_several(tables, QUICK, share=True, listen=events.append)
+    shares = [event.fraction for event in events if isinstance(event, Progress)]
+    assert shares == sorted(shares)
     assert found.sharing[1].theta_with == (1,)
     assert found.sharing[0].theta_with == (0, 2)
     assert any("constant" in warning for warning in found.results[1].report.warnings)
@@ -225,6 +231,31 @@ def test_progress_never_falls_and_a_run_goes_on_from_its_checkpoint() -> None:
     resumed = train_several(tables, QUICK, share=True, resume=last)
     for one, two in zip(whole.results, resumed.results, strict=True):
         np.testing.assert_array_equal(one.model.posterior.alpha, two.model.posterior.alpha)
+
+
+def test_sharing_is_decided_on_targets_as_they_are_learnt() -> None:
+    """Log-normal targets of one function share theta in logarithms, which is how they are learnt; as they are, the
+    large values of one are another function."""
+    X = inputs_of(900)
+    noise = 0.1 * np.random.default_rng(4).standard_normal((2, 900))
+    function = np.sin(3.0 * X[:, 0]) + X[:, 1]
+    targets = [np.exp(0.3 * function + noise[0]), np.exp(2.0 * function + noise[1])]
+    logs = several(X, targets, replace(QUICK, target_transform=TargetTransform.LOG), share=None)
+    assert [each.theta_with for each in logs.sharing] == [(0, 1), (0, 1)]
+    plain = several(X, targets, QUICK, share=None)
+    assert [each.theta_with for each in plain.sharing] == [(0,), (1,)]
+
+
+def test_the_state_of_a_shared_target_is_its_own() -> None:
+    """Any of several targets can be updated: nothing of the others is in its state."""
+    X = inputs_of(150)
+    spec = QUICK
+    for target, result in zip(targets_of(X), several(X, targets_of(X), spec).results, strict=True):
+        assert result.state is not None
+        assert result.state.left_out is not None
+        assert not result.state.left_out.others.size
+        fresh = NewRows(inputs=X[:10] + 0.01, targets=target[:10], numbers=150 + np.arange(10))
+        assert update(result.model, result.state, fresh, spec).recalibrated
 
 
 def test_what_cannot_be_shared_is_refused_by_name() -> None:
