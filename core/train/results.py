@@ -52,6 +52,8 @@ from core.train.unlearnt import UnlearntRows
 GROUPED_ERRORS = 1.0
 """Standard errors, of groups, by which a full process has to be better than a constant: a sparse model that learnt the
 groups by heart is one for that reason, and not for want of a relation."""
+LEAST_GROUPS = 5
+"""Groups left out below which their differences have no standard error to speak of."""
 FEW_ROWS = 10
 """Rows for each lengthscale below which a warning says that theta itself is uncertain."""
 EXPLAINS_NOTHING = 0.95
@@ -210,6 +212,8 @@ class Results:
         if not grouped:
             return prefers_full(ours, theirs, exact=exact, constant=constant)
         ours, theirs = ours.by_group(group[both]), theirs.by_group(group[both])
+        if constant and len(ours.loss) < LEAST_GROUPS:
+            return False, f"{len(ours.loss)} groups left out are too few to tell its gain over a constant from noise"
         return prefers_full(ours, theirs, exact=exact, constant=constant, constant_errors=GROUPED_ERRORS)
 
     def sparse_candidate(self, outcome: Outcome) -> Candidate:

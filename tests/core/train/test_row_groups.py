@@ -116,6 +116,17 @@ def test_blocks_of_few_groups_are_of_near_rows(sizes: tuple[int, ...], across: b
     assert all(len(np.unique(group[block])) == len(block) for block in blocks) == across
 
 
+def test_few_groups_take_no_process_over_a_constant_by_chance() -> None:
+    """Three groups of noise with levels: whatever two or three differences say."""
+    random = np.random.default_rng(1)
+    group = np.repeat(np.arange(3), 100)
+    y = random.normal(size=300) + 3.0 * random.normal(size=3)[group]
+    groups = RowGroups.of(Grouping.GROUP, group)
+    dataset = Dataset(inputs=random.normal(size=(300, 2)), targets=y, row_groups=groups)
+    report = train(dataset, TrainSpec(**FULL)).report  # type: ignore[arg-type]
+    assert not any(each.taken and each.variance == "near" for each in report.candidates)
+
+
 def test_standard_errors_by_group_do_not_count_rows_that_are_scored_beside() -> None:
     found = scores(
         np.arange(6.0), PredictiveDistribution(centre=np.zeros(6), variance=np.ones(6), calibration=Calibration())
