@@ -114,6 +114,14 @@ def list_jobs(
     return page[:limit], page[limit - 1].id if len(page) > limit else None
 
 
+def unfinished(connection: Connection, *, kind: str, model: str, other_than: str) -> str | None:
+    """Return the id of a job of this kind and model, another than the one named, that is queued or running."""
+    query = select(c.id).where(
+        c.model == model, c.state.in_([JobState.QUEUED, JobState.RUNNING]), c.kind == kind, c.id != other_than
+    )
+    return connection.execute(query.limit(1)).scalar()
+
+
 def refuse_if_full(connection: Connection, max_queued: int) -> None:
     """Raise BusyError if so many jobs wait."""
     waiting = select(c.id).where(c.state == JobState.QUEUED).limit(max_queued).subquery()

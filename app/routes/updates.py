@@ -11,7 +11,7 @@ from app.routes.http.bodies import JSON, MULTIPART, content_type, expect_media_t
 from app.routes.http.callers import caller_of
 from app.routes.http.content_encoding import read_json
 from app.routes.http.fields import DATASET_ID, REFERENCE
-from app.routes.http.services import Services, in_reader_thread, services
+from app.routes.http.services import Services, in_reader_thread, in_thread, services
 from app.routes.http.table_requests import (
     COLUMNS,
     FILE,
@@ -109,6 +109,8 @@ async def update(request: Request, name: Name) -> Response:
     409 while another update of the model is not done."""
     key, caller = idempotency_key(request), caller_of(request)
     app = services(request)
+    if key is None:  # with one the job may be there already
+        await in_thread(app.training.refuse_if_full, caller)
     refuse_fields(content_type(request))
     if expect_media_type(request, MULTIPART, JSON) == MULTIPART:
         async with uploaded(request) as upload:

@@ -20,7 +20,7 @@ from app.jobs import queries, queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.job import Job, JobState
 from app.jobs.workers import Resources
-from app.services.jobs import JobView, view
+from app.services.jobs import JobView, refuse_other_request, view
 from app.services.keys.caller import ANYBODY, Caller
 from app.services.predict.answer_files import ParquetFile
 from app.services.predict.loaded_model import load_model
@@ -71,14 +71,17 @@ class DatasetPredictions:
             caller.hold(connection)
             version = catalog.resolve(connection, reference)
             found = datasets.get(connection, dataset, hold=True)
-            request = {
-                "version": version.version,
-                "artefact": version.artefact,
+            asked = {
+                "reference": reference,
                 "dataset": found.id,
-                "table": found.table,
-                "rows": found.rows,
                 "options": _options_json(options),
                 "keep": keep.value,
+            }
+            resolved = {
+                "version": version.version,
+                "artefact": version.artefact,
+                "table": found.table,
+                "rows": found.rows,
             }
             columns = len(found.profile["columns"])
             needs = Resources(memory=PROCESS_BYTES + 4 * version.size + CELL_BYTES * PART_ROWS * columns)
@@ -86,7 +89,7 @@ class DatasetPredictions:
                 connection,
                 kind=KIND,
                 model=version.model,
-                payload=request,
+                payload=asked | resolved,
                 idempotency_key=key,
                 needs=needs,
                 table=found.table,
@@ -95,12 +98,9 @@ class DatasetPredictions:
                 owner=caller.owner,
                 max_owned=caller.most_queued,
             )
-            if not created and (job.kind, job.model, dict(job.payload)) != (KIND, version.model, request):
-                raise ConflictError(
-                    f"the idempotency key {key!r} was used before, for another request (job {job.id}); "
-                    "use a new key for a new request"
-                )
-            if created:
+            if not created:
+                refuse_other_request(job, key, kind=KIND, model=version.model, asked=asked)
+            else:
                 caller.record(connection, AuditAction.PREDICT, version.reference, job=job.id, dataset=found.id)
             return view(connection, job)
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Connection, select
 
 from app.database.clock import now
 from app.database.engine import Database
-from app.errors import InvalidRequestError
+from app.errors import ConflictError, InvalidRequestError
 from app.identifiers import check_name
 from app.jobs import queries, queue
 from app.jobs.job import Job, JobState
@@ -78,6 +79,20 @@ class Jobs:
 def view(connection: Connection, job: Job) -> JobView:
     """A job with its place in the queue."""
     return JobView(job=job, position=queries.position(connection, job), now=_clock(connection))
+
+
+def refuse_other_request(job: Job, key: str | None, *, kind: str, model: str, asked: Mapping[str, Any]) -> None:
+    """Raise ConflictError where the job that has an idempotency key came of another request.
+
+    asked: fields of the payload that hold what was asked. What it was resolved to is not compared: a name may mean a
+    newer version by the time that a request comes again. Jobs of an earlier release may lack a field.
+    """
+    earlier = {name: job.payload.get(name, value) for name, value in asked.items()}
+    if (job.kind, job.model, earlier) != (kind, model, dict(asked)):
+        raise ConflictError(
+            f"the idempotency key {key!r} was used before, for another request (job {job.id}); "
+            "use a new key for a new request"
+        )
 
 
 def _job(connection: Connection, job_id: str, caller: Caller) -> Job:

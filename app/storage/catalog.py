@@ -236,13 +236,21 @@ def list_versions(
     return items[:limit], str(items[limit - 1].version) if len(items) > limit else None
 
 
+def lock(connection: Connection, model: str) -> None:
+    """Lock the model until the transaction ends: no version is published and no alias moved meanwhile. NotFoundError
+    for what is no name."""
+    if not is_name(model):
+        raise NotFoundError(f"no model {model!r}")
+    connection.execute(select(models.c.name).where(models.c.name == model).with_for_update())
+
+
 def put_alias(connection: Connection, *, model: str, alias: str, version: int) -> Version:
     """Point an alias at a version: promote or roll back. NotFoundError; InvalidRequestError for a name like `3`, and
     for `latest`."""
     check_alias(alias)
     if alias == LATEST:
         raise InvalidRequestError("alias: 'latest' always means the newest version; 'champion' is what a name means")
-    _lock(connection, model)
+    lock(connection, model)
     get_version(connection, model, version)
     _set_alias(connection, model, alias, version)
     _raise_generation(connection)
@@ -253,7 +261,7 @@ def delete_alias(connection: Connection, *, model: str, alias: str) -> None:
     """Delete an alias; NotFoundError if there is none, ConflictError for `latest`, which every model has."""
     if alias == LATEST:
         raise ConflictError("the alias 'latest' cannot be deleted: every model has it")
-    _lock(connection, model)
+    lock(connection, model)
     get_model(connection, model)
     if alias not in _aliases(connection, model):
         raise NotFoundError(f"model {model!r} has no alias {alias!r}")
@@ -266,7 +274,7 @@ def delete_version(connection: Connection, *, model: str, version: int, force: b
 
     ConflictError if another alias points at it, unless forced: then those aliases go too. NotFoundError.
     """
-    _lock(connection, model)
+    lock(connection, model)
     stored = get_version(connection, model, version)
     protecting = [alias for alias in stored.aliases if alias != LATEST]
     if protecting and not force:
@@ -283,7 +291,7 @@ def delete_version(connection: Connection, *, model: str, version: int, force: b
 
 def delete_model(connection: Connection, *, model: str, force: bool = False) -> None:
     """Delete all versions of a model; ConflictError if it has aliases beside `latest`, unless forced. NotFoundError."""
-    _lock(connection, model)
+    lock(connection, model)
     protecting = sorted(set(get_model(connection, model).aliases) - {LATEST})
     if protecting and not force:
         raise _alias_conflict(f"model {model!r}", protecting)
@@ -311,13 +319,6 @@ def _alias_conflict(name: str, protecting: list[str]) -> ConflictError:
 def _check_limit(limit: int) -> None:
     if not 1 <= limit <= MAX_PAGE_SIZE:
         raise InvalidRequestError(f"limit: expected 1 to {MAX_PAGE_SIZE}, got {limit}")
-
-
-def _lock(connection: Connection, model: str) -> None:
-    """Lock the model until the transaction ends; NotFoundError if there is none."""
-    if not is_name(model):
-        raise NotFoundError(f"no model {model!r}")
-    connection.execute(select(models.c.name).where(models.c.name == model).with_for_update())
 
 
 def _set_alias(connection: Connection, model: str, alias: str, version: int) -> None:

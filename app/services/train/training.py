@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from app.database.engine import Database
-from app.errors import ConflictError, Fault, InvalidRequestError, MalformedError, NotFoundError, UnavailableError
+from app.errors import Fault, InvalidRequestError, MalformedError, NotFoundError, UnavailableError
 from app.jobs import queries, queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.job import Job
@@ -28,7 +28,7 @@ from app.jobs.workers import Resources
 from app.services.core_spec import core_spec
 from app.services.intake.ingest import IngestRequest, IngestResult, ingest, ingest_table, table_options
 from app.services.intake.table_store import StoredTable, stored_table
-from app.services.jobs import JobView, view
+from app.services.jobs import JobView, refuse_other_request, view
 from app.services.keys.caller import ANYBODY, Caller
 from app.services.specification import SpecBody, default_name
 from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of, without_copies
@@ -193,9 +193,10 @@ class Training:
         dataset: str | None = None,
     ) -> JobView:
         model = body.model or name
-        request: dict[str, Any] = {"spec": body.model_dump(mode="json"), "table": table.key, "rows": result.rows}
+        asked = {"spec": body.model_dump(mode="json"), "table": table.key, "rows": result.rows, "reference": origin}
+        resolved: dict[str, Any] = {"fit": table.fit_key}
         if origin is not None:
-            request["from"] = self._origin(origin, caller)
+            resolved["from"] = self._origin(origin, caller)
         needs = Resources(memory=result.memory, rows=result.rows)
         with self.database.write() as connection:
             caller.hold(connection)
@@ -205,7 +206,7 @@ class Training:
                 connection,
                 kind=KIND,
                 model=model,
-                payload=request | {"fit": table.fit_key},
+                payload=asked | resolved,
                 priority=body.priority,
                 idempotency_key=key,
                 needs=needs,
@@ -217,13 +218,9 @@ class Training:
                 max_owned=caller.most_queued,
                 table_bytes=table.size or None,
             )
-            earlier = {name: value for name, value in job.payload.items() if name != "fit"}
-            if not created and (job.kind, job.model, earlier) != (KIND, model, request):
-                raise ConflictError(
-                    f"the idempotency key {key!r} was used before, for another request (job {job.id}); "
-                    "use a new key for a new request"
-                )
-            if created:
+            if not created:
+                refuse_other_request(job, key, kind=KIND, model=model, asked=asked)
+            else:
                 caller.check_bytes(connection)
                 caller.record(connection, AuditAction.TRAIN, model, job=job.id, rows=result.rows)
                 log.info("%s is queued", job.id, extra={"job": job.id, "model": job.model})

@@ -6,6 +6,7 @@
 It is published as a training is.
 """
 
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,19 +15,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sqlalchemy import Connection
 
 from app.database.engine import Database
 from app.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
 from app.jobs import queries, queue
 from app.jobs.child import Handler, Reporter, Task
-from app.jobs.job import JobState
 from app.jobs.workers import Resources
 from app.services.background import product_mean
 from app.services.core_spec import core_spec
 from app.services.importance import SHARES, variance_shares
 from app.services.intake.ingest import PROCESS_BYTES, IngestRequest, IngestResult, ingest, ingest_table
 from app.services.intake.table_store import stored_table
-from app.services.jobs import JobView, view
+from app.services.jobs import JobView, refuse_other_request, view
 from app.services.keys.caller import ANYBODY, Caller
 from app.services.predict.probe import probe_of
 from app.services.specification import SpecBody
@@ -58,7 +59,7 @@ from core.train.update import Update, update
 KIND = "update"
 """The kind of these jobs in the queue."""
 MOST_EXTRA_BASIS = 1_000
-MOST_FORGOTTEN = 1_000_000
+MOST_FORGOTTEN = 50_000  # they are in the job's payload, which lists of jobs read
 
 Read = Callable[[IngestRequest], IngestResult]
 
@@ -119,7 +120,7 @@ class Updates:
         self, reference: str, rows: Sequence[Mapping[str, Any]], *, spec: object, key: str | None, caller: Caller
     ) -> JobView:
         """Queue an update by rows of JSON values by column."""
-        table = from_rows([dict(row) for row in rows], limits=self.limits)
+        table = from_rows(rows, limits=self.limits)
         return self._submit_table(reference, table, spec, key, caller)
 
     def submit_dataset(self, reference: str, dataset: str, *, spec: object, key: str | None, caller: Caller) -> JobView:
@@ -129,7 +130,7 @@ class Updates:
         stored = self.blobs.path(found.table)
 
         def read(request: IngestRequest) -> IngestResult:
-            request.stored.write_bytes(stored.read_bytes())
+            shutil.copyfile(stored, request.stored)
             return IngestResult(rows=found.rows, columns=len(open_canonical(request.stored).names))
 
         return self._submit(reference, read, spec, key, caller)
@@ -160,12 +161,15 @@ class Updates:
             if path is not None:
                 given = replace(given, find_lines=partial(_find_lines, Source(origin=path, limits=self.limits), known))
             left_out = read_rows(schema, given, stored.model()).left_out  # refuses what the job would
-        request = {
+        asked = {
+            "reference": reference,
+            "table": table.key,
+            "options": {"extra_basis": options.extra_basis, "forget": list(options.forget)},
+        }
+        resolved = {
             "version": version.version,
             "artefact": version.artefact,
             "state": version.state,
-            "table": table.key,
-            "options": {"extra_basis": options.extra_basis, "forget": list(options.forget)},
             **({"left_out": left_out} if left_out["rows"] else {}),
         }
         rows = int(stored.report["rows"]) + result.rows
@@ -173,11 +177,12 @@ class Updates:
         needs = Resources(memory=PROCESS_BYTES + training_bytes(rows, schema.width, spec_of), rows=rows)
         with self.database.write() as connection:
             caller.hold(connection)
+            catalog.lock(connection, version.model)  # against another update, and the end of one that runs
             job, created = queue.submit(
                 connection,
                 kind=KIND,
                 model=version.model,
-                payload=request,
+                payload=asked | resolved,
                 idempotency_key=key,
                 needs=needs,
                 table=table.key,
@@ -187,38 +192,45 @@ class Updates:
                 max_owned=caller.most_queued,
                 table_bytes=table.size or None,
             )
-            if not created and (job.kind, job.model, dict(job.payload)) != (KIND, version.model, request):
-                raise ConflictError(
-                    f"the idempotency key {key!r} was used before, for another request (job {job.id}); "
-                    "use a new key for a new request"
-                )
-            if created:
-                self._refuse_second(connection, version, job.id)
+            if not created:
+                refuse_other_request(job, key, kind=KIND, model=version.model, asked=asked)
+            else:
+                _refuse_second(connection, version.model, job.id)
+                _refuse_outdated(connection, reference, version)
                 caller.check_bytes(connection)
                 caller.record(connection, AuditAction.UPDATE, version.reference, job=job.id, rows=result.rows)
             return view(connection, job)
 
-    def _refuse_second(self, connection: Any, version: Version, own: str) -> None:
-        """Raise ConflictError where another update of the model is not done: the later one would not have its rows."""
-        for state in (JobState.QUEUED, JobState.RUNNING):
-            found, _ = queries.list_jobs(
-                connection, state=state, model=version.model, models=None, limit=100, cursor=None
-            )
-            for job in found:
-                if job.kind == KIND and job.id != own:
-                    raise ConflictError(
-                        f"job {job.id} updates {version.model!r} already: wait for its version, or this one would lack "
-                        "its rows"
-                    )
-
     def _version(self, reference: str) -> tuple[Version, ModelArtefact]:
         """Return the version to update, of a plain name the latest. ConflictError where it cannot be."""
         with self.database.read() as connection:
-            version = catalog.resolve(connection, reference if "@" in reference else f"{reference}@{LATEST}")
+            version = _resolve(connection, reference)
         if version.state is None:
             reason = _reason_without_state(version, artefact.load(self.blobs.read(version.artefact)))
             raise ConflictError(f"{version.reference} cannot be updated: {reason}; train it again with all rows")
         return version, artefact.load(self.blobs.read(version.artefact))
+
+
+def _resolve(connection: Connection, reference: str) -> Version:
+    return catalog.resolve(connection, reference if "@" in reference else f"{reference}@{LATEST}")
+
+
+def _refuse_second(connection: Connection, model: str, own: str) -> None:
+    """Raise ConflictError where another update of the model is not done: the later one would not have its rows."""
+    if (other := queries.unfinished(connection, kind=KIND, model=model, other_than=own)) is not None:
+        raise ConflictError(
+            f"job {other} updates {model!r} already: wait for its version, or this one would lack its rows"
+        )
+
+
+def _refuse_outdated(connection: Connection, reference: str, version: Version) -> None:
+    """Raise ConflictError where the reference means another version by now: this update would lack its rows."""
+    found = _resolve(connection, reference)
+    if (found.version, found.artefact) != (version.version, version.artefact):
+        raise ConflictError(
+            f"{reference} means version {found.version} since the rows were read, which was version {version.version}: "
+            "send the request again"
+        )
 
 
 def _reason_without_state(version: Version, stored: ModelArtefact) -> str:

@@ -93,6 +93,8 @@ def test_a_full_queue_says_so_and_known_keys_have_their_job(narrow: Service) -> 
         assert_problem(answer, 503, "PURSUIT_MAX_QUEUED_JOBS")
         assert answer.headers["retry-after"] == "5"
     assert narrow.post_file(numbers(), QUICK, headers=key).json()["id"] == first.json()["id"]
+    update = narrow.client.post("/models/none/update", json={"rows": []})  # before anything of it is looked at
+    assert_problem(update, 503, "PURSUIT_MAX_QUEUED_JOBS")
     narrow.work()
     assert narrow.post_file(numbers(), QUICK).status_code == 202
 

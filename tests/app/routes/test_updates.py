@@ -192,6 +192,8 @@ def test_drift_says_when_a_training_pays(trained: Service) -> None:
         ("plain", {"rows": [{"x": 1.0, "y": 1.0}], "spec": {"extra": 1}}, ["spec.extra", "unknown field"]),
         ("plain", {"rows": [{"x": 1.0, "y": 1.0}], "spec": {"extra_basis": -1}}, ["spec.extra_basis"]),
         ("plain", {"rows": [{"x": 1.0, "y": 1.0}], "spec": {"forget": [1.5]}}, ["spec.forget"]),
+        ("plain", {"rows": [{"x": 1.0, "y": 1.0}], "spec": {"forget": [0] * 50_001}}, ["spec.forget", "up to 50,000"]),
+        ("plain", {"rows": [{"x": 1.0, "y": 1.0}, 1]}, ["row 1: expected an object"]),
         ("plain", {"rows": [{"x": 1.0, "y": 1.0}, {"x": 1.0, "y": 1e300}]}, ["row 1", "'y'", "squares"]),
         ("plain", {"rows": [{"x": 1e300, "y": 1.0}]}, ["row 0", "'x'", "squares"]),
         ("log", {"rows": [{"x": 1.0, "y": 1e300}]}, ["row 0", "'y'", "squares"]),
