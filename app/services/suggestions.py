@@ -5,6 +5,7 @@ is not named has the range or the levels of the training rows. What improvement 
 best mean at the rows that the model rests on: its basis vectors, or of a full process all its training rows.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,6 +15,7 @@ import numpy as np
 from scipy.stats import qmc
 
 from app.errors import Fault, InvalidRequestError
+from app.services.decoding import check_whole_numbers
 from app.services.models import Models
 from app.services.predict.loaded_model import LoadedModel
 from app.services.predict.registry import ResolvedModel
@@ -215,6 +217,7 @@ class _Ranges:
 
     def draw(self, asked: Mapping[str, Any], count: int, seed: int, what: str) -> list[dict[str, Any]]:
         """Return so many rows that fill the ranges evenly. InvalidRequestError naming the column."""
+        check_whole_numbers(asked, what)
         unknown = [name for name in asked if name not in self._features]
         if unknown:
             known = ", ".join(map(repr, self._features))
@@ -282,12 +285,13 @@ class _Choice:
         if self.values:
             places = np.minimum((shares * len(self.values)).astype(np.int64), len(self.values) - 1)
             return [self.values[place] for place in places.tolist()]
-        found: list[float] = (self.low + shares * (self.high - self.low)).tolist()
+        between = (1.0 - shares) * self.low + shares * self.high  # the width may be more than a float64 holds
+        found: list[float] = np.clip(between, self.low, self.high).tolist()
         return found
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _wrong(field: str, message: str) -> InvalidRequestError:

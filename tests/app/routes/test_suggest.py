@@ -138,5 +138,20 @@ def test_refusals(trained: Service, model: str, body: dict[str, Any], words: lis
     assert_problem(trained.client.post(f"/models/{model}/suggest", json=body), 422, *words)
 
 
+@pytest.mark.parametrize("model", ["gap", "full"])
+def test_ranges_of_any_finite_numbers(trained: Service, model: str) -> None:
+    """Whole numbers beyond 64 bits, and a range wider than the largest number."""
+    for low, high in ((10**20, 3e20), (-1.7e308, 1.7e308)):
+        answer = trained.client.post(f"/models/{model}/suggest", json={"ranges": {"x": [low, high]}})
+        if answer.status_code != 200:
+            assert_problem(answer, 422, "so large")
+            assert high > 1e300
+            continue
+        assert all(low <= one["row"]["x"] <= high for one in answer.json()["suggestions"])
+    for ranges in ({"x": [0, 10**400]}, {"x": {"values": [10**400]}}, {"x": 10**400}):
+        answer = trained.client.post(f"/models/{model}/suggest", json={"ranges": ranges})
+        assert_problem(answer, 422, "ranges.x", "too large")
+
+
 def test_no_such_model(trained: Service) -> None:
     assert_problem(trained.client.post("/models/nothing/suggest", json={"ranges": {}}), 404, "nothing")
