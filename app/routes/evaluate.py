@@ -11,7 +11,7 @@ from app.routes.http.bodies import NPY, TABLES, expect_media_type, read_body
 from app.routes.http.callers import check_model, count_rows
 from app.routes.http.fields import ModelName, ModelVersion
 from app.routes.http.services import in_heavy_thread, in_reader_thread, services
-from app.services.evaluation import MOST_WORST, EvaluateOptions, evaluate
+from app.services.evaluation import MOST_BY, MOST_WORST, EvaluateOptions, evaluate
 from app.services.predict.options import OnError
 from app.tables import Limits, Schema, Table, read_table
 
@@ -20,7 +20,9 @@ router = APIRouter(tags=["prediction"])
 _TABLES = tuple(kind for kind in TABLES if kind != NPY)
 
 Model = Annotated[str, Query(description="`name`, `name@3` or `name@alias`.", min_length=1)]
-By = Annotated[list[str] | None, Query(description="Columns whose groups are scored too; may be repeated.")]
+By = Annotated[
+    list[str] | None, Query(max_length=MOST_BY, description="Columns whose groups are scored too; may be repeated.")
+]
 Worst = Annotated[int, Query(ge=0, le=MOST_WORST, description="How many rows with the largest errors are listed.")]
 Target = Annotated[
     Annotated[str, Field(json_schema_extra={"minLength": 1})] | None,

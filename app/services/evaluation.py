@@ -16,6 +16,8 @@ from core.arrays import BoolArray, FloatArray, IntArray
 from core.predict.metrics import RowScores, row_scores
 
 MOST_WORST = 1_000
+MOST_BY = 20
+"""Columns whose groups are scored."""
 INTERVAL = 0.95
 """Level of the interval of the worst rows."""
 
@@ -191,19 +193,24 @@ def _groups(table: Table, name: str, rows: IntArray) -> Sequence[tuple[str | Non
         values = np.where(column.numbers.missing, np.nan, column.numbers.values)[rows]
         return _quarters(values)
     codes = levels.codes[rows]
-    found: list[tuple[str | None, IntArray]] = [
-        (None if code < 0 else levels.names[code].as_py(), np.flatnonzero(codes == code))
-        for code in np.unique(codes).tolist()
+    order = np.argsort(codes, kind="stable")
+    found, starts = np.unique(codes[order], return_index=True)
+    members = np.split(order, starts[1:])
+    largest = sorted(range(len(members)), key=lambda place: -len(members[place]))
+    groups: list[tuple[str | None, IntArray]] = [
+        (None if found[place] < 0 else levels.names[int(found[place])].as_py(), members[place])
+        for place in largest[:_MOST_GROUPS]
     ]
-    found.sort(key=lambda group: -len(group[1]))
-    if len(found) <= _MOST_GROUPS:
-        return found
-    rest = np.sort(np.concatenate([members for _, members in found[_MOST_GROUPS:]]))
-    return [*found[:_MOST_GROUPS], (f"{len(found) - _MOST_GROUPS:,} other values", rest)]
+    if len(largest) <= _MOST_GROUPS:
+        return groups
+    rest = np.sort(np.concatenate([members[place] for place in largest[_MOST_GROUPS:]]))
+    return [*groups, (f"{len(largest) - _MOST_GROUPS:,} other values", rest)]
 
 
 def _quarters(values: FloatArray) -> Sequence[tuple[str | None, IntArray]]:
     known = ~np.isnan(values)
+    if not known.any():
+        return [(None, np.arange(len(values)))]
     edges = np.unique(np.quantile(values[known], np.linspace(0.0, 1.0, _QUARTERS + 1)))
     place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, max(0, len(edges) - 2))
     found: list[tuple[str | None, IntArray]] = []

@@ -4,13 +4,17 @@ import csv
 import io
 import json
 import math
+import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli.commands import cli
+from app.services import evaluation
+from app.tables import read_table
 from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import CSV_BODY, QUICK, Service, waves
 
@@ -117,6 +121,7 @@ def test_rows_without_truth_and_rows_that_cannot_be_predicted(service: Service) 
         (NEW.replace("x,kind,y", "x,kind,z"), {}, "no column 'y', the truth"),
         (NEW, {"by": "Kind"}, "by: the table has no column 'Kind'; did you mean 'kind'?"),
         (NEW, {"worst": 1001}, "worst"),
+        (NEW, {"by": ["kind"] * 21}, "at most 20"),
         (NEW, {"on_error": "skip"}, "on_error"),
         ("x,kind,y\n1,low,much\n", {}, "line 2, column 'y': 'much' is not a number"),
         ("x,kind,y\n1,low,\n", {}, "no row is left to evaluate"),
@@ -126,6 +131,27 @@ def test_what_is_refused(service: Service, table: str, query: dict[str, Any], sa
     answer = service.client.post("/evaluate", params={"model": "waves", **query}, content=table, headers=CSV_BODY)
     body = assert_problem(answer, 422)
     assert said in json.dumps(body, ensure_ascii=False)
+
+
+def test_a_group_of_missing_cells_alone(service: Service) -> None:
+    """A column of many numbers, all in the rows without truth."""
+    head, *lines = NEW.splitlines()
+    spent = [f"{line.rpartition(',')[0]},,{place}" for place, line in enumerate(lines[:30])]
+    table = "\n".join([f"{head},age", *spent, *(f"{line}," for line in lines[30:])])
+    (group,) = post(service, table, by="age")["groups"]
+    assert (group["column"], group["value"], group["rows"]) == ("age", None, 60)
+
+
+def test_groups_of_a_text_that_differs_in_every_row_cost_little() -> None:
+    """A sort, and not a pass over the rows for each value."""
+    rows = 200_000
+    table = read_table(("kind,name\n" + "".join(f"low,n{place}\n" for place in range(rows))).encode())
+    began = time.process_time()
+    groups = evaluation._groups(table, "name", np.arange(rows))
+    assert time.process_time() - began < 1.5
+    assert [len(members) for _, members in groups] == [1] * 50 + [rows - 50]
+    assert (groups[0][0], groups[-1][0]) == ("n0", "199,950 other values")
+    assert sorted(np.concatenate([members for _, members in groups]).tolist()) == list(range(rows))
 
 
 def test_error_bars_that_do_not_fit_the_rows_are_told(service: Service) -> None:
