@@ -1,5 +1,6 @@
 """Addresses of a server and of what it has, and the key that is sent there."""
 
+import re
 from urllib.parse import quote, urlsplit
 
 from app.cli.client_errors import ClientError
@@ -15,6 +16,11 @@ def model_path(name: str) -> str:
             f"model: expected letters, digits, '.', '_' or '-' beginning with a letter or digit, got {name!r}"
         )
     return f"/models/{quote(name, safe='')}"
+
+
+def is_dataset(word: str) -> bool:
+    """Return whether a word is the id of a dataset, and not the name of a file."""
+    return re.fullmatch("ds_[0-9a-f]{32}", word) is not None
 
 
 def authorization(key: str | None) -> dict[str, str]:

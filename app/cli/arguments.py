@@ -1,7 +1,6 @@
 """Values of options and files: text of the command line to what commands work with."""
 
 import json
-import re
 import shutil
 import sys
 import tempfile
@@ -58,11 +57,6 @@ def open_input(file: Path) -> Iterator[InputSource]:
 def is_terminal() -> bool:
     """Return whether a person can be asked: who types, and sees the question."""
     return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def is_dataset(word: str) -> bool:
-    """Return whether a word is the id of a dataset."""
-    return re.fullmatch("ds_[0-9a-f]{32}", word) is not None
 
 
 def json_object(text: str) -> Json:

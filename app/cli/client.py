@@ -2,6 +2,7 @@
 
 import json
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from app.cli.client_errors import (
     ProblemError,
     UnexpectedResponseError,
     UnreachableError,
+    json_text,
     problem_error,
 )
 from app.cli.transport import Transport
@@ -42,6 +44,7 @@ _FOLLOW_PATIENCE_SECONDS = 120.0
 """So long the server of a job that is followed may be away."""
 _TOLD_FAILURES = 2
 _JOB = ("id", "model", "state", "created_at")
+_DATASET = ("id", "rows", "columns", "warnings")
 _WAIT_SECONDS = 5.0
 
 
@@ -72,42 +75,35 @@ class Client(Transport):
         key: str | None = None,
         origin: str | None = None,
     ) -> Json:
-        """Do `train` with an open file. key: of this training; the same key gives the same job, however often sent.
-        origin: model to begin from."""
+        """Do `train` with an open file. key: of this training, by default a new one; the same key gives the same job,
+        however often sent. origin: model to begin from."""
         parts: dict[str, Any] = {
             "file": (name, body, "application/octet-stream"),
-            "spec": (None, json.dumps(spec, allow_nan=False), "application/json"),
+            "spec": (None, json_text(spec), "application/json"),
         }
         if origin is not None:
             parts["from"] = (None, origin)
-        headers = {} if key is None else {"idempotency-key": key}
-        return self._json("POST", "/train", _JOB, files=parts, headers=headers, repeatable=key is not None)
+        return self._post_once("/train", _JOB, key=key, files=parts)
 
     def train_dataset(
         self, dataset: str, spec: Mapping[str, Any], *, key: str | None = None, origin: str | None = None
     ) -> Json:
         """Start a training on a dataset; return the job, most likely queued. key, origin: see `train_on`."""
-        headers = {} if key is None else {"idempotency-key": key}
         body = {"dataset": dataset, "spec": spec} | ({} if origin is None else {"from": origin})
-        return self._json("POST", "/train", _JOB, json=body, headers=headers, repeatable=key is not None)
+        return self._post_once("/train", _JOB, key=key, json=body)
 
-    def update(
-        self, reference: str, name: str, body: BinaryIO, spec: Mapping[str, Any], *, key: str | None = None
-    ) -> Json:
-        """Start an update of a model by the rows of an open file; return the job, most likely queued. key: see
-        `train_on`."""
+    def update(self, reference: str, name: str, body: BinaryIO, spec: Mapping[str, Any]) -> Json:
+        """Start an update of a model by the rows of an open file; return the job, most likely queued."""
         parts = {
             "file": (name, body, "application/octet-stream"),
-            "spec": (None, json.dumps(spec, allow_nan=False), "application/json"),
+            "spec": (None, json_text(spec), "application/json"),
         }
-        headers = {} if key is None else {"idempotency-key": key}
-        path = f"/models/{quote(reference, safe='@')}/update"
-        return self._json("POST", path, _JOB, files=parts, headers=headers, repeatable=key is not None)
+        return self._post_once(f"/models/{quote(reference, safe='@')}/update", _JOB, files=parts)
 
     def update_by_dataset(self, reference: str, dataset: str, spec: Mapping[str, Any]) -> Json:
         """Start an update of a model by the rows of a dataset; return the job, most likely queued."""
-        path = f"/models/{quote(reference, safe='@')}/update"
-        return self._json("POST", path, _JOB, json={"dataset": dataset, "spec": spec})
+        body = {"dataset": dataset, "spec": spec}
+        return self._post_once(f"/models/{quote(reference, safe='@')}/update", _JOB, json=body)
 
     def suggest(self, reference: str, question: Mapping[str, Any]) -> Json:
         """Ask which rows to measure next; see `POST /models/{name}/suggest`."""
@@ -189,7 +185,7 @@ class Client(Transport):
     def predict_dataset(self, model: str, dataset: str, options: Mapping[str, Any]) -> Json:
         """Start a job that predicts a dataset; return it, most likely queued."""
         fields = {name: value for name, value in options.items() if value not in (None, [])}
-        return self._json("POST", "/predict", _JOB, json={"model": model, "dataset": dataset, **fields})
+        return self._post_once("/predict", _JOB, json={"model": model, "dataset": dataset, **fields})
 
     def predictions(self, job_id: str) -> bytes:
         """Return the Parquet file that a job of predictions left."""
@@ -269,19 +265,19 @@ class Client(Transport):
 
     def dataset(self, dataset: str) -> Json:
         """Return a dataset with its columns."""
-        return self._json("GET", f"/datasets/{quote(dataset, safe='')}", ("id", "rows", "columns", "warnings"))
+        return self._json("GET", f"/datasets/{quote(dataset, safe='')}", _DATASET)
 
     def append_dataset(self, dataset: str, name: str, body: BinaryIO) -> Json:
         """Append the rows of an open file to a dataset; return the new dataset."""
         files = {"file": (name, body, "application/octet-stream")}
         path = f"/datasets/{quote(dataset, safe='')}/rows"
-        return self._json("POST", path, ("id", "rows", "columns", "warnings"), files=files)
+        return self._post_once(path, _DATASET, files=files)
 
     def add_dataset(self, name: str, body: BinaryIO, **options: str | None) -> Json:
         """Upload a table that is kept; return it with its columns. options: target, decimal, thousands, sheet."""
         files = {"file": (name, body, "application/octet-stream")}
         query = {name: value for name, value in options.items() if value is not None}
-        return self._json("POST", "/datasets", ("id", "rows", "columns", "warnings"), files=files, params=query)
+        return self._post_once("/datasets", _DATASET, files=files, params=query)
 
     def put_alias(self, name: str, alias: str, version: int) -> Json:
         """Point an alias at a version."""
@@ -339,6 +335,11 @@ class Client(Transport):
                     if failures == _TOLD_FAILURES:
                         self._tell(f"{found}; the job goes on, asking again for {_FOLLOW_PATIENCE_SECONDS:.0f} s")
                     time.sleep(min(0.1 * 2**failures, _MAX_RETRY_SECONDS))
+
+    def _post_once(self, path: str, required: Sequence[str], *, key: str | None = None, **request: Any) -> Json:
+        """Send what the server does once for each key, so that it may be sent again; by default under a new key."""
+        headers = {"idempotency-key": key or uuid.uuid4().hex}
+        return self._json("POST", path, required, headers=headers, repeatable=True, **request)
 
     def _events(self, job_id: str) -> Iterator[Json]:
         timeout = httpx.Timeout(60.0, connect=5.0)  # the server sends something at least every few seconds

@@ -1,5 +1,6 @@
 """Failures between a client and a server, in words for a person."""
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -38,6 +39,10 @@ class BrokenConnectionError(UnexpectedResponseError):
     """The connection ended before the answer did."""
 
 
+class NotFiniteError(ClientError):
+    """What is to be sent has NaN or an infinity in it."""
+
+
 class ProblemError(ClientError):
     """The server answered with a problem document (RFC 9457): its status, its detail and its faults. key_sent:
     the request had an API key."""
@@ -55,6 +60,14 @@ class ProblemError(ClientError):
         faults, total = problem.get("errors"), problem.get("error_count")
         self.faults: list[Json] = [fault for fault in faults if isinstance(fault, dict)] if faults else []
         self.total = total if isinstance(total, int) else len(self.faults)
+
+
+def json_text(value: Any) -> str:
+    """Return JSON to send. NotFiniteError for NaN and infinities, which JSON has no words for."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        raise NotFiniteError("expected finite numbers: JSON has no NaN and no infinity") from None
 
 
 def protocol_error(url: str, error: httpx.HTTPError) -> UnexpectedResponseError:

@@ -18,6 +18,7 @@ from app.cli.client_errors import (
     ProblemError,
     UnexpectedResponseError,
     UnreachableError,
+    json_text,
     problem_error,
     protocol_error,
 )
@@ -115,6 +116,9 @@ class Transport:
         raise AssertionError("the last attempt has no pause")
 
     def _send_once(self, method: str, path: str, **request: Any) -> httpx.Response:
+        if "json" in request:
+            headers = {"content-type": "application/json", **request.pop("headers", {})}
+            request |= {"content": json_text(request.pop("json")), "headers": headers}
         try:
             response = self._http.request(method, path, **request)
         except (httpx.ProtocolError, httpx.DecodingError) as error:

@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 
 from app.cli import display
-from app.cli.arguments import is_dataset, is_terminal, open_input, write_content
+from app.cli.addresses import is_dataset
+from app.cli.arguments import is_terminal, open_input, write_content
 from app.cli.client import Json
 from app.cli.connection import connect
 from app.cli.options import DEFAULT_URL, AsJson, DataDir, InputFile, Key, Local, Output, Reference, Url, Verbose, Yes

@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import typer
 
 from app.cli import display
+from app.cli.addresses import is_dataset
 from app.cli.arguments import (
     FORMS,
-    is_dataset,
     levels,
     media_type,
     numbers,

@@ -1,7 +1,6 @@
 """`pursuit train`: a table in, a model out, and a picture of what it learnt."""
 
 import re
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
@@ -9,7 +8,8 @@ from typing import Annotated
 import typer
 
 from app.cli import display
-from app.cli.arguments import InputSource, is_dataset, json_object, open_input, table_file
+from app.cli.addresses import is_dataset
+from app.cli.arguments import InputSource, json_object, open_input, table_file
 from app.cli.client import Client, ClientError, Json
 from app.cli.connection import connect
 from app.cli.missing import ask_about_missing
@@ -162,8 +162,7 @@ def _train(
         job = client.train_dataset(source, fields, origin=origin)
     else:
         source.body.seek(0)
-        key = uuid.uuid4().hex  # sent again it runs once
-        job = client.train_on(source.name, source.body, fields, key=key, origin=origin)
+        job = client.train_on(source.name, source.body, fields, origin=origin)
     if not wait:
         return job
     try:

@@ -6,7 +6,6 @@ It is the client of the `pursuit` command, with frames instead of files and pati
 import io
 import json
 import os
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 
 from app.cli.client import Client as ServerClient
 
-from .datasets import Dataset, Datasets, is_dataset, named_file, predict_file, used_columns
+from .datasets import Datasets, dataset_id, named_file, predict_file, used_columns
 from .errors import (
     ArgumentError,
     InvalidError,
@@ -98,14 +97,11 @@ class Client(Datasets, Questions, Feedback):
         asked = spec | {name: value for name, value in (("target", target), ("model", model)) if value is not None}
         if not isinstance(target, str | None):
             asked["target"] = list(target)
-        key = idempotency_key or uuid.uuid4().hex
         with server_errors():
-            if isinstance(data, Dataset) or is_dataset(data):
-                return Job(
-                    self, self.http.train_dataset(str(getattr(data, "id", data)), asked, key=key, origin=from_model)
-                )
+            if (dataset := dataset_id(data)) is not None:
+                return Job(self, self.http.train_dataset(dataset, asked, key=idempotency_key, origin=from_model))
             name, file = named_file(data)
-            return Job(self, self.http.train_on(name, file, asked, key=key, origin=from_model))
+            return Job(self, self.http.train_on(name, file, asked, key=idempotency_key, origin=from_model))
 
     def update(self, model: str, data: Any, *, extra_basis: int = 0, forget: Sequence[int] = ()) -> "Job":
         """Add rows with their target to a model without training it again; return the job, whose model is the next
@@ -113,7 +109,7 @@ class Client(Datasets, Questions, Feedback):
 
         Args:
             model: `name` for its latest version, `name@3` or `name@alias`.
-            data: a data frame, a list of dicts, or the path of a file.
+            data: a data frame, a list of dicts, the path of a file, a Dataset or the id of one.
             extra_basis: basis vectors to add from the new rows.
             forget: numbers of rows to forget: of the table that was trained on, and of updates after it.
         """

@@ -1,7 +1,6 @@
 """Tables on the server: kept there, trained on and predicted by jobs; and files that are sent as they are."""
 
 import io
-import re
 import time
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -11,6 +10,7 @@ from typing import Any, BinaryIO, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from app.cli.addresses import is_dataset
 from app.cli.client import ENDED
 from app.cli.client import Client as ServerClient
 
@@ -19,14 +19,15 @@ from .files import write_whole
 from .frames import ARROW, table_file
 from .options import Interval, Options
 
-_ID = re.compile(r"ds_[0-9a-zA-Z]+")
 _PAGE = 500
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 
-def is_dataset(data: Any) -> bool:
-    """Return whether this is the id of a dataset, and not the path of a file."""
-    return isinstance(data, str) and _ID.fullmatch(data) is not None and not Path(data).exists()
+def dataset_id(data: Any) -> str | None:
+    """Return the id of a dataset that is given as such or by its id; None for other tables."""
+    if isinstance(data, Dataset):
+        return data.id
+    return data if isinstance(data, str) and is_dataset(data) else None
 
 
 def named_file(data: Any) -> tuple[str, BinaryIO]:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from app.cli.client import ClientError, ProblemError
+from app.cli.client_errors import NotFiniteError
 from app.errors import Fault, InvalidRequestError, MalformedError
 from app.errors import TooLargeError as TableTooLargeError
 from core.errors import CoreError
@@ -169,6 +170,8 @@ def server_errors() -> Iterator[None]:
     except ProblemError as error:
         kind = _CLASSES.get(error.status, RefusalError)
         raise kind(str(error), status=error.status, faults=error.faults, total=error.total) from None
+    except NotFiniteError as error:
+        raise InvalidError(str(error)) from None
     except ClientError as error:
         raise PursuitError(str(error)) from None
 

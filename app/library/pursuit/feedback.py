@@ -9,7 +9,7 @@ import numpy as np
 
 from app.cli.client import Client as ServerClient
 
-from .errors import UnavailableError, server_errors
+from .errors import InvalidError, UnavailableError, server_errors
 from .options import Interval, Options
 
 
@@ -72,12 +72,17 @@ class Feedback:
 
         Raises ConflictError for a row whose truth came before, NotFoundError for a prediction that is too old.
         """
-        numbers = np.asarray(truth, np.float64)
+        try:
+            numbers = np.asarray(truth, np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidError(f"truth: expected numbers, None or NaN where it is not known: {error}") from None
+        if numbers.ndim != 1:
+            raise InvalidError(f"truth: expected a number for each row, got an array of {numbers.shape}")
         if isinstance(prediction, str):
             parts = [(prediction, numbers)]
         else:
             if numbers.shape != (sum(prediction.rows),):
-                raise ValueError(f"truth: expected {sum(prediction.rows)} numbers, got an array of {numbers.shape}")
+                raise InvalidError(f"truth: expected {sum(prediction.rows)} numbers, got an array of {numbers.shape}")
             cuts = np.cumsum(prediction.rows)[:-1]
             parts = list(zip(prediction.ids, np.split(numbers, cuts), strict=True))
         with server_errors():

@@ -2,10 +2,7 @@
 
 import asyncio
 import json
-import uuid
 from collections.abc import Mapping, Sequence
-from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -13,8 +10,9 @@ from numpy.typing import NDArray
 
 from app.cli.client import Client as ServerClient
 
+from .datasets import dataset_id, named_file
 from .errors import ColumnError, InvalidError, server_errors
-from .frames import JSON, json_rows, rows_of, table_file
+from .frames import JSON, json_rows, rows_of
 from .options import Interval, Options
 
 Aggregate = Literal["sum", "mean"]
@@ -85,15 +83,15 @@ class Questions:
 
         Args:
             model: `name`, `name@3` or `name@alias`.
-            data: a data frame, or a list of dicts.
+            data: a data frame, a list of dicts, or the path of a file of any format that the service reads.
             by: columns whose groups are scored too.
             worst: how many rows with the largest errors are listed.
             on_error: rows that cannot be predicted: `refuse`, or `null` to leave them out.
             target: which of several targets.
         """
         with server_errors():
-            _, file = table_file(data)
-            return self.http.evaluate(model, file.getvalue(), by=by, worst=worst, on_error=on_error, target=target)
+            _, file = named_file(data)
+            return self.http.evaluate(model, file.read(), by=by, worst=worst, on_error=on_error, target=target)
 
     def suggest(
         self,
@@ -245,13 +243,11 @@ class AsyncModelQuestions:
 def start_update(http: ServerClient, model: str, data: Any, extra_basis: int, forget: Sequence[int]) -> dict[str, Any]:
     """Send rows for an update of a model; return the job's document."""
     asked = {"extra_basis": extra_basis, "forget": [int(number) for number in forget]}
-    key = uuid.uuid4().hex
     with server_errors():
-        if isinstance(data, str | PathLike):
-            with Path(data).open("rb") as body:
-                return http.update(model, Path(data).name, body, asked, key=key)
-        name, file = table_file(data)
-        return http.update(model, name, file, asked, key=key)
+        if (dataset := dataset_id(data)) is not None:
+            return http.update_by_dataset(model, dataset, asked)
+        name, file = named_file(data)
+        return http.update(model, name, file, asked)
 
 
 def column_values(columns: Sequence[Mapping[str, Any]], name: str) -> list[Any]:

@@ -100,6 +100,12 @@ def test_train_says_how_the_table_is_read(table: Path) -> None:
     assert b'{"kernel": "matern32", "mean_rows": 50, "decimal": ",", "thousands": "", "sheet": "2"}' in body
 
 
+def test_a_spec_has_finite_numbers(table: Path) -> None:
+    result = pursuit("train", table, "--spec", '{"noise": 1e999}')
+    assert result.exit_code == 1
+    assert "error: expected finite numbers" in result.stderr
+
+
 READ = [
     "read as number: power (93.5 where missing), weight",
     "read as date: built",

@@ -50,6 +50,13 @@ def test_ranges_are_sent_and_rows_shown() -> None:
     }
 
 
+@pytest.mark.parametrize("words", [("--range", "x=nan..1"), ("--range", "x=0..inf"), ("--best", "nan")])
+def test_numbers_are_finite(words: tuple[str, ...]) -> None:
+    result = pursuit("suggest", "cars", *words)
+    assert result.exit_code == 1
+    assert "error: expected finite numbers: JSON has no NaN and no infinity" in result.stderr
+
+
 @pytest.mark.parametrize("text", ["weight", "=1..2", "weight=a..2"])
 def test_a_range_says_what_was_expected(text: str) -> None:
     result = pursuit("suggest", "cars", "--range", text)

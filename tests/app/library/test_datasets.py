@@ -113,8 +113,14 @@ def test_a_table_is_kept_trained_on_predicted_and_deleted(client: Client, tmp_pa
     found = predictions.wait().table()
     assert found.column_names == ["x", "kind", "day", "y", "mean", "std", "lower", "upper"]
     np.testing.assert_array_equal(found["upper"].to_numpy(), model.predict(frame, interval=0.5)["upper"])
-    path = predictions.save(tmp_path / "predicted.parquet")
-    assert pd.read_parquet(path).shape == (80, 8)
+    for data in (dataset, dataset.id):
+        updated = client.update("boats", data).wait()
+        assert updated.report["update"]["rows_added"] == 80
+    frame.to_csv(tmp_path / "boats.csv", index=False)
+    for path in (tmp_path / "boats.csv", str(tmp_path / "boats.csv")):
+        assert client.evaluate("boats@1", path)["scores"] == client.evaluate("boats@1", frame)["scores"]
+    saved = predictions.save(tmp_path / "predicted.parquet")
+    assert pd.read_parquet(saved).shape == (80, 8)
     dataset.delete()
     with pytest.raises(NotFoundError):
         client.dataset(dataset.id)
@@ -147,7 +153,16 @@ def test_the_same_awaited(service: Service) -> None:
         (lambda client: client.push(7, "cars"), TypeError, "expected a fitted SparseGPRegressor"),
         (lambda client: client.push("nowhere.safetensors", "cars"), FileNotFoundError, "cannot read nowhere"),
         (lambda client: client.push(SparseGPRegressor(), "cars"), ValueError, "SparseGPRegressor is not fitted yet"),
-        (lambda client: client.train("ds_nothing"), LookupError, "ds_nothing"),
+        (lambda client: client.train(f"ds_{'0' * 32}"), LookupError, f"ds_{'0' * 32}"),
+        (lambda client: client.train("ds_train"), FileNotFoundError, "cannot read ds_train"),
+        (lambda client: client.train(table(), "y", huber=np.nan), ValueError, "expected finite numbers"),
+        (lambda client: client.update("mixed", "nowhere.csv"), FileNotFoundError, "cannot read nowhere.csv"),
+        (lambda client: client.update("mixed", f"ds_{'0' * 32}"), LookupError, f"ds_{'0' * 32}"),
+        (lambda client: client.evaluate("mixed", "nowhere.csv"), FileNotFoundError, "cannot read nowhere.csv"),
+        (lambda client: client.suggest("mixed", {"x": [0.0, np.inf]}), ValueError, "expected finite numbers"),
+        (lambda client: client.feedback("pred_", [np.inf]), ValueError, "expected finite numbers"),
+        (lambda client: client.feedback("pred_", ["a"]), ValueError, "truth: expected numbers"),
+        (lambda client: client.feedback("pred_", [[1.0]]), ValueError, "truth: expected a number for each row"),
         (lambda _: load("nowhere.safetensors"), FileNotFoundError, "cannot read nowhere"),
         (lambda _: load(b"no model"), ValueError, r"\S"),
     ],

@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 import pandas as pd
 import pytest
-from pursuit import AsyncClient, Client, ConflictError, KeptPrediction, NotFoundError
+from pursuit import AsyncClient, Client, ConflictError, InvalidError, KeptPrediction, NotFoundError
 
 from tests.app.library.conftest import table, url
 from tests.app.routes.service import QUICK, Service
@@ -46,7 +46,7 @@ def test_the_truth_by_an_id_alone(client: Client, model: str) -> None:
     assert client.feedback(prediction, [None, 1.0])["waiting"] == 1
     with pytest.raises(NotFoundError, match="no kept prediction"):
         client.feedback("pred_" + "0" * 32, [1.0])
-    with pytest.raises(ValueError, match="expected 2 numbers"):
+    with pytest.raises(InvalidError, match="expected 2 numbers"):
         client.feedback(kept, [1.0])
 
 
