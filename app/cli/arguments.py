@@ -109,6 +109,12 @@ def split_words(values: Sequence[str] | None, known: Sequence[str], option: str)
     return words
 
 
+def refuse_terminal(output: Path | None) -> None:
+    """BadParameter where bytes that are no text would go to a terminal."""
+    if (output is None or output == STANDARD) and sys.stdout.isatty():
+        raise typer.BadParameter("bytes are not for a terminal: name a file, or - for a pipe", param_hint="--output")
+
+
 def write_content(output: Path | None, content: bytes) -> None:
     """Write to a file, or to standard output. ClientError where the file cannot be written."""
     if output is None or output == STANDARD:

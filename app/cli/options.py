@@ -1,5 +1,7 @@
 """Options that commands share, and options that take one of a few words."""
 
+import os
+import shlex
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -10,6 +12,7 @@ import typer
 from app.cli.output import FLAG
 
 _WIDEST = 24
+URL_VARIABLE = "PURSUIT_URL"
 DEFAULT_URL = "http://127.0.0.1:8000"
 
 STANDARD = Path("-")
@@ -23,7 +26,7 @@ def existing_file(value: Path | None) -> Path | None:
     raise typer.BadParameter(f"{str(value)!r} is a folder" if value.is_dir() else f"file {str(value)!r} does not exist")
 
 
-Url = Annotated[str, typer.Option(envvar="PURSUIT_URL", help="The server.", rich_help_panel="Server")]
+Url = Annotated[str, typer.Option(envvar=URL_VARIABLE, help="The server.", rich_help_panel="Server")]
 Key = Annotated[
     str | None,
     typer.Option(envvar="PURSUIT_API_KEY", help="An API key of the server.", rich_help_panel="Server"),
@@ -88,6 +91,17 @@ Output = Annotated[
         show_default="standard output",
     ),
 ]
+
+
+def repeated_options(*, local: bool, url: str, data_dir: Path | None) -> str:
+    """Return the options that say where a command works, for one to be typed next; nothing where the environment says
+    it, and never a key."""
+    words = ["--local"] if local else []
+    if local and data_dir is not None:
+        words += ["--data-dir", shlex.quote(str(data_dir))]
+    if not local and url != (os.environ.get(URL_VARIABLE) or DEFAULT_URL):
+        words += ["--url", shlex.quote(url)]
+    return "".join(f" {word}" for word in words)
 
 
 def choice(

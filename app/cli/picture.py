@@ -45,8 +45,11 @@ def signs_for(console: Console) -> Signs:
     return ASCII if plain else UNICODE
 
 
-def show_learnt(console: Console, client: Client, job: Json, *, target_given: bool, local: bool) -> None:
-    """Print the picture of a training that has succeeded, and what may be done next."""
+def show_learnt(console: Console, client: Client, job: Json, *, target_given: bool, where: str) -> None:
+    """Print the picture of a training that has succeeded, and what may be done next.
+
+    where: options of these commands that say where they work.
+    """
     name, version = str(job["result"]["model"]), int(job["result"]["version"])
     signs, lines, target = signs_for(console), [], None
     width = min(console.width, MAX_WIDTH)
@@ -66,7 +69,6 @@ def show_learnt(console: Console, client: Client, job: Json, *, target_given: bo
         console.print(
             f"It predicts {target!r}, the last column: --target names another.", highlight=False, markup=False
         )
-    where = " --local" if local else ""
     targets = [*(job["result"].get("report") or {}).get("targets", ())]
     of_one = f" --target {shlex.quote(targets[0])}" if targets else ""  # the one that the picture shows
     steps = (

@@ -9,7 +9,7 @@ from rich.table import Column
 from rich.text import Text
 
 from app.cli.client import Client, Json
-from app.cli.display import fraction
+from app.cli.display import fraction, job_error
 
 _BAR_MIN_CONSOLE_WIDTH = 80  # characters that all columns take
 
@@ -31,6 +31,20 @@ def watch(client: Client, job_id: str, console: Console) -> Json:
     with JobBar(console) as bar:
         for job in client.follow(job_id):
             bar.show(job)
+    return job
+
+
+def wait_for_end(client: Client, job: Json, console: Console, *, local: bool) -> Json:
+    """Show a job's progress until it has succeeded; return it. ClientError where it does not. local: the server is this
+    command's own, so that the job ends with it."""
+    try:
+        job = watch(client, job["id"], console)
+    except KeyboardInterrupt:
+        if not local:
+            console.print(f"the server goes on: `pursuit jobs {job['id']}`", highlight=False, soft_wrap=True)
+        raise
+    if job["state"] != "succeeded":
+        raise job_error(job)
     return job
 
 

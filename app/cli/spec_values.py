@@ -17,3 +17,5 @@ AGGREGATES = ("sum", "mean")
 OVER = ("rows", "targets", "both")
 JOB_STATES = ("queued", "running", "succeeded", "failed", "cancelled")
 SCOPES = ("predict", "train", "admin", "monitor")
+MOST_FORGOTTEN = 50_000
+"""Rows that one update may forget."""

@@ -9,7 +9,7 @@ from app.cli.arguments import open_input
 from app.cli.client import ClientError, Json
 from app.cli.connection import connect
 from app.cli.options import DEFAULT_URL, AsJson, DataDir, InputFile, Key, Local, Url
-from app.cli.output import console, print_json
+from app.cli.output import console, note, print_json
 from app.cli.truth import read_truth
 
 
@@ -43,6 +43,7 @@ def feedback(
             prediction = answer.json()["prediction_id"]
             if prediction is None:
                 raise ClientError("the predictions were not kept: the server's database does not answer")
+            note(f"kept as {prediction}: if this is cut short, repeat it with this id in place of the model")
         found = client.feedback(prediction, truth)
     if as_json:
         print_json({"prediction_id": prediction, **found})

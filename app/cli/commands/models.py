@@ -1,7 +1,6 @@
 """`pursuit models`, `alias`, `delete`, `import`, `artefact`: what is published."""
 
 import re
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated
@@ -11,7 +10,7 @@ from rich.console import Console
 
 from app.cli import display
 from app.cli.addresses import is_dataset
-from app.cli.arguments import is_terminal, open_input, write_content
+from app.cli.arguments import is_terminal, open_input, refuse_terminal, write_content
 from app.cli.client import Json
 from app.cli.connection import connect
 from app.cli.options import DEFAULT_URL, AsJson, DataDir, InputFile, Key, Local, Output, Reference, Url, Verbose, Yes
@@ -89,8 +88,7 @@ def artefact(
     to_file = output is not None and str(output) != "-"
     if as_json and not to_file:
         raise typer.BadParameter("with --json standard output is for the document: name a file", param_hint="--output")
-    if not to_file and sys.stdout.isatty():
-        raise typer.BadParameter("bytes are not for a terminal: name a file, or - for a pipe", param_hint="--output")
+    refuse_terminal(output)
     with connect(url, key, local=local, data_dir=data_dir) as client:
         name, version = client.resolve(model)
         asked = {"format": form, "interval": interval, "target": target}

@@ -1,6 +1,7 @@
 """`pursuit predict`: the rows of a table, by a version of a model."""
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated
 
 import typer
 
@@ -12,6 +13,7 @@ from app.cli.arguments import (
     media_type,
     numbers,
     open_input,
+    refuse_terminal,
     split_words,
     table_file,
     write_content,
@@ -20,8 +22,10 @@ from app.cli.client import Json
 from app.cli.connection import connect
 from app.cli.options import DEFAULT_URL, AsJson, DataDir, Key, Local, Output, Reference, TableOrDataset, Url, choice
 from app.cli.output import console, note, print_json
-from app.cli.progress import watch
+from app.cli.progress import wait_for_end
 from app.cli.spec_values import AGGREGATES, EXTRAS, KEEP, ON_ERROR, OVER
+
+_TEXT = frozenset((FORMS["csv"], FORMS["json"]))
 
 
 def predict(
@@ -109,6 +113,7 @@ def predict(
         "samples": samples,
         "seed": seed,
     }
+    found: Json = {}
     dataset = is_dataset(table)
     if dataset and keep_for_feedback:
         raise typer.BadParameter("predictions of a dataset are not kept", param_hint="--keep-for-feedback")
@@ -117,39 +122,49 @@ def predict(
             "the predictions of a dataset are a Parquet file: name it with --output", param_hint="--json"
         )
     accept = media_type(form, output, is_dataset=dataset)
-    told: Any
+    if accept not in _TEXT:
+        refuse_terminal(output)
     if dataset:
         with connect(url, key, local=local, data_dir=data_dir, workers=1) as client:
             screen = console() if as_json else display.errors()
-            job = watch(client, client.predict_dataset(model, table, options)["id"], screen)
-            if job["state"] != "succeeded":
-                raise display.job_error(job)
-            told = job["result"]
-            warnings = [warning["message"] for warning in told["warnings"]]
+            job = wait_for_end(client, client.predict_dataset(model, table, options), screen, local=local)
+            told = _told(job["result"])
             content = client.predictions(job["id"])
     else:
         with open_input(table_file(table)) as source:
             body = source.body.read()
         with connect(url, key, local=local, data_dir=data_dir) as client:
             answer = client.predict(model, body, accept=accept, keep_for_feedback=keep_for_feedback, **options)
-            warnings = [answer.headers[name] for name in ("x-warnings",) if name in answer.headers]
-            told = {"model": answer.headers.get("x-model", model), "warnings": warnings}
             content = answer.content
+            found = answer.json() if accept == FORMS["json"] else {}
+            told = _told(found) if found else _told_by_headers(answer.headers, model)
             if keep_for_feedback:
-                prediction = answer.headers.get("x-prediction-id")
-                if accept == FORMS["json"]:
-                    prediction = answer.json()["prediction_id"]
+                prediction = found["prediction_id"] if found else answer.headers.get("x-prediction-id")
                 told["prediction_id"] = prediction
                 note(
                     "the database of the server did not keep the predictions"
                     if prediction is None
                     else f"the predictions wait for their truth: pursuit feedback {prediction} FILE --column COLUMN"
                 )
-    for warning in warnings:
+    for warning in told["warnings"]:
         note(warning)
     if as_json and not to_file:
-        print_json(answer.json())
+        print_json(found)
         return
     write_content(output, content)
     if as_json:
         print_json({**told, "output": str(output), "size_bytes": len(content)})
+
+
+def _told(answer: Json) -> Json:
+    """Return the version that predicted and its warnings, out of a JSON answer or the result of a job."""
+    warnings = [warning["message"] for warning in answer.get("warnings", ())]
+    return {"model": f"{answer['model']}@{answer['version']}", "warnings": warnings}
+
+
+def _told_by_headers(headers: Mapping[str, str], model: str) -> Json:
+    """Return the same out of the headers of a file. model: as it was asked for, where they do not say."""
+    return {
+        "model": headers.get("x-model", model),
+        "warnings": [headers["x-warnings"]] if "x-warnings" in headers else [],
+    }

@@ -28,10 +28,11 @@ from app.cli.options import (
     Url,
     Verbose,
     choice,
+    repeated_options,
 )
 from app.cli.output import console, print_json
 from app.cli.picture import show_learnt
-from app.cli.progress import watch
+from app.cli.progress import wait_for_end
 from app.cli.spec_values import DECIMALS, EFFORTS, KERNELS, MEAN_ROWS, METHODS, MISSING
 
 MODEL = "What is trained"
@@ -140,7 +141,13 @@ def train(
             )
         else:
             display.report(screen, job, verbose=verbose)
-            show_learnt(screen, client, job, target_given="target" in fields, local=local)
+            show_learnt(
+                screen,
+                client,
+                job,
+                where=repeated_options(local=local, url=url, data_dir=data_dir),
+                target_given="target" in fields,
+            )
 
 
 @contextmanager
@@ -157,20 +164,9 @@ def _train(
     client: Client, source: InputSource | str, fields: Json, origin: str | None, *, wait: bool, local: bool
 ) -> Json:
     """Train and wait for the end, unless that is not wanted; return the job. ClientError where it does not succeed."""
-    screen = console()
     if isinstance(source, str):
         job = client.train_dataset(source, fields, origin=origin)
     else:
         source.body.seek(0)
         job = client.train_on(source.name, source.body, fields, origin=origin)
-    if not wait:
-        return job
-    try:
-        job = watch(client, job["id"], screen)
-    except KeyboardInterrupt:
-        if not local:
-            screen.print(f"the server goes on: `pursuit jobs {job['id']}`", highlight=False, soft_wrap=True)
-        raise
-    if job["state"] != "succeeded":
-        raise display.job_error(job)
-    return job
+    return wait_for_end(client, job, console(), local=local) if wait else job

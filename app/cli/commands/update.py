@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 
-from app.cli import display
 from app.cli.arguments import split_values
 from app.cli.client import Json
 from app.cli.commands.train import opened
 from app.cli.connection import connect
 from app.cli.options import DEFAULT_URL, AsJson, DataDir, Key, Local, Reference, TableOrDataset, Url
 from app.cli.output import console, note, print_json
-from app.cli.progress import watch
+from app.cli.progress import wait_for_end
+from app.cli.spec_values import MOST_FORGOTTEN
 
 _MOST_PLACES = 10
 """Places of rows that a line lists."""
@@ -49,9 +49,7 @@ def update(
         else:
             job = client.update(model, source.name, source.body, spec)
         if wait:
-            job = watch(client, job["id"], screen)
-            if job["state"] != "succeeded":
-                raise display.job_error(job)
+            job = wait_for_end(client, job, screen, local=local)
     if as_json:
         print_json(job)
     elif not wait:
@@ -80,12 +78,17 @@ def _left_out(told: Json) -> str:
 
 
 def _row_numbers(given: list[str] | None) -> list[int]:
-    """Row numbers and ranges of them. BadParameter for anything else."""
+    """Row numbers and ranges of them. BadParameter for anything else, and for more than the server takes."""
     numbers: list[int] = []
     for word in split_values(given, "--forget"):
         first, dash, last = word.partition("-")
         ends = (first, last) if dash else (first, first)
         if not all(end.isascii() and end.isdigit() for end in ends) or int(ends[1]) < int(ends[0]):
             raise typer.BadParameter(f"expected row numbers, such as 3 or 3-9; got {word!r}", param_hint="--forget")
-        numbers += range(int(ends[0]), int(ends[1]) + 1)
+        found = range(int(ends[0]), int(ends[1]) + 1)
+        if len(numbers) + found.stop - found.start > MOST_FORGOTTEN:
+            raise typer.BadParameter(
+                f"expected up to {MOST_FORGOTTEN:,} rows; got more with {word!r}", param_hint="--forget"
+            )
+        numbers += found
     return numbers

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from app.cli import display
 from app.cli.client import Client
 from app.cli.commands import cli
+from app.cli.options import DEFAULT_URL, repeated_options
 from tests.app.cli.stub import Answer, events, job, problem, stub
 
 REPORT = {
@@ -104,6 +105,21 @@ def test_a_spec_has_finite_numbers(table: Path) -> None:
     result = pursuit("train", table, "--spec", '{"noise": 1e999}')
     assert result.exit_code == 1
     assert "error: expected finite numbers" in result.stderr
+
+
+def test_what_comes_next_is_asked_of_the_same_server(table: Path) -> None:
+    with stub(dict(TRAINED)) as server:
+        typed = pursuit("train", table, "--url", f"{server.url}/", "--key", "a-secret", url="http://127.0.0.1:9")
+        known = pursuit("train", table, url=server.url)
+    assert f"  pursuit predict cars NEW.csv --url {server.url}/   # predict new rows" in typed.stdout.splitlines()
+    assert "  pursuit predict cars NEW.csv   # predict new rows" in known.stdout.splitlines()
+    assert "a-secret" not in typed.output
+
+
+def test_options_of_the_next_command() -> None:
+    assert repeated_options(local=True, url="http://h", data_dir=Path("my data")) == " --local --data-dir 'my data'"
+    assert repeated_options(local=True, url=DEFAULT_URL, data_dir=None) == " --local"
+    assert repeated_options(local=False, url=DEFAULT_URL, data_dir=Path("data")) == ""
 
 
 READ = [
@@ -243,11 +259,14 @@ def test_predictions_of_a_dataset_are_a_job_and_a_file(tmp_path: Path) -> None:
     }
     with stub(answers) as server:
         result = pursuit("predict", "cars@2", dataset, "--keep", "all", "--output", out, url=server.url)
-        (sent,) = server.bodies("POST", "/predict")
+        document = pursuit("predict", "cars@2", dataset, "--output", out, "--json", url=server.url)
+        sent, _ = server.bodies("POST", "/predict")
     assert result.exit_code == 0, result.stderr
     assert json.loads(sent) == {"model": "cars@2", "dataset": dataset, "keep": "all"}
     assert out.read_bytes() == b"PAR1"
     assert "note: 1 row has no prediction" in result.stderr
+    told = {"model": "cars@1", "warnings": ["1 row has no prediction"], "output": str(out), "size_bytes": 4}
+    assert json.loads(document.stdout) == told
 
 
 def test_predictions_of_nothing(tmp_path: Path) -> None:

@@ -77,9 +77,25 @@ def test_rows_with_their_truth_are_predicted_first(tmp_path: Path) -> None:
     with stub(answers) as server:
         result = pursuit("feedback", "cars@3", table, "--column", "y", url=server.url)
         asked = [path for method, path, _ in server.requests if path.startswith("/predict")]
-    assert result.output == "cars@3: 40 rows counted\n"
+    assert result.stdout == "cars@3: 40 rows counted\n"
+    assert result.stderr == (
+        f"note: kept as {PREDICTION}: if this is cut short, repeat it with this id in place of the model\n"
+    )
     assert "keep_for_feedback=true" in asked[0]
     assert "model=cars%403" in asked[0]
+
+
+def test_the_id_is_told_before_the_truth_is(tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("x,y\n1,2\n")
+    answers = {
+        ("POST", "/predict"): [Answer(body={"prediction_id": PREDICTION})],
+        ("POST", "/feedback"): [Answer(body=COUNTS, cut=True)],
+    }
+    with stub(answers) as server:
+        result = pursuit("feedback", "cars", table, "--column", "y", url=server.url)
+    assert result.exit_code == 1
+    assert f"note: kept as {PREDICTION}" in result.stderr
 
 
 def test_predictions_that_are_kept_say_how_to_tell_the_truth(tmp_path: Path) -> None:

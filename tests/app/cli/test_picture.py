@@ -79,7 +79,7 @@ def test_a_training_ends_with_it_and_with_what_may_be_done_next(held_out: Answer
     answers = {("GET", f"{place}/held-out"): [held_out], ("GET", f"{place}/importance"): [Answer(body=IMPORTANCE)]}
     out = io.StringIO()
     with stub(answers) as server, Client(server.url) as client:
-        show_learnt(Console(file=out, width=80), client, DONE, target_given=False, local=True)
+        show_learnt(Console(file=out, width=80), client, DONE, target_given=False, where=" --local")
     lines = out.getvalue().splitlines()
     assert said in lines[1]
     commands = [line.split("#")[0].strip() for line in lines[lines.index("Next:") + 1 :]]
@@ -97,7 +97,7 @@ def test_a_training_of_several_targets_ends_with_commands_that_name_one() -> Non
     done = job("succeeded", result={"model": "cars", "version": 3, "report": {"targets": {"a b": {}, "mpg": {}}}})
     out = io.StringIO()
     with stub(answers) as server, Client(server.url) as client:
-        show_learnt(Console(file=out, width=80), client, done, target_given=True, local=False)
+        show_learnt(Console(file=out, width=80), client, done, target_given=True, where="")
     assert "  pursuit evaluate cars MORE.csv --target 'a b'   # score rows with the truth\n" in out.getvalue()
 
 

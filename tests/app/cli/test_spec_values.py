@@ -6,6 +6,7 @@ from app.services.keys.caller import KeyScope
 from app.services.predict.joint import Aggregate
 from app.services.predict.options import EXTRAS, Keep, OnError
 from app.services.suggestions import Criterion, Goal
+from app.services.train.updates import MOST_FORGOTTEN
 from app.tables.schema.table_options import Missing
 from core.spec import Effort, KernelChoice, MeanRows, Method
 
@@ -27,3 +28,4 @@ def test_words_are_the_services() -> None:
     ):
         assert sorted(words) == sorted(meant)
     assert spec_values.EXTRAS == EXTRAS
+    assert spec_values.MOST_FORGOTTEN == MOST_FORGOTTEN

@@ -1,6 +1,7 @@
 """`pursuit update` against a server that says what its outcome is."""
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,17 @@ def test_without_waiting_and_by_a_dataset(table: Path) -> None:
     assert "job_1 is queued" in plain.stdout
     assert json.loads(by_id.stdout)["state"] == "queued"
     assert json.loads(sent[2]) == {"dataset": dataset, "spec": {"extra_basis": 0, "forget": []}}
+
+
+@pytest.mark.parametrize("rows", ["0-9999999999", "0-30000,1-30000"])
+def test_no_more_rows_are_forgotten_than_the_server_takes(table: Path, rows: str) -> None:
+    tracemalloc.start()
+    result = pursuit("update", "cars", table, f"--forget={rows}")
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert result.exit_code == 2
+    assert "expected up to 50,000 rows; got more with" in result.stderr
+    assert most < 20_000_000
 
 
 @pytest.mark.parametrize("rows", ["a", "3-1", "-1", "1.5"])
