@@ -1,4 +1,7 @@
-"""The client for asyncio: the same calls, awaited. Requests are sent by threads, so that no call holds the loop up."""
+"""The client for asyncio: the most used calls, awaited; for others `asyncio.to_thread` takes those of `Client`.
+
+Requests are sent by threads, so that no call holds the loop up.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -45,6 +48,11 @@ class AsyncClient(AsyncFeedback):
     async def train(self, data: Any, target: str | Sequence[str] | None = None, **spec: Any) -> "AsyncJob":
         """Start a training; see `Client.train`."""
         return AsyncJob(await asyncio.to_thread(self._client.train, data, target, **spec))
+
+    async def update(self, model: str, data: Any, *, extra_basis: int = 0, forget: Sequence[int] = ()) -> "AsyncJob":
+        """Add rows to a model without training it again; see `Client.update`."""
+        job = await asyncio.to_thread(self._client.update, model, data, extra_basis=extra_basis, forget=forget)
+        return AsyncJob(job)
 
     async def predict(
         self,
@@ -206,6 +214,10 @@ class AsyncModel(AsyncModelQuestions):
         """Predict rows; see `Client.predict`."""
         options: dict[str, Any] = {"interval": interval, "quantiles": quantiles, "include": include}
         return await asyncio.to_thread(self._model.predict, data, **options, on_error=on_error, keep=keep)
+
+    async def explain(self, data: Any, *, nearest: int = 5, target: str | None = None) -> Explanation:
+        """Explain predictions: see `Client.explain`."""
+        return await asyncio.to_thread(self._model.explain, data, nearest=nearest, target=target)
 
     async def update(self, data: Any, *, extra_basis: int = 0, forget: Sequence[int] = ()) -> AsyncJob:
         """Add rows without training again: see `Client.update`."""

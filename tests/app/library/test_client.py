@@ -325,7 +325,11 @@ def test_the_same_awaited(service: Service, tmp_path: Path) -> None:
             assert [item.id for item in await client.jobs(model="trains")] == [job.id]
             with pytest.raises(InvalidError, match="row 0, column 'kind', value 'neither'"):
                 await client.predict("trains", [{"a": 1, "kind": "neither"}])
+            explained = await model.explain(ROWS[:2], nearest=3)
+            assert explained.rows == (await client.explain(model.reference, ROWS[:2], nearest=3)).rows
+            assert [len(row["nearest"]) for row in explained.rows] == [3, 3]
             assert (await (await model.update(ROWS[:2])).wait()).reference == "trains@2"
+            assert (await (await client.update("trains", ROWS[:2], forget=[0])).wait()).reference == "trains@3"
             await (await client.model("trains")).delete()
 
     asyncio.run(use())
