@@ -39,13 +39,21 @@ async def answer_joint(
         return await in_heavy_thread(request, encode, resolved, arrays, options, media_type, kept=kept)
     rows, of_rows = len(inputs), joint.over is Over.TARGETS
     if media_type == JSON:
-        content = json_head(resolved) | total_json(resolved.model, arrays, options, joint, rows)
-        if of_rows and kept:
-            content["columns"] = {name: column.to_pylist() for name, column in kept.items()}
-        return Bytes(dump_json(content, rows if of_rows else 1), JSON)
+        return await in_heavy_thread(
+            request, _encode_total, resolved, arrays, options, joint, rows, kept if of_rows else None
+        )
     if joint.over is not Over.ROWS:
         resolved = replace(resolved, model=weakest(resolved.model, options))
     return await in_heavy_thread(request, encode, resolved, arrays, options, media_type, kept=kept if of_rows else None)
+
+
+def _encode_total(
+    resolved: ResolvedModel, arrays: Any, options: PredictOptions, joint: JointOptions, rows: int, kept: Any
+) -> Response:
+    content = json_head(resolved) | total_json(resolved.model, arrays, options, joint, rows)
+    if kept:
+        content["columns"] = {name: column.to_pylist() for name, column in kept.items()}
+    return Bytes(dump_json(content, rows if joint.over is Over.TARGETS else 1), JSON)
 
 
 def refuse_tolerance(options: PredictOptions) -> None:

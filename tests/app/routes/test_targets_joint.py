@@ -1,12 +1,15 @@
 """Totals and draws of several targets over HTTP: each target's, and sums over targets by the correlation of errors."""
 
 import io
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
+from app.routes import predict_joint
+from app.services.predict.json_answer import dump_json
 from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import CSV_BODY, Service, running
 
@@ -69,6 +72,21 @@ def test_each_target_has_its_total(trained: Service) -> None:
     assert one["aggregate"] == plain["aggregate"] == "mean"
     for field in ("mean", "std", "latent_std", "lower", "upper", "interval_basis", "method", "samples"):
         assert one[field] == {"y1": plain[field]}, field
+
+
+def test_totals_of_rows_are_encoded_beside_the_event_loop(trained: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of millions of numbers would hold up all other requests."""
+    threads: list[str] = []
+
+    def dump(content: Any, rows: int) -> bytes:
+        threads.append(threading.current_thread().name)
+        return dump_json(content, rows)
+
+    monkeypatch.setattr(predict_joint, "dump_json", dump)
+    for over in ("rows", "targets", "both"):
+        trained.ask("all", ROWS, aggregate="sum", over=over)
+    assert len(threads) == 3
+    assert "server" not in threads  # which is that of the loop
 
 
 def test_a_sum_over_targets_knows_the_correlation_of_their_errors(trained: Service) -> None:
