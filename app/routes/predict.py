@@ -30,7 +30,7 @@ from app.routes.predict_joint import answer_joint, refuse_tolerance
 from app.services.decoding import decode, given
 from app.services.keys.caller import KeyScope
 from app.services.keys.key_ring import check_scope
-from app.services.monitoring.kept_predictions import check_rows, with_interval
+from app.services.monitoring.kept_predictions import check_kept, with_interval
 from app.services.predict.batching import ROW_BYTES
 from app.services.predict.joint import SAMPLES, Aggregate, JointOptions, Over, joint_options
 from app.services.predict.kept_cells import kept_cells
@@ -195,7 +195,7 @@ async def _predict(
     if joint is not None:
         return await answer_joint(request, app, resolved, part.decoded.inputs, options, joint, media_type, part.kept)
     if keep_for_feedback:
-        check_rows(part.decoded.rows)
+        check_kept(resolved.model, part.decoded.rows)
     await count_rows(request, app, resolved.name, part.decoded.rows)
     found = await app.batcher.submit(resolved.model, part.decoded.inputs, options)
     app.metrics.predicted(resolved.name, found)

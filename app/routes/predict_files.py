@@ -23,7 +23,7 @@ from app.routes.http.services import Services, in_heavy_thread, in_reader_thread
 from app.routes.http.table_readers import while_connected
 from app.routes.http.uploads import receive_file, temporary_upload
 from app.services.intake.ingest import IngestRequest, ingest
-from app.services.monitoring.kept_predictions import RowNumbers, check_rows, with_interval
+from app.services.monitoring.kept_predictions import RowNumbers, check_kept, with_interval
 from app.services.predict.answer_files import AnswerFile
 from app.services.predict.json_answer import JsonFiles, json_content, json_numbers
 from app.services.predict.npy import NPY
@@ -70,7 +70,7 @@ async def answer_file(
         with TemporaryDirectory(dir=app.scratch.path) as folder:
             rows, parts = await _open(request, app, path, Path(folder), resolved, part_options)
             if keep_for_feedback:
-                check_rows(rows)
+                check_kept(resolved.model, rows)
             await count_rows(request, app, resolved.name, rows)
             answer = _Answer(resolved, options, media_type, rows, Path(folder), keep_for_feedback=keep_for_feedback)
             work = _predict(request, app, parts, answer)

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from anyio import to_thread
@@ -76,6 +77,7 @@ class PredictionKeeper:
         self._most_bytes = most_bytes
         self._waiting: list[tuple[KeptPrediction, asyncio.Future[bool]]] = []
         self._writing: asyncio.Task[None] | None = None
+        self._trimming: asyncio.Task[None] | None = None
         self._added = most_bytes  # so that the first look comes soon after the start
 
     async def keep(self, resolved: ResolvedModel, arrays: Mapping[str, FloatArray]) -> str | None:
@@ -118,6 +120,8 @@ class PredictionKeeper:
                         written.set_exception(found)
                     else:
                         written.set_result(found)
+                if self._trimming is None and self._added > TRIM_SHARE * self._most_bytes:
+                    self._trimming = asyncio.create_task(self._trim())
         finally:
             self._writing = None
 
@@ -125,9 +129,16 @@ class PredictionKeeper:
         with self._database.write() as connection:
             kept_predictions.add(connection, batch)
         self._added += sum(one.size for one in batch)
-        if self._added > TRIM_SHARE * self._most_bytes:
-            trim(self._database, most_bytes=self._most_bytes)
+
+    async def _trim(self) -> None:
+        """Keep to the bytes, apart from the requests: what was stored stays stored where this fails."""
+        try:
             self._added = 0
+            await to_thread.run_sync(partial(trim, self._database, most_bytes=self._most_bytes))
+        except UnavailableError as error:
+            log.warning("old kept predictions are not removed now: %s", error)
+        finally:
+            self._trimming = None
 
 
 def trim(database: Database, *, most_bytes: int) -> None:
@@ -142,8 +153,9 @@ def trim(database: Database, *, most_bytes: int) -> None:
         excess -= freed
 
 
-def check_rows(rows: int) -> None:
-    """InvalidRequestError for more rows than are kept."""
+def check_kept(model: LoadedModel, rows: int) -> None:
+    """InvalidRequestError for several targets, and for more rows than are kept: before they are predicted."""
+    model.of_one_target("feedback")
     if rows > MOST_ROWS:
         raise InvalidRequestError(
             f"keep_for_feedback: at most {MOST_ROWS:,} rows are kept at once, got {rows:,}; send fewer, or later the "
