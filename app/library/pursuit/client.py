@@ -49,8 +49,8 @@ class Client(Datasets, Questions, Feedback):
     Args:
         url: of the server; by default PURSUIT_URL of the environment, else http://127.0.0.1:8000.
         key: API key, where the server asks for one; by default PURSUIT_API_KEY of the environment.
-        patience: seconds for which requests are repeated while the server is busy or away; a training that is sent
-            twice runs once.
+        patience: seconds for which requests are repeated while the server is busy or away; what is sent twice, such
+            as a training, an update or an upload, is done once.
     """
 
     def __init__(self, url: str | None = None, key: str | None = None, *, patience: float = PATIENCE) -> None:
