@@ -53,8 +53,10 @@ def make_files_private() -> None:
 
 def limit_heaps() -> None:
     """Give the threads of this process one heap, where glibc would make up to eight a core: memory that one thread has
-    freed is then there for all. For processes that hold the interpreter while they allocate. MALLOC_ARENA_MAX of the
-    environment goes before it."""
+    freed is then there for all. Arrow allocates there too, if it is not imported yet: its own pool has a heap for each
+    thread. For processes that hold the interpreter while they allocate. MALLOC_ARENA_MAX and ARROW_DEFAULT_MEMORY_POOL
+    of the environment go before it."""
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     if sys.platform != "linux" or "MALLOC_ARENA_MAX" in os.environ:
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none, and need none

@@ -60,6 +60,18 @@ def test_threads_share_one_heap() -> None:
     assert heaps("limited", MALLOC_ARENA_MAX="4") == 4
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's heaps")
+@pytest.mark.parametrize(("said", "used"), [({}, "system"), ({"ARROW_DEFAULT_MEMORY_POOL": "jemalloc"}, "jemalloc")])
+def test_arrow_allocates_in_that_heap(said: dict[str, str], used: str) -> None:
+    code = (
+        "from app.posix import limit_heaps; limit_heaps(); import pyarrow; "
+        "print(pyarrow.default_memory_pool().backend_name)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"} | said
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split() == [used]
+
+
 LIMITS = """
 import resource, sys
 from app.posix import limit_resources, raise_open_files
