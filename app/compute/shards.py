@@ -9,7 +9,7 @@ import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from core.arrays import IntArray
 from core.data import Standardization
 from core.numeric.shards import Part
 from core.numeric.workspace import Workspace
+from core.predict.transforms import Transform
 from core.process.rows import Rows, on_shard
 
 SHARD_CACHE_BYTES = 1 << 31
@@ -30,19 +31,21 @@ _WORKSPACE = Workspace()
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Shard:
     """Rows in a file: an array (m, p + 1), the target last, in raw units; a mask of the rows (m, bool), or all of them;
-    and their standardization."""
+    the transform of their targets, and their standardization."""
 
     folder: str
     part: str
     mask: str | None
     unit: Standardization
     groups: IntArray
+    transform: Transform = field(default_factory=Transform)
 
     @cached_property
     def name(self) -> str:
         """Hash of all that defines the rows: the same for the same rows."""
         unit = self.unit
-        digest = hashlib.sha256(f"{self.part} {self.mask} {unit.target_shift!r} {unit.target_scale!r}".encode())
+        told = f"{self.part} {self.mask} {unit.target_shift!r} {unit.target_scale!r} {self.transform!r}"
+        digest = hashlib.sha256(told.encode())
         for array in (unit.input_shift, unit.input_scale, self.groups):
             digest.update(array.tobytes())
         return digest.hexdigest()
@@ -53,7 +56,7 @@ class Shard:
         table = folder.read(self.part)
         if self.mask is not None:
             table = table[folder.read(self.mask)]
-        X, y = self.unit.inputs(table[:, :-1]), self.unit.targets(table[:, -1])
+        X, y = self.unit.inputs(table[:, :-1]), self.unit.targets(self.transform.forward(table[:, -1]))
         return Rows(X=X, y=y, groups=self.groups, workspace=_WORKSPACE)
 
 

@@ -149,7 +149,13 @@ class Factors:
 
 
 def factorise(
-    rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, scheme: Scheme, *, keep: bool = True
+    rows: Rows,
+    Z: FloatArray,
+    hyperparameters: Hyperparameters,
+    scheme: Scheme,
+    *,
+    keep: bool = True,
+    beyond: "FirstSums | None" = None,
 ) -> Factors:
     """Return the factors of one (theta, Z), by one pass over the rows. O(n d^2) in matrix products.
 
@@ -159,6 +165,8 @@ def factorise(
         hyperparameters: in standardized units.
         scheme: which approximation.
         keep: hold the blocks for a second pass where they fit KEPT_BYTES.
+        beyond: sums of more rows (`first_sums`), which the posterior then rests on too; passes over the factors do not
+            come to them.
 
     Raises:
         NotPositiveDefiniteError: the hyperparameters are beyond double precision.
@@ -171,7 +179,10 @@ def factorise(
     keep = keep and rows.remote is None and 16 * size * len(rows) <= KEPT_BYTES
     first = partial(_first_pass, Z=Z, hyperparameters=hyperparameters, scheme=scheme, lower=lower, keep=keep)
     sums = rows.total(first, size)
-    information, e = sums.information, np.concatenate(sums.e)
+    e = np.concatenate(sums.e)
+    if beyond is not None:
+        sums.add(beyond)
+    information = sums.information
     LB = cholesky(information + np.eye(size), "B = I + V D^-1 V'")
     c = solve_vector(LB, solve_vector(LB, sums.b), transposed=True)
     others = [solve_vector(LB, solve_vector(LB, b), transposed=True) for b in sums.others.T]
@@ -199,9 +210,9 @@ def factorise(
 
 
 @dataclass(slots=True, eq=False)
-class _FirstSums:
-    """V D^-1 V', V D^-1 y, e of each block, and the blocks of each run where they are kept; V D^-1 times the other
-    targets, (d, k)."""
+class FirstSums:
+    """Sums over rows that the factors are made of: V D^-1 V' (d, d), V D^-1 y (d,), e of each block, and the blocks of
+    each run where they are kept; V D^-1 times the other targets, (d, k)."""
 
     information: FloatArray
     b: FloatArray
@@ -209,13 +220,37 @@ class _FirstSums:
     kept: list[tuple[Block, ...]]
     others: FloatArray
 
-    def add(self, other: "_FirstSums") -> None:
+    def add(self, other: "FirstSums") -> None:
         """The rows that come next."""
         self.information += other.information
         self.b += other.b
         self.others += other.others
         self.e += other.e
         self.kept += other.kept
+
+
+def first_sums(rows: Rows, Z: FloatArray, hyperparameters: Hyperparameters, scheme: Scheme) -> FirstSums:
+    """Return what rows add to the factors of one (theta, Z), without a number for each row. O(n d^2); memory O(d^2).
+
+    Args as in `factorise`, which raises the same.
+    """
+    L, _ = jittered_cholesky(Kernel.of(hyperparameters, rows.groups).gram(Z), "Kuu")
+    work = partial(_sums_alone, Z=Z, hyperparameters=hyperparameters, scheme=scheme, lower=LowerSolver(L))
+    return rows.total(work, len(Z))
+
+
+def _sums_alone(
+    rows: Rows,
+    places: Sequence[slice],
+    *,
+    Z: FloatArray,
+    hyperparameters: Hyperparameters,
+    scheme: Scheme,
+    lower: LowerSolver,
+) -> FirstSums:
+    sums = _first_pass(rows, places, Z=Z, hyperparameters=hyperparameters, scheme=scheme, lower=lower, keep=False)
+    sums.e.clear()
+    return sums
 
 
 def _first_pass(
@@ -227,7 +262,7 @@ def _first_pass(
     scheme: Scheme,
     lower: LowerSolver,
     keep: bool,
-) -> _FirstSums:
+) -> FirstSums:
     s2, a, size = hyperparameters.noise_variance, scheme.power, len(Z)
     information, b, e, kept = np.zeros((size, size)), np.zeros(size), [], []
     others = np.zeros((size, rows.others.shape[1]))
@@ -249,7 +284,7 @@ def _first_pass(
     rows.workspace.give(work)
     if a == 0.0:
         information /= s2
-    return _FirstSums(information=information, b=b, e=e, kept=[tuple(kept)] if keep else [], others=others)
+    return FirstSums(information=information, b=b, e=e, kept=[tuple(kept)] if keep else [], others=others)
 
 
 def _unexplained(block: Block, hyperparameters: Hyperparameters) -> FloatArray:

@@ -31,11 +31,20 @@ class Subset:
 
     @classmethod
     def of(
-        cls, dataset: Dataset, numbers: IntArray, *, standardize: bool, workers: int, compute: Compute | None = None
+        cls,
+        dataset: Dataset,
+        numbers: IntArray,
+        *,
+        standardize: bool,
+        workers: int,
+        compute: Compute | None = None,
+        unit: Standardization | None = None,
     ) -> Self:
-        """These rows of the dataset. O(n p). compute: what adds up where they are many enough for shards."""
+        """These rows of the dataset. O(n p). compute: what adds up where they are many enough for shards. unit: of
+        other rows, in place of their own."""
         some = dataset.take(numbers)
-        unit = standardization(some, enabled=standardize)
+        if unit is None:
+            unit = standardization(some, enabled=standardize)
         units = tuple(
             standardization(some.of_other(place), enabled=standardize) for place in range(some.others.shape[1])
         )

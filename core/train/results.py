@@ -77,7 +77,8 @@ class Outcome:
 @dataclass(slots=True, kw_only=True, eq=False)
 class Results:
     """A run as its results need it: the dataset with the target as it is learnt, the raw targets (n,), the rows held
-    out for the report, rows that are only scored, and whether the model is a constant."""
+    out for the report, rows that are only scored, how many rows are beyond the dataset, and whether the model is a
+    constant."""
 
     spec: TrainSpec
     dataset: Dataset
@@ -86,6 +87,7 @@ class Results:
     held_out: IntArray
     journal: Journal
     unlearnt: UnlearntRows | None = None
+    rows_beyond: int = 0
     constant: bool = False
 
     @property
@@ -113,7 +115,13 @@ class Results:
         )
         moved, subset = fit.solution.moved is not None, fit.subset
         served = read if outcome.choice.mean is None else outcome.choice.mean.read
-        state = TrainingState.of(subset.dataset.inputs, subset.dataset.targets, fit.factors, served.left_out)
+        state = TrainingState.of(
+            subset.dataset.inputs,
+            subset.dataset.targets,
+            fit.factors,
+            served.left_out,
+            numbers=np.arange(len(self.raw_targets) + self.rows_beyond),
+        )
         return TrainResult(
             model=model,
             stored=stored,
@@ -372,7 +380,7 @@ class Results:
     ) -> TrainReport:
         self.journal.tell(1.0)
         return TrainReport(
-            rows=len(self.raw_targets),
+            rows=len(self.raw_targets) + self.rows_beyond,
             basis_size=len(selection.indices),
             hyperparameters=theta,
             objectives=tuple(self.journal.objectives),

@@ -34,7 +34,8 @@ from core.numeric.shards import Compute
 from core.predict.predictor import Moments, Predictor
 from core.sparse.posterior import SparsePosterior, posterior
 from core.sparse.scheme import Scheme, scheme
-from core.spec import Effort, MeanRows, TrainSpec
+from core.spec import Artefact, Calibrate, Effort, MeanRows, TargetTransform, TrainSpec
+from core.train.beyond import BeyondRows, BeyondSums, admits, widened
 from core.train.calibrate import MOVED_ROWS, CalibrationResult, calibrate, calibrate_on
 from core.train.fit import Fit, Solution, Subset
 from core.train.full_choice import FarBehind, FullModel, full_model, is_compared
@@ -78,6 +79,7 @@ def train(
     compute: Compute | None = None,
     unlearnt: UnlearntRows | None = None,
     warm: WarmStart | None = None,
+    beyond: BeyondRows | None = None,
 ) -> TrainResult:
     """Train a model on a table.
 
@@ -90,6 +92,9 @@ def train(
         compute: other processes that sum over rows where these are many (`core.numeric.shards`); the same numbers.
         unlearnt: rows of the table that are only scored, in the same share as the others are held out.
         warm: another model to begin at, in place of a search for a start.
+        beyond: more rows of the table, in files, which the posterior rests on too; `dataset` is then a sample of it,
+            rows of equal inputs all or none (`core.train.beyond`). A basis is chosen from the sample, a mean on more
+            rows is not compared, and `bounds` and a compact artefact are refused.
 
     Returns:
         The model, what is stored of it, its basis and the report.
@@ -103,7 +108,7 @@ def train(
         NumericalError: the arithmetic broke down, NotPositiveDefiniteError included.
     """
     return _Run(
-        dataset, spec, Journal(listen, _stages(spec), resume), resume, workers, compute, unlearnt, warm
+        dataset, spec, Journal(listen, _stages(spec), resume), resume, workers, compute, unlearnt, warm, beyond
     ).result()
 
 
@@ -120,9 +125,12 @@ class _Run:
         compute: Compute | None,
         unlearnt: UnlearntRows | None,
         warm: WarmStart | None = None,
+        beyond: BeyondRows | None = None,
     ) -> None:
         self.warm = warm
-        self.raw_targets = dataset.targets
+        if beyond is not None:
+            spec = _with_rows_beyond(dataset, spec)
+        self.raw_targets, self.beyond = dataset.targets, beyond
         if dataset.row_groups.alone:
             dataset = grouped_rows(dataset)
         elif dataset.row_groups.count < 2:
@@ -149,6 +157,10 @@ class _Run:
         with journal.phase(Phase.STARTING, 0.0):
             draws = partial(random_of, spec, Stage.TRANSFORM)
             self.dataset, (choice, *self.other_choices) = as_learnt(dataset, spec.target_transform, held_out, draws)
+            if beyond is not None and not admits(choice.transform, beyond):
+                self.dataset, (choice,) = as_learnt(dataset, TargetTransform.NONE, held_out, draws)
+            if beyond is not None:
+                choice = replace(choice, transform=widened(choice.transform, beyond))
         self.results = Results(
             spec=spec,
             dataset=self.dataset,
@@ -157,6 +169,7 @@ class _Run:
             held_out=held_out,
             journal=journal,
             unlearnt=unlearnt,
+            rows_beyond=0 if beyond is None else beyond.count,
         )
         self.raw_others = dataset.others
         self.begin, self.sparse_end = 0.0, SPARSE_SHARE
@@ -169,10 +182,18 @@ class _Run:
     def result(self) -> TrainResult:
         everything = np.arange(len(self.raw_targets))
         learning = self._subset(np.setdiff1d(everything, self.results.held_out))
-        whole = self._subset(everything) if len(self.results.held_out) else learning
+        whole = self._subset(everything, learning) if len(self.results.held_out) else learning
         with warnings.catch_warnings(record=True) as self.journal.caught:
             warnings.simplefilter("always", RuntimeWarning)
-            search = Search(self.spec, self.scheme, self._searched(learning), self.journal, self.resume, self.warm)
+            search = Search(
+                self.spec,
+                self.scheme,
+                self._searched(learning),
+                self.journal,
+                self.resume,
+                self.warm,
+                self._beyond_sums(learning),
+            )
             full = self._full(search, learning, whole)
             far_behind = self._beside(full, search)
             found = search.solve()
@@ -281,7 +302,7 @@ class _Run:
 
     def _outcome(self, search: Search, found: Solution, learning: Subset, whole: Subset) -> Outcome:
         """Held-out rows predicted, the model fitted on all rows and calibrated."""
-        predicted, read = None, None
+        predicted, read, selection = None, None, None
         others: tuple[Moments, ...] = ()
         if len(self.results.held_out):
             with self.journal.phase(Phase.EVALUATING, SEARCHED):
@@ -291,9 +312,10 @@ class _Run:
             inputs, learnt = self.dataset.inputs[self.results.held_out], self._posterior(fit)
             predicted = Predictor(learnt).moments(inputs)
             others = moments_of(learnt, fit, inputs)
+            selection = None if self.beyond is None else fit.selection  # another one is another pass over the files
             del fit  # and its blocks, before the next one's are made
         with self.journal.phase(Phase.FITTING, 0.78):
-            fit = search.fit(whole, found, Stage.PUBLISH)
+            fit = search.fit(whole, found, Stage.PUBLISH, selection)
             fitted = self._posterior(fit)
         if read is None:
             with self.journal.phase(Phase.CALIBRATING, 0.8):
@@ -338,10 +360,23 @@ class _Run:
         targets = learning.rows.y[some]
         return learning if targets.min() == targets.max() else self._subset(np.sort(learning.numbers[some]))
 
-    def _subset(self, numbers: IntArray) -> Subset:
+    def _subset(self, numbers: IntArray, learning: Subset | None = None) -> Subset:
+        """Return these rows in their own units, or where rows beyond are summed once in those of the learning rows."""
         return Subset.of(
-            self.dataset, numbers, standardize=self.spec.standardize, workers=self.workers, compute=self.compute
+            self.dataset,
+            numbers,
+            standardize=self.spec.standardize,
+            workers=self.workers,
+            compute=self.compute,
+            unit=None if self.beyond is None or learning is None else learning.standardization,
         )
+
+    def _beyond_sums(self, learning: Subset) -> BeyondSums | None:
+        """Return the sums of the rows beyond, in the units of the rows that are learnt from."""
+        if self.beyond is None:
+            return None
+        unit, transform = learning.standardization, self.results.transform
+        return BeyondSums.of(self.beyond, unit, transform, learning.rows.groups, self.scheme)
 
     def _calibrate_moved(self, fit: Fit) -> CalibrationResult | None:
         """Calibrate by half of the held-out rows, which the report then does without; None where they are too few."""
@@ -391,6 +426,19 @@ def train_together(
     run = _Run(dataset, spec, Journal(listen, _stages(spec), resume), resume, workers, None, unlearnt[0])
     first = run.result()
     return [first, *run.of_others(unlearnt[1:])]
+
+
+def _with_rows_beyond(dataset: Dataset, spec: TrainSpec) -> TrainSpec:
+    """Return the specification of a run with rows beyond those that it holds, whose factors no fold of its own rows can
+    be taken from. InvalidSpecError for what asks more of each row than its share of the sums."""
+    if spec.bounds is not None:
+        raise InvalidSpecError("bounds", "they are of tables that are held in memory")
+    if spec.artefact is Artefact.COMPACT:
+        raise InvalidSpecError("artefact", "compact ones are of tables that are held in memory")
+    if dataset.others.size:
+        raise InvalidSpecError("target", "several targets are learnt from tables that are held in memory")
+    calibrate = None if spec.calibrate is None else Calibrate.LOO
+    return replace(spec, mean_rows=MeanRows.BASIS, calibrate=calibrate)
 
 
 def _stages(spec: TrainSpec) -> int:

@@ -24,6 +24,7 @@ from core.sparse.factors import factorise
 from core.sparse.likelihood import nlml
 from core.sparse.scheme import Scheme
 from core.spec import KernelChoice, TrainSpec
+from core.train.beyond import BeyondSums
 from core.train.fit import Fit, Solution, Subset
 from core.train.kernel_choice import KERNEL_REASON, choose_kernel
 from core.train.objective import exact_objective_and_gradient, objective_and_gradient
@@ -87,8 +88,9 @@ class Search:
         journal: Journal,
         resume: Checkpoint | None,
         warm: WarmStart | None = None,
+        beyond: BeyondSums | None = None,
     ) -> None:
-        self._warm = warm
+        self._warm, self._beyond = warm, beyond
         self._spec, self._scheme, self._subset, self._journal, self._resume = spec, scheme, subset, journal, resume
         self._rounds = 0 if spec.adaptation is None else spec.adaptation.rounds
         self._adapting = _share_of_rounds(spec) * (SEARCHED - STARTED)
@@ -139,16 +141,19 @@ class Search:
         theta = longest.with_noise(float(np.mean(np.square(self._subset.rows.y))))
         start = Theta(values=bounds.clip(theta.values)).hyperparameters(_family(self._spec))
         spec = replace(self._spec, start=start, adaptation=None, refinement=None, basis_size=1)
-        search = Search(spec, self._scheme, self._subset, self._journal, None)
+        search = Search(spec, self._scheme, self._subset, self._journal, None, beyond=self._beyond)
         return search, Solution(theta=start, selection=_NOTHING)
 
-    def fit(self, subset: Subset, found: Solution, stage: int) -> Fit:
-        """Fit any subset: a basis chosen at theta, or the one that has moved, and the factors on it."""
+    def fit(self, subset: Subset, found: Solution, stage: int, selection: Selection | None = None) -> Fit:
+        """Fit any subset: a basis chosen at theta, the one that is given, or the one that has moved, and the factors on
+        it and on the rows beyond."""
         if found.moved is not None:
-            factors = factorise(subset.rows, subset.standardization.inputs(found.moved), found.theta, self._scheme)
-            return Fit(subset=subset, solution=found, selection=found.selection, factors=factors)
-        selection = self._better_basis(subset, found, stage)
-        factors = factorise(subset.rows, subset.basis(selection), found.theta, self._scheme)
+            Z, selection = subset.standardization.inputs(found.moved), found.selection
+        else:
+            selection = selection or self._better_basis(subset, found, stage)
+            Z = subset.basis(selection)
+        beyond = None if self._beyond is None else self._beyond(Z, found.theta)
+        factors = factorise(subset.rows, Z, found.theta, self._scheme, beyond=beyond)
         return Fit(subset=subset, solution=found, selection=selection, factors=factors)
 
     def _adapt(self) -> Solution:
