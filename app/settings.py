@@ -123,6 +123,11 @@ class Settings(BaseSettings):
     drain_seconds: Seconds = Field(
         default=30.0, description="How long an API that is told to stop goes on with the requests in progress."
     )
+    worker_drain_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=0.0,
+        description="How long `pursuit worker` goes on with its job when it is told to stop; what is not done by then "
+        "goes back to the queue with its last checkpoint, as it does at a second signal.",
+    )
     max_basis_size: Positive = Field(default=4_000, description="Largest basis size that may be requested.")
     cache_models: Positive = Field(default=64, description="Most models kept in memory by one API process.")
     cache_bytes: Positive = Field(default=1024 * MIB, description="Most memory for the models kept.")
@@ -138,6 +143,11 @@ class Settings(BaseSettings):
     )
     worker_max_rows: Positive | None = Field(
         default=None, description="Most rows of a table that this worker trains on; larger ones are left to others."
+    )
+    larger_worker_seconds: Annotated[float, Field(ge=10, le=86_400)] = Field(
+        default=120.0,
+        description="How long a job that is too large for all workers waits for a larger one, such as an autoscaler "
+        "starts, before it fails. The same for all workers.",
     )
     poll_seconds: Seconds = Field(default=0.5, description="How often an idle worker polls the queue.")
     keep_jobs_days: Days | None = Field(

@@ -65,10 +65,13 @@ _MEMORY_VARIABLES = {
 """glibc keeps the memory of large arrays for the next ones: fresh memory costs more than what is written into it."""
 
 
-def run_worker(settings: Settings, stop: threading.Event, *, name: str | None = None) -> None:
+def run_worker(
+    settings: Settings, stop: threading.Event, *, give_back: threading.Event | None = None, name: str | None = None
+) -> None:
     """Do jobs until `stop` is set; the running one then returns to the queue. Must run in the main thread.
 
-    name: of this worker in the database, by default one that no other has.
+    give_back: if given, the running job is gone on with until this is set too. name: of this worker in the database, by
+    default one that no other has.
     """
     database = Database(settings.database)
     blobs = open_store(settings)
@@ -90,12 +93,13 @@ def run_worker(settings: Settings, stop: threading.Event, *, name: str | None = 
         limits=Resources(memory=settings.memory_limit, rows=settings.worker_max_rows),
         check_ready=partial(_refuse_wrong_store, database, blobs),
         observer=WorkerTelemetry(JobMeasures(measures), None if tracing is None else JobTraces(tracing)),
+        larger_worker_seconds=settings.larger_worker_seconds,
     )
     swept = (database, blobs, ShardFolder(settings.shards), settings, stop)
     threading.Thread(target=_sweep_regularly, args=swept, name="sweep", daemon=True).start()
     if not stop.is_set():  # as it may be when it has waited for the database
         log.info("worker %s is ready, with %d threads for each training", name, settings.training_threads)
-    supervisor.run(stop)
+    supervisor.run(stop, give_back)
     folder.close()
     if tracing is not None:
         tracing.close()

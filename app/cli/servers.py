@@ -118,20 +118,35 @@ def _print_address(text: str) -> None:
 
 
 def run_worker(settings: Settings, *, while_stdin: bool = False, name: str | None = None) -> None:
-    """Work on jobs until a signal (or until standard input ends): the job in hand goes back to the queue. name: of the
-    worker, by which who started it finds its job."""
+    """Work on jobs until a signal, and on the job in hand for `settings.worker_drain_seconds` more; what is not done by
+    then, by a second signal or by the end of standard input, goes back to the queue. name: of the worker, by which who
+    started it finds its job."""
     _prepare(settings, *settings.folders[1:])  # which may wait for the database: until then a signal ends the process
-    stop = threading.Event()
+    stop, give_back = threading.Event(), threading.Event()
+    seconds = 0.0 if while_stdin else settings.worker_drain_seconds  # whoever started it does not wait
+
+    def limit() -> None:
+        log.info("this worker stops: its job, if it has one, goes on for at most %g s", seconds)
+        give_back.wait(seconds)
+        give_back.set()
+
+    def drain(*_: object) -> None:
+        if stop.is_set() or not seconds:
+            give_back.set()
+        else:
+            threading.Thread(target=limit, name="drain", daemon=True).start()
+        stop.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):  # before the imports, one of which may swallow an exit
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, drain)
     from app.log import set_up
     from app.worker import run_worker as work
 
     set_up(style=settings.log_format, level=settings.log_level)
     _warn_of_unknown_settings()
     if while_stdin:
-        _call_at_end_of_input(stop.set)
-    work(settings, stop, name=name)
+        _call_at_end_of_input(drain)
+    work(settings, stop, give_back=give_back, name=name)
 
 
 def serve(settings: Settings, *, unix_socket: Path | None = None, while_stdin: bool = False) -> None:

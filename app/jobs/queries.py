@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select
+from sqlalchemy import ColumnElement, Connection, Select, func, select, true
 
 from app.database.batched import batched
 from app.database.clock import now
@@ -25,6 +25,9 @@ _BATCH = 500
 _SEGMENTS = 100
 """Parts of one UNION; SQLite takes 500."""
 
+_OLDEST = 256
+"""Queued jobs that are looked at for the longest wait: more than are returned to the queue at once."""
+
 _NAMES = tuple(field.name for field in fields(Job))
 _values = attrgetter(*_NAMES)
 
@@ -35,10 +38,10 @@ QUEUE_ORDER = (c.priority.desc(), c.created_at, c.id)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """Queued jobs: how many, the age of the oldest in seconds, the memory in bytes and the rows that they need, in all
-    and at most; and how many jobs are running."""
+    """Jobs that wait for a worker: how many, for how many seconds the first of them has, the memory in bytes and the
+    rows that they need, in all and at most; and how many jobs a worker holds."""
 
-    queued: int
+    waiting: int
     oldest_seconds: float
     memory: int
     largest_memory: int
@@ -48,26 +51,60 @@ class Backlog:
 
 
 def backlog(connection: Connection) -> Backlog:
-    """Measure the queue: one pass over its index."""
-    queued = select(
-        func.count().label("queued"),
-        func.coalesce(now() - func.min(c.created_at), 0.0).label("oldest"),
+    """Measure the queue: one pass over its index, and a look at the jobs that run.
+
+    A job waits since it was submitted or returned to the queue. One whose worker was lost waits too, since its lease
+    is over by the database's clock: a worker has to be there to claim it. All are counted in one statement, so that a
+    job which is claimed or returned meanwhile is counted once.
+    """
+    queued = _demand(c.state == JobState.QUEUED).subquery()
+    lost = _demand(c.state == JobState.RUNNING, c.lease_until <= now()).subquery()
+    held = select(func.count().label("number")).where(c.state == JobState.RUNNING, c.lease_until > now()).subquery()
+    row = connection.execute(
+        select(
+            (queued.c.number + lost.c.number).label("waiting"),
+            (queued.c.memory + lost.c.memory).label("memory"),
+            (queued.c.rows + lost.c.rows).label("rows"),
+            held.c.number.label("running"),
+            *(part.c[name].label(f"{name}_{n}") for n, part in enumerate((queued, lost)) for name in _LARGEST),
+        ).select_from(queued.join(lost, true()).join(held, true()))
+    ).one()
+    return Backlog(
+        waiting=row.waiting,
+        oldest_seconds=_longest_wait(connection),
+        memory=int(row.memory),
+        largest_memory=max(row.largest_memory_0, row.largest_memory_1),
+        rows=int(row.rows),
+        largest_rows=max(row.largest_rows_0, row.largest_rows_1),
+        running=row.running,
+    )
+
+
+_LARGEST = ("largest_memory", "largest_rows")
+
+
+def _demand(*conditions: ColumnElement[bool]) -> Select[Any]:
+    """Select number, memory and rows of these jobs; 0 where there are none, and for jobs that say nothing of them."""
+    return select(
+        func.count().label("number"),
         func.coalesce(func.sum(c.needs_memory), 0).label("memory"),
         func.coalesce(func.max(c.needs_memory), 0).label("largest_memory"),
         func.coalesce(func.sum(c.needs_rows), 0).label("rows"),
         func.coalesce(func.max(c.needs_rows), 0).label("largest_rows"),
-    ).where(c.state == JobState.QUEUED)
-    row = connection.execute(queued).one()
-    running = connection.execute(select(func.count()).where(c.state == JobState.RUNNING)).scalar_one()
-    return Backlog(
-        queued=row.queued,
-        oldest_seconds=max(float(row.oldest), 0.0),
-        memory=int(row.memory),
-        largest_memory=int(row.largest_memory),
-        rows=int(row.rows),
-        largest_rows=int(row.largest_rows),
-        running=running,
-    )
+    ).where(*conditions)
+
+
+def _longest_wait(connection: Connection) -> float:
+    """Return the seconds that the job has waited which waits for longest.
+
+    A queued job was last changed when it came into the queue, which no index has. So only the oldest are looked at: one
+    of them that was never claimed has waited for longer than all that were submitted after it.
+    """
+    oldest = select(c.updated_at.label("since")).where(c.state == JobState.QUEUED).order_by(c.id).limit(_OLDEST)
+    lost = select(c.lease_until.label("since")).where(c.state == JobState.RUNNING, c.lease_until <= now())
+    since = [select(func.min(part.subquery().c.since)).scalar_subquery() for part in (oldest, lost)]
+    waits = connection.execute(select(*(func.coalesce(now() - time, 0.0) for time in since))).one()
+    return max(0.0, *map(float, waits))
 
 
 def job_from_row(row: Any) -> Job:

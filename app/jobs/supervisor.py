@@ -31,7 +31,7 @@ from app.jobs.notify import JobListener
 from app.jobs.observer import JobObserver
 from app.jobs.process import ChildProcess
 from app.jobs.watch import Watch
-from app.jobs.workers import UNLIMITED, Resources, record_heartbeat
+from app.jobs.workers import UNLIMITED, WORKER_TIMEOUT_SECONDS, Resources, record_heartbeat
 from app.log import log_fields
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class Supervisor:
 
     `environment` is added to this process's own for the child; `worker` is its name in the database; `limits` are those
     of the jobs that it takes; `check_ready` raises UnavailableError where it should take none now; `observer` is told
-    of all jobs.
+    of all jobs; one that is too large for all workers fails after `larger_worker_seconds`.
 
     The thread that calls `run` must live as long as the child: on Linux the child dies with that thread.
     """
@@ -101,6 +101,7 @@ class Supervisor:
         limits: Resources = UNLIMITED,
         check_ready: Callable[[], None] = lambda: None,
         observer: JobObserver | None = None,
+        larger_worker_seconds: float = WORKER_TIMEOUT_SECONDS,
     ) -> None:
         self._database = database
         self._command = tuple(command)
@@ -112,18 +113,21 @@ class Supervisor:
         self._limits = limits
         self._check_ready = check_ready
         self._observer = observer or JobObserver()
+        self._larger_worker = larger_worker_seconds
         self._watch = Watch(lease_seconds)
         self._deaths = EarlyDeaths()
         self._listener = JobListener(database)
         self._heartbeat_at = -math.inf
         self._postponed: dict[str, float] = {}
 
-    def run(self, stop: threading.Event) -> None:
-        """Work until `stop` is set; then the running job returns to the queue, and this attempt does not count."""
+    def run(self, stop: threading.Event, give_back: threading.Event | None = None) -> None:
+        """Claim jobs until `stop` is set, and finish the running one unless `give_back` is set too: then it returns to
+        the queue, and this attempt does not count. Without `give_back` it returns at once.
+        """
         pause = self._poll
         while not stop.is_set():
             try:
-                worked = self.run_one(stop)
+                worked = self.run_one(give_back or stop)
                 pause = self._poll
             except UnavailableError as error:
                 pause = min(2 * pause, MAX_RETRY_SECONDS)
@@ -134,7 +138,9 @@ class Supervisor:
         self._listener.close()
 
     def run_one(self, stop: threading.Event) -> bool:
-        """Claim the next job and run it to its end; False if there is none. UnavailableError if none can be claimed."""
+        """Claim the next job and run it to its end, or until `stop` is set; False if there is none. UnavailableError if
+        none can be claimed.
+        """
         if self._heartbeat_is_due():
             with self._database.write() as connection:
                 self._record_heartbeat(connection)
@@ -313,7 +319,7 @@ class Supervisor:
     def _record_heartbeat(self, connection: Connection) -> None:
         """Record that this worker runs, and fail the jobs that are too large for all workers that do."""
         record_heartbeat(connection, self._worker, self._limits)
-        for job in queue.fail_oversized(connection, watch=self._watch):
+        for job in queue.fail_oversized(connection, timeout=self._larger_worker, watch=self._watch):
             log.warning("%s: %s", job.id, (job.error or {}).get("message"))
         self._heartbeat_at = time.monotonic()
 

@@ -62,8 +62,8 @@ class Metrics:
         yield gauge("pursuit_database_up", "1 where the database answers.", backlog is not None)
         if backlog is None:
             return
-        yield gauge("pursuit_queue_depth", "Jobs that wait.", backlog.queued)
-        yield gauge("pursuit_queue_oldest_seconds", "Age of the oldest job that waits.", backlog.oldest_seconds)
+        yield gauge("pursuit_queue_depth", "Jobs that wait for a worker.", backlog.waiting)
+        yield gauge("pursuit_queue_oldest_seconds", "How long the first of them has waited.", backlog.oldest_seconds)
         yield gauge("pursuit_queue_wanted_bytes", "Memory that the waiting jobs need, in all.", backlog.memory)
         yield gauge("pursuit_queue_largest_bytes", "Memory that the largest of them needs.", backlog.largest_memory)
         yield gauge("pursuit_queue_wanted_rows", "Rows of the waiting jobs' tables, in all.", backlog.rows)

@@ -214,6 +214,37 @@ def test_stopping_gives_the_job_back(database: Database, tmp_path: Path) -> None
     assert not alive(int(lines(log)[0]))
 
 
+def test_a_drained_worker_ends_its_job_and_claims_no_other(database: Database, tmp_path: Path) -> None:
+    payload = {"steps": 4, "seconds": 0.3, "log": str(tmp_path / "log")}
+    first, second = (submit_echo(database, "steps", payload=payload) for _ in range(2))
+    stop, give_back = threading.Event(), threading.Event()
+    thread = threading.Thread(target=build(database).run, args=(stop, give_back))
+    thread.start()
+    wait_until(lambda: (read(database, first).checkpoint or {}).get("step", 0) >= 1)
+    stop.set()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert (read(database, first).state, read(database, first).claims) == (JobState.SUCCEEDED, 1)
+    assert (read(database, second).state, read(database, second).claims) == (JobState.QUEUED, 0)
+
+
+def test_a_drained_worker_gives_back_what_takes_too_long(database: Database, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    job = submit_echo(database, "spin", payload={"log": str(log)})
+    stop, give_back = threading.Event(), threading.Event()
+    thread = threading.Thread(target=build(database).run, args=(stop, give_back))
+    thread.start()
+    wait_until(lambda: bool(lines(log)))
+    stop.set()
+    time.sleep(3.0)
+    assert read(database, job).state == JobState.RUNNING, "beyond its lease, which is renewed"
+    assert alive(int(lines(log)[0]))
+    give_back.set()
+    thread.join(20)
+    after = read(database, job)
+    assert (after.state, after.attempts, after.claims) == (JobState.QUEUED, 0, 0)
+
+
 def test_a_lost_lease_kills_the_child_and_publishes_nothing(database: Database, tmp_path: Path) -> None:
     log = tmp_path / "log"
     job = submit_echo(database, "spin", payload={"log": str(log)})
