@@ -31,12 +31,16 @@ __all__ = [
     "ClientError",
     "Json",
     "ProblemError",
+    "Truth",
     "UnexpectedResponseError",
     "UnreachableError",
 ]
 
 ENDED = frozenset({"succeeded", "failed", "cancelled"})
 """States that a job never leaves."""
+
+Truth = Sequence[float | None] | Mapping[str, Sequence[float | None]]
+"""Targets that came out, None where they are not known; of several by target."""
 
 _MAX_RECONNECTS = 8
 _MAX_RETRY_SECONDS = 2.0
@@ -177,10 +181,11 @@ class Client(Transport):
         required = ("model", "version", "scale", "baseline", "rows")
         return self._json("POST", path, required, content=body, headers=headers, repeatable=True)
 
-    def feedback(self, prediction: str, truth: Sequence[float | None]) -> Json:
-        """Tell the truth of the rows of a kept prediction, None where it is not known; return the counts."""
+    def feedback(self, prediction: str, truth: Truth) -> Json:
+        """Tell the truth of the rows of a kept prediction, None where it is not known, of several targets by target;
+        return the counts."""
         required = ("model", "version", "rows", "covered", "waiting")
-        return self._json("POST", "/feedback", required, json={"prediction_id": prediction, "truth": [*truth]})
+        return self._json("POST", "/feedback", required, json={"prediction_id": prediction, "truth": truth})
 
     def predict_dataset(self, model: str, dataset: str, options: Mapping[str, Any]) -> Json:
         """Start a job that predicts a dataset; return it, most likely queued."""

@@ -3,14 +3,20 @@
 import csv
 import io
 import math
+from collections.abc import Sequence
 
+from app.cli.client import Truth
 from app.cli.client_errors import ClientError
 
 _SEPARATORS = ",;\t"
 
 
-def read_truth(body: bytes, column: str | None) -> list[float | None]:
-    """Return the numbers of a column, by default of the only one. ClientError, which names the line."""
+def read_truth(body: bytes, columns: Sequence[str], *, target: str | None = None, targets: Sequence[str] = ()) -> Truth:
+    """Return the numbers of a column, by default of the only one; an object by target where that is named, or where
+    there are several columns, which then have the targets' names. ClientError, which names the line.
+
+    targets: of a model of several; those that are columns are read where none is named.
+    """
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -19,9 +25,31 @@ def read_truth(body: bytes, column: str | None) -> list[float | None]:
     separator = max(_SEPARATORS, key=head.count)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
     names = [name.strip() for name in next(reader, [])]
-    place = _place(names, column)
+    wanted = _wanted(names, columns, target, targets)
     # an empty line of a lone column is an empty cell
-    return [_number(row, place, names, reader.line_num) for row in reader if row or len(names) == 1]
+    rows = [(row, reader.line_num) for row in reader if row or len(names) == 1]
+    if wanted is None:
+        place = _place(names, columns[0] if columns else None)
+        return [_number(row, place, names, line) for row, line in rows]
+    places = {name: _place(names, column) for name, column in wanted.items()}
+    return {name: [_number(row, place, names, line) for row, line in rows] for name, place in places.items()}
+
+
+def _wanted(
+    names: list[str], columns: Sequence[str], target: str | None, targets: Sequence[str]
+) -> dict[str, str | None] | None:
+    """Column of each target, None for the only one; None where the truth is that of the only target."""
+    if target is not None:
+        column = columns[0] if columns else None
+        return {target: target if column is None and target in names else column}
+    if len(columns) > 1 or (targets and columns):
+        return {column: column for column in columns}
+    if not targets:
+        return None
+    found: dict[str, str | None] = {name: name for name in targets if name in names}
+    if not found:
+        raise ClientError(f"no column has the name of a target ({', '.join(targets)}): name one with --target")
+    return found
 
 
 def _place(names: list[str], column: str | None) -> int:

@@ -181,6 +181,21 @@ feedback = Table(
 )
 """Predictions whose truth came back, see `app.storage.monitoring`."""
 
+target_feedback = Table(
+    "target_feedback",
+    metadata,
+    Column("model", String(NAME_LENGTH), primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("day", String(10), primary_key=True),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("rows", BigInteger, nullable=False),
+    Column("with_interval", BigInteger, nullable=False),
+    Column("covered", BigInteger, nullable=False),
+    Column("squared_error", Double, nullable=False),
+    Index(None, "day"),
+)
+"""The same of models of several targets, by the place of the target from 0."""
+
 kept_predictions = Table(
     "kept_predictions",
     metadata,

@@ -22,11 +22,12 @@ from app.routes.http.callers import count_rows
 from app.routes.http.content_encoding import read_json
 from app.routes.http.services import in_thread, services
 from app.services.decoding import decode
+from app.services.predict.array_names import of_target, target_of
 from app.services.predict.batching import ROW_BYTES
 from app.services.predict.options import EXTRAS, IMPUTED, INTERVAL, PredictOptions, predict_options
 from app.services.predict.registry import ResolvedModel
 from app.services.predict.row_notes import RowNotes
-from app.services.predict.run import interval_bases, of_target, target_of
+from app.services.predict.run import interval_bases
 from app.services.predict.tensors import BYTES, ROWS, FlatTensor, InputTensor, bytes_tensor, read_tensors, to_inputs
 from app.tables import Feature, Kind
 from app.tables.read.strict_json import check_duplicate_keys

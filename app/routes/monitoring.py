@@ -1,9 +1,9 @@
 """`/models/{name}/monitoring` and `/feedback`: drift of what models are asked, and the truth that came back."""
 
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
-import numpy as np
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
@@ -17,6 +17,7 @@ from app.routes.http.fields import REFERENCE, ModelName, ModelVersion, Reference
 from app.routes.http.services import in_heavy_thread, in_thread, services
 from app.services.decoding import decode, given
 from app.services.monitoring.kept_predictions import RowNumbers
+from app.services.monitoring.truths import targets_of
 from app.services.predict.options import predict_options
 
 router = APIRouter(tags=["monitoring"])
@@ -35,13 +36,19 @@ class ColumnDriftBody(BaseModel):
 
 
 class DriftBody(BaseModel):
-    """A request and its answer."""
+    """What was asked and answered; of several targets an object by target where it depends on the target."""
 
     rows: int = Field(description="How many rows were predicted.")
-    near_prior_share: float | None = Field(description="Share of rows far from all training rows; null: not known.")
+    near_prior_share: float | dict[str, float | None] | None = Field(
+        description="Share of rows far from all training rows; null: not known."
+    )
     counted_rows: int = Field(description="Rows whose cells were counted: a sample where there are very many.")
-    columns: list[ColumnDriftBody] = Field(description="Every column, the largest index first.")
-    prediction_psi: float | None = Field(description="Of the predicted means against the targets of training.")
+    columns: list[ColumnDriftBody] | dict[str, list[ColumnDriftBody]] = Field(
+        description="Every column against the rows of training, which may be others for each target."
+    )
+    prediction_psi: float | dict[str, float | None] | None = Field(
+        description="Of the predicted means against the targets of training."
+    )
 
 
 class DayBody(DriftBody):
@@ -79,29 +86,34 @@ class MonitoringBody(BaseModel):
     has_profile: bool = Field(description="False for a version of an earlier release: its columns are not compared.")
     total: DriftBody = Field(description="Of all these days together.")
     days: list[DayBody] = Field(description="The newest first.")
-    feedback: TruthBody = Field(description="How the truth came out, where it came back.")
+    feedback: TruthBody | dict[str, TruthBody] = Field(
+        description="How the truth came out, where it came back; of several targets by target."
+    )
     messages: list[str] = Field(description="What has drifted, in sentences.")
 
 
 class FeedbackBody(BaseModel):
-    """Rows that were taken."""
+    """Rows that were taken; of several targets by target."""
 
     model: ModelName
     version: ModelVersion
-    rows: int = Field(description="How many rows were taken.")
-    covered: int | None = Field(description="Inside of their 95% interval; null for a model without intervals.")
-    waiting: int = Field(description="Rows of the kept prediction whose truth has not come.")
+    rows: int | dict[str, int] = Field(description="How many rows were taken.")
+    covered: int | dict[str, int | None] | None = Field(
+        description="Inside of their 95% interval; null for a model without intervals."
+    )
+    waiting: int | dict[str, int] = Field(description="Rows of the kept prediction whose truth has not come.")
 
 
 class FeedbackRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The body of `POST /feedback`: a kept prediction, or a model and rows; and the truth."""
 
-    truth: list[float | None]
+    truth: list[float | None] | dict[str, list[float | None]]
     prediction_id: str | msgspec.UnsetType | None = msgspec.UNSET
     model: str | msgspec.UnsetType | None = msgspec.UNSET
     rows: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+_TRUTH = {"type": "array", "items": {"type": ["number", "null"]}}
 _FEEDBACK: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -132,9 +144,9 @@ _FEEDBACK: dict[str, Any] = {
                             ],
                         },
                         "truth": {
-                            "type": "array",
-                            "items": {"type": ["number", "null"]},
-                            "description": "The target of each row; null where it is not known.",
+                            "anyOf": [_TRUTH, {"type": "object", "additionalProperties": _TRUTH}],
+                            "description": "The target of each row; null where it is not known. Of several targets an "
+                            "object of such lists by target; one that is not known of any row may be left out.",
                         },
                     },
                     "anyOf": [{"required": ["prediction_id"]}, {"required": ["model", "rows"]}],
@@ -174,26 +186,25 @@ async def get_monitoring(
 )
 async def add_feedback(request: Request) -> Response:
     """The targets that came out of a prediction that was kept (`keep_for_feedback`), each counted once; or of rows,
-    which are predicted again by the version that is named. Error and coverage of the 95% intervals are kept by day."""
+    which are predicted again by the version that is named. Error and coverage of the 95% intervals are kept by day, and
+    for each target."""
     expect_media_type(request, JSON)
     app = services(request)
     body = await read_json(request, app.settings.max_body_bytes)
     asked = await app.batcher.run(len(body), decode, body, FeedbackRequest)
-    truth = np.array(asked.truth, np.float64)  # None is NaN
     rows = given(asked.rows)
     if asked.prediction_id:
         if asked.model or rows is not None:
             raise InvalidRequestError("prediction_id: its model and rows are known: leave out `model` and `rows`")
         answer = app.monitoring.answer
-        return json_answer(await in_thread(answer, asked.prediction_id, truth, caller_of(request)))
+        return json_answer(await in_thread(answer, asked.prediction_id, asked.truth, caller_of(request)))
     if not asked.model or rows is None:
         raise InvalidRequestError("expected `prediction_id`, or `model` and `rows`, beside `truth`")
     check_model(request, asked.model)
     resolved = await app.registry.resolve(asked.model)
-    resolved.model.of_one_target("feedback")
     inputs = await app.batcher.run(len(body), resolved.model.rows.decode_rows, rows)
     await count_rows(request, app, resolved.name, len(inputs))
     arrays = await app.batcher.submit(resolved.model, inputs, predict_options())
-    numbers = RowNumbers.of(arrays)
-    found = await in_thread(app.monitoring.add_truth, resolved.name, resolved.version, truth, numbers)
-    return json_answer(found)
+    numbers, targets = RowNumbers.of(resolved.model, arrays), targets_of(resolved.model)
+    add = partial(app.monitoring.add_truth, resolved.name, resolved.version, asked.truth, numbers, targets)
+    return json_answer(await in_thread(add))

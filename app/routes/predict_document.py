@@ -83,7 +83,8 @@ _KEEP_FOR_FEEDBACK: dict[str, Any] = {
     "type": "boolean",
     "default": False,
     "description": "Keep mean and interval of each row, so that `POST /feedback` with the `prediction_id` of this "
-    "answer (`X-Prediction-Id` of files) can tell the truth later. At most 100,000 rows.",
+    "answer (`X-Prediction-Id` of files) can tell the truth later. At most 100,000 rows, which count for each of "
+    "several targets.",
 }
 _BASIS = {"enum": list(IntervalBasis)}
 _BASES = (
@@ -244,6 +245,7 @@ SCHEMAS: dict[str, Any] = {
 def _by_target(answer: dict[str, Any]) -> dict[str, Any]:
     """The answer of a model of several targets: an object by target wherever they differ."""
     common = {"model", "version", "interval", "quantiles", "warnings", "imputed", "columns", "aggregate", "rows"}
+    common |= {"prediction_id"}
     fields: dict[str, Any] = answer["properties"]
     properties = {
         name: field

@@ -118,7 +118,7 @@ async def _predict(request: Request, app: Services, parts: Iterator[TablePart], 
             if answer.intervals is not None:
                 model, inputs = answer.resolved.model, part.decoded.inputs
                 found = await with_interval(app.batcher, model, inputs, arrays, tolerant)
-                answer.intervals.append(RowNumbers.of(part.decoded.spread(found)))
+                answer.intervals.append(RowNumbers.of(model, part.decoded.spread(found)))
         if answer.intervals is not None:
             prediction = await app.keeper.keep_rows(answer.resolved, RowNumbers.concatenate(answer.intervals))
             answer.kept_for_feedback = KeptForFeedback(prediction)

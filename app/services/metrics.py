@@ -11,7 +11,7 @@ from app.database.engine import Database
 from app.errors import UnavailableError
 from app.jobs import queries
 from app.jobs.queries import Backlog
-from app.services.predict.far_rows import FAR, SUPPORT
+from app.services.predict.far_rows import FAR, largest_support
 from app.services.readiness import Readiness
 from app.telemetry.exposition import gauge, page
 from app.telemetry.measures import Measures
@@ -46,7 +46,7 @@ class Metrics:
 
     def predicted(self, model: str, arrays: Mapping[str, FloatArray]) -> None:
         """Count the rows of an answer, and those that are far from all training rows."""
-        support = arrays.get(SUPPORT)
+        support = largest_support(arrays)
         near_prior: int | None = None
         if support is not None:
             near_prior = int(support.item() >= FAR) if len(support) == 1 else int((support >= FAR).sum())

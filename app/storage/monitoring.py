@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, select, update
 
-from app.database.tables import feedback, summaries
+from app.database.tables import feedback, summaries, target_feedback
 from app.database.upsert import insert_or_ignore, insert_or_update
 
 Document = Mapping[str, Any]
@@ -50,9 +50,10 @@ def days(connection: Connection, model: str, version: int, *, limit: int) -> lis
     return [(row.day, row.summary) for row in connection.execute(query)]
 
 
-def add_truth(connection: Connection, model: str, version: int, truth: Truth) -> None:
-    """Add rows whose truth came back."""
-    c = feedback.c
+def add_truth(connection: Connection, model: str, version: int, truth: Truth, *, place: int | None = None) -> None:
+    """Add rows whose truth came back. place: of the target, from 0, in a model of several; None in one of a single."""
+    table = feedback if place is None else target_feedback
+    c = table.c
     numbers = {
         "rows": truth.rows,
         "with_interval": truth.with_interval,
@@ -60,14 +61,21 @@ def add_truth(connection: Connection, model: str, version: int, truth: Truth) ->
         "squared_error": truth.squared_error,
     }
     values = {"model": model, "version": version, "day": truth.day, **numbers}
+    key = [c.model, c.version, c.day]
+    if place is not None:
+        values["place"] = place
+        key.append(c.place)
     changes = {name: c[name] + number for name, number in numbers.items()}
-    insert_or_update(connection, feedback, values, key=[c.model, c.version, c.day], update=changes)
+    insert_or_update(connection, table, values, key=key, update=changes)
 
 
-def truths(connection: Connection, model: str, version: int, *, limit: int) -> list[Truth]:
-    """Return what came back on the newest days, the newest first."""
-    c = feedback.c
-    query = select(feedback).where(c.model == model, c.version == version).order_by(c.day.desc()).limit(limit)
+def truths(connection: Connection, model: str, version: int, *, limit: int, place: int | None = None) -> list[Truth]:
+    """Return what came back on the newest days, the newest first. place: as for `add_truth`."""
+    table = feedback if place is None else target_feedback
+    c = table.c
+    query = select(table).where(c.model == model, c.version == version).order_by(c.day.desc()).limit(limit)
+    if place is not None:
+        query = query.where(c.place == place)
     return [
         Truth(
             day=row.day,
@@ -82,4 +90,5 @@ def truths(connection: Connection, model: str, version: int, *, limit: int) -> l
 
 def remove_before(connection: Connection, day: str) -> int:
     """Remove all of the days before this one; return how many rows."""
-    return sum(connection.execute(delete(table).where(table.c.day < day)).rowcount for table in (summaries, feedback))
+    tables = summaries, feedback, target_feedback
+    return sum(connection.execute(delete(table).where(table.c.day < day)).rowcount for table in tables)

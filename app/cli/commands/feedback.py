@@ -6,11 +6,13 @@ from typing import Annotated
 import typer
 
 from app.cli.arguments import open_input
-from app.cli.client import ClientError, Json
+from app.cli.client import Client, ClientError, Json
 from app.cli.connection import connect
-from app.cli.options import DEFAULT_URL, AsJson, DataDir, InputFile, Key, Local, Url
+from app.cli.options import DEFAULT_URL, AsJson, DataDir, InputFile, Key, Local, OneTarget, Url
 from app.cli.output import console, note, print_json
 from app.cli.truth import read_truth
+
+_COUNTS = ("rows", "covered", "waiting")
 
 
 def feedback(
@@ -24,8 +26,14 @@ def feedback(
     ],
     file: InputFile,
     column: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of the truth.", show_default="the only one")
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of the truth; of several targets again and again, columns with their names.",
+            show_default="the only one",
+        ),
     ] = None,
+    target: OneTarget = None,
     as_json: AsJson = False,
     local: Local = False,
     url: Url = DEFAULT_URL,
@@ -34,16 +42,19 @@ def feedback(
 ) -> None:
     """Tell the truth of predictions, which gives live coverage and error. FILE: CSV with a header, a line for each row
     that was predicted, an empty cell where the truth is not known yet."""
+    columns = column or []
+    if target is not None and len(columns) > 1:
+        raise typer.BadParameter("it is of one column: name one with --column", param_hint="--target")
     with open_input(file) as source:
         body = source.body.read()
-    truth = read_truth(body, column)
+    kept = re.fullmatch("pred_[0-9a-f]{32}", prediction) is not None
+    if kept or target is not None:
+        truth = read_truth(body, columns, target=target)  # what is wrong with it is told before the server is asked
     with connect(url, key, local=local, data_dir=data_dir) as client:
-        if re.fullmatch("pred_[0-9a-f]{32}", prediction) is None:
-            answer = client.predict(prediction, body, keep_for_feedback=True, keep="none")
-            prediction = answer.json()["prediction_id"]
-            if prediction is None:
-                raise ClientError("the predictions were not kept: the server's database does not answer")
-            note(f"kept as {prediction}: if this is cut short, repeat it with this id in place of the model")
+        if not kept:
+            if target is None:
+                truth = read_truth(body, columns, targets=_targets(client, prediction))
+            prediction = _keep(client, prediction, body)
         found = client.feedback(prediction, truth)
     if as_json:
         print_json({"prediction_id": prediction, **found})
@@ -51,10 +62,31 @@ def feedback(
         console().print(_told(found), highlight=False, soft_wrap=True)
 
 
+def _targets(client: Client, model: str) -> list[str]:
+    """Targets of a model of several; none of a model of one."""
+    targets: list[str] = client.version_at(*client.resolve(model)).get("targets", [])
+    return targets if len(targets) > 1 else []
+
+
+def _keep(client: Client, model: str, body: bytes) -> str:
+    """Id of the predictions of a file."""
+    prediction: str | None = client.predict(model, body, keep_for_feedback=True, keep="none").json()["prediction_id"]
+    if prediction is None:
+        raise ClientError("the predictions were not kept: the server's database does not answer")
+    note(f"kept as {prediction}: if this is cut short, repeat it with this id in place of the model")
+    return prediction
+
+
 def _told(found: Json) -> str:
-    waiting = f"; {found['waiting']:,} rows wait for their truth" if found["waiting"] else ""
     model = f"{found['model']}@{found['version']}"
-    if found["covered"] is None or not found["rows"]:
-        return f"{model}: {found['rows']:,} rows counted{waiting}"
-    share = found["covered"] / found["rows"]
-    return f"{model}: {found['rows']:,} rows counted, {share:.1%} inside of their 95% interval{waiting}"
+    if not isinstance(found["rows"], dict):
+        return f"{model}: {_counted(found['rows'], found['covered'], found['waiting'])}"
+    counts = (f"{name}: {_counted(*(found[field][name] for field in _COUNTS))}" for name in found["rows"])
+    return "\n".join((model, *(f"  {line}" for line in counts)))
+
+
+def _counted(rows: int, covered: int | None, waiting: int) -> str:
+    left = f"; {waiting:,} rows wait for their truth" if waiting else ""
+    if covered is None or not rows:
+        return f"{rows:,} rows counted{left}"
+    return f"{rows:,} rows counted, {covered / rows:.1%} inside of their 95% interval{left}"

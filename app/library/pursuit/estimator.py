@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from app.services.core_spec import core_spec
+from app.services.predict.array_names import of_target
 from app.services.predict.options import PredictOptions
-from app.services.predict.run import answer_arrays, of_target
+from app.services.predict.run import answer_arrays
 from app.services.spec_reading import read_spec
 from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of, without_copies
 from app.services.train.several import Told, train_matrices

@@ -89,6 +89,13 @@ def json_rows(data: Any) -> list[bytes]:
     return [_json(row) for row in cells]
 
 
+def frame_columns(data: Any) -> dict[str, list[Any]]:
+    """Return the cells of a data frame by the names of its columns, None where one is missing. TypeError, InvalidError
+    as `rows_of`."""
+    table, _ = _table(data)
+    return {name: table.column(name).to_pylist() for name in table.column_names}
+
+
 def table_file(data: Any) -> tuple[str, io.BytesIO]:
     """Return a file to train on, and a name that tells its kind."""
     if isinstance(data, np.ndarray):

@@ -1,7 +1,7 @@
 """Predictions kept for the truth that comes later: who asks for it gets an id, which any API process knows.
 
 They are in the database before the request is answered; requests that wait share one transaction, and those that do not
-ask for it never come here. Of each row mean and 95% interval are kept, 25 bytes.
+ask for it never come here. Of each row and target mean and 95% interval are kept, 25 bytes.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from anyio import to_thread
 from app.database.engine import Database
 from app.errors import InvalidRequestError, UnavailableError
 from app.identifiers import new_prediction_id
+from app.services.predict.array_names import of_target
 from app.services.predict.batching import Arrays, Batcher
 from app.services.predict.loaded_model import LoadedModel
 from app.services.predict.options import PredictOptions, predict_options
@@ -29,15 +30,15 @@ log = logging.getLogger(__name__)
 LEVEL = 0.95
 """Level of the intervals that the truth is held against."""
 MOST_ROWS = 100_000
-"""Rows of one prediction that is kept."""
+"""Rows of one prediction that is kept; those of several targets count for each."""
 TRIM_SHARE = 0.05
 """Share of the bytes that may be kept which a process adds before it looks at what all have added."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowNumbers:
-    """Numbers of rows (m,): mean, and lower and upper end of the interval, which are NaN where there is none. waiting:
-    rows whose truth has not come; a row without a prediction waits for none."""
+    """Numbers of the rows of each target (t, m): mean, and lower and upper end of the interval, which are NaN where
+    there is none. waiting: rows whose truth has not come; a row without a prediction waits for none."""
 
     waiting: BoolArray
     mean: FloatArray
@@ -45,17 +46,23 @@ class RowNumbers:
     upper: FloatArray
 
     @classmethod
-    def of(cls, arrays: Mapping[str, FloatArray]) -> "RowNumbers":
+    def of(cls, model: LoadedModel, arrays: Mapping[str, FloatArray]) -> "RowNumbers":
         """Take them out of the arrays of a prediction."""
-        mean = arrays["mean"]
-        lower, upper = (_end(arrays, end) for end in ("lower", "upper"))
+        places = range(len(model.every_target))
+        mean = np.stack([arrays[of_target("mean", place)] for place in places])
+        lower, upper = (np.stack([_end(arrays, end, place) for place in places]) for end in ("lower", "upper"))
         return cls(~np.isnan(mean), mean, lower, upper)
 
     @classmethod
     def concatenate(cls, parts: Sequence["RowNumbers"]) -> "RowNumbers":
         """Put the rows of parts one behind the other."""
         names = ("waiting", "mean", "lower", "upper")
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        return cls(*(np.concatenate([getattr(part, name) for part in parts], axis=1) for name in names))
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(self.mean[0])
 
     def pack(self) -> bytes:
         """Write as bytes, for `unpack`."""
@@ -63,10 +70,11 @@ class RowNumbers:
         return self.waiting.astype(np.uint8).tobytes() + numbers.tobytes()
 
     @classmethod
-    def unpack(cls, data: bytes, rows: int) -> "RowNumbers":
+    def unpack(cls, data: bytes, *, targets: int, rows: int) -> "RowNumbers":
         """Read what `pack` wrote."""
-        numbers = np.frombuffer(data, "<f8", offset=rows).reshape(3, rows).astype(np.float64)
-        return cls(np.frombuffer(data, np.uint8, count=rows).astype(np.bool_), *numbers)
+        shape = targets, rows
+        numbers = np.frombuffer(data, "<f8", offset=targets * rows).reshape(3, *shape).astype(np.float64)
+        return cls(np.frombuffer(data, np.uint8, count=targets * rows).reshape(shape).astype(np.bool_), *numbers)
 
 
 class PredictionKeeper:
@@ -82,16 +90,15 @@ class PredictionKeeper:
 
     async def keep(self, resolved: ResolvedModel, arrays: Mapping[str, FloatArray]) -> str | None:
         """Keep the arrays of a prediction; return its id, None where the database does not take it now."""
-        return await self.keep_rows(resolved, RowNumbers.of(arrays))
+        return await self.keep_rows(resolved, RowNumbers.of(resolved.model, arrays))
 
     async def keep_rows(self, resolved: ResolvedModel, numbers: RowNumbers) -> str | None:
-        """Keep the numbers of rows, as `keep` does. InvalidRequestError for several targets."""
-        resolved.model.of_one_target("feedback")
+        """Keep the numbers of rows, as `keep` does."""
         one = KeptPrediction(
             id=new_prediction_id(),
             model=resolved.name,
             version=resolved.version,
-            rows=len(numbers.mean),
+            rows=numbers.rows,
             numbers=numbers.pack(),
         )
         written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
@@ -154,12 +161,13 @@ def trim(database: Database, *, most_bytes: int) -> None:
 
 
 def check_kept(model: LoadedModel, rows: int) -> None:
-    """InvalidRequestError for several targets, and for more rows than are kept: before they are predicted."""
-    model.of_one_target("feedback")
-    if rows > MOST_ROWS:
+    """InvalidRequestError for more rows than are kept: before they are predicted."""
+    targets = len(model.every_target)
+    if rows * targets > MOST_ROWS:
+        most = f"{MOST_ROWS // targets:,} rows" + (f" of {targets} targets" if targets > 1 else "")
         raise InvalidRequestError(
-            f"keep_for_feedback: at most {MOST_ROWS:,} rows are kept at once, got {rows:,}; send fewer, or later the "
-            "rows with their truth"
+            f"keep_for_feedback: at most {most} are kept at once, got {rows:,}; send fewer, or later the rows with "
+            "their truth"
         )
 
 
@@ -168,13 +176,14 @@ async def with_interval(
 ) -> Arrays:
     """Return the arrays of a prediction, or of another one of the same rows (m, p) where these were asked for without
     the interval that the truth is held against."""
-    if model.predictor.mean_only or (not options.mean_only and LEVEL in options.interval_levels):
+    mean_only = all(each.predictor.mean_only for each in model.every_target)
+    if mean_only or (not options.mean_only and LEVEL in options.interval_levels):
         return found
     return await batcher.submit(model, inputs, predict_options(on_error=options.on_error))
 
 
-def _end(arrays: Mapping[str, FloatArray], end: str) -> FloatArray:
-    found = arrays.get(end)
+def _end(arrays: Mapping[str, FloatArray], end: str, place: int) -> FloatArray:
+    found = arrays.get(of_target(end, place))
     if found is None:
-        found = arrays.get(f"{end}_{LEVEL!r}")
+        found = arrays.get(of_target(f"{end}_{LEVEL!r}", place))
     return np.full(len(arrays["mean"]), np.nan) if found is None else found

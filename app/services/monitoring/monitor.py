@@ -16,8 +16,9 @@ import numpy as np
 
 from app.database.engine import Database
 from app.errors import UnavailableError
-from app.services.monitoring.profile import TrainingProfile
+from app.services.monitoring.profile import TrainingProfile, target_profiles
 from app.services.monitoring.summary import Summary
+from app.services.predict.array_names import of_target
 from app.services.predict.far_rows import FAR, SUPPORT
 from app.services.predict.registry import ResolvedModel
 from app.storage import monitoring
@@ -35,15 +36,19 @@ MOST_PROFILES = 256
 
 Key = tuple[str, int, str]
 """Model, version, day."""
+Profiles = tuple[TrainingProfile | None, ...]
+"""Of each target."""
 
 
 @dataclass(slots=True, eq=False)
 class _Sample:
+    """means: of each target (t, k) for the inputs (k, p); rows: of all; near_prior: of each target, None: not known."""
+
     resolved: ResolvedModel
     inputs: FloatArray
     means: FloatArray
     rows: int
-    near_prior: int | None
+    near_prior: tuple[int | None, ...]
 
 
 class Monitor:
@@ -55,7 +60,7 @@ class Monitor:
         self._taken_in = 0
         self._counted = 0
         self._summaries: dict[Key, Summary] = {}
-        self._profiles: dict[tuple[str, int], TrainingProfile | None] = {}
+        self._profiles: dict[tuple[str, int], Profiles] = {}
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
@@ -76,13 +81,12 @@ class Monitor:
         rows, columns = inputs.shape
         if not rows:
             return
-        support = arrays.get(SUPPORT)
-        near_prior = None if support is None else int(np.count_nonzero(support >= FAR))
+        places = range(len(resolved.model.every_target))
+        near_prior = tuple(_near_prior(arrays.get(of_target(SUPPORT, place))) for place in places)
         step = max(1, rows * columns // SAMPLE_NUMBERS)
-        if self._taken_in - self._counted > WAITING_NUMBERS:
-            sample, means = inputs[:0], arrays["mean"][:0]
-        else:
-            sample, means = inputs[::step].copy(), arrays["mean"][::step].copy()
+        taken = slice(0) if self._taken_in - self._counted > WAITING_NUMBERS else slice(None, None, step)
+        means = np.stack([arrays[of_target("mean", place)][taken] for place in places])
+        sample = inputs[taken].copy()
         self._taken_in += sample.size + 1
         self._samples.append(_Sample(resolved, sample, means, rows, near_prior))
 
@@ -125,30 +129,53 @@ class Monitor:
         day = datetime.now(UTC).date().isoformat()
         for (model, version), samples in by_model.items():
             summary = self._summaries.setdefault((model, version, day), Summary())
-            summary.add(_summary_of(samples, self._profile(samples[0].resolved)))
+            summary.add(_summary_of(samples, self._profiles_of(samples[0].resolved)))
 
-    def _profile(self, resolved: ResolvedModel) -> TrainingProfile | None:
+    def _profiles_of(self, resolved: ResolvedModel) -> Profiles:
         key = resolved.name, resolved.version
         if key not in self._profiles:
             if len(self._profiles) >= MOST_PROFILES:
                 self._profiles.clear()
-            self._profiles[key] = TrainingProfile.from_json(resolved.model.schema, resolved.model.profile)
+            stored = [(each.schema, each.profile) for each in resolved.model.every_target]
+            self._profiles[key] = target_profiles(stored)
         return self._profiles[key]
 
 
-def _summary_of(samples: list[_Sample], profile: TrainingProfile | None) -> Summary:
-    summary = Summary(rows=sum(sample.rows for sample in samples))
+def _near_prior(support: FloatArray | None) -> int | None:
+    return None if support is None else int(np.count_nonzero(support >= FAR))
+
+
+def _summary_of(samples: list[_Sample], profiles: Profiles) -> Summary:
+    inputs = np.concatenate([sample.inputs for sample in samples])
+    means = np.concatenate([sample.means for sample in samples], axis=1)
+    first, *others = (
+        _target_summary(samples, place, profile, inputs, means[place], profiles[0])
+        for place, profile in enumerate(profiles)
+    )
+    first.others = others
+    first.counted = len(inputs) if any(profile is not None for profile in profiles) else 0
+    return first
+
+
+def _target_summary(
+    samples: list[_Sample],
+    place: int,
+    profile: TrainingProfile | None,
+    inputs: FloatArray,
+    means: FloatArray,
+    first: TrainingProfile | None,
+) -> Summary:
+    """Counts of the target of a place; only the first's have the rows, and the columns where both have the same."""
+    summary = Summary() if place else Summary(rows=sum(sample.rows for sample in samples))
     for sample in samples:
-        if sample.near_prior is not None:
+        near_prior = sample.near_prior[place]
+        if near_prior is not None:
             summary.known += sample.rows
-            summary.near_prior += sample.near_prior
-    if profile is not None:
-        inputs = np.concatenate([sample.inputs for sample in samples])
-        means = np.concatenate([sample.means for sample in samples])
-        if len(inputs):
-            summary.counted = len(inputs)
+            summary.near_prior += near_prior
+    if profile is not None and len(inputs):
+        if not place or first is None or profile.columns is not first.columns:
             summary.columns = profile.count(inputs)
-            summary.means = profile.target.count(means, np.isnan(means)).tolist()[-len(profile.target.shares) :]
+        summary.means = profile.target.count(means, np.isnan(means)).tolist()[-len(profile.target.shares) :]
     return summary
 
 

@@ -1,27 +1,34 @@
-"""Report of `/models/{name}/monitoring` on a version, and the truth that `/feedback` brings."""
+"""Report of `/models/{name}/monitoring` on a version, and the truth that `/feedback` brings.
+
+Of several targets what depends on the target is an object by their names.
+"""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+from sqlalchemy import Connection
 
 from app.database.engine import Database
-from app.errors import ConflictError, InvalidRequestError
+from app.errors import ConflictError
 from app.services.keys.caller import ANYBODY, Caller
 from app.services.monitoring.kept_predictions import LEVEL, RowNumbers
-from app.services.monitoring.profile import TrainingProfile
+from app.services.monitoring.profile import TrainingProfile, target_profiles
 from app.services.monitoring.summary import LEAST_ROWS, Summary, drift, messages
+from app.services.monitoring.truths import Numbers, Targets, count_truth, counts_json, read_truth
 from app.storage import artefact, catalog, kept_predictions, monitoring
-from app.storage.artefact import TRAINING_PROFILE
+from app.storage.artefact import TRAINING_PROFILE, ModelArtefact
 from app.storage.blobs import BlobStore
+from app.storage.kept_predictions import KeptPrediction
 from app.storage.monitoring import Truth
 from app.tables import Schema
-from core.arrays import BoolArray, FloatArray
 
 _Z = 1.959963984540054
 """Normal quantile of the interval of a share."""
+_OF_TARGET = ("near_prior_share", "columns", "prediction_psi")
+"""Fields of a summary that depend on the target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,66 +42,77 @@ class Monitoring:
         """Return what is known of a version's last days, as JSON. NotFoundError."""
         with self.database.read() as connection:
             version = catalog.resolve(connection, reference)
-            summaries = monitoring.days(connection, version.model, version.version, limit=days)
-            truths = monitoring.truths(connection, version.model, version.version, limit=days)
-        stored = artefact.load(self.blobs.read(version.artefact))
-        profile = TrainingProfile.from_json(Schema.from_json(stored.schema), stored.report.get(TRAINING_PROFILE))
+            name, number = version.model, version.version
+            targets = Targets.of(version.summary)
+            summaries = monitoring.days(connection, name, number, limit=days)
+            truths = [monitoring.truths(connection, name, number, limit=days, place=place) for place in targets.places]
+        profiles = _profiles(artefact.load(self.blobs.read(version.artefact)))
         total = Summary()
         by_day = []
         for day, document in summaries:
             summary = Summary.from_json(document)
             total.add(summary)
-            by_day.append({"day": day, **drift(summary, profile)})
-        found = drift(total, profile)
-        feedback = feedback_json(truths, profile)
-        told = [*messages(found), *([feedback["message"]] if feedback["message"] else [])]
+            by_day.append({"day": day, **_drift_json(_drifts(summary, profiles), targets)})
+        found = _drifts(total, profiles)
+        feedback = [feedback_json(*each) for each in zip(truths, profiles, strict=True)]
         return {
-            "model": version.model,
-            "version": version.version,
-            "has_profile": profile is not None,
-            "total": found,
+            "model": name,
+            "version": number,
+            "has_profile": all(profile is not None for profile in profiles),
+            "total": _drift_json(found, targets),
             "days": by_day,
-            "feedback": feedback,
-            "messages": told,
+            "feedback": targets.by_name(feedback),
+            "messages": _sentences(found, feedback, targets),
         }
 
-    def add_truth(self, model: str, version: int, truth: FloatArray, numbers: RowNumbers) -> dict[str, Any]:
-        """Hold predictions against the truth (m,), NaN where it is not known, and keep the counts; return them."""
-        _check_length(truth, len(numbers.mean))
-        found = _truth(truth, numbers, ~np.isnan(truth))
-        if found.rows:
-            with self.database.write() as connection:
-                monitoring.add_truth(connection, model, version, found)
-        return _counts(model, version, found, waiting=0)
+    def add_truth(
+        self,
+        model: str,
+        version: int,
+        truth: Numbers | Mapping[str, Numbers],
+        numbers: RowNumbers,
+        targets: Targets,
+    ) -> dict[str, Any]:
+        """Hold predictions against the truth of their rows, and keep the counts; return them. InvalidRequestError."""
+        known = read_truth(truth, targets, numbers.rows)
+        found = count_truth(known, numbers, ~np.isnan(known), targets)
+        with self.database.write() as connection:
+            _keep(connection, model, version, found, targets)
+        return counts_json(model, version, found, [0] * len(found), targets)
 
-    def answer(self, prediction: str, truth: FloatArray, caller: Caller = ANYBODY) -> dict[str, Any]:
-        """Hold a kept prediction against the truth (m,) of its rows, NaN where it will come later; return the counts.
+    def answer(
+        self, prediction: str, truth: Numbers | Mapping[str, Numbers], caller: Caller = ANYBODY
+    ) -> dict[str, Any]:
+        """Hold a kept prediction against the truth of its rows, None where it will come later; return the counts.
 
-        Each row counts once, whichever process is told. NotFoundError; ConflictError for a row whose truth is there.
+        Each row counts once for each target, whichever process is told. InvalidRequestError; NotFoundError;
+        ConflictError for a row whose truth is there.
         """
         with self.database.write() as connection:
             kept = kept_predictions.hold(connection, prediction)
             caller.check_model(kept.model)
-            catalog.resolve(connection, f"{kept.model}@{kept.version}")  # NotFoundError where it was deleted
-            _check_length(truth, kept.rows)
-            known = ~np.isnan(truth)
+            version = catalog.resolve(connection, f"{kept.model}@{kept.version}")  # NotFoundError where it was deleted
+            targets = Targets.of(version.summary)
+            truths = read_truth(truth, targets, kept.rows)
+            known = ~np.isnan(truths)
             if kept.numbers is None and known.any():
                 raise ConflictError(f"the truth of {prediction} came back before: it is counted once")
-            numbers = RowNumbers.unpack(kept.numbers, kept.rows) if kept.numbers is not None else _none(kept.rows)
-            again = np.flatnonzero(known & ~numbers.waiting & ~np.isnan(numbers.mean))
+            numbers = _kept_numbers(kept, len(targets.names))
+            again = np.argwhere(known & ~numbers.waiting & ~np.isnan(numbers.mean))
             if len(again):
+                place, row = again[0]
+                of = f" of {targets.names[place]!r}" if targets.several else ""
                 raise ConflictError(
-                    f"the truth of row {again[0]} of {prediction} came back before: it is counted once; send null for "
+                    f"the truth{of} of row {row} of {prediction} came back before: it is counted once; send null for "
                     "rows that were told"
                 )
             taken = known & numbers.waiting
-            found = _truth(truth, numbers, taken)
+            found = count_truth(truths, numbers, taken, targets)
             left = replace(numbers, waiting=numbers.waiting & ~taken)
             more = bool(left.waiting.any())
             kept_predictions.replace_numbers(connection, prediction, left.pack() if more else None)
-            if found.rows:
-                monitoring.add_truth(connection, kept.model, kept.version, found)
-        return _counts(kept.model, kept.version, found, waiting=int(left.waiting.sum()))
+            _keep(connection, kept.model, kept.version, found, targets)
+        return counts_json(kept.model, kept.version, found, left.waiting.sum(axis=1).tolist(), targets)
 
 
 def feedback_json(truths: list[Truth], profile: TrainingProfile | None) -> dict[str, Any]:
@@ -125,40 +143,45 @@ def feedback_json(truths: list[Truth], profile: TrainingProfile | None) -> dict[
     return {"rows": rows, "coverage": coverage, "rmse": rmse, "nmse": nmse, "message": message}
 
 
-def _none(rows: int) -> RowNumbers:
-    """Rows that wait for nothing."""
-    return RowNumbers(np.zeros(rows, np.bool_), *np.full((3, rows), np.nan))
+def _keep(connection: Connection, model: str, version: int, found: Sequence[Truth], targets: Targets) -> None:
+    for place, one in zip(targets.places, found, strict=True):
+        if one.rows:
+            monitoring.add_truth(connection, model, version, one, place=place)
 
 
-def _check_length(truth: FloatArray, rows: int) -> None:
-    if len(truth) != rows:
-        raise InvalidRequestError(f"truth: expected {rows} numbers, one for each row; got {len(truth)}")
+def _kept_numbers(kept: KeptPrediction, targets: int) -> RowNumbers:
+    """The numbers of a kept prediction; rows that wait for nothing where it has none left."""
+    if kept.numbers is not None:
+        return RowNumbers.unpack(kept.numbers, targets=targets, rows=kept.rows)
+    return RowNumbers(np.zeros((targets, kept.rows), np.bool_), *np.full((3, targets, kept.rows), np.nan))
 
 
-def _truth(truth: FloatArray, numbers: RowNumbers, rows: BoolArray) -> Truth:
-    """Counts of the chosen rows. InvalidRequestError for a number that is too large."""
-    truth, lower, upper = truth[rows], numbers.lower[rows], numbers.upper[rows]
-    with np.errstate(over="ignore"):
-        squared = float(np.square(truth - numbers.mean[rows]).sum())
-    if not math.isfinite(squared):
-        raise InvalidRequestError("truth: a number is so large that its error has no square")
-    return Truth(
-        day=datetime.now(UTC).date().isoformat(),
-        rows=len(truth),
-        with_interval=int(np.count_nonzero(~np.isnan(lower))),
-        covered=int(np.count_nonzero((truth >= lower) & (truth <= upper))),
-        squared_error=squared,
-    )
+def _profiles(stored: ModelArtefact) -> tuple[TrainingProfile | None, ...]:
+    every = (stored, *(stored.others or ()))
+    return target_profiles([(Schema.from_json(one.schema), one.report.get(TRAINING_PROFILE)) for one in every])
 
 
-def _counts(model: str, version: int, found: Truth, *, waiting: int) -> dict[str, Any]:
-    return {
-        "model": model,
-        "version": version,
-        "rows": found.rows,
-        "covered": found.covered if found.with_interval or not found.rows else None,
-        "waiting": waiting,
-    }
+def _drifts(summary: Summary, profiles: Sequence[TrainingProfile | None]) -> list[dict[str, Any]]:
+    """What a summary says of each target."""
+    return [drift(summary.of_target(place), profile) for place, profile in enumerate(profiles)]
+
+
+def _drift_json(found: Sequence[Mapping[str, Any]], targets: Targets) -> dict[str, Any]:
+    return {**found[0], **{field: targets.by_name([one[field] for one in found]) for field in _OF_TARGET}}
+
+
+def _sentences(
+    found: Sequence[Mapping[str, Any]], feedback: Sequence[Mapping[str, Any]], targets: Targets
+) -> list[str]:
+    """Say what has drifted, of which targets where it is not of all."""
+    said: dict[str, list[str]] = {}
+    for name, one, truth in zip(targets.names, found, feedback, strict=True):
+        for sentence in (*messages(one), *([truth["message"]] if truth["message"] else [])):
+            said.setdefault(sentence, []).append(name)
+    return [
+        sentence if len(names) == len(targets.names) else f"target {', '.join(map(repr, names))}: {sentence}"
+        for sentence, names in said.items()
+    ]
 
 
 def wilson(successes: int, count: int) -> tuple[float, float]:

@@ -5,7 +5,7 @@ Bins of numbers end at the deciles of the training rows, each once where several
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -137,6 +137,20 @@ class TrainingProfile:
             return None
 
 
+def target_profiles(stored: Sequence[tuple[Schema, object]]) -> tuple[TrainingProfile | None, ...]:
+    """Profiles of a model's targets, each from its columns and what lies with it. One whose rows are those of the first
+    has the first's `columns`."""
+    documents = [document for _, document in stored]
+    first, *others = (TrainingProfile.from_json(schema, document) for schema, document in stored)
+    found = [first]
+    for profile, document in zip(others, documents[1:], strict=True):
+        if first is not None and profile is not None and _columns(document) == _columns(documents[0]):
+            found.append(replace(profile, columns=first.columns, missing=first.missing))
+        else:
+            found.append(profile)
+    return tuple(found)
+
+
 def training_profile(schema: Schema, inputs: FloatArray, targets: FloatArray) -> dict[str, Any]:
     """Profile of the rows of a training as JSON, with the points of `app.services.background`. inputs: (n, p), the
     design matrix; targets: (n,)."""
@@ -153,6 +167,10 @@ def training_profile(schema: Schema, inputs: FloatArray, targets: FloatArray) ->
             known = values if len(values) else np.zeros(1)
             columns[feature.name] = Bins.of(known, share).to_json() | column_points(known)
     return {"columns": columns, "target": Bins.of(targets).to_json() | {"variance": float(np.var(targets))}}
+
+
+def _columns(document: object) -> object:
+    return document["columns"] if isinstance(document, Mapping) else None
 
 
 def _missing(feature: Feature, cells: FloatArray) -> Any:

@@ -5,7 +5,7 @@ changed, from .25 on much has (Siddiqi 2006). No share is taken to be below LEAS
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ MUCH_OUTSIDE = 0.05
 @dataclass(slots=True, kw_only=True)
 class Summary:
     """Counts of a day. rows: predicted; known: of these with a known support; near_prior: far from all training rows;
-    counted: rows whose cells were counted, a sample of all; columns, means: these counts."""
+    counted: rows whose cells were counted, a sample of all; columns, means: these counts; others: what is known of each
+    other target of a model of several, whose columns are empty where they are counted as those of the first."""
 
     rows: int = 0
     known: int = 0
@@ -33,6 +34,7 @@ class Summary:
     counted: int = 0
     columns: dict[str, list[int]] = field(default_factory=dict)
     means: list[int] = field(default_factory=list)
+    others: list["Summary"] = field(default_factory=list)
 
     def add(self, other: "Summary") -> None:
         """Add the counts of another one."""
@@ -43,6 +45,16 @@ class Summary:
         for name, counts in other.columns.items():
             self.columns[name] = _sum(self.columns.get(name, []), counts)
         self.means = _sum(self.means, other.means)
+        self.others += [Summary() for _ in other.others[len(self.others) :]]
+        for one, more in zip(self.others, other.others, strict=False):
+            one.add(more)
+
+    def of_target(self, place: int) -> "Summary":
+        """What is known of the target of a place, from 0."""
+        if not place:
+            return self
+        own = self.others[place - 1] if place <= len(self.others) else Summary()
+        return replace(own, rows=self.rows, counted=self.counted, columns=own.columns or self.columns)
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers and lists."""
@@ -53,12 +65,14 @@ class Summary:
             "counted": self.counted,
             "columns": self.columns,
             "means": self.means,
+            **({"others": [one.to_json() for one in self.others]} if self.others else {}),
         }
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> "Summary":
         """Restore what `to_json` made of one."""
-        return cls(**{name: document[name] for name in cls.__slots__ if name in document})
+        known = {name: document[name] for name in cls.__slots__ if name in document}
+        return cls(**known | {"others": [cls.from_json(one) for one in document.get("others", ())]})
 
 
 def drift(summary: Summary, profile: TrainingProfile | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from app.services.predict.array_names import target_of
 from core.arrays import FloatArray, IntArray
 from core.predict.model import ModelPredictor
 
@@ -30,12 +31,19 @@ def knows_far_rows(predictor: ModelPredictor, basis: FloatArray) -> bool:
     return bool(np.median(predictor.predict(some).support) < NEAR)
 
 
+def largest_support(arrays: Mapping[str, FloatArray]) -> FloatArray | None:
+    """Return the support of the rows of an answer (m,), of several targets the largest; None where it is not known."""
+    found = [array for name, array in arrays.items() if name.startswith(SUPPORT) and target_of(name)[0] == SUPPORT]
+    return found[0] if len(found) == 1 else np.maximum.reduce(found) if found else None
+
+
 def far_rows(arrays: Mapping[str, FloatArray]) -> IntArray | None:
-    """Return the rows of an answer that are far from the training rows; None where there are none, or it is not known.
+    """Return the rows of an answer that are far from the training rows, of several targets from those of one of them;
+    None where there are none, or it is not known.
 
     O(m), some microseconds.
     """
-    support = arrays.get(SUPPORT)
+    support = largest_support(arrays)
     if support is None or not len(support) or support.max() < FAR:
         return None
     rows = np.flatnonzero(support >= FAR)

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from app.errors import InvalidRequestError
+from app.services.predict.array_names import of_target, target_of
 from app.services.predict.loaded_model import LoadedModel
 from app.services.predict.options import PredictOptions
-from app.services.predict.run import answer_arrays, interval_bases, of_target, target_of
+from app.services.predict.run import answer_arrays, interval_bases
 from core.arrays import FloatArray
 from core.errors import MeanOnlyError
 from core.predict.calibration import IntervalBasis

@@ -13,11 +13,12 @@ from typing import IO, Any
 import numpy as np
 import orjson
 
+from app.services.predict.array_names import target_of
 from app.services.predict.joint import drawn_json
 from app.services.predict.loaded_model import LoadedModel
 from app.services.predict.options import EXTRAS, IMPUTED, PredictOptions
 from app.services.predict.row_notes import RowNotes
-from app.services.predict.run import interval_bases, target_of
+from app.services.predict.run import interval_bases
 from core.arrays import FloatArray
 
 PIECE_ROWS = 1 << 14

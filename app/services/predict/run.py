@@ -5,14 +5,12 @@ from collections.abc import Mapping
 import numpy as np
 
 from app.errors import InvalidRequestError
+from app.services.predict.array_names import of_target, target_of
 from app.services.predict.far_rows import SUPPORT
 from app.services.predict.loaded_model import LoadedModel
 from app.services.predict.options import DEFAULT_OPTIONS, IMPUTED, OnError, PredictOptions
 from core.arrays import FloatArray
 from core.errors import MeanOnlyError
-
-_PLACE = "\x1f"
-"""Between the name of an array and the place of its target: no name has it."""
 
 
 def answer_arrays(
@@ -37,17 +35,6 @@ def answer_arrays(
     if model.others is not None:
         return _arrays_of_targets(model, inputs, options, first_row)
     return _target_arrays(model, inputs, options, first_row)
-
-
-def of_target(name: str, place: int) -> str:
-    """Return the name of an array of the target of this place, from 0."""
-    return f"{name}{_PLACE}{place}" if place else name
-
-
-def target_of(name: str) -> tuple[str, int]:
-    """Return the name and the place of the target that `of_target` was given."""
-    base, _, place = name.partition(_PLACE)
-    return base, int(place or 0)
 
 
 def named_arrays(model: LoadedModel, arrays: Mapping[str, FloatArray], joint: str = "_") -> dict[str, FloatArray]:

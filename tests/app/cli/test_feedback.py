@@ -15,6 +15,23 @@ PREDICTION = "pred_" + "0" * 32
 COUNTS = {"model": "cars", "version": 3, "rows": 40, "covered": 38, "waiting": 2}
 TOLD = {("POST", "/feedback"): [Answer(body=COUNTS)]}
 
+VERSION = {
+    ("GET", "/models/cars/versions/3"): [
+        Answer(
+            body={
+                "model": "cars",
+                "version": 3,
+                "aliases": [],
+                "created_at": "2026-01-01T00:00:00Z",
+                "size_bytes": 1,
+                "report": {},
+                "targets": ["y"],
+            }
+        )
+    ]
+}
+PREDICTED = {("POST", "/predict"): [Answer(body={"prediction_id": PREDICTION})]}
+
 
 def pursuit(*words: str | Path, url: str = "http://127.0.0.1:9") -> Result:
     return CliRunner().invoke(cli, [str(word) for word in words], env={"PURSUIT_URL": url, "COLUMNS": "200"})
@@ -31,7 +48,22 @@ def pursuit(*words: str | Path, url: str = "http://127.0.0.1:9") -> Result:
     ],
 )
 def test_the_truth_of_a_file(text: str, column: str | None, found: list[float | None]) -> None:
-    assert read_truth(text.encode(), column) == found
+    assert read_truth(text.encode(), [column] if column else []) == found
+
+
+def test_the_truth_by_target() -> None:
+    text = b"id,y1,y2\n7,1,\n8,,2\n"
+    both = {"y1": [1.0, None], "y2": [None, 2.0]}
+    assert read_truth(text, ["y1", "y2"]) == both
+    assert read_truth(text, [], targets=["y2", "y1", "y3"]) == both
+    assert read_truth(text, ["y2"], targets=["y1", "y2"]) == {"y2": both["y2"]}
+    assert read_truth(text, [], target="y1") == {"y1": both["y1"]}
+    assert read_truth(text, ["id"], target="y1") == {"y1": [7.0, 8.0]}
+    assert read_truth(b"measured\n1\n", [], target="y1") == {"y1": [1.0]}
+    with pytest.raises(ClientError, match="no column has the name of a target"):
+        read_truth(text, [], targets=["y8", "y9"])
+    with pytest.raises(ClientError, match="--column: there are id, y1, y2"):
+        read_truth(text, [], target="y9")
 
 
 @pytest.mark.parametrize(
@@ -48,10 +80,10 @@ def test_the_truth_of_a_file(text: str, column: str | None, found: list[float | 
 )
 def test_a_file_without_the_truth(text: str, column: str | None, said: str) -> None:
     with pytest.raises(ClientError) as raised:
-        read_truth(text.encode(), column)
+        read_truth(text.encode(), [column] if column else [])
     assert said in str(raised.value)
     with pytest.raises(ClientError, match="UTF-8"):
-        read_truth(b"\xff\xfe", None)
+        read_truth(b"\xff\xfe", [])
 
 
 def test_the_truth_is_told_by_the_id_of_a_prediction(tmp_path: Path) -> None:
@@ -70,10 +102,7 @@ def test_rows_with_their_truth_are_predicted_first(tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     table.write_text("x,y\n1,2\n")
     counts = COUNTS | {"covered": None, "waiting": 0}
-    answers = {
-        ("POST", "/predict"): [Answer(body={"prediction_id": PREDICTION})],
-        ("POST", "/feedback"): [Answer(body=counts)],
-    }
+    answers = {**VERSION, **PREDICTED, ("POST", "/feedback"): [Answer(body=counts)]}
     with stub(answers) as server:
         result = pursuit("feedback", "cars@3", table, "--column", "y", url=server.url)
         asked = [path for method, path, _ in server.requests if path.startswith("/predict")]
@@ -85,15 +114,34 @@ def test_rows_with_their_truth_are_predicted_first(tmp_path: Path) -> None:
     assert "model=cars%403" in asked[0]
 
 
+def test_counts_are_told_by_target(tmp_path: Path) -> None:
+    truth = tmp_path / "truth.csv"
+    truth.write_text("id,y1,y2\n1,18,\n2,,7\n")
+    counts = COUNTS | {
+        "rows": {"y1": 40, "other": 1_200},
+        "covered": {"y1": 38, "other": None},
+        "waiting": {"y1": 2, "other": 0},
+    }
+    with stub({("POST", "/feedback"): [Answer(body=counts)]}) as server:
+        result = pursuit("feedback", PREDICTION, truth, "--column", "y1", "--column", "y2", url=server.url)
+        one = pursuit("feedback", PREDICTION, truth, "--target", "y2", url=server.url)
+        bodies = [json.loads(body)["truth"] for body in server.bodies("POST", "/feedback")]
+    assert result.output == (
+        "cars@3\n  y1: 40 rows counted, 95.0% inside of their 95% interval; 2 rows wait for their truth\n"
+        "  other: 1,200 rows counted\n"
+    )
+    assert one.exit_code == 0
+    assert bodies == [{"y1": [18.0, None], "y2": [None, 7.0]}, {"y2": [None, 7.0]}]
+    refused = pursuit("feedback", PREDICTION, truth, "--target", "y2", "--column", "y1", "--column", "y2")
+    assert (refused.exit_code, "name one with --column" in refused.output) == (2, True)
+
+
 def test_the_id_is_told_before_the_truth_is(tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
     table.write_text("x,y\n1,2\n")
-    answers = {
-        ("POST", "/predict"): [Answer(body={"prediction_id": PREDICTION})],
-        ("POST", "/feedback"): [Answer(body=COUNTS, cut=True)],
-    }
+    answers = {**VERSION, **PREDICTED, ("POST", "/feedback"): [Answer(body=COUNTS, cut=True)]}
     with stub(answers) as server:
-        result = pursuit("feedback", "cars", table, "--column", "y", url=server.url)
+        result = pursuit("feedback", "cars@3", table, "--column", "y", url=server.url)
     assert result.exit_code == 1
     assert f"note: kept as {PREDICTION}" in result.stderr
 

@@ -50,6 +50,38 @@ def test_the_truth_by_an_id_alone(client: Client, model: str) -> None:
         client.feedback(kept, [1.0])
 
 
+def test_the_truth_of_several_targets(client: Client) -> None:
+    several = pd.concat([table().assign(z=lambda frame: frame["y"] ** 2)] * 8, ignore_index=True)
+    model = client.train(several, ["y", "z"], model="both", duplicates="drop", **QUICK).wait().reference
+    records = several.drop(columns=["y", "z"]).astype({"day": str}).to_dict("records")
+    kept = client.predict_for_feedback(model, records)
+    assert len(kept.ids) > 1
+    usual = client.predict(model, several)
+    truth = several[["y", "z"]].copy()
+    truth.loc[:99] = np.nan
+
+    def inside(name: str) -> int:
+        return int(((truth[name] >= usual[f"{name}_lower"]) & (truth[name] <= usual[f"{name}_upper"])).sum())
+
+    rows = len(several)
+    told = client.feedback(kept, truth[["z"]])
+    assert told["rows"] == {"y": 0, "z": rows - 100}
+    assert told["covered"] == {"y": 0, "z": inside("z")}
+    assert told["waiting"] == {"y": rows, "z": 100}
+    told = client.feedback(kept, {"y": truth["y"].to_numpy(), "z": [None] * rows})
+    assert (told["covered"], told["waiting"]) == ({"y": inside("y"), "z": 0}, {"y": 100, "z": 100})
+    with pytest.raises(ConflictError, match="of 'z' of row"):
+        client.feedback(kept, several[["z"]])
+    with pytest.raises(InvalidError, match="an object of lists by target"):
+        client.feedback(kept, several["y"])
+    with pytest.raises(InvalidError, match=f"truth of 'z': expected {rows} numbers"):
+        client.feedback(kept, {"z": [1.0]})
+    with pytest.raises(InvalidError, match="of several targets a data frame or a dict"):
+        client.feedback(kept, several[["y", "z"]].to_numpy())
+    with pytest.raises(InvalidError, match="truth of 'y': expected numbers"):
+        client.feedback(kept, {"y": ["much"] * rows})
+
+
 def test_the_truth_awaited(service: Service, model: str) -> None:
     async def both() -> tuple[KeptPrediction, dict[str, int | None]]:
         async with AsyncClient(url(service)) as client:

@@ -218,16 +218,28 @@ def test_a_database_that_does_not_answer_refuses_no_prediction(tmp_path: Path, m
 
 
 def prediction(rows: int = 3) -> KeptPrediction:
-    numbers = RowNumbers(np.ones(rows, np.bool_), *np.zeros((3, rows)))
+    numbers = RowNumbers(np.ones((1, rows), np.bool_), *np.zeros((3, 1, rows)))
     return KeptPrediction(id=new_prediction_id(), model="m", version=1, rows=rows, numbers=numbers.pack())
 
 
 def test_numbers_come_back_to_the_bit() -> None:
-    numbers = RowNumbers(np.array([True, False]), *np.array([[0.1, np.nan], [-1e300, np.nan], [5e-324, np.nan]]))
-    found = RowNumbers.unpack(numbers.pack(), 2)
+    numbers = RowNumbers(
+        np.array([[True, False], [True, True]]),
+        *np.array([[[0.1, np.nan], [1, 2]], [[-1e300, np.nan], [3, 4]], [[5e-324, np.nan], [5, 6]]]),
+    )
+    found = RowNumbers.unpack(numbers.pack(), targets=2, rows=2)
     for name in ("waiting", "mean", "lower", "upper"):
         np.testing.assert_array_equal(getattr(found, name), getattr(numbers, name))
-    assert len(RowNumbers.unpack(RowNumbers(np.ones(0, np.bool_), *np.zeros((3, 0))).pack(), 0).mean) == 0
+    empty = RowNumbers(np.ones((1, 0), np.bool_), *np.zeros((3, 1, 0)))
+    assert RowNumbers.unpack(empty.pack(), targets=1, rows=0).rows == 0
+
+
+def test_what_an_earlier_release_kept_is_read() -> None:
+    """Of one target: whether each row waits, then means, lower and upper ends, one array after the other."""
+    data = bytes([1, 0]) + np.arange(6.0).astype("<f8").tobytes()
+    found = RowNumbers.unpack(data, targets=1, rows=2)
+    assert (found.waiting.tolist(), found.mean.tolist()) == ([[True, False]], [[0.0, 1.0]])
+    assert (found.lower.tolist(), found.upper.tolist()) == ([[2.0, 3.0]], [[4.0, 5.0]])
 
 
 def test_the_oldest_go_first_when_all_take_too_many_bytes(database: Database) -> None:

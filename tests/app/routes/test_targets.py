@@ -1,7 +1,6 @@
 """Several targets over HTTP: one version predicts all of them, each in its unit, in every form of an answer."""
 
 import io
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -241,27 +240,6 @@ def test_which_of_several_targets_has_to_be_said(trained: Service) -> None:
         assert_problem(answer, 422, f"target: expected one of 'y1', 'y2', 'other'; {said}")
     wrong = trained.client.post("/models/plain/explain", json={"rows": ROWS, "target": "y2"})
     assert_problem(wrong, 422, "target: expected one of 'y1'; got 'y2'")
-
-
-def test_feedback_says_what_it_cannot_do_yet(trained: Service) -> None:
-    answer = trained.client.post("/feedback", json={"model": "all", "rows": ROWS, "truth": [1.0, 2.0, 3.0]})
-    assert_problem(answer, 422, "not yet for a model of several targets ('y1', 'y2', 'other')")
-
-
-@pytest.mark.parametrize("content_type", ["application/json", "text/csv"])
-def test_a_prediction_that_cannot_be_kept_is_not_made(trained: Service, content_type: str) -> None:
-    def predicted() -> list[str]:
-        return [line for line in trained.client.get("/metrics").text.splitlines() if "predicted_rows" in line]
-
-    trained.ask("all", ROWS)
-    before, headers = predicted(), {"content-type": content_type}
-    if content_type == "text/csv":
-        path, content = "/predict?model=all&keep_for_feedback=true", "a,b\n0.1,0.2\n"
-    else:
-        path, content = "/predict", json.dumps({"model": "all", "rows": ROWS, "keep_for_feedback": True})
-    answer = trained.client.post(path, content=content, headers=headers)
-    assert_problem(answer, 422, "feedback: not yet for a model of several targets")
-    assert predicted() == before != []
 
 
 def test_an_import_says_what_it_cannot_do_yet(trained: Service) -> None:

@@ -41,7 +41,7 @@ def test_what_is_stored_is_answered_before_the_trim_and_without_it(
         assert service.train(waves(60), model="waves", **QUICK)["state"] == "succeeded"
         data = service.client.get("/models/waves/versions/1/artefact").content
     resolved = ResolvedModel(name="waves", version=1, model=load_model(data))
-    numbers = RowNumbers(np.ones(3, np.bool_), *np.zeros((3, 3)))
+    numbers = RowNumbers(np.ones((1, 3), np.bool_), *np.zeros((3, 1, 3)))
 
     async def keep(keeper: PredictionKeeper, gate: threading.Event) -> list[str | None]:
         found = [await keeper.keep_rows(resolved, numbers) for _ in range(2)]  # the second while the trim waits
