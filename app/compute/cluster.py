@@ -1,66 +1,59 @@
 """Sums over shards of rows on a Dask cluster, which survive the loss of its workers and of its scheduler.
 
-A sum is one graph: a task for the shared input (the basis, factors), one for each shard, a binary tree of additions.
-Tasks are functions of `app.compute.shards` with arrays; results have the bits of `core.numeric.shards.tree_total`.
+Results have the bits of `core.numeric.shards.tree_total`: the processes add up runs of shards (`app.compute.members`),
+and what they answer is added here.
 
-    a worker dies       Dask gives its tasks to others, which read its shards from the folder again
-    the scheduler dies  the sum is computed again once there is one; after `timeout` seconds ComputeUnavailableError,
-                        and the job waits in the queue with its last checkpoint
-    a file is missing   the shards are written again, and the sum is computed again
+    a worker dies       others do its part, and read its shards from the folder
+    the scheduler dies  what is missing of the sum is computed once there is one again; after `timeout` seconds
+                        ComputeUnavailableError, and the job waits in the queue with its last checkpoint
+    a file is missing   the shards are written again, and what is missing of the sum is computed again
 
-Dask ships tasks and results between its own processes as pickles (`deploy/README.md`: who may reach its ports); nothing
-of that is stored or comes from a request.
+Dask ships what is asked and answered between its own processes as pickles (`deploy/README.md`: who may reach its
+ports); nothing of that is stored or comes from a request.
 """
 
 import asyncio
 import logging
-import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import dask
 import numpy as np
-from dask.delayed import delayed
-from distributed import CancelledError, Client, Future, KilledWorker
+from distributed import CancelledError, Client
 from distributed.comm.core import CommClosedError
 
 from app.compute.folder import DamagedShardError, ShardFolder
-from app.compute.shards import Shard, add_parts, share_input, sum_shard
-from app.errors import ComputeUnavailableError, TooLargeError
+from app.compute.members import Members, NoProcessesError, SchedulerLostError, Sum
+from app.compute.shards import Shard
+from app.errors import ComputeUnavailableError
 from core.arrays import IntArray
 from core.data import Dataset, Standardization
-from core.numeric.shards import Part, cuts_of
+from core.numeric.shards import SHARD_ROWS, Node, Part, cuts_of, even_cuts, is_very_large, joined
 
 log = logging.getLogger(__name__)
 
 CLUSTER_TIMEOUT_SECONDS = 60.0
 """Seconds that a sum waits for a scheduler or a worker."""
-CONNECT_SECONDS, POLL_SECONDS, RECONNECT_SECONDS = 5.0, 2.0, 1.0
-RESULT_SECONDS = 600.0
-"""Seconds that the transfer of a finished result may take."""
+CONNECT_SECONDS, RECONNECT_SECONDS = 5.0, 1.0
 MAX_RETRIES = 2
-"""Retries of a task that fails, and of a sum whose files are missing."""
+"""Retries of a sum whose files are missing."""
 MAX_CONNECTIONS = 5
 """Schedulers that one sum may lose before its job goes back to the queue."""
 SHARD_TOUCH_SECONDS = 3_600.0
 """Seconds after which a training renews the age of its shards."""
 
-_CONFIGURATION = {
-    "distributed.comm.timeouts.connect": CONNECT_SECONDS,
-    "distributed.admin.large-graph-warning-threshold": "1 GiB",  # the shared input of a sum may be some hundred MB
-}
+_CONFIGURATION = {"distributed.comm.timeouts.connect": CONNECT_SECONDS}
 _LOST_ERRORS = (CancelledError, asyncio.CancelledError, CommClosedError, OSError, TimeoutError)
 _MISSING_ERRORS = (FileNotFoundError, DamagedShardError)
 
-
-class _SchedulerLostError(Exception):
-    """The connection to the scheduler is lost."""
+Nodes = dict[range, Sequence[Node[Any]]]
+"""What is known of a sum: nodes by run of shards."""
 
 
 def dask_address(url: str) -> str:
@@ -79,13 +72,21 @@ class Cluster:
         self._address, self._path, self._timeout = address, folder, timeout
         self._folder = ShardFolder(folder)
         self._client: Client | None = None
+        self._members: Members | None = None
         self._parts: tuple[Dataset, list[str]] | None = None
 
     def scatter(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> "SpreadRows":
-        """Write the shards that are not there yet: the dataset once, and the mask of the rows; return their sums."""
-        spread = SpreadRows(self, dataset, numbers, unit)
+        """Write the shards that are not there yet; return their sums.
+
+        Many rows: the dataset once, and the mask of the rows. Few: the rows alone.
+        """
+        spread = SpreadRows(self, dataset, numbers, unit, alone=not is_very_large(len(numbers)))
         spread.write()
         return spread
+
+    def sums(self, shards: Sequence[Shard], rows: Sequence[int] | None = None) -> "SpreadShards":
+        """Return the sums of shards that are there already. rows: how many each has, about; None: the usual number."""
+        return SpreadShards(self, shards, [SHARD_ROWS] * len(shards) if rows is None else rows)
 
     def parts(self, dataset: Dataset, *, rewrite: bool = False) -> list[str]:
         """Return the names of the dataset's shards, after writing the missing ones. rewrite: write all of them."""
@@ -96,10 +97,24 @@ class Cluster:
             self._parts = dataset, [self._folder.put(table, rewrite=rewrite) for table in tables]
         return self._parts[1]
 
+    def own_shards(
+        self, dataset: Dataset, numbers: IntArray, unit: Standardization, *, rewrite: bool = False
+    ) -> list[Shard]:
+        """Return shards with these rows of the dataset and no others, after writing the missing ones."""
+        shards = []
+        for first, last in pairwise(even_cuts(len(numbers))):
+            if first == last:
+                continue
+            some = numbers[first:last]
+            table = np.column_stack((dataset.inputs[some], dataset.targets[some]))
+            part, folder = self._folder.put(table, rewrite=rewrite), str(self._path)
+            shards.append(Shard(folder=folder, part=part, mask=None, unit=unit, groups=dataset.groups))
+        return shards
+
     def shards(
         self, dataset: Dataset, numbers: IntArray, unit: Standardization, *, rewrite: bool = False
     ) -> list[Shard]:
-        """Return the shards with these rows of the dataset, after writing the missing ones; none without a row."""
+        """Return the dataset's shards with these rows, after writing the missing ones; none without a row."""
         cuts, places = cuts_of(len(dataset.targets)), np.searchsorted(numbers, cuts_of(len(dataset.targets)))
         shards = []
         for part, (begin, end), (first, last) in zip(
@@ -118,96 +133,89 @@ class Cluster:
         """Renew the age of the files."""
         self._folder.touch({name for shard in shards for name in (shard.part, shard.mask) if name is not None})
 
-    def compute(self, graph: Any) -> Any:
-        """Compute a delayed object, again where the scheduler is lost.
+    def total(self, asked: Sum, done: Nodes) -> Any:
+        """Compute a sum of which `done` is known, which gets the rest, again where the scheduler is lost.
 
-        ComputeUnavailableError, TooLargeError; whatever a task raises.
+        ComputeUnavailableError, TooLargeError; whatever the work raises.
         """
         for _ in range(MAX_CONNECTIONS):
-            client = self._connected()
+            members = self._connected()
             try:
-                return self._value(client, graph)
-            except _SchedulerLostError as error:
-                log.warning("the scheduler is lost (%s); the sum is computed again", error)
+                members.total(asked, done, self._timeout)
+                return joined(node for places in sorted(done, key=lambda run: run.start) for node in done[places])
+            except SchedulerLostError as error:
+                log.warning("the scheduler is lost (%s); what is missing of the sum is computed again", error)
                 self.close()
+            except NoProcessesError:
+                raise ComputeUnavailableError(
+                    f"the cluster at {self._address} has no workers; the job waits for them"
+                ) from None
         raise ComputeUnavailableError(
             f"the cluster at {self._address} was lost {MAX_CONNECTIONS} times in one sum; the job waits"
         )
 
     def close(self) -> None:
-        """Close the connection to the scheduler, which then cancels what is not done."""
-        client, self._client = self._client, None
+        """Close the connection to the scheduler, which then forgets what was done for it."""
+        client, self._client, self._members = self._client, None, None
         if client is not None:
             with suppress(*_LOST_ERRORS):
                 client.close(timeout=CONNECT_SECONDS)
 
-    def _connected(self) -> Client:
+    def _connected(self) -> Members:
         deadline = time.monotonic() + self._timeout
         while self._client is None:
             try:
                 with dask.config.set(_CONFIGURATION):
-                    self._client = Client(self._address, timeout=CONNECT_SECONDS, set_as_default=False)
+                    self._client = Client(
+                        self._address, timeout=CONNECT_SECONDS, set_as_default=False, direct_to_workers=True
+                    )
             except _LOST_ERRORS as error:
                 if time.monotonic() >= deadline:
                     raise ComputeUnavailableError(
                         f"the cluster at {self._address} does not answer; the job waits for it ({_describe(error)})"
                     ) from None
                 time.sleep(RECONNECT_SECONDS)
-        return self._client
-
-    def _value(self, client: Client, graph: Any) -> Any:
-        try:
-            future = client.compute(graph, retries=MAX_RETRIES, optimize_graph=False)
-            self._wait(client, future)
-            return future.result(timeout=RESULT_SECONDS)
-        except KilledWorker as error:
-            raise TooLargeError(
-                f"several workers of the cluster died of one shard: it probably does not fit their memory ({error})"
-            ) from None
-        except _MISSING_ERRORS:
-            raise
-        except _LOST_ERRORS as error:
-            raise _SchedulerLostError(_describe(error)) from None
-
-    def _wait(self, client: Client, future: Future[Any]) -> None:
-        """Wait for the result; ComputeUnavailableError without a worker for too long, _SchedulerLostError."""
-        done, seen = threading.Event(), time.monotonic()
-        future.add_done_callback(lambda _: done.set())
-        while not done.wait(POLL_SECONDS):
-            if client.status != "running":
-                raise _SchedulerLostError(f"the connection is {client.status}")
-            if client.nthreads():
-                seen = time.monotonic()
-            if time.monotonic() - seen > self._timeout:
-                future.cancel()
-                raise ComputeUnavailableError(f"the cluster at {self._address} has no workers; the job waits for them")
+        if self._members is None:
+            self._members = Members(self._client)
+        return self._members
 
 
 @dataclass(slots=True, eq=False)
 class SpreadRows:
-    """Rows of a dataset in the cluster's shards; a `core.numeric.shards.ShardedRows`."""
+    """Rows of a dataset in the cluster's shards; a `core.numeric.shards.ShardedRows`.
+
+    alone: in shards of their own, not in those of all rows of the dataset.
+    """
 
     cluster: Cluster
     dataset: Dataset
     numbers: IntArray
     unit: Standardization
-    shards: Sequence[Shard] = ()
+    alone: bool = False
+    spread: "SpreadShards" = field(init=False)
     touched_at: float = 0.0
 
     def write(self, *, rewrite: bool = False) -> None:
         """Write the missing files. rewrite: write all, as those that are there are wrong."""
-        self.shards = self.cluster.shards(self.dataset, self.numbers, self.unit, rewrite=rewrite)
+        if self.alone:
+            shards = self.cluster.own_shards(self.dataset, self.numbers, self.unit, rewrite=rewrite)
+            counts = np.diff(even_cuts(len(self.numbers)))
+        else:
+            shards = self.cluster.shards(self.dataset, self.numbers, self.unit, rewrite=rewrite)
+            counts = np.diff(np.searchsorted(self.numbers, cuts_of(len(self.dataset.targets))))
+        self.spread = self.cluster.sums(shards, counts[counts > 0].tolist())
         self.touched_at = time.monotonic()
 
     def total(self, work: Callable[[Any, Sequence[slice]], Part], size: int, least: int) -> Part:
-        """Sum `work` over all shards. Raises what `Cluster.compute` does."""
+        """Sum `work` over all shards. Raises what `Cluster.total` does."""
         if time.monotonic() - self.touched_at > SHARD_TOUCH_SECONDS:
-            self.cluster.touch(self.shards)
+            self.cluster.touch(self.spread.shards)
             self.touched_at = time.monotonic()
+        done: Nodes = {}
         tries = 0
         while True:
             try:
-                part: Part = self.cluster.compute(_graph(work, self.shards, size, least))
+                part: Part = self.spread.rest(work, size, least, done)
                 return part
             except _MISSING_ERRORS as error:
                 tries += 1
@@ -219,27 +227,31 @@ class SpreadRows:
                 self.write(rewrite=True)
 
 
-def _graph(work: Callable[[Any, Sequence[slice]], Part], shards: Sequence[Shard], size: int, least: int) -> Any:
-    """Graph of one task for the shared input, one for each shard, and a binary tree of additions."""
-    number = uuid.uuid4().hex
-    shared = delayed(share_input, pure=False, traverse=False)(work, dask_key_name=f"input-{number}")
-    level = [
-        delayed(sum_shard, pure=False, traverse=False)(
-            shared, shard, size, least, dask_key_name=f"shard-{number}-{place}"
-        )
-        for place, shard in enumerate(shards)
-    ]
-    height = 0
-    while len(level) > 1:
-        pairs = [level[start : start + 2] for start in range(0, len(level), 2)]
-        level = [
-            pair[0]
-            if len(pair) == 1
-            else delayed(add_parts, pure=False, traverse=False)(*pair, dask_key_name=f"add-{number}-{height}-{place}")
-            for place, pair in enumerate(pairs)
-        ]
-        height += 1
-    return level[0]
+@dataclass(slots=True, eq=False)
+class SpreadShards:
+    """Shards of so many rows each, which are in the folder already, and their sums; a
+    `core.numeric.shards.ShardedRows`."""
+
+    cluster: Cluster
+    shards: Sequence[Shard]
+    rows: Sequence[int]
+    name: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def total(self, work: Callable[[Any, Sequence[slice]], Part], size: int, least: int) -> Part:
+        """Sum `work` over all shards. Raises what `Cluster.total` does; ComputeUnavailableError for a missing file."""
+        try:
+            part: Part = self.rest(work, size, least, {})
+            return part
+        except _MISSING_ERRORS as error:
+            raise ComputeUnavailableError(
+                f"the cluster's machines do not see a file of the training's rows, which are read again ({error})"
+            ) from None
+
+    def rest(self, work: Callable[[Any, Sequence[slice]], Part], size: int, least: int, done: Nodes) -> Any:
+        """Return the sum of which `done` is known, which gets the rest. Raises what `Cluster.total` does, and for a
+        missing file what reading it does."""
+        asked = Sum(name=self.name, shards=self.shards, rows=self.rows, work=work, size=size, least=least)
+        return self.cluster.total(asked, done)
 
 
 def _describe(error: BaseException) -> str:

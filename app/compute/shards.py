@@ -1,12 +1,12 @@
-"""The tasks of a cluster's processes: read a shard, keep it in memory, sum over it.
+"""The work of a cluster's processes: read shards, keep them in memory, sum over a run of them.
 
-Tasks are pure: any process can do any of them, and do it again. A shard that was read stays in the process,
+A sum is pure: any process can do any part of it, and do it again. A shard that was read stays in the process,
 standardized, under the name of its content, as long as there is room.
 """
 
-import copy
 import hashlib
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from typing import Any
 from app.compute.folder import ShardFolder
 from core.arrays import IntArray
 from core.data import Standardization
-from core.numeric.shards import Part
+from core.numeric.shards import Node, Part, tree_nodes
 from core.numeric.workspace import Workspace
 from core.predict.transforms import Transform
 from core.process.rows import Rows, on_shard
@@ -92,18 +92,51 @@ def _size(rows: Rows) -> int:
 _CACHE = _Cache()
 
 
-def share_input(work: Any) -> Any:
-    """Return the shared input of a sum: a task of its own, so that it is sent once and passed on between machines."""
-    return work
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PartialSum:
+    """Nodes of the tree of a sum that one process has added up, and how long it took; or what was raised, which is not
+    raised there: the connection has errors of its own."""
+
+    nodes: "Sequence[Node[Any]]" = ()
+    seconds: float = 0.0
+    error: Exception | None = None
 
 
-def sum_shard(work: Callable[[Any, Sequence[slice]], Part], shard: Shard, size: int, least: int) -> Part:
-    """Sum over one shard: the map."""
-    return on_shard(_CACHE.rows(shard), work, size, least)
+class ShardSums:
+    """The sums of one process of a cluster. Its methods are called one after another."""
 
+    def __init__(self) -> None:
+        self._spread: dict[str, Sequence[Shard]] = {}
+        self._last: tuple[str, range] | None = None
 
-def add_parts(left: Part, right: Part) -> Part:
-    """Add two partial sums: the reduction. Both stay as they are, as a task may be done again with its arguments."""
-    total = copy.deepcopy(left)
-    total.add(right)
-    return total
+    def total(
+        self,
+        name: str,
+        shards: Sequence[Shard] | None,
+        places: range,
+        work: Callable[[Any, Sequence[slice]], Part],
+        size: int,
+        least: int,
+        workers: int,
+    ) -> PartialSum:
+        """Sum over a run of some spread rows' shards.
+
+        Args:
+            name: of the spread rows.
+            shards: all of them, when their name is used for the first time; None afterwards.
+            places: of the run among the shards.
+            work, size, least: see `core.numeric.shards.ShardedRows`.
+            workers: threads.
+        """
+        begin = time.perf_counter()
+        try:
+            if shards is not None:
+                self._spread[name] = shards
+            if self._last != (name, places):  # what is kept is of no use for other rows
+                self._last = name, places
+                _WORKSPACE.clear()
+            held = self._spread[name]
+            nodes = tree_nodes(lambda shard: on_shard(_CACHE.rows(shard), work, size, least), held, places, workers)
+            return PartialSum(nodes=nodes, seconds=time.perf_counter() - begin)
+        except Exception as error:  # noqa: BLE001  whatever it is, the driver raises it
+            return PartialSum(error=error)

@@ -2,15 +2,19 @@
 
 A sum is a map, `work` on some rows, and a reduction, `add` of two neighbours' results. There are three ways to do it,
 chosen by what the rows say (`core.process.rows.Rows`): one shard after another (one worker), shards on several threads
-(`core.numeric.threads`), or shards in other processes, on other machines, behind a `ShardedRows`. Where rows are many,
-cuts depend on their number alone and results are added in a binary tree over the shards' numbers:
+(`core.numeric.threads`), or shards in other processes, on other machines, behind a `ShardedRows`. Where a table is very
+large, cuts of all its rows and of samples of them depend on their number alone, and results are added in a binary tree
+over the shards' numbers:
 
     ((0 + 1) + (2 + 3)) + ((4 + 5) + 6)
 
-so that all three give the same bits on the same kind of processor. With fewer rows there is a run for each thread.
+so that all three give the same bits on the same kind of processor. Whoever has a run of neighbouring shards adds the
+nodes of the tree that are in it (`tree_nodes`), and these are added in the end (`joined`). In smaller tables there is a
+run for each thread.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -20,11 +24,14 @@ from core.data import Dataset, Standardization
 from core.numeric.threads import map_threads, split_evenly
 
 SHARDED_ROWS = 1 << 18
-"""Rows from which cuts are fixed: there are then enough shards for any number of threads."""
+"""Rows of a table from which cuts are fixed: there are then enough shards for any number of threads."""
 SHARD_ROWS = 1 << 15
 """About the rows of a shard: 2 MB with eight columns, and with d = 500 a second's work for one core."""
 FEWEST_SHARDS, MOST_SHARDS = 64, 1024
 """Bounds on the number of shards: more would only be more results to add."""
+SAMPLE_SHARD_ROWS, FEWEST_SAMPLE_SHARDS = 1 << 13, 16
+"""The same of samples: a candidate pool's result has a million numbers, which take as long to add up as to make from a
+thousand rows."""
 
 
 class Summable(Protocol):
@@ -55,8 +62,13 @@ class Compute(Protocol):
     """Other processes that add up."""
 
     def scatter(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> ShardedRows:
-        """Lets them read these rows of the dataset, standardized by `unit`, cut at `cuts_of` its rows."""
+        """Lets them read these rows of the dataset, standardized by `unit`, cut at `sample_cuts`."""
         ...
+
+
+def is_very_large(rows: int) -> bool:
+    """Return whether a table of so many rows, wherever they are, has sums with fixed cuts."""
+    return rows >= SHARDED_ROWS
 
 
 def cuts_of(rows: int) -> IntArray:
@@ -68,35 +80,73 @@ def cuts_of(rows: int) -> IntArray:
     return np.arange(shards + 1) * rows // shards
 
 
+def even_cuts(rows: int) -> tuple[int, ...]:
+    """Return the cuts of a sample of so many rows of a very large table, a power of two of shards."""
+    shards = FEWEST_SAMPLE_SHARDS
+    while shards < FEWEST_SHARDS and shards * SAMPLE_SHARD_ROWS < rows:
+        shards *= 2
+    return tuple((np.arange(shards + 1) * rows // shards).tolist())
+
+
 def sample_cuts(rows: int, numbers: IntArray) -> tuple[int, ...]:
-    """The same for some rows of a table, increasing row numbers: places in `numbers`; () where they are too few."""
-    if len(numbers) < SHARDED_ROWS:
-        return ()
+    """Return the cuts of some rows of a very large table, increasing row numbers: those of all its rows where they are
+    many themselves, as places in `numbers`, else even ones."""
+    if not is_very_large(len(numbers)):
+        return even_cuts(len(numbers))
     return tuple(np.searchsorted(numbers, cuts_of(rows)).tolist())
 
 
+@dataclass(slots=True, eq=False)
+class Node(Generic[Part]):
+    """The sum of the 2^level items from `start` on."""
+
+    start: int
+    level: int
+    part: Part
+
+
+def _nothing(_: object) -> None:
+    """Discard nothing."""
+
+
 def tree_total(
-    work: Callable[[Item], Part],
-    items: Sequence[Item],
-    workers: int,
-    discard: Callable[[Part], None] = lambda _: None,
+    work: Callable[[Item], Part], items: Sequence[Item], workers: int, discard: Callable[[Part], None] = _nothing
 ) -> Part:
     """The sum of work(item), added in a binary tree over the items' numbers, on so many threads.
 
     discard: hears of each result that was added to another and is needed no more. Each thread holds at most
     log2(items) + 1 results.
     """
+    return joined(tree_nodes(work, items, range(len(items)), workers, discard), discard)
 
-    def run_of(places: Sequence[int]) -> list[_Node[Part]]:
-        nodes: list[_Node[Part]] = []
-        for place in places:
-            _push(nodes, _Node(place, 0, work(items[place])), discard)
+
+def tree_nodes(
+    work: Callable[[Item], Part],
+    items: Sequence[Item],
+    places: Sequence[int],
+    workers: int,
+    discard: Callable[[Part], None] = _nothing,
+) -> list[Node[Part]]:
+    """Return the nodes of the tree over all items that these neighbouring places make, 2 log2(places) at most."""
+
+    def run_of(run: Sequence[int]) -> list[Node[Part]]:
+        nodes: list[Node[Part]] = []
+        for place in run:
+            _push(nodes, Node(place, 0, work(items[place])), discard)
         return nodes
 
-    nodes: list[_Node[Part]] = []
-    for run in map_threads(run_of, split_evenly(range(len(items)), workers)):
+    nodes: list[Node[Part]] = []
+    for run in map_threads(run_of, split_evenly(places, workers)):
         for node in run:
             _push(nodes, node, discard)
+    return nodes
+
+
+def joined(found: Iterable[Node[Part]], discard: Callable[[Part], None] = _nothing) -> Part:
+    """Return the sum of nodes that cover all items, in order. Parts are added to in place."""
+    nodes: list[Node[Part]] = []
+    for node in found:
+        _push(nodes, node, discard)
     while len(nodes) > 1:  # the ragged end, from the right
         last = nodes.pop()
         nodes[-1].part.add(last.part)
@@ -104,18 +154,11 @@ def tree_total(
     return nodes[0].part
 
 
-class _Node(Generic[Part]):
-    """The sum of the 2^level items from `start` on."""
-
-    def __init__(self, start: int, level: int, part: Part) -> None:
-        self.start, self.level, self.part = start, level, part
-
-
-def _push(nodes: "list[_Node[Part]]", node: "_Node[Part]", discard: Callable[[Part], None]) -> None:
+def _push(nodes: list[Node[Part]], node: Node[Part], discard: Callable[[Part], None]) -> None:
     """Joins the node with its left neighbours as long as they are the two halves of a larger one."""
     while nodes and nodes[-1].level == node.level and nodes[-1].start % (2 << node.level) == 0:
         left = nodes.pop()
         left.part.add(node.part)
         discard(node.part)
-        node = _Node(left.start, node.level + 1, left.part)
+        node = Node(left.start, node.level + 1, left.part)
     nodes.append(node)

@@ -12,7 +12,7 @@ import numpy as np
 
 from core.arrays import FloatArray, IntArray
 from core.numeric.linalg import ROW_UNIT
-from core.numeric.shards import Part, ShardedRows, tree_total
+from core.numeric.shards import Part, ShardedRows, even_cuts, tree_total
 from core.numeric.threads import LEAST_NUMBERS, Partial, map_threads, split_evenly
 from core.numeric.workspace import Workspace
 
@@ -27,7 +27,8 @@ class Rows:
     """Standardized training rows: X (n, p), y (n,), and the lengthscale group of each column (p,).
 
     workers: threads that sums over these rows may use. workspace: what these sums write into. cuts: where shards begin
-    and end, () where the rows are few. remote: the same shards where other processes hold them, which then do the sums.
+    and end, () where the rows are few. remote: the same shards where other processes hold them, which then do the sums;
+    scatter: lets them read some of the rows, by their places, cut at `even_cuts`.
     others (n, k): more targets, which an objective of theta and a choice by it are means over; none by default.
     """
 
@@ -38,6 +39,7 @@ class Rows:
     workspace: Workspace = field(default_factory=Workspace)
     cuts: tuple[int, ...] = ()
     remote: ShardedRows | None = None
+    scatter: Callable[[IntArray], ShardedRows] | None = None
     others: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
 
     def __len__(self) -> int:
@@ -48,6 +50,15 @@ class Rows:
         X, y = self.X[places], self.y[places]
         others = self.others[places] if self.several else self.others
         return Rows(X=X, y=y, groups=self.groups, workers=workers, workspace=self.workspace, others=others)
+
+    def sample(self, places: IntArray) -> "Rows":
+        """Fewer than SHARDED_ROWS of the rows, summed as these are: on their threads, and of a very large table in
+        shards, by other processes where these have all of the rows."""
+        rows = self.take(places, workers=self.workers)
+        if not self.cuts:
+            return rows
+        remote = None if self.scatter is None else self.scatter(places)
+        return replace(rows, cuts=even_cuts(len(places)), remote=remote)
 
     @property
     def several(self) -> bool:

@@ -100,7 +100,7 @@ class Pool:
         candidates = rows.X[self.indices]
         size = len(candidates)
         self._K = Kernel.of(hyperparameters, rows.groups).gram(candidates, rows.workspace.take(size, size))
-        summed = rows if among is None else rows.take(among, workers=rows.workers)
+        summed = rows if among is None else rows.sample(among)
         self._G, self._g = pool_products(summed, candidates, hyperparameters)
         self._power = _power(summed)
         if among is not None:

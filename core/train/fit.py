@@ -1,6 +1,7 @@
 """Some rows of the dataset in their own units, and what a run has found so far."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from core.arrays import FloatArray, IntArray
 from core.data import Dataset, Standardization, standardization
 from core.hyperparameters import Hyperparameters
-from core.numeric.shards import Compute, sample_cuts
+from core.numeric.shards import Compute, ShardedRows, is_very_large, sample_cuts
 from core.process.rows import Rows
 from core.selection.state import Selection
 from core.sparse.factors import Factors
@@ -39,9 +40,10 @@ class Subset:
         workers: int,
         compute: Compute | None = None,
         unit: Standardization | None = None,
+        very_large: bool | None = None,
     ) -> Self:
-        """These rows of the dataset. O(n p). compute: what adds up where they are many enough for shards. unit: of
-        other rows, in place of their own."""
+        """These rows of the dataset. O(n p). compute: what adds up where the table is very large. unit: of other rows,
+        in place of their own. very_large: whether it is, where the dataset is a sample of it."""
         some = dataset.take(numbers)
         if unit is None:
             unit = standardization(some, enabled=standardize)
@@ -49,14 +51,18 @@ class Subset:
             standardization(some.of_other(place), enabled=standardize) for place in range(some.others.shape[1])
         )
         others = [each.targets(targets) for each, targets in zip(units, some.others.T, strict=True)]
-        cuts = sample_cuts(len(dataset.targets), numbers)
+        if very_large is None:
+            very_large = is_very_large(len(dataset.targets))
+        cuts = sample_cuts(len(dataset.targets), numbers) if very_large else ()
+        scatter = None if compute is None or not cuts else partial(_scatter, compute, dataset, numbers, unit)
         rows = Rows(
             X=unit.inputs(some.inputs),
             y=unit.targets(some.targets),
             groups=some.groups,
             workers=workers,
             cuts=cuts,
-            remote=compute.scatter(dataset, numbers, unit) if compute is not None and cuts else None,
+            remote=None if scatter is None else scatter(slice(None)),
+            scatter=scatter,
             others=np.column_stack(others) if others else np.empty((0, 0)),
         )
         return cls(numbers=numbers, dataset=some, rows=rows, standardization=unit, other_units=units)
@@ -120,3 +126,10 @@ class Fit:
         if not self._moments:
             self._moments.append(leave_one_out_of_all(self.factors))
         return self._moments[0]
+
+
+def _scatter(
+    compute: Compute, dataset: Dataset, numbers: IntArray, unit: Standardization, places: IntArray | slice
+) -> ShardedRows:
+    """Let other processes read some of these rows of the dataset."""
+    return compute.scatter(dataset, numbers[places], unit)

@@ -30,7 +30,7 @@ import numpy as np
 from core.arrays import IntArray
 from core.data import Dataset
 from core.errors import InvalidDataError, InvalidSpecError
-from core.numeric.shards import Compute
+from core.numeric.shards import Compute, is_very_large
 from core.predict.predictor import Moments, Predictor
 from core.sparse.posterior import SparsePosterior, posterior
 from core.sparse.scheme import Scheme, scheme
@@ -131,6 +131,7 @@ class _Run:
         if beyond is not None:
             spec = _with_rows_beyond(dataset, spec)
         self.raw_targets, self.beyond = dataset.targets, beyond
+        self.very_large = is_very_large(len(dataset.targets) + (0 if beyond is None else beyond.count))
         if dataset.row_groups.alone:
             dataset = grouped_rows(dataset)
         elif dataset.row_groups.count < 2:
@@ -369,6 +370,7 @@ class _Run:
             workers=self.workers,
             compute=self.compute,
             unit=None if self.beyond is None or learning is None else learning.standardization,
+            very_large=self.very_large,
         )
 
     def _beyond_sums(self, learning: Subset) -> BeyondSums | None:

@@ -317,7 +317,7 @@ class Search:
         rows = subset.rows
         if len(rows) > COMPARED_ROWS:
             some = np.sort(random_of(self._spec, stage).permutation(len(rows))[-COMPARED_ROWS:])
-            rows = rows.take(some, workers=rows.workers)
+            rows = rows.sample(some)
         before, now = (
             nlml(factorise(rows, subset.basis(each), found.theta, self._scheme)) for each in (last, selection)
         )

@@ -165,6 +165,13 @@ class SlowRows:
         return self.inner.total(partial(slowly, work), size, least)
 
 
+def workers_of(cluster: Cluster) -> int:
+    """Count the workers that the scheduler knows."""
+    cluster._connected()
+    assert cluster._client is not None
+    return len(cluster._client.nthreads())
+
+
 def fitted(compute: core.numeric.shards.Compute | None) -> Factors:
     rows = sample(compute).rows
     return factorise(rows, rows.X[:40], THETA, scheme(Approximation.FITC))
@@ -174,7 +181,7 @@ def test_a_worker_is_killed_in_mid_sum(tmp_path: Path) -> None:
     wanted = fitted(None)
     with dask_processes(tmp_path) as processes:
         cluster = Cluster(processes.address, tmp_path / "shards")
-        wait_until(lambda: len(cluster._connected().nthreads()) == 2, 120.0)
+        wait_until(lambda: workers_of(cluster) == 2, 120.0)
         found = fitted(Slow(cluster, processes.workers[0].kill))
         assert processes.workers[0].wait() < 0
         assert processes.workers[1].poll() is None
@@ -202,6 +209,7 @@ def test_the_scheduler_is_killed_in_mid_sum_and_comes_back(tmp_path: Path) -> No
 def test_a_scheduler_that_does_not_come_back_is_named(tmp_path: Path) -> None:
     with dask_processes(tmp_path, workers=1) as processes:
         cluster = Cluster(processes.address, tmp_path / "shards", timeout=1.0)
+        wait_until(lambda: workers_of(cluster) == 1, 120.0)
         with pytest.raises(ComputeUnavailableError, match="does not answer; the job waits"):
             fitted(Slow(cluster, processes.kill))
         cluster.close()

@@ -1,6 +1,7 @@
 """core/numeric/shards.py: cuts by the number of rows alone, one order of additions, and so the same bits."""
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,9 +11,21 @@ from hypothesis import strategies as st
 import core.numeric.shards
 from core.arrays import FloatArray
 from core.data import Dataset
-from core.numeric.shards import FEWEST_SHARDS, MOST_SHARDS, SHARD_ROWS, SHARDED_ROWS, cuts_of, sample_cuts, tree_total
+from core.numeric.shards import (
+    FEWEST_SHARDS,
+    MOST_SHARDS,
+    SHARD_ROWS,
+    SHARDED_ROWS,
+    cuts_of,
+    even_cuts,
+    is_very_large,
+    joined,
+    sample_cuts,
+    tree_nodes,
+    tree_total,
+)
 from core.process.rows import Rows
-from core.selection.pool import pool_products
+from core.selection.pool import SUMMED_ROWS, pool_products
 from core.selection.size import prefix_measures
 from core.selection.state import Selection
 from core.sparse.factors import Factors, factorise
@@ -21,6 +34,8 @@ from core.sparse.likelihood import nlml, nlml_and_gradients
 from core.sparse.scheme import scheme
 from core.spec import Approximation
 from core.train.fit import Subset
+from core.train.run import SEARCH_ROWS
+from core.train.search import COMPARED_ROWS
 from tests.core.problems import POWER, Problem, problem
 
 
@@ -54,6 +69,19 @@ def test_additions_are_those_of_pairs_of_neighbours_for_any_workers(count: int, 
     assert len(spent) == count - 1
 
 
+@settings(deadline=None, max_examples=40)
+@given(count=st.integers(1, 70), cuts=st.lists(st.integers(0, 70), max_size=6), workers=st.integers(1, 4))
+def test_nodes_of_any_runs_join_to_the_same_sum(count: int, cuts: list[int], workers: int) -> None:
+    ends = [0, *sorted(min(cut, count) for cut in cuts), count]
+    found = [
+        node
+        for begin, end in pairwise(ends)
+        if begin < end
+        for node in tree_nodes(lambda item: Written(str(item)), range(count), range(begin, end), workers)
+    ]
+    assert joined(found).words == by_levels([str(item) for item in range(count)])
+
+
 @pytest.mark.parametrize(
     ("rows", "shards"),
     [
@@ -70,9 +98,24 @@ def test_cuts_are_even_and_a_power_of_two_of_them(rows: int, shards: int) -> Non
     assert np.ptp(np.diff(cuts)) <= 1
 
 
-def test_few_rows_have_no_shards_and_many_are_cut_where_their_table_is() -> None:
+@pytest.mark.parametrize(("rows", "shards"), [(10, 16), (50_000, 16), (200_000, 32), (SHARDED_ROWS - 1, 32)])
+def test_few_rows_of_a_very_large_table_are_cut_by_their_number_alone(rows: int, shards: int) -> None:
+    numbers = np.sort(np.random.default_rng(0).permutation(3 * SHARDED_ROWS)[:rows])
+    cuts = sample_cuts(3 * SHARDED_ROWS, numbers)
+    assert cuts == even_cuts(rows)
+    assert (cuts[0], cuts[-1], len(cuts)) == (0, rows, shards + 1)
+    assert np.ptp(np.diff(cuts)) <= 1
+
+
+def test_samples_are_never_as_many_as_a_very_large_table() -> None:
+    """`Rows.sample` cuts them by their number."""
+    assert max(SUMMED_ROWS, COMPARED_ROWS, SEARCH_ROWS) < SHARDED_ROWS
+    assert not is_very_large(SHARDED_ROWS - 1)
+    assert is_very_large(SHARDED_ROWS)
+
+
+def test_many_rows_are_cut_where_their_table_is() -> None:
     rows = SHARDED_ROWS + 10
-    assert sample_cuts(rows, np.arange(SHARDED_ROWS - 1)) == ()
     numbers = np.delete(np.arange(rows), np.arange(0, 20, 2))
     cuts = sample_cuts(rows, numbers)
     assert cuts[:2] == (0, int(cuts_of(rows)[1]) - 10)
@@ -138,8 +181,7 @@ def test_kept_blocks_are_by_shard(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows_of(factors) == [0, 40, 100, 130, 170]  # the last one in two even blocks
 
 
-def test_some_rows_of_many_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fold of spread rows is summed here."""
+def test_a_fold_of_spread_rows_is_summed_here_and_a_sample_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core.numeric.shards, "SHARDED_ROWS", 100)
     random = np.random.default_rng(0)
     dataset = Dataset(inputs=random.standard_normal((150, 2)), targets=random.standard_normal(150))
@@ -147,3 +189,15 @@ def test_some_rows_of_many_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(rows.cuts) == FEWEST_SHARDS + 1
     some = rows.take(np.arange(5))
     assert (some.cuts, some.remote, some.workers, len(some)) == ((), None, 1, 5)
+    sample = rows.sample(np.arange(0, 150, 2))
+    assert (sample.cuts, sample.workers, len(sample)) == (even_cuts(75), 2, 75)
+    few = Subset.of(dataset, np.arange(40), standardize=True, workers=1)
+    assert few.rows.cuts == even_cuts(40)
+    assert Subset.of(dataset, np.arange(40), standardize=True, workers=1, very_large=False).rows.cuts == ()
+    assert few.rows.sample(np.arange(7)).cuts == even_cuts(7)
+    assert (
+        Subset.of(dataset.take(np.arange(40)), np.arange(40), standardize=True, workers=1)
+        .rows.sample(np.arange(7))
+        .cuts
+        == ()
+    )
