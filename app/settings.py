@@ -168,7 +168,8 @@ class Settings(BaseSettings):
     )
     max_kept_predictions_bytes: Positive = Field(
         default=256 * MIB,
-        description="Most bytes of predictions that are kept for their truth, 25 for each row; the oldest go first.",
+        description="Most bytes of predictions that are kept for their truth, 25 for each row and target; the oldest "
+        "go first.",
     )
     keep_audit_days: Days = Field(default=365.0, description="Days after which an entry of the audit log is removed.")
     keep_usage_days: Days = Field(default=30.0, description="Days that counts of use by key and minute are kept.")

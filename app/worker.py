@@ -31,6 +31,7 @@ from app.log import set_up
 from app.services import dataset_predictions
 from app.services.dataset_predictions import PREDICTIONS
 from app.services.intake.table_store import FITS, TABLES
+from app.services.monitoring.kept_predictions import trim
 from app.services.train import training, updates
 from app.settings import Settings
 from app.storage import audit, catalog, datasets, kept_predictions, key_usage, monitoring
@@ -291,7 +292,7 @@ def _migrate(database: Database, stop: threading.Event) -> None:
 
 def remove_old(database: Database, settings: Settings) -> tuple[int, int]:
     """Remove ended jobs, unused datasets, kept predictions, summaries and entries of the audit log of an age that the
-    settings name; return how many of the first two."""
+    settings name, and kept predictions beyond their bytes; return how many of the first two."""
     with database.write() as connection:
         audit.remove_old(connection, older_than=DAY_SECONDS * settings.keep_audit_days)
         key_usage.remove_old_usage(connection, older_than=DAY_SECONDS * settings.keep_usage_days)
@@ -312,6 +313,7 @@ def remove_old(database: Database, settings: Settings) -> tuple[int, int]:
     if settings.keep_datasets_days is not None:
         with database.write() as connection:
             unused = datasets.remove_unused(connection, older_than=DAY_SECONDS * settings.keep_datasets_days)
+    trim(database, most_bytes=settings.max_kept_predictions_bytes)
     return jobs, unused
 
 

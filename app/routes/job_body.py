@@ -60,7 +60,8 @@ class JobBody(BaseModel):
     progress: ProgressBody = Field(description="How far it is.")
     result: dict[str, Any] | None = Field(
         description="Once it succeeded: `model` and `version`; of a training or an update its `report`; of "
-        "predictions `rows`, `failed_rows`, `size_bytes`, `warnings`, and in `predictions` the address of the file."
+        "predictions `rows`, `failed_rows`, `size_bytes`, `warnings`, in `predictions` the address of the file, and "
+        "`prediction_id` where they are kept for their truth."
     )
     error: FailureBody | None = Field(description="Why it failed; null unless it did.")
 

@@ -213,8 +213,6 @@ async def _answer_dataset(request: Request, app: Services, asked: PredictRequest
     """Queue a job that predicts the rows of a dataset."""
     _refuse_joint(_joint_options(asked))
     assert asked.dataset  # the caller has looked
-    if asked.keep_for_feedback:
-        raise InvalidRequestError("keep_for_feedback: predictions of a dataset are not kept; send rows or a file")
     if given(asked.rows) is not None or given(asked.columns) is not None:
         raise InvalidRequestError("expected the rows as one of `rows`, `columns` and `dataset`, got several")
     keep = word_of(Keep, asked.keep, "keep") if asked.keep else Keep.OTHERS
@@ -225,8 +223,14 @@ async def _answer_dataset(request: Request, app: Services, asked: PredictRequest
     found = await in_thread(app.datasets.get, asked.dataset)
     resolved = await app.registry.resolve(asked.model)
     resolved.model.schema.check_names([column["name"] for column in found.profile["columns"]])
+    feedback = bool(asked.keep_for_feedback)
+    if feedback:
+        check_kept(resolved.model, found.rows)
     await count_rows(request, app, asked.model.partition("@")[0], found.rows)
-    view = await in_thread(app.dataset_predictions.submit, asked.model, found.id, options, keep, key=key, caller=caller)
+    submit = partial(app.dataset_predictions.submit, keep_for_feedback=feedback, key=key, caller=caller)
+    view = await in_thread(submit, asked.model, found.id, options, keep)
+    if feedback:
+        app.keeper.expect(resolved.model, found.rows)
     return json_answer(job_json(view), 202, {"Location": f"/jobs/{view.job.id}"})
 
 

@@ -83,8 +83,8 @@ _KEEP_FOR_FEEDBACK: dict[str, Any] = {
     "type": "boolean",
     "default": False,
     "description": "Keep mean and interval of each row, so that `POST /feedback` with the `prediction_id` of this "
-    "answer (`X-Prediction-Id` of files) can tell the truth later. At most 100,000 rows, which count for each of "
-    "several targets.",
+    "answer (`X-Prediction-Id` of files, the `result` of the job for a dataset) can tell the truth later. At most "
+    "100,000 rows, which count for each of several targets.",
 }
 _BASIS = {"enum": list(IntervalBasis)}
 _BASES = (

@@ -115,8 +115,6 @@ def predict(
     }
     found: Json = {}
     dataset = is_dataset(table)
-    if dataset and keep_for_feedback:
-        raise typer.BadParameter("predictions of a dataset are not kept", param_hint="--keep-for-feedback")
     if dataset and as_json and not to_file:
         raise typer.BadParameter(
             "the predictions of a dataset are a Parquet file: name it with --output", param_hint="--json"
@@ -127,8 +125,10 @@ def predict(
     if dataset:
         with connect(url, key, local=local, data_dir=data_dir, workers=1) as client:
             screen = console() if as_json else display.errors()
-            job = wait_for_end(client, client.predict_dataset(model, table, options), screen, local=local)
+            asked = options | ({"keep_for_feedback": True} if keep_for_feedback else {})
+            job = wait_for_end(client, client.predict_dataset(model, table, asked), screen, local=local)
             told = _told(job["result"])
+            prediction = job["result"].get("prediction_id")
             content = client.predictions(job["id"])
     else:
         with open_input(table_file(table)) as source:
@@ -138,14 +138,14 @@ def predict(
             content = answer.content
             found = answer.json() if accept == FORMS["json"] else {}
             told = _told(found) if found else _told_by_headers(answer.headers, model)
-            if keep_for_feedback:
-                prediction = found["prediction_id"] if found else answer.headers.get("x-prediction-id")
-                told["prediction_id"] = prediction
-                note(
-                    "the database of the server did not keep the predictions"
-                    if prediction is None
-                    else f"the predictions wait for their truth: pursuit feedback {prediction} FILE --column COLUMN"
-                )
+            prediction = found.get("prediction_id") if found else answer.headers.get("x-prediction-id")
+    if keep_for_feedback:
+        told["prediction_id"] = prediction
+        note(
+            "the database of the server did not keep the predictions"
+            if prediction is None
+            else f"the predictions wait for their truth: pursuit feedback {prediction} FILE --column COLUMN"
+        )
     for warning in told["warnings"]:
         note(warning)
     if as_json and not to_file:

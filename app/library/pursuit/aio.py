@@ -16,7 +16,7 @@ from app.cli.client import ENDED
 from app.cli.progress import JobBar, has_bar
 
 from .client import CHAMPION, PATIENCE, Client, Model
-from .datasets import Dataset
+from .datasets import Dataset, PredictionJob
 from .explanation import Explanation
 from .feedback import AsyncFeedback
 from .job import Job
@@ -72,6 +72,11 @@ class AsyncClient(AsyncFeedback):
     async def upload(self, data: Any, *, target: str | None = None, name: str | None = None) -> Dataset:
         """Keep a table on the server; see `Client.upload`."""
         return await asyncio.to_thread(self._client.upload, data, target=target, name=name)
+
+    async def predict_dataset(self, model: str, dataset: Dataset | str, **options: Any) -> PredictionJob:
+        """Predict a dataset, and wait for the end of its job; see `Client.predict_dataset`, `PredictionJob.wait`."""
+        job = await asyncio.to_thread(self._client.predict_dataset, model, dataset, **options)
+        return await asyncio.to_thread(job.wait)
 
     async def datasets(self) -> list[dict[str, Any]]:
         """List all datasets."""

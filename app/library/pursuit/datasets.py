@@ -95,10 +95,12 @@ class Datasets:
         include: Sequence[str] = (),
         on_error: str | None = None,
         keep: str | None = None,
+        keep_for_feedback: bool = False,
     ) -> "PredictionJob":
         """Start a job that predicts a dataset, done by a worker whatever becomes of this program; options as for
-        `predict`."""
-        options = Options.of(interval, quantiles, include, on_error, keep)
+        `predict`. keep_for_feedback: the server keeps mean and interval of each row, at most 100,000, and
+        `feedback(job.prediction_id, truth)` tells the truth later."""
+        options = Options.of(interval, quantiles, include, on_error, keep, keep_for_feedback=keep_for_feedback)
         fields = {**options.fields(model), **({} if options.keep is None else {"keep": options.keep.value})}
         with server_errors():
             which = dataset.id if isinstance(dataset, Dataset) else dataset
@@ -175,6 +177,14 @@ class PredictionJob:
         if self.state != "succeeded":
             raise JobError(self.document)
         return self
+
+    @property
+    def prediction_id(self) -> str:
+        """Id that the rows are kept under for their truth. InvalidError before the end, or where they are not kept."""
+        found = (self.document.get("result") or {}).get("prediction_id")
+        if found is None:
+            raise InvalidError(f"{self.id} is {self.state}: it has kept no predictions for their truth (`feedback`)")
+        return str(found)
 
     def table(self) -> pa.Table:
         """Return the predictions of a job that has ended, with the columns that were kept."""

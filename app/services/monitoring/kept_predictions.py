@@ -31,6 +31,8 @@ LEVEL = 0.95
 """Level of the intervals that the truth is held against."""
 MOST_ROWS = 100_000
 """Rows of one prediction that is kept; those of several targets count for each."""
+NUMBER_BYTES = 25
+"""Bytes of a row of a target."""
 TRIM_SHARE = 0.05
 """Share of the bytes that may be kept which a process adds before it looks at what all have added."""
 
@@ -107,6 +109,11 @@ class PredictionKeeper:
             self._writing = asyncio.create_task(self._write_all())
         return one.id if await written else None
 
+    def expect(self, model: LoadedModel, rows: int) -> None:
+        """Count the bytes of a prediction that a worker will keep, so that room is made for it."""
+        self._added += rows * len(model.every_target) * NUMBER_BYTES + kept_predictions.ROW_OVERHEAD_BYTES
+        self._trim_if_due()
+
     async def _write_all(self) -> None:
         """Write until none waits; those that come while others are written share the next transaction."""
         try:
@@ -127,8 +134,7 @@ class PredictionKeeper:
                         written.set_exception(found)
                     else:
                         written.set_result(found)
-                if self._trimming is None and self._added > TRIM_SHARE * self._most_bytes:
-                    self._trimming = asyncio.create_task(self._trim())
+                self._trim_if_due()
         finally:
             self._writing = None
 
@@ -136,6 +142,10 @@ class PredictionKeeper:
         with self._database.write() as connection:
             kept_predictions.add(connection, batch)
         self._added += sum(one.size for one in batch)
+
+    def _trim_if_due(self) -> None:
+        if self._trimming is None and self._added > TRIM_SHARE * self._most_bytes:
+            self._trimming = asyncio.create_task(self._trim())
 
     async def _trim(self) -> None:
         """Keep to the bytes, apart from the requests: what was stored stays stored where this fails."""
@@ -171,15 +181,26 @@ def check_kept(model: LoadedModel, rows: int) -> None:
         )
 
 
+def lacks_interval(model: LoadedModel, options: PredictOptions) -> bool:
+    """Return whether a prediction was asked for without the interval that the truth is held against, which the model
+    has."""
+    if all(each.predictor.mean_only for each in model.every_target):
+        return False
+    return options.mean_only or LEVEL not in options.interval_levels
+
+
+def interval_options(options: PredictOptions) -> PredictOptions:
+    """Options of a prediction of the same rows with that interval."""
+    return predict_options(on_error=options.on_error)
+
+
 async def with_interval(
     batcher: Batcher, model: LoadedModel, inputs: FloatArray, found: Arrays, options: PredictOptions
 ) -> Arrays:
-    """Return the arrays of a prediction, or of another one of the same rows (m, p) where these were asked for without
-    the interval that the truth is held against."""
-    mean_only = all(each.predictor.mean_only for each in model.every_target)
-    if mean_only or (not options.mean_only and LEVEL in options.interval_levels):
+    """Return the arrays of a prediction, or of another one of the same rows (m, p) with that interval."""
+    if not lacks_interval(model, options):
         return found
-    return await batcher.submit(model, inputs, predict_options(on_error=options.on_error))
+    return await batcher.submit(model, inputs, interval_options(options))
 
 
 def _end(arrays: Mapping[str, FloatArray], end: str, place: int) -> FloatArray:

@@ -269,6 +269,27 @@ def test_predictions_of_a_dataset_are_a_job_and_a_file(tmp_path: Path) -> None:
     assert json.loads(document.stdout) == told
 
 
+def test_predictions_of_a_dataset_are_kept_for_their_truth(tmp_path: Path) -> None:
+    dataset, out, prediction = f"ds_{'0' * 32}", tmp_path / "out.parquet", f"pred_{'0' * 32}"
+    result: dict[str, object] = {"model": "cars", "version": 1, "warnings": []}
+    kept = job("succeeded", kind="predict", result=result | {"prediction_id": prediction})
+    by_earlier_worker = job("succeeded", kind="predict", result=result)
+    answers = {
+        ("POST", "/predict"): [Answer(status=202, body=kept), Answer(status=202, body=by_earlier_worker)],
+        ("GET", "/jobs/job_1"): [Answer(body=kept), Answer(body=by_earlier_worker)],
+        ("GET", "/jobs/job_1/predictions"): [Answer(body=b"PAR1", type="application/vnd.apache.parquet")],
+    }
+    words = ("predict", "cars", dataset, "--keep-for-feedback", "--output", out, "--json")
+    with stub(answers) as server:
+        one, two = (pursuit(*words, url=server.url) for _ in range(2))
+        sent = json.loads(server.bodies("POST", "/predict")[0])
+    assert sent["keep_for_feedback"] is True
+    assert json.loads(one.stdout)["prediction_id"] == prediction
+    assert f"pursuit feedback {prediction} FILE" in one.stderr
+    assert json.loads(two.stdout)["prediction_id"] is None
+    assert "did not keep the predictions" in two.stderr
+
+
 def test_predictions_of_nothing(tmp_path: Path) -> None:
     for words, said in (
         ((tmp_path / "none.csv",), "does not exist"),

@@ -159,5 +159,3 @@ def test_predictions_that_are_kept_say_how_to_tell_the_truth(tmp_path: Path) -> 
     assert f"pursuit feedback {PREDICTION}" in result.stderr
     assert json.loads(document.stdout)["prediction_id"] == PREDICTION
     assert "feedback" not in plain.stderr
-    refused = pursuit("predict", "cars", "ds_" + "0" * 32, "--keep-for-feedback")
-    assert (refused.exit_code, "not kept" in refused.output) == (2, True)

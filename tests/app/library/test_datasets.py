@@ -106,13 +106,19 @@ def test_a_table_is_kept_trained_on_predicted_and_deleted(client: Client, tmp_pa
     job = client.train(dataset, "y", model="boats", idempotency_key="one", **QUICK)
     assert client.train(dataset.id, "y", model="boats", idempotency_key="one", **QUICK).id == job.id
     model = job.wait()
-    predictions = client.predict_dataset(model.reference, dataset, interval=0.5, keep="all")
+    predictions = client.predict_dataset(model.reference, dataset, interval=0.5, keep="all", keep_for_feedback=True)
     if predictions.state == "queued":
         with pytest.raises(InvalidError, match="its predictions are there once it has succeeded"):
             predictions.table()
     found = predictions.wait().table()
     assert found.column_names == ["x", "kind", "day", "y", "mean", "std", "lower", "upper"]
     np.testing.assert_array_equal(found["upper"].to_numpy(), model.predict(frame, interval=0.5)["upper"])
+    told = client.feedback(predictions.prediction_id, frame["y"])
+    usual = model.predict(frame)
+    inside = int(((frame["y"] >= usual["lower"]) & (frame["y"] <= usual["upper"])).sum())
+    assert told == {"rows": 80, "covered": inside, "waiting": 0}
+    with pytest.raises(InvalidError, match="kept no predictions"):
+        _ = client.predict_dataset(model.reference, dataset).wait().prediction_id
     for data in (dataset, dataset.id):
         updated = client.update("boats", data).wait()
         assert updated.report["update"]["rows_added"] == 80
@@ -133,6 +139,10 @@ def test_the_same_awaited(service: Service) -> None:
         async with AsyncClient(url(service)) as client:
             dataset = await client.upload(table(30), name="ships")
             assert dataset.id in [found["id"] for found in await client.datasets()]
+            job = await client.predict_dataset("mixed", dataset, interval=False, keep_for_feedback=True)
+            assert job.table().num_rows == 30
+            told = await client.feedback(job.prediction_id, table(30)["y"])
+            assert told["rows"] == 30
             with pytest.warns(PredictionWarning, match="row 2"):
                 predicted = await client.predict("mixed", with_a_bad_row(), on_error="null", keep="others")
             assert list(predicted.columns)[:2] == ["note", "mean_input"]

@@ -2,6 +2,7 @@
 
 import io
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,11 +12,13 @@ from sqlalchemy import delete
 
 from app.database.tables import jobs
 from app.services.dataset_predictions import PREDICTIONS
+from app.services.monitoring import kept_predictions as keeping
 from app.storage.api_keys import KeyLimits
-from app.worker import sweep_store
+from app.storage.kept_predictions import ROW_OVERHEAD_BYTES, total_bytes
+from app.worker import remove_old, sweep_store
 from tests.app.routes.keys import create
 from tests.app.routes.problems import assert_problem
-from tests.app.routes.service import QUICK, Service, numbers, waves
+from tests.app.routes.service import QUICK, Service, numbers, running, waves
 from tests.processes import wait_until
 
 TABLE = "id,x,kind,y\n" + "".join(f"r{i},{i / 7!r},{'low' if i % 3 else 'high'},\n" for i in range(40))
@@ -198,3 +201,89 @@ def test_a_dataset_that_lacks_columns_is_refused_at_once(waved: Service) -> None
     problem = assert_problem(submit(waved, dataset), 422, "column missing: 'kind'", "the model needs")
     assert problem["errors"] == [{"message": "the column is missing", "column": "kind"}]
     assert waved.client.get("/jobs?state=queued").json()["jobs"] == []
+
+
+# Kept for their truth
+
+
+TRUTH: list[float | None] = [i / 9 for i in range(40)]
+
+
+def tell(service: Service, prediction: str, truth: list[float | None]) -> httpx.Response:
+    return service.client.post("/feedback", json={"prediction_id": prediction, "truth": truth})
+
+
+def total_kept(service: Service) -> int:
+    with service.database.read() as connection:
+        return total_bytes(connection)
+
+
+@pytest.mark.parametrize("more", [{}, {"interval": False}, {"interval": [0.5, 0.9]}, {"keep": "none"}])
+def test_the_truth_of_a_dataset_comes_later(waved: Service, monkeypatch: pytest.MonkeyPatch, more: Any) -> None:
+    monkeypatch.setattr("app.services.predict.table_parts.PART_ROWS", 16)
+    job = done(waved, submit(waved, upload(waved, TABLE), keep_for_feedback=True, **more))
+    assert "kept" not in job["result"]
+    direct = waved.client.post("/predict?model=waves", content=TABLE, headers={"content-type": "text/csv"}).json()
+    inside = sum(
+        y is not None and low <= y <= high for low, y, high in zip(direct["lower"], TRUTH, direct["upper"], strict=True)
+    )
+    answer = tell(waved, job["result"]["prediction_id"], TRUTH)
+    assert answer.json() == {"model": "waves", "version": 1, "rows": 40, "covered": inside, "waiting": 0}
+    assert_problem(tell(waved, job["result"]["prediction_id"], TRUTH), 409, "came back before")
+
+
+def test_nothing_of_a_dataset_is_kept_unless_it_is_asked_for_and_done(waved: Service) -> None:
+    dataset = upload(waved, BAD)
+    assert "prediction_id" not in done(waved, submit(waved, dataset, on_error="null"))["result"]
+    refused = done(waved, submit(waved, dataset, keep_for_feedback=True))
+    assert (refused["state"], total_kept(waved)) == ("failed", 0)
+    answer = submit(waved, dataset, keep_for_feedback=True, on_error="null")
+    assert total_kept(waved) == 0
+    prediction = done(waved, answer)["result"]["prediction_id"]
+    assert total_kept(waved) == 40 * 25 + ROW_OVERHEAD_BYTES
+    told = tell(waved, prediction, TRUTH).json()
+    assert (told["rows"], told["waiting"]) == (39, 0)  # a row without a prediction waits for none
+
+
+def test_a_dataset_of_more_rows_than_are_kept_is_refused_at_once(
+    waved: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeping, "MOST_ROWS", 39)
+    dataset = upload(waved, TABLE)
+    assert_problem(submit(waved, dataset, keep_for_feedback=True), 422, "at most 39 rows are kept at once, got 40")
+    assert submit(waved, dataset).status_code == 202
+    assert_problem(submit(waved, dataset, key="k", keep_for_feedback=True), 422, "keep_for_feedback")
+
+
+def test_a_key_is_of_the_same_wish_to_keep(waved: Service) -> None:
+    dataset = upload(waved, TABLE)
+    one, two = (submit(waved, dataset, key="k", keep_for_feedback=True).json()["id"] for _ in range(2))
+    assert one == two
+    assert_problem(submit(waved, dataset, key="k"), 409, "idempotency key")
+
+
+def test_a_model_with_a_mean_alone_is_kept_without_intervals(waved: Service) -> None:
+    assert waved.train(numbers(), model="waves", **QUICK, artefact="mean")["state"] == "succeeded"
+    dataset = upload(waved, "a,b\n0.1,0.2\n0.3,0.4\n")
+    prediction = done(waved, submit(waved, dataset, keep_for_feedback=True))["result"]["prediction_id"]
+    assert tell(waved, prediction, [1.0, None]).json() | {"version": 0} == {
+        "model": "waves",
+        "version": 0,
+        "rows": 1,
+        "covered": None,
+        "waiting": 1,
+    }
+
+
+def test_room_is_made_for_what_workers_keep(tmp_path: Path) -> None:
+    with running(tmp_path, max_kept_predictions_bytes=3_000) as service:
+        assert service.train(waves(), model="waves", **QUICK)["state"] == "succeeded"
+        dataset = upload(service, TABLE)
+        ids = [
+            done(service, submit(service, dataset, keep_for_feedback=True))["result"]["prediction_id"] for _ in range(4)
+        ]
+        assert total_kept(service) <= 3_000 + 2 * 1_200  # what is queued is not there yet when room is made
+        remove_old(service.database, service.settings)
+        assert total_kept(service) <= 3_000
+        assert tell(service, ids[0], TRUTH).status_code == 404
+        assert tell(service, ids[-1], TRUTH).status_code == 200

@@ -182,8 +182,6 @@ def test_what_is_refused(waved: Service, monkeypatch: pytest.MonkeyPatch) -> Non
     assert_problem(waved.client.post("/feedback", json={"prediction_id": prediction}), 422, "truth")
     wrong = waved.client.post("/predict?model=waves&keep_for_feedback=yes", content="x,kind\n1,low\n", headers=CSV_BODY)
     assert_problem(wrong, 422, "keep_for_feedback", "true or false")
-    body = {"model": "waves", "dataset": "ds_" + "0" * 32, "keep_for_feedback": True}
-    assert_problem(waved.client.post("/predict", json=body), 422, "keep_for_feedback", "dataset")
     monkeypatch.setattr(keeping, "MOST_ROWS", 39)
     body = {"model": "waves", "rows": ROWS, "keep_for_feedback": True}
     assert_problem(waved.client.post("/predict", json=body), 422, "at most 39 rows", "got 40")

@@ -146,6 +146,22 @@ def test_files_are_kept_too(
     assert told["covered"] == {name: inside(usual, truth, name) for name in NAMES}
 
 
+@pytest.mark.parametrize("more", [{}, {"interval": 0.5}])
+def test_a_dataset_is_kept_too(trained: Service, more: dict[str, Any]) -> None:
+    asked_rows = rows(40)
+    text = "a,b\n" + "".join(f"{a!r},{b!r}\n" for a, b in asked_rows)
+    dataset = trained.client.post("/datasets", files={"file": ("rows.csv", text)}).json()["id"]
+    body = {"model": "all", "dataset": dataset, "keep_for_feedback": True, **more}
+    answer = trained.client.post("/predict", json=body)
+    assert trained.work() == 1
+    result = trained.client.get(answer.headers["location"]).json()["result"]
+    assert result["interval_basis"] == {name: ["conformal"] for name in NAMES}
+    truth, usual = truths(asked_rows), trained.ask("all", asked_rows)
+    told = tell(trained, result["prediction_id"], {"y2": truth["y2"]}).json()
+    assert told["covered"]["y2"] == inside(usual, truth, "y2")
+    assert told["waiting"] == {"y1": 40, "y2": 0, "other": 40}
+
+
 def test_rows_without_a_prediction_wait_for_no_truth(trained: Service) -> None:
     asked = trained.ask("all", [[0.1, 0.2], ["?", 0.2]], keep_for_feedback=True, on_error="null")
     told = tell(trained, asked["prediction_id"], {name: [1.0, 2.0] for name in NAMES}).json()
