@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -129,6 +129,19 @@ class Database:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UnavailableError(f"the database's folder cannot be made: {error}") from error
+
+
+def copy_sqlite(connection: Connection, path: Path) -> None:
+    """Copy an SQLite database into a new file, as the open transaction sees it; others may write. UnavailableError."""
+    import sqlite3  # noqa: PLC0415  not needed on PostgreSQL
+
+    source: Any = connection.connection.driver_connection
+    try:
+        with closing(sqlite3.connect(path)) as copy:
+            source.backup(copy)
+            copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+    except sqlite3.Error as error:
+        raise UnavailableError(f"the database cannot be copied to {path}: {error}") from error
 
 
 def _normalized(url: str) -> URL:

@@ -1,6 +1,6 @@
 """Queries of jobs: one, a page, their positions in the queue. `app.jobs.queue` is what changes them."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any
@@ -261,6 +261,18 @@ def tables_in_use(connection: Connection, keys: Iterable[str]) -> set[str]:
 def fits_in_use(connection: Connection, keys: Iterable[str]) -> set[str]:
     """Return which of these keys are the fits of jobs that may still run."""
     return _in_use(connection, c.fit_key, "fit", keys)
+
+
+def references(connection: Connection) -> Iterator[tuple[str, str]]:
+    """Yield the key of each blob that a job still needs or has left, with the name of the job."""
+    unfinished = c.state.in_([JobState.QUEUED, JobState.RUNNING])
+    for row in connection.execute(select(c.id, c.table_key, c.fit_key, c.payload).where(unfinished).order_by(c.id)):
+        for key in (row.table_key or row.payload.get("table"), row.fit_key or row.payload.get("fit")):
+            if key is not None:
+                yield str(key), f"job {row.id}"
+    left = select(c.id, c.output_key).where(c.output_key.is_not(None)).order_by(c.id)
+    for job, key in connection.execute(left):
+        yield key, f"the predictions of job {job}"
 
 
 def output(connection: Connection, job_id: str) -> str | None:

@@ -21,6 +21,7 @@ from app.database.clock import now
 from app.database.engine import Database
 from app.errors import PursuitError, UnavailableError
 from app.services.keys.keys import Keys
+from app.services.stored_files import missing_files
 from app.services.version import package_version
 from app.settings import Settings, available_cores, physical_memory, unknown_variables
 from app.storage import catalog
@@ -28,7 +29,7 @@ from app.storage.stores import open_store
 
 MIB = 1 << 20
 TOLD_VERSIONS = 20
-"""Damaged versions that are named."""
+"""Damaged versions, or lost files, that are named."""
 LEAST_DISK, LOW_DISK = 100 * MIB, 2048 * MIB
 LEAST_FILES, LOW_FILES = 256, 1024
 LEAST_MEMORY = 1024 * MIB
@@ -119,6 +120,7 @@ def _database_checks(settings: Settings) -> Iterator[Check]:
                 yield Check(name="database", state=State.OK, detail=f"{shown} answers, and is migrated")
                 yield from _key_checks(settings, database)
                 yield _quarantine_check(database)
+                yield from _stored_files_check(settings, database)
             else:
                 yield Check(
                     name="database",
@@ -156,6 +158,21 @@ def _quarantine_check(database: Database) -> Check:
     detail = f"in quarantine, for their stored files are damaged or lost: {names}{more}"
     hint = "put their files back from a backup, or delete the versions; older ones are served"
     return Check(name="models", state=State.ERROR, detail=detail, hint=hint)
+
+
+def _stored_files_check(settings: Settings, database: Database) -> Iterator[Check]:
+    """Check that the store has what the database refers to, as after a restore; nothing where it does not answer."""
+    try:
+        missing = missing_files(database, open_store(settings))
+    except (UnavailableError, ImportError, ValueError, OSError):
+        return
+    if not missing:
+        yield Check(name="stored", state=State.OK, detail="the store has all files that the database refers to")
+        return
+    named = "; ".join(f"{owner} ({key})" for key, owner in list(missing.items())[:TOLD_VERSIONS])
+    more = " and more" if len(missing) > TOLD_VERSIONS else ""
+    detail = f"the store lacks {len(missing)} files that the database refers to: {named}{more}"
+    yield Check(name="stored", state=State.ERROR, detail=detail, hint="put them back from a backup of the store")
 
 
 def _clock_check(skew: float | None) -> Check:

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from app.cli.commands.backup import backup, restore
 from app.cli.commands.completion import completion
 from app.cli.commands.dataset import dataset
 from app.cli.commands.demo import demo
@@ -49,6 +50,8 @@ COMMANDS: dict[str, dict[str, Callable[..., Any] | typer.Typer]] = {
         "worker": worker,
         "migrate": migrate,
         "keys": keys,
+        "backup": backup,
+        "restore": restore,
         "doctor": doctor,
         "completion": completion,
     },

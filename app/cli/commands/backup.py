@@ -1,0 +1,96 @@
+"""`pursuit backup` and `pursuit restore`: an SQLite database with the files of its store, copied while all runs."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.client_errors import ClientError
+from app.cli.environment import read_settings
+from app.cli.options import AsJson, DataDir
+from app.cli.output import note, print_json
+
+if TYPE_CHECKING:
+    from app.services.backup import Backup
+    from app.settings import Settings
+    from app.storage.blobs import BlobStore
+
+TOLD_FILES = 20
+"""Missing files that are named."""
+
+
+def backup(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="A new folder, or that of an earlier backup, which gets what is new."),
+    ],
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Back up the SQLite database and the files it refers to, while the service runs: models, datasets, keys, jobs,
+    feedback. Exit code 1 where files are missing; the rest is backed up. PostgreSQL: see deploy/README.md."""
+    settings = read_settings(data_dir=data_dir)
+    with _sqlite(settings) as (path, blobs):
+        if not path.exists():
+            raise ClientError(f"there is no database at {path}")
+        from app.database.engine import Database
+        from app.services.backup import back_up
+
+        with Database(settings.database) as database:
+            made = back_up(database, blobs, folder)
+    _tell(made, folder, f"backed up to {folder}", as_json)
+
+
+def restore(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder that `pursuit backup` wrote.")],
+    check: Annotated[bool, typer.Option("--check", help="Read all of the backup, and restore nothing.")] = False,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Restore a backup where there is no database: files first, then the database, all checked against their sums.
+    Start the service then; jobs that ran are run again."""
+    settings = read_settings(data_dir=data_dir)
+    with _sqlite(settings) as (path, blobs):
+        from app.services import backup as backups
+
+        made = backups.check_backup(folder)[0] if check else backups.restore(folder, blobs, path)
+    _tell(made, folder, "whole" if check else f"restored to {path}", as_json)
+
+
+@contextmanager
+def _sqlite(settings: "Settings") -> Iterator[tuple[Path, "BlobStore"]]:
+    """Open the store and yield it with the path of the database; print what goes wrong and end with code 1."""
+    from app.database.engine import Database
+    from app.errors import PursuitError
+    from app.posix import make_files_private
+    from app.storage.stores import open_store
+
+    make_files_private()
+    try:
+        path = Database(settings.database).path
+        store = open_store(settings)
+    except (ImportError, ValueError) as error:
+        raise ClientError(str(error)) from None
+    if path is None:
+        raise ClientError(
+            "the database is PostgreSQL, which this does not copy: pg_dump and pg_restore with a copy of the store, in "
+            "the order of deploy/README.md"
+        )
+    try:
+        yield path, store
+    except PursuitError as error:
+        raise ClientError(error.message) from None
+
+
+def _tell(made: "Backup", folder: Path, done: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"folder": str(folder), **made.to_json()})
+    else:
+        size = (made.size_bytes + made.database_bytes) / 1e6
+        typer.echo(f"{done}: the database of {made.created_at} and {made.files} files, {size:.1f} MB")
+        for key, owner in list(made.missing.items())[:TOLD_FILES]:
+            note(f"the store did not have {owner} whole ({key})")
+    if made.missing:
+        raise typer.Exit(1)

@@ -1,0 +1,31 @@
+"""The files of the store that rows of the database refer to, and which of them are not there."""
+
+from sqlalchemy import Connection
+
+from app.database.engine import Database
+from app.jobs import queries
+from app.storage.blobs import BlobStore
+from app.storage.references import references
+
+
+def referenced_files(connection: Connection) -> dict[str, str]:
+    """Return the key of each file that a version, a dataset or a job needs, with the name of what needs it."""
+    found = dict(queries.references(connection))
+    return found | dict(references(connection))
+
+
+def missing_files(database: Database, blobs: BlobStore) -> dict[str, str]:
+    """Return the files that are referred to and not in the store, with what needs them. They are looked for by name;
+    that their bytes are whole is found when they are read. UnavailableError.
+
+    Cost: the store is listed, a request for 1,000 files of a bucket.
+    """
+    with database.read() as connection:
+        wanted = referenced_files(connection)
+    stored = {blob.key for prefix in {key.partition("/")[0] for key in wanted} for blob in blobs.keys(prefix)}
+    missing = {key: owner for key, owner in wanted.items() if key not in stored}
+    if missing:  # by what was deleted while the store was listed
+        with database.read() as connection:
+            still = referenced_files(connection)
+        missing = {key: owner for key, owner in missing.items() if key in still}
+    return missing
