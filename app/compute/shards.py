@@ -18,7 +18,7 @@ from app.compute.folder import ShardFolder
 from core.arrays import IntArray
 from core.data import Standardization
 from core.numeric.shards import Node, Part, tree_nodes
-from core.numeric.workspace import Workspace
+from core.numeric.workspace import Handover, Workspace
 from core.predict.transforms import Transform
 from core.process.rows import Rows, on_shard
 
@@ -57,7 +57,7 @@ class Shard:
         if self.mask is not None:
             table = table[folder.read(self.mask)]
         X, y = self.unit.inputs(table[:, :-1]), self.unit.targets(self.transform.forward(table[:, -1]))
-        return Rows(X=X, y=y, groups=self.groups, workspace=_WORKSPACE)
+        return Rows(X=X, y=y, groups=self.groups, workspace=_WORKSPACE, handover=Handover())
 
 
 class _Cache:
@@ -83,6 +83,14 @@ class _Cache:
                 _, oldest = self._kept.popitem(last=False)
                 self._bytes -= _size(oldest)
         return rows
+
+    def clear_handovers(self, shards: Sequence[Shard]) -> None:
+        """Forget what passes over these shards have left for others."""
+        with self._lock:
+            found = [self._kept[shard.name] for shard in shards if shard.name in self._kept]
+        for rows in found:
+            if rows.handover is not None:
+                rows.handover.clear()
 
 
 def _size(rows: Rows) -> int:
@@ -133,10 +141,17 @@ class ShardSums:
             if shards is not None:
                 self._spread[name] = shards
             if self._last != (name, places):  # what is kept is of no use for other rows
+                self.forget()
                 self._last = name, places
-                _WORKSPACE.clear()
             held = self._spread[name]
             nodes = tree_nodes(lambda shard: on_shard(_CACHE.rows(shard), work, size, least), held, places, workers)
             return PartialSum(nodes=nodes, seconds=time.perf_counter() - begin)
         except Exception as error:  # noqa: BLE001  whatever it is, the driver raises it
             return PartialSum(error=error)
+
+    def forget(self) -> None:
+        """Give back the memory of the last run of shards but the rows themselves."""
+        if self._last is not None:
+            name, places = self._last
+            _CACHE.clear_handovers([self._spread[name][place] for place in places])
+        _WORKSPACE.clear()

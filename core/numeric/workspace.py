@@ -59,3 +59,35 @@ class Workspace:
         """Gives the memory back to the system."""
         with self._lock:
             self._free.clear()
+
+
+class Handover:
+    """What a pass over some rows leaves in its process for the next one over the same rows: one thing, under a key that
+    says all that it was made of. Threads may share one."""
+
+    def __init__(self) -> None:
+        self._left: tuple[object, Any] | None = None
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[type["Handover"], tuple[()]]:
+        """A copy in another process begins with nothing."""
+        return Handover, ()
+
+    def leave(self, key: object, thing: Any) -> Any:
+        """Leave a thing; return what was left before and nobody took, None if there is nothing."""
+        with self._lock:
+            before, self._left = self._left, (key, thing)
+        return None if before is None else before[1]
+
+    def take(self, key: object) -> Any:
+        """Return what was left under this key, once; None where it is not there."""
+        with self._lock:
+            if self._left is None or self._left[0] != key:
+                return None
+            thing, self._left = self._left[1], None
+        return thing
+
+    def clear(self) -> None:
+        """Forget what was left."""
+        with self._lock:
+            self._left = None

@@ -14,7 +14,7 @@ from core.arrays import FloatArray, IntArray
 from core.numeric.linalg import ROW_UNIT
 from core.numeric.shards import Part, ShardedRows, even_cuts, tree_total
 from core.numeric.threads import LEAST_NUMBERS, Partial, map_threads, split_evenly
-from core.numeric.workspace import Workspace
+from core.numeric.workspace import Handover, Workspace
 
 BLOCK_NUMBERS = 1 << 19
 """Numbers in one (d, m) block: 4 MiB, so that several stay in cache."""
@@ -28,7 +28,8 @@ class Rows:
 
     workers: threads that sums over these rows may use. workspace: what these sums write into. cuts: where shards begin
     and end, () where the rows are few. remote: the same shards where other processes hold them, which then do the sums;
-    scatter: lets them read some of the rows, by their places, cut at `even_cuts`.
+    scatter: lets them read some of the rows, by their places, cut at `even_cuts`. handover: of a shard, what its passes
+    leave for the next one.
     others (n, k): more targets, which an objective of theta and a choice by it are means over; none by default.
     """
 
@@ -40,6 +41,7 @@ class Rows:
     cuts: tuple[int, ...] = ()
     remote: ShardedRows | None = None
     scatter: Callable[[IntArray], ShardedRows] | None = None
+    handover: Handover | None = None
     others: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
 
     def __len__(self) -> int:

@@ -8,7 +8,8 @@ Chu 2005, eq. 6; Seeger et al. 2003) and VFE (Titsias 2009), 1 for FITC (Snelson
 power EP (Bui et al. 2017). A second one, the penalty, enters the objective only. With a = 0, L s2 B L' is
 s2 Kuu + Kuf Kfu.
 
-Cost O(n d^2); memory O(d^2 + n) and, where it fits KEPT_BYTES, the kernel blocks for the gradient's second pass.
+Cost O(n d^2); memory O(d^2 + n) and, where it fits KEPT_BYTES, the kernel blocks for the gradient's second pass: here,
+or in the processes that hold the rows.
 
 A pass over all rows is a function of a module, (rows, blocks of them) -> sums or (factors, blocks) -> sums, so that
 other processes can do it for the shards they hold (`core.numeric.shards`).
@@ -142,7 +143,9 @@ class Factors:
     def _sent(self) -> "Factors":
         """Return the factors without rows and without what no pass reads, for every process that adds up."""
         rows, square, vector = self.rows.take(np.empty(0, np.int64)), np.empty((0, 0)), np.empty(0)
-        return replace(self, rows=rows, among=square, L=square, information=square, e=vector, D=vector, kept=())
+        return replace(
+            self, rows=rows, among=square, L=square, LB=square, information=square, e=vector, D=vector, kept=()
+        )
 
     def _blocks(self, places: Sequence[slice]) -> Iterator[Block]:
         return _blocks(self.rows, self.Z, self.hyperparameters, self.lower, places)
@@ -164,7 +167,7 @@ def factorise(
         Z: basis vectors (d, p), standardized.
         hyperparameters: in standardized units.
         scheme: which approximation.
-        keep: hold the blocks for a second pass where they fit KEPT_BYTES.
+        keep: hold the blocks for a second pass where they fit KEPT_BYTES, in other processes for one pass.
         beyond: sums of more rows (`first_sums`), which the posterior then rests on too; passes over the factors do not
             come to them.
 
@@ -176,7 +179,7 @@ def factorise(
     among = kernel.stationary_gram(Z)
     L, jitter = jittered_cholesky(kernel.add_bias(among), "Kuu")
     lower = LowerSolver(L)
-    keep = keep and rows.remote is None and 16 * size * len(rows) <= KEPT_BYTES
+    keep = keep and 16 * size * len(rows) <= KEPT_BYTES
     first = partial(_first_pass, Z=Z, hyperparameters=hyperparameters, scheme=scheme, lower=lower, keep=keep)
     sums = rows.total(first, size)
     e = np.concatenate(sums.e)
@@ -284,6 +287,9 @@ def _first_pass(
     rows.workspace.give(work)
     if a == 0.0:
         information /= s2
+    if keep and rows.handover is not None:
+        _release(rows, rows.handover.leave(_made_of(Z, hyperparameters), list(zip(kept, e, strict=True))) or [])
+        keep = False
     return FirstSums(information=information, b=b, e=e, kept=[tuple(kept)] if keep else [], others=others)
 
 
@@ -294,19 +300,37 @@ def _unexplained(block: Block, hyperparameters: Hyperparameters) -> FloatArray:
     return np.asarray(np.maximum(explained, 0.0, out=explained))
 
 
+def _made_of(Z: FloatArray, hyperparameters: Hyperparameters) -> tuple[object, ...]:
+    """Return all that the blocks of a shard are made of but its rows."""
+    variances = hyperparameters.signal_variance, hyperparameters.bias_variance
+    return Z.tobytes(), hyperparameters.lengthscales.tobytes(), *variances, hyperparameters.kernel
+
+
+def _release(rows: Rows, left: Iterable[tuple[Block, FloatArray]]) -> None:
+    """Gives blocks that nobody reads any more to the rows' workspace."""
+    for block, _ in left:
+        rows.workspace.give(block.K0_and_two)
+        rows.workspace.give(block.V_and_one)
+
+
 def _filling(
     sent: Factors, work: Callable[[Factors, Iterable[Block]], Part], rows: Rows, places: Sequence[slice]
 ) -> Part:
-    """`work` on a shard: its e and D are made again with each block, which costs next to nothing."""
+    """`work` on a shard, with the blocks that the first pass has left or the same ones made again; e and D are there
+    when their block comes."""
     factors = replace(sent, rows=rows, e=np.empty(len(rows)), D=np.empty(len(rows)))
+    left = None if rows.handover is None else rows.handover.take(_made_of(sent.Z, sent.hyperparameters))
 
     def blocks() -> Iterator[Block]:
-        for block in _blocks(rows, factors.Z, factors.hyperparameters, factors.lower, places):
-            e = factors.e[block.rows] = _unexplained(block, factors.hyperparameters)
+        made = _blocks(rows, factors.Z, factors.hyperparameters, factors.lower, places)
+        for block, e in left or ((each, _unexplained(each, factors.hyperparameters)) for each in made):
+            factors.e[block.rows] = e
             factors.D[block.rows] = factors.hyperparameters.noise_variance + factors.scheme.power * e
             yield block
 
-    return work(factors, blocks())
+    found = work(factors, blocks())
+    _release(rows, left or [])
+    return found
 
 
 def _blocks(

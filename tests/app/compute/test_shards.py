@@ -1,8 +1,11 @@
 """app/compute/shards.py: rows as they are here, kept by content, results that stay as they are."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +15,14 @@ from app.compute.folder import ShardFolder
 from app.compute.shards import Shard, ShardSums
 from core.arrays import FloatArray
 from core.data import Dataset, standardization
+from core.hyperparameters import Hyperparameters
+from core.numeric.shards import Node, Part, joined
 from core.process.rows import Rows
+from core.sparse.factors import factorise
+from core.sparse.likelihood import nlml, nlml_and_gradients
+from core.sparse.scheme import scheme
+from core.spec import Approximation
+from core.train.fit import Subset
 
 
 class Total:
@@ -106,3 +116,64 @@ def test_what_is_raised_is_in_the_result(dataset: Dataset, tmp_path: Path) -> No
     (tmp_path / shard.part).unlink()
     found = ShardSums().total("rows", [shard], range(1), summed, 3, 64, 1)
     assert isinstance(found.error, FileNotFoundError)
+
+
+@dataclass(slots=True)
+class TwoProcesses:
+    """Rows in shards that two actors sum, both in this process, each always the same half."""
+
+    shards: list[Shard]
+    actors: tuple[ShardSums, ShardSums] = field(default_factory=lambda: (ShardSums(), ShardSums()))
+
+    def total(self, work: Callable[[Any, Sequence[slice]], Part], size: int, least: int) -> Part:
+        """See `core.numeric.shards.ShardedRows`."""
+        half = len(self.shards) // 2
+        nodes: list[Node[Part]] = []
+        for actor, places in zip(self.actors, (range(half), range(half, len(self.shards))), strict=True):
+            found = actor.total("rows", self.shards, places, work, size, least, 1)
+            assert found.error is None
+            nodes += found.nodes
+        return joined(nodes)
+
+
+@pytest.mark.parametrize("approximation", ["dtc", "fitc", "vfe", "pep"])
+def test_a_gradient_reads_the_blocks_that_the_first_pass_has_left(
+    approximation: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the bits of one process, whether they are there or not; nothing of them is left in the end."""
+    monkeypatch.setattr("core.process.rows.BLOCK_NUMBERS", 1)
+    monkeypatch.setattr(shards, "_CACHE", shards._Cache())
+    random = np.random.default_rng(3)
+    X = random.standard_normal((700, 3))
+    dataset = Dataset(inputs=X, targets=np.sin(X).sum(axis=1))
+    here = Subset.of(dataset, np.arange(700), standardize=True, workers=1, very_large=True)
+    store, unit, cuts = ShardFolder(tmp_path), here.standardization, here.rows.cuts
+    parts = [store.put(np.column_stack((X[a:b], dataset.targets[a:b]))) for a, b in pairwise(cuts)]
+    spread = [Shard(folder=str(tmp_path), part=part, mask=None, unit=unit, groups=dataset.groups) for part in parts]
+    Z, kind = here.rows.X[:30], scheme(Approximation(approximation))
+    theta = Hyperparameters(lengthscales=np.full(3, 1.5), signal_variance=1.0, bias_variance=0.1, noise_variance=0.1)
+    wanted = nlml_and_gradients(here.rows, Z, theta, kind)
+
+    def left() -> list[bool]:
+        held = [shards._CACHE.rows(shard).handover for shard in spread]
+        return [each is not None and each._left is not None for each in held]
+
+    remote = TwoProcesses(spread)
+    rows = replace(here.rows, remote=remote)
+    for forgets in (False, True):
+        factors = factorise(rows, Z, theta, kind)
+        assert all(left())
+        if forgets:
+            remote.actors[0].forget()
+        assert nlml(factors) == nlml(factorise(here.rows, Z, theta, kind))
+        assert not any(left())
+        found = nlml_and_gradients(rows, Z, theta, kind)
+        assert found.value == wanted.value
+        np.testing.assert_array_equal(found.by_theta, wanted.by_theta)
+        np.testing.assert_array_equal(found.by_basis, wanted.by_basis)
+        assert not any(left())
+    factorise(rows, Z, theta, kind, keep=False)
+    assert not any(left())
+    factorise(rows, Z, theta, kind)
+    remote.actors[0].total("others", spread[:1], range(1), summed, 3, 64, 1)
+    assert left() == [False] * 8 + [True] * 8

@@ -1,10 +1,11 @@
 """core/numeric/workspace.py: nobody is given what another one has."""
 
+import copy
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from core.numeric.workspace import WASTE, Workspace
+from core.numeric.workspace import WASTE, Handover, Workspace
 
 
 def test_what_comes_back_is_given_again_in_another_shape() -> None:
@@ -59,3 +60,17 @@ def test_threads_never_hold_the_same_array() -> None:
 
     with ThreadPoolExecutor(4) as threads:
         assert all(threads.map(work, range(4)))
+
+
+def test_what_is_left_is_taken_once_under_its_key_and_stays_in_its_process() -> None:
+    handover = Handover()
+    assert handover.take("key") is None
+    assert handover.leave("old", 1) is None
+    assert handover.leave("key", 2) == 1
+    assert handover.take("old") is None
+    assert copy.deepcopy(handover).take("key") is None
+    assert handover.take("key") == 2
+    assert handover.take("key") is None
+    handover.leave("key", 3)
+    handover.clear()
+    assert handover.take("key") is None
