@@ -36,7 +36,8 @@ _FROM = {
     "type": ["string", "null"],
     "pattern": REFERENCE,
     "description": "`name`, `name@3` or `name@alias` of a model to begin at: its hyperparameters and kernel, by the "
-    "names of columns, in place of a search for a start, and its basis vectors where their rows are in the table.",
+    "names of columns, in place of a search for a start, and its basis vectors where their rows are in the table. Of "
+    "several targets each begins at that of its name, else at the model's first.",
 }
 _REQUEST: dict[str, Any] = {
     "parameters": [KEY],

@@ -419,13 +419,14 @@ def train_together(
     listen: Listener | None = None,
     resume: Checkpoint | None = None,
     workers: int = 1,
+    warm: WarmStart | None = None,
 ) -> list[TrainResult | None]:
     """Train models of all targets of a dataset at one theta, with one basis; None for a target that is predicted no
     better than by a constant so, and for all others where the first one is.
 
     unlearnt: rows of the table that are only scored, for each target. Args else, and what is raised, as in `train`.
     """
-    run = _Run(dataset, spec, Journal(listen, _stages(spec), resume), resume, workers, None, unlearnt[0])
+    run = _Run(dataset, spec, Journal(listen, _stages(spec), resume), resume, workers, None, unlearnt[0], warm)
     first = run.result()
     return [first, *run.of_others(unlearnt[1:])]
 

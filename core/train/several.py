@@ -26,6 +26,7 @@ from core.train.search import Stage, random_of
 from core.train.sharing import Sharing, choose_sharing, shared_groups, unshared_reason
 from core.train.transform_choice import as_learnt
 from core.train.unlearnt import UnlearntRows
+from core.train.warm import WarmStart
 
 SHARING_STAGE = 1 << 26
 """Part of the seed of the rows that sharing is decided on."""
@@ -38,11 +39,12 @@ LEAST_COMMON = 20
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TargetTable:
     """Rows of one target: their dataset, which rows of the table they are (n,), increasing, and rows that are only
-    scored."""
+    scored; warm: another model to begin at, where it is trained by itself or leads those that share."""
 
     dataset: Dataset
     rows: IntArray
     unlearnt: UnlearntRows | None = None
+    warm: WarmStart | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,11 +118,12 @@ def train_several(
                 workers=workers,
                 compute=compute,
                 unlearnt=first.unlearnt,
+                warm=first.warm,
             )
         else:
             unlearnt = [tables[place].unlearnt for place in places]
             joined = _joined(tables, places)
-            found = train_together(joined, spec, unlearnt, listen=hear, resume=start, workers=workers)
+            found = train_together(joined, spec, unlearnt, listen=hear, resume=start, workers=workers, warm=first.warm)
             for place, result in zip(places, found, strict=True):
                 results[place] = result
                 if result is None:

@@ -13,6 +13,7 @@ import numpy as np
 from app.services.core_spec import core_spec
 from app.services.specification import SpecBody
 from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of
+from app.services.train.origin import Start
 from app.storage.artefact import ERROR_CORRELATION, HIDDEN, TARGET_NAMES, ModelArtefact
 from app.tables import DesignMatrix, Schema, Table, TableFit, design_matrices, schema_of
 from core.copies import copies
@@ -47,10 +48,13 @@ def train_targets(
     *,
     workers: int,
     compute: Compute | None,
+    start: Start | None = None,
 ) -> TargetsModel:
     """Train a model for each target and put them together. Raises as `core.train.several.train_several`."""
     matrices = design_matrices(table, fit.schema, fit.training_rows)
-    return train_matrices(matrices, fit.schema, body, told, listen, resume, workers=workers, compute=compute)
+    return train_matrices(
+        matrices, fit.schema, body, told, listen, resume, workers=workers, compute=compute, start=start
+    )
 
 
 def train_matrices(
@@ -63,13 +67,19 @@ def train_matrices(
     *,
     workers: int,
     compute: Compute | None = None,
+    start: Start | None = None,
 ) -> TargetsModel:
     """Do the same with the rows of each target of the schema."""
     if body.duplicates == "drop":
         matrices = _without_copies(matrices)
     fewest = min((matrix.rows for matrix in matrices), key=len)
     spec = core_spec(body, schema.group_names, fewest)
-    tables = [TargetTable(dataset=dataset_of(matrix), rows=matrix.rows) for matrix in matrices]
+    tables = [
+        TargetTable(
+            dataset=dataset_of(matrix), rows=matrix.rows, warm=None if start is None else start.warm(schema, name)
+        )
+        for name, matrix in zip(schema.targets, matrices, strict=True)
+    ]
     share = None if body.share == "auto" else body.share
     found = train_several(tables, spec, share=share, listen=listen, resume=resume, workers=workers, compute=compute)
     names, models = schema.targets, []
@@ -83,6 +93,7 @@ def train_matrices(
             TARGET_NAMES: list(names),
             "sharing": {"with": [names[other] for other in how.theta_with if other != place], "reason": how.reason},
             ERROR_CORRELATION: correlation,
+            **({} if start is None else start.told(name)),
         }
         models.append(build_artefact(body, own, matrix, result, report, profile))
     first, *others = models

@@ -33,7 +33,7 @@ from app.services.keys.caller import ANYBODY, Caller
 from app.services.specification import SpecBody, default_name
 from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of, without_copies
 from app.services.train.missing import complete_table
-from app.services.train.origin import NOT_SEVERAL, read_origin, read_spec_and_origin, warm_start
+from app.services.train.origin import Start, read_spec_and_origin, read_start
 from app.services.train.several import Told, train_targets
 from app.services.train.unseen import place_unseen
 from app.storage import artefact, catalog, datasets, training_state
@@ -242,12 +242,13 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         fit = _fit(blobs, task, table, body)
         reading = time.perf_counter() - began + sum(fit.seconds.values())
         resume = None if task.checkpoint is None else Checkpoint.from_json(dict(task.checkpoint))
+        start = _start(blobs, task)
         if fit.schema.other_targets is not None:
-            if task.payload.get("from") is not None:
-                raise InvalidRequestError(f"from: {NOT_SEVERAL}")
             reporter.milestone(1)
             told = Told(rows=task.payload["rows"], seconds={"reading": reading})
-            several = train_targets(table, fit, body, told, listener, resume, workers=threads, compute=compute)
+            several = train_targets(
+                table, fit, body, told, listener, resume, workers=threads, compute=compute, start=start
+            )
             listener.report_phase("publishing", _PUBLISH)
             return _stored(blobs, several.artefact, several.report | {"peak_memory_bytes": _peak_memory()})
         completed = complete_table(
@@ -264,7 +265,7 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
         reporter.milestone(1)  # before the first checkpoint, which may be minutes away
         spec = core_spec(completed.affordable(body), schema.group_names, design_matrix.rows)
         dataset = dataset_of(design_matrix)
-        unlearnt, origin = completed.unlearnt(), task.payload.get("from")
+        unlearnt = completed.unlearnt()
         result = train(
             dataset,
             spec,
@@ -273,7 +274,7 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
             workers=threads,
             compute=compute,
             unlearnt=unlearnt,
-            warm=None if origin is None else warm_start(_read_origin(blobs, origin), schema),
+            warm=None if start is None else start.warm(schema, schema.target),
         )
         listener.report_phase("publishing", _PUBLISH)
         schema = place_unseen(schema, result.model, design_matrix.inputs)
@@ -288,8 +289,8 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
             seconds={**completed.seconds, "reading": reading},
             peak_memory=_peak_memory(),
         )
-        if origin is not None:
-            report["from"] = origin["reference"]
+        if start is not None:
+            report |= start.told(schema.target)
         if unlearnt is not None:
             report["missing"] = completed.report(unlearnt, result.model, spec.seed)
         model = build_artefact(body, schema, design_matrix, result, report, profile, donors)
@@ -298,8 +299,9 @@ def training_handler(blobs: BlobStore, *, threads: int, compute: Compute | None 
     return run
 
 
-def _read_origin(blobs: BlobStore, origin: Mapping[str, Any]) -> ModelArtefact:
-    return retry_while_unavailable(lambda: read_origin(blobs, origin))
+def _start(blobs: BlobStore, task: Task) -> Start | None:
+    origin = task.payload.get("from")
+    return None if origin is None else retry_while_unavailable(lambda: read_start(blobs, origin))
 
 
 def _state_key(blobs: BlobStore, model: ModelArtefact, result: TrainResult, design_matrix: DesignMatrix) -> str | None:

@@ -153,7 +153,6 @@ def test_a_version_shows_each_target(trained: Service) -> None:
         (["y1", "y2"], {"features": ["a", "y2"]}, "features: 'y2' is the target"),
         (["y1", "y2"], {"share": "some"}, "share: expected"),
         (["y1", "y2"], {"share": True, "refine": True}, "share: basis vectors move for one target"),
-        (["y1", "y2"], {"from": "all"}, "from: a training of several targets begins from no model yet"),
         (["y1", "y2"], {"order": "y2"}, "order: 'y2' is one of the targets"),
         (["y1", "y2"], {"order": "y1"}, "order: 'y1' is one of the targets"),
         (["y1", "y2"], {"groups": "y2"}, "groups: 'y2' is one of the targets"),

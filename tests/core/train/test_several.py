@@ -27,6 +27,7 @@ from core.train.run import train
 from core.train.several import SeveralResult, TargetTable, train_several
 from core.train.state import NewRows
 from core.train.update import update
+from core.train.warm import WarmStart
 
 QUICK = TrainSpec(basis_size=25, adaptation=Adaptation(rounds=1, steps=8), noise=Noise.CONSTANT, pool_size=120)
 COMPLETE = TrainSpec(adaptation=Adaptation(rounds=1, steps=8), noise=Noise.CONSTANT)
@@ -264,3 +265,26 @@ def test_what_cannot_be_shared_is_refused_by_name() -> None:
     with pytest.raises(InvalidSpecError, match=r"share: .* not with calibrate off"):
         several(X, targets_of(X), wrong)
     assert len(several(X, targets_of(X)[:2], wrong, share=None).results) == 2
+
+
+def test_targets_begin_at_other_models() -> None:
+    """Those that share at the theta of the first of them, others at their own; basis vectors that are rows are kept."""
+    X = inputs_of(150)
+    targets = targets_of(X)
+    fixed = replace(QUICK, adaptation=None)
+    theta = Hyperparameters(
+        lengthscales=np.array([0.9, 2.5]), signal_variance=1.3, bias_variance=0.2, noise_variance=0.05
+    )
+    other = replace(theta, lengthscales=np.array([0.6, 1.1]))
+    warm = [WarmStart.of(one, one.lengthscales, X[:25]) for one in (theta, theta, other)]
+    tables = [replace(table, warm=one) for table, one in zip(tables_of(X, targets), warm, strict=True)]
+    together = train_several(tables[:2], fixed, share=True).results
+    alone = train_several(tables, fixed, share=False).results
+    for result, expected in zip((*together, *alone), (theta, theta, theta, theta, other), strict=True):
+        np.testing.assert_allclose(result.report.hyperparameters.lengthscales, expected.lengthscales, rtol=1e-12)
+    by_itself = train(tables[2].dataset, fixed, warm=warm[2])
+    np.testing.assert_array_equal(alone[2].model.posterior.basis, by_itself.model.posterior.basis)
+    begun = train(tables[0].dataset, replace(fixed, pool_size=26), warm=warm[0])
+    kept = train_several(tables[:2], replace(fixed, pool_size=26), share=True).results[0]
+    np.testing.assert_array_equal(kept.model.posterior.basis, begun.model.posterior.basis)
+    np.testing.assert_allclose(kept.model.posterior.alpha, begun.model.posterior.alpha, rtol=1e-6, atol=1e-9)
