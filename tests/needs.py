@@ -16,6 +16,7 @@ IMPORTED: Mapping[str, tuple[str, ...]] = {
     "tests/e2e/page": ("playwright",),
     "tests/project/test_kubernetes.py": ("kubernetes_validate",),
     "tests/project/test_monitoring.py": ("promql_parser",),
+    "tests/project/test_scaling.py": ("kubernetes_validate", "promql_parser"),
 }
 """Modules that files or folders of tests import."""
 
@@ -24,6 +25,7 @@ IN_PART = (
     "tests/app/storage/test_blobs.py",
     "tests/app/storage/test_bucket.py",
     "tests/app/storage/test_store_identity.py",
+    "tests/e2e/test_backup.py",
     "tests/e2e/test_bucket.py",
     "tests/e2e/test_scenarios.py",
 )

@@ -75,7 +75,7 @@ def test_constraints_have_hashes_and_name_no_index() -> None:
 def test_constraints_cover_what_the_project_asks_for() -> None:
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     block = project.partition("dependencies = [")[2].partition("\n]")[0]
-    asked = set(re.findall(r'^\s+"([a-z0-9-]+)', block, re.M)) | {"psycopg", "obstore", "setuptools"}
+    asked = set(re.findall(r'^\s+"([a-z0-9-]+)', block, re.M)) | {"psycopg", "obstore", "distributed", "setuptools"}
     assert "numpy" in asked
     assert asked <= set(re.findall(r"^([a-z0-9-]+)==", CONSTRAINTS, re.M))
 
