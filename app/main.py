@@ -222,7 +222,12 @@ def _services(settings: Settings, database: Database, measures: Measures) -> Ser
         models=models_service,
         explanations=Explanations(models_service),
         suggester=Suggester(models_service),
-        imports=ArtefactImport(database=database, blobs=blobs, max_basis_size=settings.max_basis_size),
+        imports=ArtefactImport(
+            database=database,
+            blobs=blobs,
+            max_basis_size=settings.max_basis_size,
+            max_bytes=settings.max_artefact_bytes,
+        ),
         dataset_predictions=DatasetPredictions(database=database, blobs=blobs, max_queued=settings.max_queued_jobs),
         monitor=Monitor(database),
         monitoring=Monitoring(database=database, blobs=blobs),

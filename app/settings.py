@@ -83,7 +83,10 @@ class Settings(BaseSettings):
     )
     max_upload_bytes: Positive = Field(default=1024 * MIB, description="Largest table that may be sent.")
     max_body_bytes: Positive = Field(default=64 * MIB, description="Largest body of any other request, and of JSON.")
-    max_artefact_bytes: Positive = Field(default=512 * MIB, description="Largest artefact that may be imported.")
+    max_artefact_bytes: Positive = Field(
+        default=512 * MIB,
+        description="Largest artefact that may be imported, and the most that one of several targets unfolds to.",
+    )
     max_bodies_bytes: Positive = Field(
         default=256 * MIB,
         description="Most memory for the bodies of all requests in progress, of each larger than one packet; what "

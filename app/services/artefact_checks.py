@@ -12,12 +12,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from app.errors import BrokenArtefactError, Fault, InvalidRequestError, MalformedError, TooLargeError
+from app.errors import Fault, InvalidRequestError, MalformedError, TooLargeError
 from app.services.decoding import check_depth, decode_any
 from app.services.spec_reading import read_spec
 from app.storage.artefact import TYPES, ModelArtefact
-from app.storage.artefact_document import DESCRIPTION, METADATA_KEY, TARGETS
-from app.storage.several_artefact import verify_several
+from app.storage.artefact_document import DESCRIPTION, METADATA_KEY
 from app.tables import Schema
 from app.tables.columns.cell_errors import json_type
 from core.predict.compact import CompactPosterior
@@ -38,10 +37,11 @@ _NOT_NEGATIVE = ("bias_variance", "variance_base", "far_variance")
 _SCORES = ("holdout", "leave_one_out")
 
 
-def check_header(data: bytes) -> None:
-    """Check what can be known without reading a tensor.
+def read_header(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the tensors that a file announces by their names, and the description in its header: JSON that nobody has
+    looked at.
 
-    Raises MalformedError for what is no safetensors file, InvalidRequestError naming tensor or field, TooLargeError.
+    Raises MalformedError for what is no safetensors file, InvalidRequestError naming the field, TooLargeError.
     """
     header = _read_header(data)
     metadata = header.pop("__metadata__", None)
@@ -50,16 +50,17 @@ def check_header(data: bytes) -> None:
     document = _read_json(metadata[METADATA_KEY].encode(), METADATA_KEY, "the description in the file's header")
     if not isinstance(document, dict):
         refuse(METADATA_KEY, f"expected an object, got {json_type(document)}")
-    if TARGETS in document:
-        try:
-            verify_several(data)  # a file that is not whole is not one to train again for
-        except BrokenArtefactError as error:
-            raise InvalidRequestError(error.message) from error
-        refuse(TARGETS, "a model of several targets is not imported yet: train it here")
+    return header, document
+
+
+def check_header(data: bytes) -> None:
+    """Check what can be known of a model of one target without reading a tensor. Raises as `read_header`, and
+    InvalidRequestError naming the tensor."""
+    header, document = read_header(data)
     if not 1 <= len(header) <= MAX_TENSORS:
         refuse("tensors", f"expected 1 to {MAX_TENSORS}, got {len(header)}")
     for name, tensor in header.items():
-        _check_tensor(name, tensor)
+        check_tensor(name, tensor)
     for name in document:
         if name not in DESCRIPTION:
             refuse(name, f"unknown field; known are {', '.join(sorted(DESCRIPTION))}")
@@ -141,7 +142,9 @@ def _read_json(text: bytes, where: str, what: str) -> Any:
         ) from error
 
 
-def _check_tensor(name: str, tensor: Any) -> None:
+def check_tensor(name: str, tensor: Any) -> None:
+    """Check type and shape of a tensor as the header has them, by the name that it has in a model of one target.
+    InvalidRequestError."""
     if not isinstance(tensor, dict) or set(tensor) != {"dtype", "shape", "data_offsets"}:
         refuse(f"tensor {name[:80]}", "expected dtype, shape and data_offsets")
     types = TYPES if name == "directions" else TYPES[-1:]

@@ -39,7 +39,7 @@ from safetensors.numpy import save as save_tensors
 from app.errors import BrokenArtefactError, NotFoundError
 from app.storage.artefact_document import METADATA_KEY, PARTS, read_document, text_of, verify_digest, with_digest
 from app.storage.probe import Probe
-from app.storage.several_artefact import is_several, joined, parts_of
+from app.storage.several_artefact import is_several, joined, parts_of, verify_several
 from core.arrays import FloatArray
 from core.errors import CoreError
 from core.hyperparameters import KernelFamily
@@ -207,7 +207,7 @@ def load(data: bytes, *, check_digest: bool = True) -> ModelArtefact:
     """
     text = text_of(data)
     if is_several(text):
-        models = [load(part) for part in parts_of(data)]
+        models = [load(part, check_digest=check_digest) for part in parts_of(data, check_digest=check_digest)]
         return replace(models[0], others=tuple(models[1:]))
     document = read_document(text)
     arrays = _arrays(data, document["shapes"])
@@ -266,7 +266,7 @@ def verify(data: bytes) -> None:
     """Compare an artefact with the digest in its document; nothing where there is none. BrokenArtefactError."""
     text = text_of(data)
     if is_several(text):
-        parts_of(data)
+        verify_several(data)
         return
     verify_digest(text, _arrays(data, read_document(text)["shapes"]))
 

@@ -7,7 +7,8 @@
 Each target is read as an artefact of its own, with every check of that (`app.storage.artefact`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -54,19 +55,27 @@ def verify_several(data: bytes) -> None:
         ) from error
 
 
-def parts_of(data: bytes) -> list[bytes]:
-    """Return the artefact of each target. BrokenArtefactError where the file is not whole."""
+def parts_of(data: bytes, *, check_digest: bool = True) -> Iterator[bytes]:
+    """Yield the artefact of each target, one after the other, so that one at a time is in memory twice.
+    BrokenArtefactError where the file is not whole."""
     text = text_of(data)
-    try:
+    with _reading():
         tensors = load_tensors(data)
         targets = orjson.loads(text)[TARGETS]
-        verify_digest(text, tensors)
-        return [
-            save_tensors(
+        if check_digest:
+            verify_digest(text, tensors)
+    for target in targets:
+        with _reading():
+            part = save_tensors(
                 {name: np.ascontiguousarray(tensors[place]) for name, place in target["tensors"].items()},
                 metadata={METADATA_KEY: target["document"]},
             )
-            for target in targets
-        ]
+        yield part
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    try:
+        yield
     except (SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise BrokenArtefactError(f"the artefact of several targets cannot be read: {error!r:.500}") from error

@@ -40,6 +40,8 @@ def test_a_frame_gets_columns_for_each_target(client: Client, tmp_path: Path) ->
     assert model.report["target_names"] == ["size, cm", "weight"]
     local = load(model.save(tmp_path / "both.safetensors"))
     assert local.targets == ("size, cm", "weight")
+    for pushed in (tmp_path / "both.safetensors", local):
+        pd.testing.assert_frame_equal(client.push(pushed, "again").predict(data[["x", "z"]]), found)
     pd.testing.assert_frame_equal(local.predict(data[["x", "z"]]), found)
     for target, factor in (("size, cm", 1.0), ("weight", 10.0)):
         told, here = (each.explain(data[["x", "z"]][:3], target=target) for each in (model, local))
@@ -61,7 +63,7 @@ def targets(X: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.column_stack((first, 10.0 * first, X[:, 0] * X[:, 1]))
 
 
-def test_the_estimator_takes_a_matrix_of_targets() -> None:
+def test_the_estimator_takes_a_matrix_of_targets(client: Client) -> None:
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (80, 2))
     y = targets(X)
     found = SparseGPRegressor(basis_size=20, adapt={"rounds": 1, "steps": 5}).fit(X, y)
@@ -73,6 +75,8 @@ def test_the_estimator_takes_a_matrix_of_targets() -> None:
     np.testing.assert_array_equal(found.predict(X), mean)
     assert found.score(X, y) > 0.9
     assert list(found.report_["targets"]) == ["y0", "y1", "y2"]
+    served = client.push(found, "matrix").predict(X)
+    np.testing.assert_allclose(served["y2_mean"], mean[:, 2], rtol=1e-12)
     named = SparseGPRegressor(basis_size=20, adapt=False).fit(X, pd.DataFrame(y, columns=["a", "b", "x0"]))
     assert named.report_["target_names"] == ["a", "b", "x0_"]
 

@@ -241,26 +241,6 @@ def test_which_of_several_targets_has_to_be_said(trained: Service) -> None:
     assert_problem(wrong, 422, "target: expected one of 'y1'; got 'y2'")
 
 
-def test_an_import_says_what_it_cannot_do_yet(trained: Service) -> None:
-    data = trained.client.get("/models/all/versions/1/artefact").content
-    answer = trained.client.post(
-        "/models/copy/versions", content=data, headers={"content-type": "application/octet-stream"}
-    )
-    assert_problem(answer, 422, "several targets is not imported yet")
-
-
-def test_an_import_of_a_damaged_file_says_that_it_is(trained: Service) -> None:
-    data = trained.client.get("/models/all/versions/1/artefact").content
-    flipped = bytearray(data)
-    flipped[-5] ^= 1
-    for wrong, said in ((bytes(flipped), "the artefact is damaged: its sha256"), (data[:-8], "damaged or cut short")):
-        answer = trained.client.post(
-            "/models/copy/versions", content=wrong, headers={"content-type": "application/octet-stream"}
-        )
-        assert_problem(answer, 422, said)
-        assert "not imported yet" not in answer.text
-
-
 def test_an_update_says_what_it_cannot_do_yet(trained: Service) -> None:
     rows = [{"a": 0.1, "b": 0.2, "y1": 1.0, "y2": 2.0, "other": 3.0}]
     assert_problem(trained.client.post("/models/all/update", json={"rows": rows}), 409, "of several targets")
