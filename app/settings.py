@@ -81,6 +81,11 @@ class Settings(BaseSettings):
         description="Folder that this machine and all of Dask's workers see under the same path, for shards of the "
         "rows; by default shards in the data directory.",
     )
+    large_table_rows: Positive = Field(
+        default=524_288,
+        description="Rows above which a training holds a sample of the table in memory and sums over the others, which "
+        "lie in shards (no groups, order, missing cells to impute, or several targets).",
+    )
     max_upload_bytes: Positive = Field(default=1024 * MIB, description="Largest table that may be sent.")
     max_body_bytes: Positive = Field(default=64 * MIB, description="Largest body of any other request, and of JSON.")
     max_artefact_bytes: Positive = Field(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 
 from sqlalchemy import Connection
 
@@ -30,9 +31,10 @@ from app.launch import python_command
 from app.log import set_up
 from app.services import dataset_predictions
 from app.services.dataset_predictions import PREDICTIONS
+from app.services.intake.large_table import LARGE_ROWS, Cluster
 from app.services.intake.table_store import FITS, TABLES
 from app.services.monitoring.kept_predictions import trim
-from app.services.train import training, updates
+from app.services.train import training, training_job, updates
 from app.settings import Settings
 from app.storage import audit, catalog, datasets, kept_predictions, key_usage, monitoring
 from app.storage.blobs import MODELS, BlobStore, sweep
@@ -45,7 +47,6 @@ from app.telemetry.server import serve_metrics
 from app.telemetry.snapshots import SnapshotFolder
 from app.telemetry.tracing import JobTraces, start_tracing
 from core.errors import CoreError
-from core.numeric.shards import Compute
 
 log = logging.getLogger(__name__)
 
@@ -167,6 +168,7 @@ def child_environment(settings: Settings) -> dict[str, str]:
         "PURSUIT_THREADS": str(settings.training_threads),
         "PURSUIT_COMPUTE": settings.compute,
         "PURSUIT_SHARD_DIR": str(settings.shards),
+        "PURSUIT_LARGE_TABLE_ROWS": str(settings.large_table_rows),
         "PURSUIT_COMPUTE_PATIENCE_SECONDS": str(settings.compute_patience_seconds),
     }
     return own | _MEMORY_VARIABLES | dict.fromkeys(_THREAD_VARIABLES, "1")
@@ -177,14 +179,30 @@ def child() -> int:
     settings = Settings()
     set_up(style=settings.log_format, level=settings.log_level)
     with _compute(settings) as compute:
-        handlers = job_handlers(open_store(settings), threads=settings.training_threads, compute=compute)
+        handlers = job_handlers(
+            open_store(settings),
+            threads=settings.training_threads,
+            compute=compute,
+            shards=settings.shards,
+            large_rows=settings.large_table_rows,
+        )
         return run_task(handlers, client_errors=(CoreError,))
 
 
-def job_handlers(blobs: BlobStore, *, threads: int, compute: Compute | None = None) -> dict[str, Handler]:
-    """Return what does each kind of job, in the child."""
+def job_handlers(
+    blobs: BlobStore,
+    *,
+    threads: int,
+    compute: Cluster | None = None,
+    shards: Path | None = None,
+    large_rows: int = LARGE_ROWS,
+) -> dict[str, Handler]:
+    """Return what does each kind of job, in the child. shards: folder for the rows of tables of more than `large_rows`,
+    None where they are held in memory too."""
     return {
-        training.KIND: training.training_handler(blobs, threads=threads, compute=compute),
+        training.KIND: training_job.training_handler(
+            blobs, threads=threads, compute=compute, shards=shards, large_rows=large_rows
+        ),
         updates.KIND: updates.update_handler(blobs, threads=threads),
         dataset_predictions.KIND: dataset_predictions.prediction_handler(blobs),
     }
@@ -201,7 +219,7 @@ def publish(connection: Connection, job: Job, outcome: JSON) -> JSON:
 
 
 @contextmanager
-def _compute(settings: Settings) -> Iterator[Compute | None]:
+def _compute(settings: Settings) -> Iterator[Cluster | None]:
     """Yield the cluster of the settings, which is not connected before a job needs it."""
     if settings.compute == "local":
         yield None

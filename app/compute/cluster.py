@@ -29,6 +29,7 @@ from distributed import CancelledError, Client
 from distributed.comm.core import CommClosedError
 
 from app.compute.folder import DamagedShardError, ShardFolder
+from app.compute.mapping import Item, Result, fill_results
 from app.compute.members import Members, NoProcessesError, SchedulerLostError, Sum
 from app.compute.shards import Shard
 from app.errors import ComputeUnavailableError
@@ -138,13 +139,16 @@ class Cluster:
 
         ComputeUnavailableError, TooLargeError; whatever the work raises.
         """
+        self._persist(lambda: self._connected().total(asked, done, self._timeout))
+        return joined(node for places in sorted(done, key=lambda run: run.start) for node in done[places])
+
+    def _persist(self, ask: Callable[[], None]) -> None:
+        """Ask again where the scheduler is lost. ComputeUnavailableError."""
         for _ in range(MAX_CONNECTIONS):
-            members = self._connected()
             try:
-                members.total(asked, done, self._timeout)
-                return joined(node for places in sorted(done, key=lambda run: run.start) for node in done[places])
+                return ask()
             except SchedulerLostError as error:
-                log.warning("the scheduler is lost (%s); what is missing of the sum is computed again", error)
+                log.warning("the scheduler is lost (%s); what is missing is computed again", error)
                 self.close()
             except NoProcessesError:
                 raise ComputeUnavailableError(
@@ -154,6 +158,18 @@ class Cluster:
             f"the cluster at {self._address} was lost {MAX_CONNECTIONS} times in one sum; the job waits"
         )
 
+    def map(
+        self, work: Callable[[Item], Result], items: Sequence[Item], tell: Callable[[float], None] = lambda _: None
+    ) -> list[Result]:
+        """Return work(item) of each, computed where there is room, again where the scheduler is lost.
+
+        work: a function of a module. tell: hears the share that is done; may raise to cancel.
+        ComputeUnavailableError, TooLargeError; whatever the work raises.
+        """
+        found: dict[int, Result] = {}
+        self._persist(lambda: fill_results(self._connection(), work, items, found, self._timeout, tell))
+        return [found[place] for place in range(len(items))]
+
     def close(self) -> None:
         """Close the connection to the scheduler, which then forgets what was done for it."""
         client, self._client, self._members = self._client, None, None
@@ -162,6 +178,13 @@ class Cluster:
                 client.close(timeout=CONNECT_SECONDS)
 
     def _connected(self) -> Members:
+        client = self._connection()
+        if self._members is None:
+            self._members = Members(client)
+        return self._members
+
+    def _connection(self) -> Client:
+        """Return the connection, after making it if there is none. ComputeUnavailableError."""
         deadline = time.monotonic() + self._timeout
         while self._client is None:
             try:
@@ -175,9 +198,7 @@ class Cluster:
                         f"the cluster at {self._address} does not answer; the job waits for it ({_describe(error)})"
                     ) from None
                 time.sleep(RECONNECT_SECONDS)
-        if self._members is None:
-            self._members = Members(self._client)
-        return self._members
+        return self._client
 
 
 @dataclass(slots=True, eq=False)

@@ -57,6 +57,10 @@ class BlobStore(Protocol):
         """Return a local file with these bytes, to read only."""
         ...
 
+    def address(self, key: str) -> str:
+        """Return where other machines find the blob: a path, or a URL (`app.storage.stores.open_address`)."""
+        ...
+
     def keys(self, prefix: str) -> Iterator[Blob]:
         """Iterate over the blobs under a prefix, in no order."""
         ...
@@ -119,6 +123,10 @@ class LocalBlobStore:
         if not path.is_file():
             raise NotFoundError(f"the store has no {key}")
         return path
+
+    def address(self, key: str) -> str:
+        """Return the absolute path of the blob, under which machines that share the folder find it."""
+        return str(self._locate(key).absolute())
 
     def keys(self, prefix: str) -> Iterator[Blob]:
         """Iterate over the blobs under a prefix, in no order."""

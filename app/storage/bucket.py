@@ -19,6 +19,7 @@ ends them.
 """
 
 import hashlib
+import io
 import logging
 import time
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import obstore
@@ -37,12 +39,15 @@ from app.storage.blobs import Blob, chunks, damaged_blob, digest_of, is_key
 from app.storage.cache import FileCache
 
 if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
     from obstore import ObjectMeta
     from obstore.store import ClientConfig, RetryConfig
 
 log = logging.getLogger(__name__)
 
 PART_BYTES = 8 << 20
+RANGE_BYTES = 1 << 16
+"""Least bytes of a range that `open_ranges` asks for."""
 PARALLEL_PARTS = 3
 """Parts that are uploaded at a time."""
 DELETION_MARKER_SECONDS = 40.0
@@ -82,7 +87,7 @@ class BucketBlobStore:
     """
 
     def __init__(self, bucket: str, prefix: str, cache: FileCache) -> None:
-        self._bucket = bucket
+        self._bucket, self._prefix = bucket, prefix
         self._cache = cache
         self._checked = -CHECK_INTERVAL_SECONDS
         with _bucket_errors("used"):
@@ -119,6 +124,10 @@ class BucketBlobStore:
     def path(self, key: str) -> Path:
         """Return a local copy of the blob, to be opened within a minute; an open file stays readable."""
         return self._cache.get(self._valid_key(key), lambda: self._ranges(key))
+
+    def address(self, key: str) -> str:
+        """Return the URL of the blob."""
+        return "s3://" + "/".join(part for part in (self._bucket, self._prefix, self._valid_key(key)) if part)
 
     def keys(self, prefix: str) -> Iterator[Blob]:
         """Iterate over the blobs under a prefix. Ages are by this machine's clock; `delete` uses the store's."""
@@ -208,6 +217,50 @@ class BucketBlobStore:
                     with _bucket_errors("deleted"):
                         obstore.delete(self._short, marker)
             time.sleep(_PAUSE)
+
+
+def open_ranges(url: str) -> BinaryIO:
+    """Open an object of any bucket, s3://bucket/key, to be read by ranges: what is not read is not fetched. The bytes
+    are not checked against a hash. NotFoundError, UnavailableError."""
+    place = urlsplit(url)
+    client, retry = _TRANSFER
+    with _bucket_errors("read"):
+        store = S3Store(place.netloc, client_options=client, retry_config=retry)
+    return io.BufferedReader(_Ranges(store, place.path.lstrip("/")), RANGE_BYTES)
+
+
+class _Ranges(io.RawIOBase):
+    """An object of a bucket as a file to read."""
+
+    def __init__(self, store: S3Store, key: str) -> None:
+        self._store, self._key, self._place = store, key, 0
+        self._absent = NotFoundError(f"the store has no {key}")
+        with _bucket_errors("read", absent=self._absent):
+            self._size = int(obstore.head(store, key)["size"])
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to a place; a request comes with the next `readinto` only."""
+        self._place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
+        return self._place
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        """Fetch as much as there is room for."""
+        view = memoryview(buffer)
+        length = max(min(len(view), self._size - self._place), 0)
+        if length:
+            with _bucket_errors("read", absent=self._absent):
+                found = obstore.get_range(self._store, self._key, start=self._place, length=length)
+            view[:length] = memoryview(found.to_bytes())
+            self._place += length
+        return length
 
 
 @contextmanager

@@ -1,8 +1,11 @@
 """The blob store of the settings: a folder or a bucket."""
 
 import os
+from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import urlsplit
 
+from app.errors import NotFoundError, unwritable
 from app.settings import Settings
 from app.storage.blobs import BlobStore, LocalBlobStore
 from app.storage.cache import FileCache
@@ -27,3 +30,18 @@ def open_store(settings: Settings) -> BlobStore:
             raise ValueError(f"{name}: expected http://.. or https://.., got {address!r}")
     bucket, prefix = settings.bucket
     return BucketBlobStore(bucket, prefix, FileCache(settings.artefact_cache, settings.artefact_cache_bytes))
+
+
+def open_address(address: str) -> BinaryIO:
+    """Open what a store's `address` names, on this or another machine; the caller closes it. NotFoundError,
+    UnavailableError."""
+    if address.startswith("s3://"):
+        from app.storage.bucket import open_ranges  # noqa: PLC0415  an extra, and only where it is needed
+
+        return open_ranges(address)
+    try:
+        return Path(address).open("rb")
+    except FileNotFoundError:
+        raise NotFoundError(f"this machine does not see {address}") from None
+    except OSError as error:
+        raise unwritable(error) from error

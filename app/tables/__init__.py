@@ -4,7 +4,15 @@ from app.tables.columns.cell_errors import CellErrors
 from app.tables.columns.read_options import AUTODETECT, ReadOptions
 from app.tables.columns.table import Column, Kind, Table
 from app.tables.columns.type_inference import MAX_MIXED_LEVELS
-from app.tables.read.canonical import canonical_parts, join_canonical, open_canonical, write_table, write_text_blocks
+from app.tables.read.canonical import (
+    canonical_cuts,
+    canonical_part,
+    canonical_parts,
+    join_canonical,
+    open_canonical,
+    write_table,
+    write_text_blocks,
+)
 from app.tables.read.formats import is_binary, is_truncated, open_file, read_table
 from app.tables.read.json_tables import flatten_column, from_columns, from_rows
 from app.tables.read.limits import Limits
@@ -39,6 +47,8 @@ __all__ = [
     "TrainingRows",
     "Unseen",
     "build_design_matrix",
+    "canonical_cuts",
+    "canonical_part",
     "canonical_parts",
     "check_appended",
     "check_targets",

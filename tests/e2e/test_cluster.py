@@ -48,3 +48,35 @@ def test_a_large_job_waits_for_its_cluster_and_a_small_one_does_not(tmp_path: Pa
             ]
             assert found[0]["mean"] == found[1]["mean"]
             assert found[0]["std"] == found[1]["std"]
+
+
+def test_a_table_that_is_read_by_parts_gives_one_model_wherever_it_is_read(tmp_path: Path) -> None:
+    """By this machine's threads, by the workers of a cluster, and by those that are left when one is killed."""
+    spec = {"basis_size": 20, "adapt": {"rounds": 1, "steps": 3}}
+    rows = [[0.1, -0.2, 0.3, 1.5, "north"], [1.0, 1.0, -1.0, 0.0, "west"]]
+    with dask_processes(tmp_path) as processes, system(tmp_path) as made:
+        made.environment = {"PURSUIT_LARGE_TABLE_ROWS": "2000", "PURSUIT_THREADS": "2"}
+        with made.start_api() as client:
+            client.timeout = 120.0
+            made.start_worker()
+            here = submit(client, surface(4_000), model="large", **spec)
+            report = follow(client, here)[-1]["result"]["report"]
+            assert report["rows"] == 4_000
+            assert any("read by parts" in warning for warning in report["warnings"])
+            worker = made.workers.pop()
+            worker.kill()
+            worker.wait()
+            made.environment |= {"PURSUIT_COMPUTE": f"dask://127.0.0.1:{processes.port}"}
+            made.start_worker()
+            follow(client, submit(client, surface(4_000), model="large", **spec))
+            killed = processes.workers.pop()
+            killed.kill()
+            killed.wait()
+            follow(client, submit(client, surface(4_000), model="large", **spec))
+            found = [
+                client.post("/predict", json={"model": f"large@{version}", "rows": rows}).json()
+                for version in (1, 2, 3)
+            ]
+    for other in found[1:]:
+        assert other["mean"] == found[0]["mean"]
+        assert other["std"] == found[0]["std"]

@@ -11,6 +11,7 @@ import numpy as np
 from app.services.background import marginals
 from app.services.importance import SHARES as IMPORTANCE
 from app.services.importance import variance_shares
+from app.services.intake.large_table import LargeTable
 from app.services.monitoring.profile import training_profile
 from app.services.predict.probe import probe_of
 from app.services.specification import SpecBody
@@ -69,17 +70,18 @@ def build_report(
     profile: Mapping[str, Any],
     seconds: Mapping[str, float],
     peak_memory: int | None = None,
+    large: LargeTable | None = None,
 ) -> dict[str, Any]:
     """Return the report that the job shows for its result and the model keeps: see API.md.
 
     profile: of the rows, see `profile_of`. seconds: of what came before the training itself. peak_memory: bytes, None
-    where they were not measured.
+    where they were not measured. large: the table whose sample the design matrix is, None where it is all of it.
     """
     found: dict[str, Any] = result.report.to_json()
     rows_of_mean = (result.model.mean or result.model.posterior).basis
     mean = ProductMean(result.model, schema.starts, marginals(schema, profile, rows_of_mean))
     hyperparameters = result.report.hyperparameters
-    ranges = feature_ranges(schema, design_matrix.inputs)
+    ranges = feature_ranges(schema, design_matrix.inputs if large is None else large.with_ends())
     columns = [
         {
             "name": feature.name,
@@ -105,7 +107,7 @@ def build_report(
         "moved": result.moved,
         "local_coverage": local,
         IMPORTANCE: variance_shares(schema, mean),
-        "rows": len(design_matrix.targets),
+        "rows": len(design_matrix.targets if large is None else large.rows),
         "rows_dropped": design_matrix.dropped,
         "rows_uploaded": rows_uploaded,
         "target": schema.target,

@@ -31,7 +31,7 @@ from app.services.jobs import JobView, refuse_other_request, view
 from app.services.keys.caller import ANYBODY, Caller
 from app.services.predict.probe import probe_of
 from app.services.specification import SpecBody
-from app.services.train.training import retry_while_unavailable
+from app.services.train.training_job import retry_while_unavailable
 from app.services.train.update_rows import ReadRows, read_rows
 from app.storage import artefact, catalog, datasets, training_state
 from app.storage.artefact import PREDICTED_ROWS, SCORES_OF, TARGET_NAMES, ModelArtefact

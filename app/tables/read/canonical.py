@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -70,7 +70,7 @@ def join_canonical(path: Path, first: Path, second: Path, meant: Mapping[str, st
         writer.add_key_value_metadata(_metadata(joined.rows, joined, table.read_options))
 
 
-def open_canonical(path: Path) -> Table:
+def open_canonical(path: Path | BinaryIO) -> Table:
     """A table over the file; a column is read when it is asked for. Raises MalformedError if it is something else,
     UnavailableError if it may not be read.
     """
@@ -113,6 +113,41 @@ def canonical_parts(path: Path, names: Sequence[str], *, rows: int) -> Iterator[
             ):  # by name: "a" also reads "a.b"
                 columns = {name: Column(texts=pa.chunked_array([batch.column(name)])) for name in names}
                 yield replace(whole, names=tuple(names), columns=columns, rows=batch.num_rows)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise MalformedError(f"the stored table is damaged: {error}") from error
+
+
+def canonical_cuts(path: Path | BinaryIO, *, rows: int) -> list[tuple[int, int, int]]:
+    """Return how the file is cut into parts of whole row groups, each with at least so many rows but the last: first
+    group, end of its groups, number of its first row. Raises as `open_canonical`.
+    """
+    metadata = _opened(path).metadata
+    cuts, begin, first, row = list[tuple[int, int, int]](), 0, 0, 0
+    for group in range(metadata.num_row_groups):
+        row += metadata.row_group(group).num_rows
+        if row - first >= rows or group + 1 == metadata.num_row_groups:
+            cuts.append((begin, group + 1, first))
+            begin, first = group + 1, row
+    return cuts
+
+
+def canonical_part(path: Path | BinaryIO, names: Sequence[str], groups: range) -> Table:
+    """Read these columns of some row groups, with the marks of the whole. Memory: these. Raises as `open_canonical`."""
+    whole, file = open_canonical(path), _opened(path)
+    try:
+        read: Any = file.read_row_groups(list(groups), columns=list(names))
+        columns = {name: Column(texts=read.column(name)) for name in names}
+        return replace(whole, names=tuple(names), columns=columns, rows=read.num_rows)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise MalformedError(f"the stored table is damaged: {error}") from error
+
+
+def _opened(path: Path | BinaryIO) -> pq.ParquetFile:
+    """The file, not mapped: pages of it that were read would stay with the process."""
+    try:
+        return pq.ParquetFile(path, buffer_size=1 << 16)
+    except PermissionError as error:
+        raise UnavailableError(f"the stored table cannot be read: {error.strerror or error}") from error
     except (pa.ArrowException, OSError, ValueError) as error:
         raise MalformedError(f"the stored table is damaged: {error}") from error
 

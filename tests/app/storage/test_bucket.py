@@ -9,7 +9,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import obstore
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from obstore.store import S3Store
 
@@ -19,7 +22,7 @@ from app.storage import bucket as bucket_module
 from app.storage.blobs import BlobStore, LocalBlobStore
 from app.storage.bucket import BucketBlobStore
 from app.storage.cache import FileCache
-from app.storage.stores import open_store
+from app.storage.stores import open_address, open_store
 from tests.s3 import Relay, S3Server, s3_server
 
 DATA = b"weights" * 1000
@@ -210,3 +213,41 @@ def test_an_endpoint_without_a_scheme_is_refused_by_name(
     monkeypatch.setenv("AWS_ENDPOINT_URL", address)
     with pytest.raises(ValueError, match=r"AWS_ENDPOINT_URL: expected http://"):
         open_store(Settings(data_dir=tmp_path, artefact_url="s3://bucket"))
+
+
+def test_a_table_is_read_by_ranges_and_not_whole(s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its address, on a machine that has no copy: two of the twenty row groups of a file of 6 MB."""
+    store = beside(tmp_path, "here", s3.make_bucket())
+    numbers = np.random.default_rng(0).integers(0, 2**62, 800_000)
+    file = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"a": numbers}), file, row_group_size=40_000, compression="none", use_dictionary=False)
+    key = store.put("tables", ".parquet", file)
+    fetched, get_range = list[int](), obstore.get_range
+
+    def counting(place: S3Store, path: str, *, start: int, length: int) -> object:
+        fetched.append(length)
+        return get_range(place, path, start=start, length=length)
+
+    monkeypatch.setattr(obstore, "get_range", counting)
+    with open_address(store.address(key)) as there:
+        found = pq.ParquetFile(there).read_row_groups([3, 17])
+    assert found.column("a").to_pylist() == [*numbers[120_000:160_000], *numbers[680_000:720_000]]
+    assert sum(fetched) < 1_000_000 < file.stat().st_size / 6
+    assert not (tmp_path / "here").exists()
+
+
+def test_an_address_that_leads_nowhere(s3: S3Server, tmp_path: Path) -> None:
+    store = beside(tmp_path, "here", s3.make_bucket())
+    key = store.put("tables", ".parquet", b"something")
+    with open_address(store.address(key)) as file:
+        assert file.read() == b"something"
+        file.seek(-5, os.SEEK_END)
+        assert (file.tell(), file.read(2), file.read(), file.read()) == (4, b"th", b"ing", b"")
+    assert store.delete(key)
+    with pytest.raises(NotFoundError, match="the store has no"):
+        open_address(store.address(key))
+    with pytest.raises(NotFoundError, match="does not see"):
+        open_address(str(tmp_path / "absent"))
+    local = LocalBlobStore(tmp_path / "folder")
+    with open_address(local.address(local.put("tables", ".parquet", DATA))) as file:
+        assert file.read() == DATA

@@ -16,7 +16,8 @@ from app.jobs import queue
 from app.jobs.child import Task
 from app.jobs.job import Job
 from app.services.intake.datasets import Datasets
-from app.services.train.training import KIND, Training, training_handler
+from app.services.train.training import KIND, Training
+from app.services.train.training_job import training_handler
 from app.storage import artefact, datasets
 from app.storage.blobs import LocalBlobStore
 from app.tables import Limits, fit_table, open_file

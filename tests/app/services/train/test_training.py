@@ -15,7 +15,9 @@ from app.jobs.child import Task
 from app.jobs.job import Job
 from app.services.intake.ingest import PROCESS_BYTES
 from app.services.jobs import JobView
-from app.services.train.training import Training, _ProgressReporter, publish, retry_while_unavailable, training_handler
+from app.services.train.training import Training, publish
+from app.services.train.training_job import retry_while_unavailable, training_handler
+from app.services.train.training_progress import ProgressReporter
 from app.storage import artefact, catalog
 from app.storage.blobs import LocalBlobStore
 from app.tables import Limits
@@ -156,7 +158,7 @@ def told(fraction: float) -> Progress:
 def test_time_left_follows_the_pace_of_this_try() -> None:
     time = [0.0]
     heard = Recorder()
-    listener = _ProgressReporter(heard, 0.5, clock=lambda: time[0])
+    listener = ProgressReporter(heard, 0.5, clock=lambda: time[0])
     listener.report_phase("reading", 0.0)
     for second in range(1, 101):
         time[0] = float(second)
@@ -172,7 +174,7 @@ def test_time_left_of_a_run_that_goes_on() -> None:
     """The job starts at 60%, so what is done already says nothing of the pace."""
     time = [0.0]
     heard = Recorder()
-    listener = _ProgressReporter(heard, 0.6, clock=lambda: time[0])
+    listener = ProgressReporter(heard, 0.6, clock=lambda: time[0])
     listener.report_phase("reading", 0.0)
     time[0] = 0.1
     listener(told(0.6))
@@ -185,7 +187,7 @@ def test_time_left_of_a_run_that_goes_on() -> None:
 def test_checkpoints_are_passed_on_as_json() -> None:
     heard = Recorder()
     checkpoint = Checkpoint(round=2, theta=(0.1,), indices=(3, 4), objectives=(1.5,), seconds={"adapting": 1.0})
-    _ProgressReporter(heard, 0.0)(checkpoint)
+    ProgressReporter(heard, 0.0)(checkpoint)
     assert Checkpoint.from_json(heard.checkpoints[0]) == checkpoint
 
 

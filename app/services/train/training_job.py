@@ -1,0 +1,215 @@
+"""A training job in its process: the stored table to a matrix, that to a model, this to an artefact and a report."""
+
+import logging
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from app.errors import MalformedError, NotFoundError, UnavailableError
+from app.jobs.child import Handler, Reporter, Task
+from app.services.core_spec import core_spec
+from app.services.intake.ingest import table_options
+from app.services.intake.large_table import LARGE_ROWS, Cluster, is_large, read_large_table
+from app.services.specification import SpecBody
+from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of, without_copies
+from app.services.train.missing import CompletedTable, complete_table
+from app.services.train.origin import Start, read_start
+from app.services.train.several import Told, train_targets
+from app.services.train.training_progress import PUBLISH, ProgressReporter
+from app.services.train.unseen import place_unseen
+from app.storage import artefact, training_state
+from app.storage.artefact import ModelArtefact
+from app.storage.blobs import MODELS, BlobStore
+from app.storage.stores import open_address
+from app.tables import (
+    DesignMatrix,
+    Table,
+    TableFit,
+    open_canonical,
+)
+from core.arrays import IntArray
+from core.spec import Artefact
+from core.train.progress import Checkpoint
+from core.train.report import TrainResult
+from core.train.run import train
+
+RETRY_SECONDS = 300.0
+"""So long a training waits for a store that is away; then its job goes back to the queue."""
+LONGEST_PAUSE = 5.0
+
+Result = TypeVar("Result")
+
+log = logging.getLogger(__name__)
+
+
+def training_handler(
+    blobs: BlobStore,
+    *,
+    threads: int,
+    compute: Cluster | None = None,
+    shards: Path | None = None,
+    large_rows: int = LARGE_ROWS,
+) -> Handler:
+    """The child's side: does one training job on so many threads and returns what `publish` needs.
+
+    compute: what reads very large tables and does the sums over very many rows instead. shards: folder for the rows of
+    very large tables, those of more than `large_rows`; None: all tables are held in memory.
+    """
+
+    def run(task: Task, reporter: Reporter) -> dict[str, Any]:
+        began = time.perf_counter()
+        listener = ProgressReporter(reporter, float((task.progress or {}).get("fraction") or 0.0))
+        listener.report_phase("reading", 0.0)
+        body = SpecBody.model_validate(task.payload["spec"])
+        key, by_parts = task.payload["table"], shards is not None and task.payload["rows"] > large_rows
+        table = None if by_parts else open_stored(blobs, key)
+        fit = _fit_of_parts(blobs, task, body) if table is None else _fit(blobs, task, table, body)
+        reading = time.perf_counter() - began + sum(fit.seconds.values())
+        resume = None if task.checkpoint is None else Checkpoint.from_json(dict(task.checkpoint))
+        start = _start(blobs, task)
+        if fit.schema.other_targets is not None:
+            reporter.milestone(1)
+            told = Told(rows=task.payload["rows"], seconds={"reading": reading})
+            whole = table or open_stored(blobs, key)
+            several = train_targets(
+                whole, fit, body, told, listener, resume, workers=threads, compute=compute, start=start
+            )
+            listener.report_phase("publishing", PUBLISH)
+            return _stored(blobs, several.artefact, several.report | {"peak_memory_bytes": _peak_memory()})
+        large = None
+        if shards is not None and is_large(fit, body, least=large_rows):
+            read = partial(read_large_table, blobs.address(key), fit, shards, seed=body.seed, workers=threads)
+            large = retry_while_unavailable(lambda: read(cluster=compute, tell=listener.reading))
+        if large is not None:
+            completed = CompletedTable(schema=fit.schema, design_matrix=large.sample, original=large.sample)
+        else:
+            completed = complete_table(
+                table or open_stored(blobs, key),
+                fit.schema,
+                fit.training_rows,
+                lambda schema, design_matrix: core_spec(body, schema.group_names, design_matrix.rows),
+                workers=threads,
+            )
+        schema, design_matrix = completed.schema, completed.design_matrix
+        if body.duplicates == "drop":
+            design_matrix = without_copies(design_matrix)
+            large = None if large is None else replace(large, sample=design_matrix)
+        reading += completed.seconds.get("reading", time.perf_counter() - began - reading)
+        reporter.milestone(1)  # before the first checkpoint, which may be minutes away
+        spec = core_spec(completed.affordable(body), schema.group_names, design_matrix.rows)
+        dataset = dataset_of(design_matrix)
+        unlearnt = completed.unlearnt()
+        result = train(
+            dataset,
+            spec,
+            listen=listener,
+            resume=resume,
+            workers=threads,
+            compute=compute,
+            unlearnt=unlearnt,
+            warm=None if start is None else start.warm(schema, schema.target),
+            beyond=None if large is None else large.beyond,
+        )
+        listener.report_phase("publishing", PUBLISH)
+        schema = place_unseen(schema, result.model, design_matrix.inputs)
+        donors = None if unlearnt is None else unlearnt.donors_for(result.model)
+        profile = profile_of(schema, design_matrix)
+        report = build_report(
+            schema,
+            design_matrix,
+            result,
+            profile=profile,
+            rows_uploaded=task.payload["rows"],
+            seconds={**completed.seconds, "reading": reading},
+            peak_memory=_peak_memory(),
+            large=large,
+        )
+        if start is not None:
+            report |= start.told(schema.target)
+        if unlearnt is not None:
+            report["missing"] = completed.report(unlearnt, result.model, spec.seed)
+        model = build_artefact(body, schema, design_matrix, result, report, profile, donors)
+        rows = design_matrix.rows if large is None else large.rows
+        return _stored(blobs, model, report, _state_key(blobs, model, result, design_matrix, rows))
+
+    return run
+
+
+def _start(blobs: BlobStore, task: Task) -> Start | None:
+    origin = task.payload.get("from")
+    return None if origin is None else retry_while_unavailable(lambda: read_start(blobs, origin))
+
+
+def _state_key(
+    blobs: BlobStore, model: ModelArtefact, result: TrainResult, design_matrix: DesignMatrix, rows: IntArray
+) -> str | None:
+    """Keep the state of a training for updates of the model, which are of whole models of rows that stand alone.
+    rows (n,): numbers of all its rows, as the state has them."""
+    if result.state is None or model.kind is not Artefact.FULL or design_matrix.row_groups is not None:
+        return None
+    data = training_state.save(result.state.numbered(rows))
+    return retry_while_unavailable(lambda: blobs.put(training_state.STATES, ".safetensors", data))
+
+
+def _stored(blobs: BlobStore, model: ModelArtefact, report: dict[str, Any], state: str | None = None) -> dict[str, Any]:
+    """Store a model; return what `publish` needs."""
+    data = artefact.save(model)
+    key = retry_while_unavailable(lambda: blobs.put(MODELS, ".safetensors", data))
+    return {"artefact": key, "size": len(data), "report": report, "state": state}
+
+
+def open_stored(blobs: BlobStore, key: str) -> Table:
+    """Open a stored table, in a copy on this machine."""
+    return open_canonical(retry_while_unavailable(lambda: blobs.path(key)))
+
+
+def _fit_of_parts(blobs: BlobStore, task: Task, body: SpecBody) -> TableFit:
+    """Return the fit of a table of which this machine may hold no copy."""
+
+    def opened() -> TableFit:
+        with open_address(blobs.address(task.payload["table"])) as file:
+            return _fit(blobs, task, open_canonical(file), body)
+
+    return retry_while_unavailable(opened)
+
+
+def _fit(blobs: BlobStore, task: Task, table: Table, body: SpecBody) -> TableFit:
+    """Return the fit that was kept with the table; without one that is of use, such as a job's of an earlier version
+    of this service, the table is fitted again.
+    """
+    options = table_options(body)
+    if key := str(task.payload.get("fit") or ""):
+        try:
+            data = retry_while_unavailable(lambda: blobs.path(key)).read_bytes()
+            fit = TableFit.from_bytes(data)
+            if fit.is_of(table, options):
+                return fit
+            log.warning("the fit %s is of another table or other options: the table is fitted again", key)
+        except (NotFoundError, MalformedError) as error:
+            log.warning("the table is fitted again: %s", error)
+    return TableFit.of(table, options)
+
+
+def retry_while_unavailable(call: Callable[[], Result], *, seconds: float = RETRY_SECONDS) -> Result:
+    """Return the result of `call`, tried again while the store is unavailable; UnavailableError after so long."""
+    until, pause = time.monotonic() + seconds, 0.5
+    while True:
+        try:
+            return call()
+        except UnavailableError as error:
+            if time.monotonic() + pause > until:
+                raise
+            log.warning("waiting for the store, again in %.1f s: %s", pause, error)
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _peak_memory() -> int:
+    """The most memory this process has held, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak

@@ -1,0 +1,90 @@
+"""Trainings of tables that are read by parts: the service's side, with the child's handler and a real store."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.database.engine import Database
+from app.jobs.child import Task
+from app.services.train.training import Training
+from app.services.train.training_job import training_handler
+from app.storage import artefact, training_state
+from app.storage.blobs import LocalBlobStore
+from app.tables import Limits, Schema
+from core.predict.model import ModelPredictor
+from tests.app.routes.service import Recorder
+
+ROWS = 2_400
+SPEC: dict[str, Any] = {"model": "m", "basis_size": 25, "adapt": {"rounds": 1, "steps": 5}, "duplicates": "keep"}
+
+PLAIN: dict[str, Any] = {"adapt": False, "method": "rand", "mean_rows": "basis", "target_transform": "none"}
+
+
+@pytest.fixture
+def training(database: Database, tmp_path: Path) -> Training:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    blobs = LocalBlobStore(tmp_path / "blobs")
+    return Training(database=database, blobs=blobs, limits=Limits(), max_basis_size=1000, scratch=scratch)
+
+
+def columns_of(rows: int, seed: int = 0) -> dict[str, list[Any]]:
+    random = np.random.default_rng(seed)
+    a, kind = random.uniform(-2.0, 2.0, rows), random.choice(["up", "down"], rows)
+    y = np.where(kind == "up", 1.0, -1.0) * np.sin(2.0 * a) + 0.1 * random.standard_normal(rows)
+    return {"a": a.tolist(), "kind": kind.tolist(), "y": y.tolist()}
+
+
+def trained(training: Training, columns: dict[str, list[Any]], shards: Path | None, **spec: Any) -> dict[str, Any]:
+    job = training.submit_columns(columns, spec=SPEC | spec).job
+    task = Task(id=job.id, kind=job.kind, payload=job.payload, checkpoint=None, attempts=1, progress=None)
+    run = training_handler(training.blobs, threads=1, shards=shards, large_rows=1_000)
+    return dict(run(task, Recorder()))
+
+
+def test_a_large_table_gives_a_model_of_all_its_rows(training: Training, tmp_path: Path) -> None:
+    columns = columns_of(ROWS)
+    columns["a"][7] = 9.0  # an end of the range, wherever the row is
+    found = trained(training, columns, tmp_path / "shards")
+    report = found["report"]
+    assert report["rows"] == ROWS
+    assert report["rows_uploaded"] == ROWS
+    assert any("is read by parts" in warning for warning in report["warnings"])
+    ranges = {column["name"]: column for column in report["columns"]}
+    assert ranges["a"]["highest"] == 9.0
+    assert report["holdout"]["nmse"] < 0.1
+    assert 0.9 < report["holdout"]["coverage"]["0.95"] < 0.99
+    assert list((tmp_path / "shards").glob("*.npy"))
+    model = artefact.load(training.blobs.read(found["artefact"]))
+    assert max(model.basis_rows) > ROWS / 2  # row numbers of the upload
+    fresh = columns_of(1_000, seed=1)
+    schema, y = Schema.from_json(model.schema), np.array(fresh.pop("y"))
+    predicted = ModelPredictor(model.model()).predict(schema.encode_columns(fresh))
+    lower, upper = predicted.interval(0.95)
+    assert np.mean(np.square(predicted.centre - y)) / np.var(y) < 0.1
+    assert 0.9 < np.mean((lower <= y) & (y <= upper)) < 0.99
+
+
+def test_a_small_table_and_one_without_a_folder_are_held_in_memory(training: Training, tmp_path: Path) -> None:
+    small = trained(training, columns_of(900), tmp_path / "shards", model="small", **PLAIN)
+    whole = trained(training, columns_of(1_100), None, model="whole", **PLAIN)
+    for found in (small, whole):
+        assert not any("by parts" in warning for warning in found["report"]["warnings"])
+    assert not (tmp_path / "shards").exists()
+
+
+def test_the_state_of_a_large_model_learns_more_rows(training: Training, tmp_path: Path) -> None:
+    found = trained(training, columns_of(ROWS), tmp_path / "shards")
+    state = training_state.load(training.blobs.read(found["state"]))
+    assert sorted(state.numbers.tolist()) == list(range(ROWS))
+    assert state.trained == ROWS
+    assert not state.has_rows
+
+
+def test_copies_are_dropped_from_the_sample_alone(training: Training, tmp_path: Path) -> None:
+    columns = {name: cells * 2 for name, cells in columns_of(ROWS // 2).items()}
+    found = trained(training, columns, tmp_path / "shards", duplicates="drop")
+    assert found["report"]["rows"] < ROWS
+    assert any("exact cop" in warning for warning in found["report"]["warnings"])
