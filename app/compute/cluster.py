@@ -35,7 +35,7 @@ from app.compute.shards import Shard
 from app.errors import ComputeUnavailableError
 from core.arrays import IntArray
 from core.data import Dataset, Standardization
-from core.numeric.shards import SHARD_ROWS, Node, Part, cuts_of, even_cuts, is_very_large, joined
+from core.numeric.shards import Node, Part, cuts_of, even_cuts, is_very_large, joined
 
 log = logging.getLogger(__name__)
 
@@ -85,9 +85,9 @@ class Cluster:
         spread.write()
         return spread
 
-    def sums(self, shards: Sequence[Shard], rows: Sequence[int] | None = None) -> "SpreadShards":
-        """Return the sums of shards that are there already. rows: how many each has, about; None: the usual number."""
-        return SpreadShards(self, shards, [SHARD_ROWS] * len(shards) if rows is None else rows)
+    def sums(self, shards: Sequence[Shard], rows: Sequence[int]) -> "SpreadShards":
+        """Return the sums of shards that are there already. rows: how many each has, about."""
+        return SpreadShards(self, shards, rows)
 
     def parts(self, dataset: Dataset, *, rewrite: bool = False) -> list[str]:
         """Return the names of the dataset's shards, after writing the missing ones. rewrite: write all of them."""

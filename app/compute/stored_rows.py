@@ -21,8 +21,8 @@ from core.process.rows import on_shard
 class SpreadsShards(Protocol):
     """A cluster that sums over shards that are there already."""
 
-    def sums(self, shards: Sequence[Shard]) -> ShardedRows:
-        """Return the sums of these shards."""
+    def sums(self, shards: Sequence[Shard], rows: Sequence[int]) -> ShardedRows:
+        """Return the sums of these shards, of about so many rows each."""
         ...
 
 
@@ -49,7 +49,9 @@ class StoredRows:
             Shard(folder=str(self.folder), part=part, mask=None, unit=unit, groups=self.groups, transform=transform)
             for part in self.parts
         ]
-        return _SumsHere(shards, self.workers) if self.cluster is None else self.cluster.sums(shards)
+        if self.cluster is None:
+            return _SumsHere(shards, self.workers)
+        return self.cluster.sums(shards, [-(-self.count // len(shards))] * len(shards))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.compute.cluster import Cluster
+from app.compute.cluster import Cluster, SpreadShards
 from app.compute.folder import ShardFolder
 from app.compute.stored_rows import SpreadsShards, StoredRows
 from app.errors import ComputeUnavailableError, NotFoundError, UnavailableError
@@ -73,6 +73,15 @@ def test_threads_sum_as_one_does_and_as_the_rows_in_memory(tmp_path: Path) -> No
     factors = factorise(subset.rows, subset.rows.X[::100], THETA, FITC)
     np.testing.assert_allclose(one.information, factors.information, rtol=1e-9, atol=1e-9)
     assert not one.e  # no number for each row
+
+
+def test_a_cluster_is_told_how_many_rows_a_file_has(tmp_path: Path) -> None:
+    """By which it divides a sum: row groups of a table with few short columns have several times the usual number."""
+    data = table()
+    rows = stored(data, tmp_path, cluster=Cluster("tcp://nowhere:1", tmp_path))
+    spread = rows.scatter(standardization(data), Transform())
+    assert isinstance(spread, SpreadShards)
+    assert spread.rows == [715] * 7
 
 
 def test_a_lost_file_is_told(tmp_path: Path) -> None:
