@@ -22,6 +22,7 @@ IMPORTED: Mapping[str, tuple[str, ...]] = {
 
 IN_PART = (
     "tests/app/library/test_estimator.py",
+    "tests/app/services/test_backup.py",
     "tests/app/storage/test_blobs.py",
     "tests/app/storage/test_bucket.py",
     "tests/app/storage/test_store_identity.py",

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -188,6 +189,31 @@ def test_a_server_goes_on_where_nobody_hears_where_it_is(tmp_path: Path) -> None
     assert process.returncode == 0
     assert b"standard output cannot be written: No space left on device" in said
     assert b"Traceback" not in said
+
+
+def test_a_server_that_stops_waits_for_no_job(tmp_path: Path) -> None:
+    """Whatever a worker of its own may be granted: the one who ends the server waits, and the job goes back."""
+    table = tmp_path / "table.csv"
+    table.write_text("x,z,y\n" + "".join(f"{i / 20},{i % 7},{(i / 20) ** 2 % 3}\n" for i in range(3000)))
+    command = [sys.executable, "-m", "app.cli", "serve", "--port", "0", "--data-dir", str(tmp_path / "data")]
+    environment = {**os.environ, "PURSUIT_WORKER_DRAIN_SECONDS": "600"}
+    with (
+        (tmp_path / "log").open("wb") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=environment) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().decode().split()[-1]
+            sent = pursuit("train", table, "--target", "y", "--effort", "best", "--no-wait", "--json", url=url)
+            job = json.loads(sent.stdout)["id"]
+            with Client(url) as client:
+                wait_until(lambda: client.job(job)["state"] == "running")
+        finally:
+            process.terminate()
+            began = time.monotonic()
+            assert process.wait(60.0) == 0
+    assert time.monotonic() - began < 30.0
+    assert f"{job}: queued" in (tmp_path / "log").read_text()
 
 
 def test_train_and_predict_with_a_server(service: Service, table: Path) -> None:

@@ -16,6 +16,7 @@ from app.errors import ConflictError, UnavailableError
 from app.jobs import deaths, queries, queue
 from app.jobs.job import JSON, Job, JobState
 from app.jobs.supervisor import Supervisor
+from app.jobs.workers import Resources
 from tests.app.jobs.helpers import CHILD, claim, expire, lines, read, submit_echo, wait_for_end
 from tests.processes import alive, wait_until
 
@@ -212,6 +213,16 @@ def test_stopping_gives_the_job_back(database: Database, tmp_path: Path) -> None
     after = read(database, job)
     assert (after.attempts, after.claims, after.worker) == (0, 0, None)
     assert not alive(int(lines(log)[0]))
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(0.0, JobState.FAILED), (100.0, JobState.QUEUED)])
+def test_a_job_waits_for_a_larger_worker_for_as_long_as_is_set(
+    database: Database, seconds: float, state: JobState
+) -> None:
+    job = submit_echo(database, needs=Resources(memory=10))
+    worker = build(database, limits=Resources(memory=5), larger_worker_seconds=seconds)
+    assert not worker.run_one(threading.Event())
+    assert read(database, job).state == state
 
 
 def test_a_drained_worker_ends_its_job_and_claims_no_other(database: Database, tmp_path: Path) -> None:

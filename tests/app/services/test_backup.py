@@ -20,7 +20,9 @@ from app.settings import Settings
 from app.storage import catalog
 from app.storage.blobs import MODELS, LocalBlobStore, sweep
 from app.storage.store_identity import check_store_identity
+from app.storage.stores import open_store
 from tests.app.routes.service import QUICK, Service, numbers, running
+from tests.s3 import S3Server
 
 ROWS = [[0.1, 0.2], [0.4, -0.3]]
 
@@ -155,6 +157,21 @@ def test_files_that_are_deleted_meanwhile_take_their_rows_along(tmp_path: Path) 
     with running(tmp_path / "restored") as again:
         assert [again.client.get(f"/models/m/versions/{number}").status_code for number in (1, 2)] == [404, 200]
         assert missing_files(again.database, again.blobs) == {}
+
+
+def test_of_sqlite_with_a_bucket_and_back_into_another(s3: S3Server, tmp_path: Path) -> None:
+    first, second = (f"s3://{s3.make_bucket()}/{n}" for n in "ab")
+    with running(tmp_path / "live", artefact_url=first) as service:
+        check_store_identity(service.database, service.blobs)
+        assert service.train(numbers(), model="m", **QUICK)["state"] == "succeeded"
+        answer = service.ask("m", ROWS)
+        back_up(service.database, service.blobs, tmp_path / "backup")
+    settings = Settings(data_dir=tmp_path / "restored", artefact_url=second)
+    restore(tmp_path / "backup", open_store(settings), settings.data_dir / "pursuit.db")
+    with running(tmp_path / "restored", artefact_url=second) as again:
+        check_store_identity(again.database, again.blobs)
+        assert missing_files(again.database, again.blobs) == {}
+        assert again.ask("m", ROWS) == answer
 
 
 @pytest.mark.parametrize("damage", ["lost", "changed"])
