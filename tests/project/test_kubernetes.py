@@ -281,6 +281,7 @@ def test_only_workers_and_dask_itself_reach_dask() -> None:
         assert not reaches("large", service["worker"], dask[name], 22)
         assert not reaches("large", dask[name], {"app": "a database"}, 5432)
         assert not reaches("large", dask[name], service["api"], 8000)
+    assert [name for name, one in dask.items() if reaches("large", one, {"app": "the store"}, 443)] == ["worker"]
     assert reaches("large", service["worker"], {"app": "a database"}, 5432)
     for size in SIZES:
         assert not reaches(size, {"app": "of somebody else"}, labels(SERVICE, "api"), 8000)
@@ -354,7 +355,7 @@ def test_the_commands_of_dask_make_a_cluster(tmp_path: Path) -> None:
             words = [*found["command"], *found["args"]]
             for old, new in changes.items():
                 words[-1] = words[-1].replace(old, new)
-            own = {item["name"]: item["value"] for item in found["env"]}
+            own = {item["name"]: item["value"] for item in found["env"] if "value" in item}
             started = subprocess.Popen(words, env={**os.environ, **own}, cwd=tmp_path, stderr=subprocess.DEVNULL)
             stack.callback(started.wait)
             stack.callback(started.kill)
