@@ -148,7 +148,7 @@ def test_commands_and_settings_exist(size: str) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_settings_are_accepted(size: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for component in ("api", "worker"):
+    for component in ("api", *workers_of(size)):
         for name, value in environment(size, component).items():
             if name != "PURSUIT_ARTEFACT_URL":
                 monkeypatch.setenv(name, value)
@@ -172,24 +172,29 @@ def test_probes_ask_for_what_is_there(size: str) -> None:
     assert service["spec"]["ports"][0]["targetPort"] == port["name"]
 
 
+def workers_of(size: str) -> list[str]:
+    return ["worker", "worker-large"] if size == "large" else ["worker"]
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_there_is_time_to_stop(size: str) -> None:
     grace = pod_of(size, "api")["spec"]["terminationGracePeriodSeconds"]
     (pause,) = container(size, "api")["lifecycle"]["preStop"]["exec"]["command"][1:]
     assert grace > int(pause) + float(environment(size, "api")["PURSUIT_DRAIN_SECONDS"])
-    drain = float(environment(size, "worker").get("PURSUIT_WORKER_DRAIN_SECONDS", "0"))
-    assert pod_of(size, "worker")["spec"]["terminationGracePeriodSeconds"] >= drain + 20
-    assert drain > 0 or size == "small", "what an autoscaler ends has a job in hand"
+    for name in workers_of(size):
+        drain = float(environment(size, name).get("PURSUIT_WORKER_DRAIN_SECONDS", "0"))
+        assert pod_of(size, name)["spec"]["terminationGracePeriodSeconds"] >= drain + 20
+        assert drain > 0 or size == "small", "what an autoscaler ends has a job in hand"
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_worker_knows_its_cores_and_its_memory_and_blas_has_one_thread(size: str) -> None:
-    worker = container(size, "worker")
-    resources = worker["resources"]
-    assert resources["requests"]["cpu"] == resources["limits"]["cpu"] == environment(size, "worker")["PURSUIT_THREADS"]
-    memory = int(resources["limits"]["memory"].removesuffix("Gi")) << 30
-    assert 0.8 * memory < int(environment(size, "worker")["PURSUIT_MEMORY_LIMIT"]) < memory
-    assert {environment(size, name)["OPENBLAS_NUM_THREADS"] for name in ("worker", "api")} == {"1"}
+    for name in workers_of(size):
+        resources, own = container(size, name)["resources"], environment(size, name)
+        assert resources["requests"]["cpu"] == resources["limits"]["cpu"] == own["PURSUIT_THREADS"]
+        memory = int(resources["limits"]["memory"].removesuffix("Gi")) << 30
+        assert 0.8 * memory < int(own["PURSUIT_MEMORY_LIMIT"]) < memory
+    assert {environment(size, name)["OPENBLAS_NUM_THREADS"] for name in (*workers_of(size), "api")} == {"1"}
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -215,11 +220,15 @@ def test_no_pod_is_root_or_may_write_where_it_should_not(size: str) -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_selectors_find_their_pods(size: str) -> None:
     labels = [pod["metadata"]["labels"] for pod in pods(size)]
-    selectors = [one["spec"]["selector"]["matchLabels"] for one in of_kind(size, "PodDisruptionBudget", "Deployment")]
-    selectors += [manifest["spec"]["podSelector"]["matchLabels"] for manifest in of_kind(size, "NetworkPolicy")]
-    selectors += [manifest["spec"]["selector"] for manifest in of_kind(size, "Service")]
+    owners = of_kind(size, "PodDisruptionBudget", "Deployment")
+    selectors = [one["spec"]["selector"] for one in owners]
+    selectors += [manifest["spec"]["podSelector"] for manifest in of_kind(size, "NetworkPolicy")]
+    selectors += [{"matchLabels": manifest["spec"]["selector"]} for manifest in of_kind(size, "Service")]
     for selector in selectors:
-        assert any(selector.items() <= pod.items() for pod in labels), selector
+        assert any(selects(selector, pod) for pod in labels), selector
+    for kind in ("PodDisruptionBudget", "Deployment"):
+        for pod in labels:
+            assert sum(selects(one["spec"]["selector"], pod) for one in owners if one["kind"] == kind) <= 1, pod
     volumes = {one["metadata"]["name"] for one in of_kind(size, "PersistentVolumeClaim")}
     claimed = {v["persistentVolumeClaim"]["claimName"] for pod in pods(size) for v in pod["spec"]["volumes"]
                if "persistentVolumeClaim" in v}  # fmt: skip
@@ -243,6 +252,16 @@ def test_each_number_of_pods_has_one_owner_and_none_go_all_at_once(size: str) ->
     assert kinds["pursuit-worker"] == ("HorizontalPodAutoscaler" if size == "medium" else "ScaledObject")
 
 
+def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    """True if pods of these labels are selected."""
+    assert set(selector) <= {"matchLabels", "matchExpressions"}
+    for rule in selector.get("matchExpressions", ()):
+        assert rule["operator"] == "In"
+        if labels.get(rule["key"]) not in rule["values"]:
+            return False
+    return bool(selector.get("matchLabels", {}).items() <= labels.items())
+
+
 def reaches(size: str, source: dict[str, str], target: dict[str, str], port: int) -> bool:
     """True if pods of these labels may connect: the policies of the one let it out and those of the other let it in."""
 
@@ -250,15 +269,14 @@ def reaches(size: str, source: dict[str, str], target: dict[str, str], port: int
         policies = [
             one["spec"]
             for one in of_kind(size, "NetworkPolicy")
-            if direction in one["spec"]["policyTypes"]
-            and one["spec"]["podSelector"]["matchLabels"].items() <= subject.items()
+            if direction in one["spec"]["policyTypes"] and selects(one["spec"]["podSelector"], subject)
         ]
         rules = [rule for one in policies for rule in one.get(direction.lower(), ())]
         return not policies or any(
             port in {item["port"] for item in rule["ports"]}
             and any(
-                "podSelector" in peer and peer["podSelector"]["matchLabels"].items() <= other.items()
-                for peer in rule.get(end, [{"podSelector": {"matchLabels": {}}}])
+                "podSelector" in peer and selects(peer["podSelector"], other)
+                for peer in rule.get(end, [{"podSelector": {}}])
             )
             for rule in rules
         )
@@ -272,10 +290,11 @@ def labels(name: str, component: str) -> dict[str, str]:
 
 def test_only_workers_and_dask_itself_reach_dask() -> None:
     dask = {name: labels(DASK, f"dask-{name}") for name in ("scheduler", "worker")}
-    service = {name: labels(SERVICE, name) for name in ("api", "worker", "migrate")}
+    service = {name: labels(SERVICE, name) for name in ("api", "worker", "worker-large", "migrate")}
     ports = {name: container("large", f"dask-{name}")["ports"][0]["containerPort"] for name in dask}
     for name, port in ports.items():
-        assert {key for key, one in service.items() if reaches("large", one, dask[name], port)} == {"worker"}
+        reaching = {key for key, one in service.items() if reaches("large", one, dask[name], port)}
+        assert reaching == {"worker", "worker-large"}
         assert all(reaches("large", one, dask[name], port) for one in dask.values())
         assert not reaches("large", {"app": "of somebody else"}, dask[name], port)
         assert not reaches("large", service["worker"], dask[name], 22)
@@ -307,10 +326,11 @@ def test_workers_and_cluster_see_the_shards_under_one_path() -> None:
         port["containerPort"],
         port["name"],
     )
-    own = environment("large", "worker")
-    assert own["PURSUIT_COMPUTE"] == f"dask://{DASK}:{port['containerPort']}"
-    for name in ("worker", "dask-worker"):
-        assert own["PURSUIT_SHARD_DIR"] in {mount["mountPath"] for mount in container("large", name)["volumeMounts"]}
+    workers = [environment("large", name) for name in ("worker", "worker-large")]
+    assert {own["PURSUIT_COMPUTE"] for own in workers} == {f"dask://{DASK}:{port['containerPort']}"}
+    (shards,) = {own["PURSUIT_SHARD_DIR"] for own in workers}
+    for name in ("worker", "worker-large", "dask-worker"):
+        assert shards in {mount["mountPath"] for mount in container("large", name)["volumeMounts"]}
     words = container("large", "dask-worker")["args"][0]
     assert f"tcp://{DASK}:{port['containerPort']} " in words
     assert f"--worker-port {container('large', 'dask-worker')['ports'][0]['containerPort']} " in words
