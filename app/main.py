@@ -198,6 +198,7 @@ def _services(settings: Settings, database: Database, measures: Measures) -> Ser
             read_seconds=settings.max_read_seconds,
             read_memory=settings.read_memory,
             max_queued=settings.max_queued_jobs,
+            large_rows=settings.large_table_rows,
         ),
         updates=Updates(
             database=database,

@@ -37,6 +37,7 @@ from app.posix import end_with_parent, limit_resources
 from app.services.core_spec import core_spec
 from app.services.intake import cancellation
 from app.services.intake.cancellation import Cancellation
+from app.services.intake.large_table import PART_ROWS, is_large, sample_rows
 from app.services.specification import SpecBody
 from app.tables import (
     AUTODETECT,
@@ -90,7 +91,8 @@ class IngestRequest:
 
     spec: check that this could be trained; fit: the file of the fitted schema, there or to be written. profile:
     describe the columns, with this target (None: the last). options: how the upload is to be read. known: names of
-    columns that a header would have. to_predict: one column is enough, and a sheet need not be there.
+    columns that a header would have. to_predict: one column is enough, and a sheet need not be there. large_rows: rows
+    above which a training reads the table by parts, None where none does.
     """
 
     stored: Path
@@ -103,6 +105,7 @@ class IngestRequest:
     options: ReadOptions = AUTODETECT
     known: tuple[str, ...] = ()
     to_predict: bool = False
+    large_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,16 +202,18 @@ def _check(table: Table, request: IngestRequest, *, parsing: float = 0.0) -> Ing
         spec = core_spec(request.spec, schema.group_names, training_rows.rows)
         if schema.other_targets is not None and request.spec.share is True and (reason := unshared_reason(spec)):
             raise InvalidSpecError("share", reason)
-        memory = PROCESS_BYTES + READ_BYTES * table.rows * len(table.names)
-        memory += training_bytes(len(training_rows.rows), schema.width, spec)
+        rows, read = len(training_rows.rows), table.rows
+        if request.large_rows is not None and is_large(fit, request.spec, least=request.large_rows):
+            rows, read = sample_rows(rows, schema.width), PART_ROWS
+        memory = PROCESS_BYTES + READ_BYTES * read * len(table.names) + training_bytes(rows, schema.width, spec)
         memory += TARGET_BYTES * len(training_rows.rows) * len(schema.other_targets or ())
-        read = schema.as_trained(table)
+        trained = schema.as_trained(table)
         for target in schema.targets:
-            own, rows = replace(schema, target=target), training_rows
+            own, used = replace(schema, target=target), training_rows
             if schema.other_targets is not None:
-                rows = replace(rows, rows=target_rows(read, target, rows.rows))
-            check_spread(table, own, rows, standardize=request.spec.standardize)
-            _check_transform(table, own, rows, request.spec.target_transform)
+                used = replace(used, rows=target_rows(trained, target, used.rows))
+            check_spread(table, own, used, standardize=request.spec.standardize)
+            _check_transform(table, own, used, request.spec.target_transform)
     profile = describe_table(table, request.target) if request.profile else None
     return IngestResult(rows=table.rows, columns=len(table.names), memory=memory, profile=profile)
 
@@ -301,6 +306,7 @@ def _ingest_in_process(request: IngestRequest, seconds: float, memory: int | Non
         "options": asdict(request.options),
         "known": request.known,
         "to_predict": request.to_predict,
+        "large_rows": request.large_rows,
     }
     limits: dict[str, Any] = {"parent": os.getpid(), "memory": memory, "seconds": seconds}
     cancel = cancellation.current.get() or Cancellation()
@@ -360,6 +366,7 @@ def _main() -> None:
         options=ReadOptions(**asked["options"]),
         known=tuple(asked["known"]),
         to_predict=asked["to_predict"],
+        large_rows=asked["large_rows"],
     )
     try:
         answer = {"receipt": asdict(_ingest_here(request))}

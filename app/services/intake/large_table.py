@@ -35,6 +35,8 @@ SAMPLE_NUMBERS, LEAST_SAMPLE_ROWS = 8_000_000, 50_000
 """Numbers of the sample's inputs at most, where that is not fewer rows than the search for hyperparameters uses."""
 MOST_SHARE = 0.5
 """Most of a table's rows that a sample is of."""
+PART_ROWS = 1 << 16
+"""About the rows of a part, which threads read one each."""
 UNEVEN = 1.5
 """Times that a sample may be larger or smaller than it was meant, before rows are drawn one by one."""
 

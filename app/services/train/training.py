@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 class Training:
     """The API's side. max_basis_size: the largest basis one may ask for; scratch: a directory for files in the making;
     read_seconds: how long reading a table may take; read_memory: bytes that it may take; max_queued: most jobs that
-    wait.
+    wait; large_rows: rows above which a worker reads a table by parts, None where none does.
     """
 
     database: Database
@@ -60,6 +60,7 @@ class Training:
     read_seconds: float = 1_800.0
     read_memory: int | None = None
     max_queued: int | None = None
+    large_rows: int | None = None
 
     def submit_file(
         self, path: Path, *, filename: str, spec: object, key: str | None = None, caller: Caller = ANYBODY
@@ -103,7 +104,7 @@ class Training:
             if digest in found.fits:
                 with suppress(NotFoundError, UnavailableError):  # damaged or swept away: it is made again
                     table.fit_path.write_bytes(self.blobs.read(found.fits[digest]))
-            result = self._read(IngestRequest(stored=stored, limits=self.limits, spec=body, fit=table.fit_path))
+            result = self._read(self._request(stored, body, table.fit_path))
         table.key = found.table
         if found.fits.get(digest) != table.fit_key:
             with self.database.write() as connection:
@@ -126,6 +127,9 @@ class Training:
             version = catalog.resolve(connection, reference)
         return {"reference": version.reference, "artefact": version.artefact}
 
+    def _request(self, stored: Path, body: SpecBody, fit: Path) -> IngestRequest:
+        return IngestRequest(stored=stored, limits=self.limits, spec=body, fit=fit, large_rows=self.large_rows)
+
     def _read(self, request: IngestRequest) -> IngestResult:
         return ingest(request, seconds=self.read_seconds, memory=self.read_memory)
 
@@ -141,9 +145,7 @@ class Training:
         caller.check_model(body.model or name)
         options = ReadOptions(decimal=body.decimal, thousands=body.thousands, sheet=body.sheet)
         with stored_table(self.database, self.blobs, self.scratch) as table:
-            result = read(
-                IngestRequest(stored=table.path, limits=self.limits, spec=body, fit=table.fit_path, options=options)
-            )
+            result = read(replace(self._request(table.path, body, table.fit_path), options=options))
             if caller.has_byte_limit:  # before it is in the store
                 with self.database.read() as connection:
                     caller.check_bytes(connection, table.path.stat().st_size)

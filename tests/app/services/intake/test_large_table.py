@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.compute.folder import ShardFolder
 from app.services.intake import large_table
-from app.services.intake.ingest import table_options
+from app.services.intake.ingest import IngestRequest, ingest, table_options
 from app.services.intake.large_table import LargeTable, is_large, is_sampled, read_large_table, sample_rows
 from app.services.specification import SpecBody
 from app.tables import Limits, TableFit, build_design_matrix, open_canonical, read_table, write_table
@@ -164,3 +164,18 @@ def test_a_part_is_asked_for_without_the_rows_of_others(tmp_path: Path) -> None:
     (part,) = large_table._parts(str(path), fit, tmp_path, 0)
     assert part.kept is not None
     assert len(part.kept) == 38
+
+
+def test_the_memory_of_a_large_training_is_that_of_its_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_table, "SAMPLE_ROWS", 500)
+
+    def wanted(rows: int, large_rows: int | None) -> int:
+        path = table_file(tmp_path / "t.parquet", lines_of(rows))
+        body = SpecBody.model_validate({"basis_size": 20})
+        request = IngestRequest(stored=path, limits=Limits(), spec=body, large_rows=large_rows)
+        memory = ingest(request, seconds=60.0).memory
+        assert memory is not None
+        return memory
+
+    assert wanted(6_000, 1_000) == wanted(3_000, 1_000)
+    assert wanted(6_000, None) > wanted(3_000, None)
