@@ -7,6 +7,7 @@ import pytest
 from tests.app.compute.processes import dask_processes
 from tests.e2e.processes import follow, job_of, many_rows, submit, surface, system
 from tests.processes import wait_until
+from tests.s3 import s3_server
 
 pytestmark = [
     pytest.mark.e2e,
@@ -80,3 +81,32 @@ def test_a_table_that_is_read_by_parts_gives_one_model_wherever_it_is_read(tmp_p
     for other in found[1:]:
         assert other["mean"] == found[0]["mean"]
         assert other["std"] == found[0]["std"]
+
+
+def test_a_table_in_a_bucket_is_whole_on_no_machine(tmp_path: Path) -> None:
+    """The workers of the cluster read ranges of it, the process of the job the end of the file; the numbers are those
+    of a worker that reads it from a folder."""
+    spec = {"basis_size": 20, "adapt": {"rounds": 1, "steps": 3}}
+    rows = [[0.1, -0.2, 0.3, 1.5, "north"], [1.0, 1.0, -1.0, 0.0, "west"]]
+    table, found = surface(4_000), []
+    with s3_server() as s3, dask_processes(tmp_path, environment=s3.environment()) as processes:
+        places = {
+            "bucket": s3.environment()
+            | {
+                "PURSUIT_ARTEFACT_URL": f"s3://{s3.make_bucket()}/pursuit",
+                "PURSUIT_COMPUTE": f"dask://127.0.0.1:{processes.port}",
+            },
+            "folder": {},
+        }
+        for name, environment in places.items():
+            (tmp_path / name).mkdir()
+            settings = {"PURSUIT_LARGE_TABLE_ROWS": "2000"} | environment
+            with system(tmp_path / name, environment=settings) as made, made.start_api() as client:
+                client.timeout = 120.0
+                made.start_worker()
+                follow(client, submit(client, table, model="large", **spec))
+                found.append(client.post("/predict", json={"model": "large", "rows": rows}).json())
+    assert not [path for path in (tmp_path / "bucket").rglob("*.parquet") if "tables" in path.parts]
+    assert [path for path in (tmp_path / "folder").rglob("*.parquet") if "tables" in path.parts]
+    assert found[0]["mean"] == found[1]["mean"]
+    assert found[0]["std"] == found[1]["std"]

@@ -22,7 +22,7 @@ from app.tables.read.text_blocks import BlockChecker, TextBlocks
 
 _FORMAT = "pursuit-table/1"
 _KEY = b"pursuit"
-_GROUP_BYTES = 8 << 20  # of text in a row group
+_GROUP_BYTES, _GROUP_ROWS = 8 << 20, 1 << 16  # of text in a row group; of a large table each is read by itself
 _KEPT_BYTES = 64 << 20  # a table with less text than this is kept in memory once read
 
 
@@ -34,7 +34,8 @@ def write_text_blocks(path: Path, text_blocks: TextBlocks, read_options: ReadOpt
         waiting: list[pa.RecordBatch] = []
         for block in checker.blocks():
             waiting.append(pa.record_batch(list(block), schema=schema))
-            if sum(batch.nbytes for batch in waiting) >= _GROUP_BYTES:
+            rows = sum(batch.num_rows for batch in waiting)
+            if rows >= _GROUP_ROWS or sum(batch.nbytes for batch in waiting) >= _GROUP_BYTES:
                 writer.write_table(pa.Table.from_batches(waiting, schema))
                 waiting = []
         if waiting:
@@ -47,7 +48,7 @@ def write_table(path: Path, table: Table) -> None:
     schema = pa.schema([pa.field(name, pa.string()) for name in table.names])
     texts = pa.Table.from_arrays([table.columns[name].texts for name in table.names], schema=schema)
     with _writer(path, schema) as writer:
-        writer.write_table(texts, row_group_size=1 << 16)
+        writer.write_table(texts, row_group_size=_GROUP_ROWS)
         writer.add_key_value_metadata(_metadata(table.rows, table, table.read_options))
 
 

@@ -20,10 +20,12 @@ ENVIRONMENT = {
 
 @dataclass(slots=True)
 class DaskProcesses:
-    """A port, a directory for logs, and the processes that run now. Workers have no nanny: a dead one stays dead."""
+    """A port, a directory for logs, variables beside those of all tests, and the processes that run now. Workers have
+    no nanny: a dead one stays dead."""
 
     directory: Path
     port: int
+    environment: dict[str, str] = field(default_factory=dict)
     scheduler: subprocess.Popen[bytes] | None = None
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -55,14 +57,16 @@ class DaskProcesses:
         self.scheduler = None
 
     def _start(self, role: str, *options: str) -> subprocess.Popen[bytes]:
-        log = self.directory / f"{role}-{time.monotonic_ns()}.log"
-        return start_module(f"distributed.cli.dask_{role}", *options, log=log, environment=ENVIRONMENT, folder=ROOT)
+        log, environment = self.directory / f"{role}-{time.monotonic_ns()}.log", ENVIRONMENT | self.environment
+        return start_module(f"distributed.cli.dask_{role}", *options, log=log, environment=environment, folder=ROOT)
 
 
 @contextmanager
-def dask_processes(directory: Path, workers: int = 2) -> Iterator[DaskProcesses]:
-    """Start a scheduler and so many workers; all are killed at the end."""
-    made = DaskProcesses(directory, free_port())
+def dask_processes(
+    directory: Path, workers: int = 2, environment: dict[str, str] | None = None
+) -> Iterator[DaskProcesses]:
+    """Start a scheduler and so many workers; all are killed at the end. environment: more variables of them."""
+    made = DaskProcesses(directory, free_port(), environment or {})
     try:
         made.start_scheduler()
         for _ in range(workers):
