@@ -1,5 +1,6 @@
 """What `/metrics` says of the queue, and an autoscaler goes by: which jobs wait, for how long, and what they need."""
 
+import threading
 from typing import Any
 
 from sqlalchemy import update
@@ -8,10 +9,11 @@ from app.database.clock import now
 from app.database.engine import Database
 from app.database.tables import jobs
 from app.jobs import queries, queue
-from app.jobs.job import Job
+from app.jobs.job import Job, JobState
 from app.jobs.queries import Backlog
 from app.jobs.workers import Resources
-from tests.app.jobs.helpers import claim, submit_echo
+from tests.app.jobs.helpers import claim, read, submit_echo
+from tests.app.jobs.test_supervisor import build
 
 AGED = 5_000.0
 
@@ -122,3 +124,25 @@ def test_the_job_of_a_lost_worker_waits_since_the_end_of_its_lease(database: Dat
     assert (found.waiting, found.running) == (2, 0)
     assert 100.0 <= found.oldest_seconds < 160.0
     assert (found.memory, found.largest_memory, found.rows, found.largest_rows) == (100, 70, 16, 9)
+
+
+def test_jobs_of_a_worker_that_pauses_wait(database: Database) -> None:
+    """No process can be started there: another worker is wanted for its job."""
+    submit_echo(database, needs=Resources(memory=5))
+    worker = build(database, command=("/nowhere/python",))
+    assert worker.run_one(threading.Event())
+    found = backlog(database)
+    assert (found.waiting, found.running, found.memory) == (1, 0, 5)
+    assert not worker.run_one(threading.Event()), "it pauses"
+    assert backlog(database).waiting == 1
+
+
+def test_jobs_that_are_too_large_for_all_workers_wait_until_they_fail(database: Database) -> None:
+    job = submit_echo(database, needs=Resources(memory=50, rows=3))
+    worker = build(database, limits=Resources(memory=5))
+    assert not worker.run_one(threading.Event())
+    found = backlog(database)
+    assert (found.waiting, found.largest_memory, found.largest_rows) == (1, 50, 3)
+    assert not build(database, limits=Resources(memory=5), larger_worker_seconds=0.0).run_one(threading.Event())
+    assert read(database, job).state is JobState.FAILED
+    assert backlog(database).waiting == 0
