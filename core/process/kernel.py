@@ -167,9 +167,9 @@ class DistanceSums:
         rows, columns = inputs.shape
         scale = np.ones(rows) if scale is None else scale
         sums = weighted @ np.column_stack((inputs * scale[:, None], scale))
-        return cls(
-            inputs=sums[:, :columns],
-            rows=sums[:, columns],
+        return cls(  # arrays of their own, as they are once they are sent: parts of one are added up in another order
+            inputs=np.ascontiguousarray(sums[:, :columns]),
+            rows=sums[:, columns].copy(),
             squares=np.square(inputs).T @ (weighted.sum(axis=0) * scale),
         )
 

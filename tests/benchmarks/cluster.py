@@ -1,23 +1,26 @@
 """Training of two million rows on a cluster of two processes against one process, and what that says of 10^8 rows.
 
-    python -m tests.benchmarks.cluster [rows]
+    python -m tests.benchmarks.cluster [rows] [beyond]
 
 flights_delay_2m, d = 300, FITC, defaults otherwise: one process with one thread; two Dask workers of one thread each;
-the same again with one of them killed (SIGKILL) in the middle of a pass over all rows. All three must predict the same.
-Then a plan on paper from the rates measured. Unset OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE before.
+the same again with one of them killed (SIGKILL) a third of the way, in the middle of a pass. All three must predict the
+same. beyond: SAMPLE rows in the process, the others in files (`core.train.beyond`). Then a plan on paper from the rates
+measured. Unset OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE before.
 """
 
 import logging
-import math
 import os
+import resource
 import signal
 import sys
 import tempfile
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +29,12 @@ from distributed import LocalCluster
 from threadpoolctl import threadpool_limits
 
 from app.compute.cluster import Cluster
+from app.compute.folder import ShardFolder
+from app.compute.shards import Shard
+from app.compute.stored_rows import StoredRows
 from core.arrays import FloatArray, IntArray
 from core.data import Dataset, Standardization
-from core.numeric.shards import MOST_SHARDS, Part, ShardedRows, cuts_of
+from core.numeric.shards import Part, ShardedRows, is_very_large
 from core.predict.predictor import Predictor
 from core.spec import TrainSpec
 from core.train.report import TrainResult
@@ -36,9 +42,15 @@ from core.train.run import train
 from tests.benchmarks.sets import conditions, load
 
 SIZE = 300
+SAMPLE = 200_000
+"""Rows that the process holds where the others are in files."""
+PARTS = 30_000
+"""Rows of a file."""
 ASKED = 20_000
 """Rows whose predictions are compared."""
 PLANNED_ROWS, MACHINES, CORES = 100_000_000, 32, 16
+CALL_SECONDS = 0.002
+"""Of the job's machine, for a call and its answer."""
 GIGABITS = 10.0
 """Network of each machine, Gbit/s."""
 
@@ -55,15 +67,20 @@ class Pass:
 
 @dataclass(slots=True, eq=False)
 class Watched:
-    """A Compute that writes down the passes, and calls `disturb` in the midst of one."""
+    """A Compute that writes down the passes, and calls `disturb` in the midst of the one after `after` others."""
 
     cluster: Cluster
     passes: list[Pass] = field(default_factory=list)
     disturb: Callable[[], None] | None = None
+    after: int = 1
 
     def scatter(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> ShardedRows:
         """See `core.numeric.shards.Compute`."""
         return _WatchedRows(self, len(numbers), self.cluster.scatter(dataset, numbers, unit))
+
+    def sums(self, shards: Sequence[Shard], rows: Sequence[int]) -> ShardedRows:
+        """See `app.compute.stored_rows.SpreadsShards`."""
+        return _WatchedRows(self, sum(rows), self.cluster.sums(shards, rows))
 
 
 @dataclass(slots=True, eq=False)
@@ -75,7 +92,7 @@ class _WatchedRows:
     def total(self, work: Callable[[Any, Sequence[slice]], Part], size: int, least: int) -> Part:
         """See `core.numeric.shards.ShardedRows`."""
         begin, disturb = time.perf_counter(), self.watched.disturb
-        if disturb is not None and self.watched.passes:  # how long one takes is known
+        if disturb is not None and len(self.watched.passes) >= self.watched.after:  # how long one takes is known
             threading.Timer(0.4 * self.watched.passes[-1].seconds, disturb).start()
             self.watched.disturb = None
         part = self.inner.total(work, size, least)
@@ -87,12 +104,40 @@ class _WatchedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Run:
-    """Seconds in all and by phase, and predictions of the rows asked."""
+    """Seconds, processor seconds of this process and of all workers, and predictions of the rows asked."""
 
     seconds: float
+    driver: float
+    workers: float
     result: TrainResult
     mean: FloatArray
     variance: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Table:
+    """Rows that a run holds, and those in files, None where it holds all."""
+
+    held: Dataset
+    beyond: StoredRows | None = None
+
+    @classmethod
+    def of(cls, dataset: Dataset, folder: Path, *, beyond: bool) -> "Table":
+        """Write all but SAMPLE rows into files, PARTS rows each, where that is asked."""
+        if not beyond:
+            return cls(held=dataset)
+        rest, store = np.arange(SAMPLE, len(dataset.targets)), ShardFolder(folder)
+        table = np.column_stack((dataset.inputs, dataset.targets))
+        cuts = [*range(SAMPLE, len(table), PARTS), len(table)]
+        y = dataset.targets[rest]
+        stored = StoredRows(
+            folder=folder,
+            parts=[store.put(table[begin:end]) for begin, end in pairwise(cuts)],
+            count=len(rest),
+            target_range=(float(y.min()), float(y.max())),
+            groups=dataset.groups,
+        )
+        return cls(held=dataset.take(np.arange(SAMPLE)), beyond=stored)
 
 
 def main(words: Sequence[str]) -> None:
@@ -100,71 +145,94 @@ def main(words: Sequence[str]) -> None:
     logging.basicConfig(level=logging.ERROR)
     os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(256 << 20))  # for the workers, as deploy/README.md says
     print(conditions(), flush=True)
-    table = load("flights_delay_2m").train[: int(words[0]) if words else None]
+    rows = [int(word) for word in words if word.isdecimal()]
+    table = load("flights_delay_2m").train[: rows[0] if rows else None]
     dataset = Dataset(inputs=table[:, :-1], targets=table[:, -1])
     n, p = dataset.inputs.shape
-    print(f"\nflights_delay_2m, n = {n:,}, p = {p}, d = {SIZE}, {len(cuts_of(n)) - 1} shards\n", flush=True)
-    with threadpool_limits(1):
-        alone = _run(dataset, None)
+    print(f"\nflights_delay_2m, n = {n:,}, p = {p}, d = {SIZE}, {' '.join(words)}\n", flush=True)
+    with threadpool_limits(1), tempfile.TemporaryDirectory() as folder:
+        given = Table.of(dataset, Path(folder), beyond="beyond" in words)
+        alone = _run(given, None)
         _say("one process, one thread", alone, alone)
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as workers,
-        ):
+        with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as workers:
             cluster = Cluster(workers.scheduler_address, Path(folder))
             watched = Watched(cluster)
-            spread = _run(dataset, watched)
+            spread = _run(given, watched)
             _say("two workers", spread, alone)
-            disturbed = Watched(cluster, disturb=partial(_kill_one, workers))
-            _say("two workers, one killed in mid-pass", _run(dataset, disturbed), alone)
+            remote = sum(found.seconds for found in watched.passes)
+            print(f"  ({len(watched.passes)} passes, {remote:.1f} s)", flush=True)
+            disturbed = Watched(cluster, disturb=partial(_kill_one, workers), after=len(watched.passes) // 3)
+            killed = _run(given, disturbed)
+            _say("two workers, one killed in mid-pass", killed, alone)
+            print(f"  ({killed.seconds / spread.seconds:.2f} times the undisturbed run)", flush=True)
             cluster.close()
-    local = spread.seconds - sum(found.seconds for found in watched.passes)
-    print("\n| pass of the undisturbed run | rows | d or pool | s | us a row and worker |\n|---|---|---|---|---|")
+    kinds: dict[tuple[str, int, int], list[float]] = defaultdict(list)
     for found in watched.passes:
-        cost = 2e6 * found.seconds / found.rows
-        print(f"| {found.name} | {found.rows:,} | {found.size} | {found.seconds:.1f} | {cost:.2f} |")
-    print(
-        f"\nOutside the passes: {local:.1f} s of {spread.seconds:.1f} s, of which the search on at most 50,000 rows and"
-    )
-    print(f"its start took {_searching(spread):.1f} s whatever n is.")
-    plan(watched.passes, local - _searching(spread), _searching(spread), n, p)
+        kinds[found.name, found.rows, found.size].append(found.seconds)
+    print("\n| passes of the undisturbed run | rows | d or pool | times | s | us a row and worker |")
+    print("|---|---|---|---|---|---|")
+    for (name, count, size), seconds in kinds.items():
+        cost = 2e6 * sum(seconds) / len(seconds) / count
+        print(f"| {name} | {count:,} | {size} | {len(seconds)} | {sum(seconds):.1f} | {cost:.2f} |")
+    search = _searching(spread)
+    over_all = [found for found in watched.passes if is_very_large(found.rows)]
+    rest = spread.seconds - search - sum(found.seconds for found in over_all)
+    print(f"\nStart and rounds took {search:.1f} s; what is neither of them nor a pass over all rows {rest:.1f} s.")
+    plan(over_all, search, rest, n, p, held=given.beyond is None)
 
 
-def plan(passes: Sequence[Pass], local: float, search: float, n: int, p: int) -> None:
-    """PLANNED_ROWS on MACHINES from these passes of two workers. local: seconds that grow with n, on one thread."""
+def plan(passes: Sequence[Pass], search: float, rest: float, n: int, p: int, *, held: bool) -> None:
+    """PLANNED_ROWS on MACHINES from these passes of two workers. rest: seconds that grow with n, on one thread, where
+    all rows are held."""
     rows, cores = PLANNED_ROWS, MACHINES * CORES
-    summed = sum(found.seconds for found in passes) * 2.0 / n * rows / cores
-    largest = max(found.size for found in passes)
-    tasks = 2 * MOST_SHARDS
+    summed = sum(2.0 * found.seconds / found.rows for found in passes) * rows / cores
+    largest = max((found.size for found in passes), default=0)
     per_second = 1e9 * GIGABITS / 8.0
-    shared = 8.0 * 4.0 * largest**2 * math.ceil(math.log2(MACHINES)) / per_second * len(passes)
-    # Results of neighbouring shards are mostly added where they are: log2(machines) steps go over the network.
-    added = 8.0 * largest**2 * math.ceil(math.log2(cores)) / per_second * len(passes)
-    columns = 8.0 * rows * 4 / per_second  # e twice, leave-one-out's mean and variance
+    calls = len(passes) * cores * CALL_SECONDS
+    sent = len(passes) * cores * 8.0 * 3.0 * largest**2 / per_second
+    columns = 8.0 * rows * 4 / per_second if held else 0.0  # e twice, leave-one-out's mean and variance
+    rest = rest / n * rows if held else rest
     table = 8.0 * rows * (p + 1)
     print(
         f"\n{rows:,} rows on {MACHINES} machines of {CORES} cores like these, {GIGABITS:.0f} Gbit/s each, on paper:\n"
     )
     print("| what | how much |\n|---|---|")
-    print(f"| shards on the shared disk | {MOST_SHARDS} of {table / MOST_SHARDS / 1e6:.1f} MB, {table / 1e9:.1f} GB |")
-    print(f"| each machine reads, a sample | {table / MACHINES / 1e6:.0f} MB |")
+    print(f"| shards on the shared disk | {table / 1e9:.1f} GB, {table / MACHINES / 1e6:.0f} MB read by each machine |")
     print(f"| passes over all rows | {len(passes)}, {summed:.0f} s on {cores} cores |")
-    print(f"| scheduling, {tasks} tasks a pass at 1 ms | {len(passes) * tasks * 1e-3:.0f} s |")
-    print(f"| what a pass shares, over the network | {shared:.1f} s |")
-    print(f"| results added over the network | {added:.1f} s |")
-    print(f"| numbers of every row to the job's machine | {8.0 * rows * 4 / 1e9:.1f} GB, {columns:.1f} s |")
-    print(f"| the search, whatever n is | {search:.0f} s |")
-    print(f"| the rest, one thread, grows with n | {local / n * rows:.0f} s |")
-    whole = summed + len(passes) * tasks * 1e-3 + shared + added + columns + search + local / n * rows
-    print(f"| all | {whole:.0f} s |")
+    print(
+        f"| calls of {cores} processes at {1e3 * CALL_SECONDS:.0f} ms, and what they send | {calls:.1f}, {sent:.1f} s |"
+    )
+    print(f"| numbers of every row to the job's machine | {columns:.1f} s |")
+    print(f"| the search, by two workers | {search:.0f} s |")
+    print(f"| the rest, on one thread | {rest:.0f} s |")
+    print(f"| all | {summed + calls + sent + columns + search + rest:.0f} s |")
 
 
-def _run(dataset: Dataset, compute: Watched | None) -> Run:
-    begin = time.perf_counter()
-    result = train(dataset, TrainSpec(basis_size=SIZE), compute=compute)
+def _run(table: Table, compute: Watched | None) -> Run:
+    beyond = None if table.beyond is None else replace(table.beyond, cluster=compute)
+    begin, driver, workers = time.perf_counter(), time.process_time(), _workers_seconds()
+    result = train(table.held, TrainSpec(basis_size=SIZE), compute=compute, beyond=beyond)
     seconds = time.perf_counter() - begin
-    predicted = Predictor(result.model.posterior).moments(dataset.inputs[:ASKED])
-    return Run(seconds=seconds, result=result, mean=predicted.mean, variance=predicted.target_variance)
+    predicted = Predictor(result.model.posterior).moments(table.held.inputs[:ASKED])
+    return Run(
+        seconds=seconds,
+        driver=time.process_time() - driver,
+        workers=_workers_seconds() - workers,
+        result=result,
+        mean=predicted.mean,
+        variance=predicted.target_variance,
+    )
+
+
+def _workers_seconds() -> float:
+    """Processor seconds of this process's children, dead ones too."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = spent.ru_utime + spent.ru_stime
+    for task in list(Path("/proc/self/task").iterdir()):
+        for pid in (task / "children").read_text().split():
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            seconds += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return seconds
 
 
 def _say(name: str, run: Run, alone: Run) -> None:
@@ -174,7 +242,8 @@ def _say(name: str, run: Run, alone: Run) -> None:
     variance = float(np.abs(run.variance / alone.variance - 1.0).max())
     print(
         f"- {name}: {run.seconds:.1f} s ({alone.seconds / run.seconds:.2f} times as fast); largest difference of a "
-        f"mean {mean:.1e} of their spread, of a variance {variance:.1e} of itself; {phases}",
+        f"mean {mean:.1e} of their spread, of a variance {variance:.1e} of itself; processor {run.driver:.1f} s here, "
+        f"{run.workers:.1f} s in workers; {phases}",
         flush=True,
     )
 

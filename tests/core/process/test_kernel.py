@@ -125,5 +125,7 @@ def test_distance_sums(cut: int) -> None:
     P, Z, X = rng.normal(size=(4, 9)), rng.normal(size=(4, 3)), rng.normal(size=(9, 3))
     sums = DistanceSums.of(P[:, :cut], X[:cut])
     sums.add(DistanceSums.of(P[:, cut:], X[cut:]))
+    for array in (sums.inputs, sums.rows, sums.squares):  # in the layout that they have once they are sent
+        assert array.flags.c_contiguous
     np.testing.assert_allclose(sums.moments(Z), np.einsum("ji,jil->l", P, (Z[:, None] - X[None]) ** 2), rtol=1e-12)
     np.testing.assert_allclose(sums.pulls(Z), np.einsum("ji,jil->jl", P, X[None] - Z[:, None]), atol=1e-13)
