@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from core.data import Dataset, Standardization
-from core.errors import InvalidSpecError
+from core.errors import InvalidDataError, InvalidSpecError
 from core.hyperparameters import Hyperparameters
 from core.numeric.shards import ShardedRows, tree_total
 from core.predict.model import ModelPredictor
@@ -21,6 +21,8 @@ from core.sparse.scheme import scheme
 from core.spec import Approximation, Artefact, BoundsRequest, Noise, TargetTransform, TrainSpec
 from core.train.beyond import admits, widened
 from core.train.run import train
+from core.train.state import NewRows
+from core.train.update import update
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +133,30 @@ def test_the_calibration_is_of_the_factors_of_all_rows() -> None:
     assert result.state.left_out is not None
     errors = (rows.y - mean)[result.state.left_out.places]
     np.testing.assert_allclose(result.state.left_out.error, errors, atol=2e-3)  # the unit is of the rows learnt from
+
+
+def test_new_rows_add_to_the_sums_of_all_rows() -> None:
+    """An update is the fit of sample, rows beyond and new rows together, and rows themselves cannot be forgotten."""
+    sample, rest, new = surface(400, 10), surface(500, 11), surface(50, 12)
+    beyond = Pieces(rest, 2, [])
+    spec = TrainSpec(
+        basis_size=25, start=THETA, adaptation=None, standardize=False, target_transform=TargetTransform.NONE
+    )
+    result = train(sample, spec, beyond=beyond)
+    assert result.state is not None
+    rows = NewRows(inputs=new.inputs, targets=new.targets, numbers=np.arange(900, 950))
+    updated = update(result.model, result.state, rows, spec)
+    unit, everything = beyond.units[0], joined(joined(sample, rest), new)
+    whole = Rows(X=unit.inputs(everything.inputs), y=unit.targets(everything.targets), groups=everything.groups)
+    Z = unit.inputs(sample.inputs[result.selection.indices])
+    factors = factorise(whole, Z, THETA, scheme(spec.approximation, spec.power))
+    expected = Predictor(posterior(factors, unit.raw_inputs(Z), everything.groups, unit)).moments(new.inputs)
+    found = Predictor(updated.model.posterior).moments(new.inputs)
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(found.latent_variance, expected.latent_variance, rtol=1e-4, atol=1e-8)
+    assert len(updated.state.numbers) == 950
+    with pytest.raises(InvalidDataError):
+        update(result.model, result.state, rows, spec, forget=np.array([600]))
 
 
 def test_targets_beyond_the_scale_of_the_sample_take_its_transform_and_bounds_away() -> None:
