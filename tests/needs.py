@@ -28,6 +28,7 @@ IN_PART = (
     "tests/app/storage/test_store_identity.py",
     "tests/e2e/test_backup.py",
     "tests/e2e/test_bucket.py",
+    "tests/e2e/test_cluster.py",
     "tests/e2e/test_scenarios.py",
 )
 """Files of which some tests are skipped."""

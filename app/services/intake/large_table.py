@@ -7,6 +7,7 @@ reads it. Where inputs come ten times each and more, new rows will have known on
 drawn one by one.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,6 +18,7 @@ import numpy as np
 
 from app.compute.folder import ShardFolder
 from app.compute.stored_rows import SpreadsShards, StoredRows
+from app.errors import NotFoundError
 from app.services.specification import SpecBody
 from app.storage.stores import open_address
 from app.tables import DesignMatrix, Schema, TableFit, TrainingRows, build_design_matrix, canonical_cuts, canonical_part
@@ -25,6 +27,8 @@ from core.numeric.shards import SHARD_ROWS, Compute
 from core.numeric.threads import map_threads
 from core.row_groups import MANY_REPLICATES, row_hashes
 from core.spec import Artefact, MeanRows
+
+log = logging.getLogger(__name__)
 
 LARGE_ROWS = 1 << 19
 """Rows above which a table is read by parts: twenty columns of so many are 84 MB, and a training holds ten times that
@@ -142,7 +146,7 @@ def read_large_table(
         folder: of the shards.
         seed: draws the sample.
         workers: threads that read here.
-        cluster: what reads instead, and then sums; its machines see `table` and `folder` under these names.
+        cluster: what reads instead where its machines see `table`, and then sums; they see `folder`.
         tell: hears the share that is read; may raise to cancel.
 
     Memory: the sample, and for each thread a part. Raises MalformedError, UnavailableError, and what the cluster does.
@@ -189,7 +193,10 @@ def _read(
     parts: Sequence[PartRequest], workers: int, cluster: Cluster | None, tell: Callable[[float], None]
 ) -> list[ReadPart]:
     if cluster is not None:
-        return cluster.map(read_part, parts, tell)
+        try:
+            return cluster.map(read_part, parts, tell)
+        except NotFoundError as error:  # such as a folder of this machine
+            log.warning("the table is read here, for the cluster's machines cannot: %s", error)
     found = list[ReadPart]()
     for begin in range(0, len(parts), workers):
         found += map_threads(read_part, parts[begin : begin + workers])

@@ -1,5 +1,7 @@
 """Very large tables, read by parts: every row once, the same sample however they are cut."""
 
+import fcntl
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.compute.cluster import Cluster
 from app.compute.folder import ShardFolder
 from app.services.intake import large_table
 from app.services.intake.ingest import IngestRequest, ingest, table_options
 from app.services.intake.large_table import LargeTable, is_large, is_sampled, read_large_table, sample_rows
 from app.services.specification import SpecBody
 from app.tables import Limits, TableFit, build_design_matrix, open_canonical, read_table, write_table
+from tests.app.compute.processes import dask_processes
 
 ROWS = 3_000
 
@@ -179,3 +183,27 @@ def test_the_memory_of_a_large_training_is_that_of_its_sample(tmp_path: Path, mo
 
     assert wanted(6_000, 1_000) == wanted(3_000, 1_000)
     assert wanted(6_000, None) > wanted(3_000, None)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="a file that one process alone sees")
+def test_a_table_that_the_cluster_does_not_see_is_read_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(large_table, "SAMPLE_ROWS", 600)
+    path = table_file(tmp_path / "t.parquet", lines_of(ROWS))
+    fit, _ = fit_of(path)
+    here = read_large_table(str(path), fit, tmp_path / "shards", seed=1)
+    with dask_processes(tmp_path, workers=1) as processes, path.open("rb") as file:
+        cluster = Cluster(processes.address, tmp_path / "shards")
+        there = read_large_table(str(path), fit, tmp_path / "shards", seed=1, cluster=cluster)
+        own = fcntl.fcntl(file.fileno(), fcntl.F_DUPFD, 900)
+        unseen = read_large_table(f"/proc/self/fd/{own}", fit, tmp_path / "shards", seed=1, cluster=cluster)
+        os.close(own)
+        cluster.close()
+    assert here is not None
+    for found in (there, unseen):
+        assert found is not None
+        np.testing.assert_array_equal(found.sample.rows, here.sample.rows)
+        assert list(found.beyond.parts) == list(here.beyond.parts)
+    assert caplog.text.count("the table is read here") == 1
