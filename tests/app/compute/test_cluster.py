@@ -3,7 +3,7 @@
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from core.spec import Adaptation, Approximation, Noise, TrainSpec
 from core.train.fit import Subset
 from core.train.progress import Checkpoint, Phase, Progress
 from core.train.run import train
-from tests.app.compute.processes import ROOT, DaskProcesses, dask_processes
+from tests.app.compute.processes import ROOT, dask_processes
 from tests.core.runs import assert_same_bits
 from tests.processes import start_module, wait_until
 
@@ -44,19 +44,6 @@ ROWS, LEAST_ROWS = 6_000, 2_000
 @pytest.fixture(autouse=True)
 def _few_rows_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core.numeric.shards, "SHARDED_ROWS", LEAST_ROWS)
-
-
-@pytest.fixture(scope="module")
-def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskProcesses]:
-    with dask_processes(tmp_path_factory.mktemp("dask")) as made:
-        yield made
-
-
-@pytest.fixture
-def cluster(two_workers: DaskProcesses, tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(two_workers.address, tmp_path / "shards")
-    yield made
-    made.close()
 
 
 def dataset() -> Dataset:

@@ -1,7 +1,6 @@
 """Rows in shard files, summed here by threads and by real Dask processes: the same bits."""
 
 import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from core.sparse.scheme import scheme
 from core.spec import Approximation, TargetTransform
 from core.train.beyond import BeyondSums
 from core.train.fit import Subset
-from tests.app.compute.processes import DaskProcesses, dask_processes
+from tests.app.compute.processes import dask_processes
 
 THETA = Hyperparameters(
     lengthscales=np.array([0.8, 1.1, 2.0]), signal_variance=1.1, noise_variance=0.05, bias_variance=0.3
@@ -90,19 +89,6 @@ def test_a_lost_file_is_told(tmp_path: Path) -> None:
     (tmp_path / rows.parts[3]).unlink()
     with pytest.raises(UnavailableError, match="is lost"):
         sums_of(rows, data)
-
-
-@pytest.fixture(scope="module")
-def two_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DaskProcesses]:
-    with dask_processes(tmp_path_factory.mktemp("dask")) as made:
-        yield made
-
-
-@pytest.fixture
-def cluster(two_workers: DaskProcesses, tmp_path: Path) -> Iterator[Cluster]:
-    made = Cluster(two_workers.address, tmp_path / "shards")
-    yield made
-    made.close()
 
 
 @pytest.mark.slow
