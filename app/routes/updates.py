@@ -106,6 +106,7 @@ _REQUEST: dict[str, Any] = {
 async def update(request: Request, name: Name) -> Response:
     """Hyperparameters, units and basis vectors stay; sums, weights, error bars and their calibration are as if the rows
     had been there. A job, which publishes the next version; its `report.update.drift` says when a full training pays.
+    Of several targets each learns the rows with a value of it, and every row has one of them; `report.targets` tells.
     409 while another update of the model is not done."""
     key, caller = idempotency_key(request), caller_of(request)
     app = services(request)

@@ -22,11 +22,11 @@ GROWTH = 0.5
 class Drift:
     """Verdict on whether a model holds for new rows, predicted before they were learnt from.
 
-    Their scores; what left-out rows lost in training, nats a row; rows far from all data; rows since the last full
-    training over those it had; reasons for a full training, in words.
+    Their scores, None without new rows; what left-out rows lost in training, nats a row; rows far from all data; rows
+    since the last full training over those it had; reasons for a full training, in words.
     """
 
-    scores: Scores
+    scores: Scores | None
     expected_nlpd: float | None
     far_rows: int
     added_share: float
@@ -35,12 +35,13 @@ class Drift:
 
 def drift_of(model: Model, state: TrainingState, new: NewRows, expected_nlpd: float | None) -> Drift:
     """Score new rows as the model predicts them. expected_nlpd: see `Drift`. O(k d^2)."""
-    found = ModelPredictor(model).predict(new.inputs)
-    ours, rows = scores(new.targets, found), len(new.targets)
-    far = int(np.count_nonzero(found.support >= FAR_SUPPORT))
+    rows, ours, far, reasons = len(new.targets), None, 0, list[str]()
     added = state.added + rows
-    reasons = []
-    if rows >= LEAST_ROWS:
+    if rows:
+        found = ModelPredictor(model).predict(new.inputs)
+        ours = scores(new.targets, found)
+        far = int(np.count_nonzero(found.support >= FAR_SUPPORT))
+    if ours is not None and rows >= LEAST_ROWS:
         doubt = ERRORS * ours.coverage_standard_error["0.95"]
         if ours.coverage["0.95"] < 0.95 - doubt:
             reasons.append(f"intervals of 95% held {ours.coverage['0.95']:.1%} of the new rows")

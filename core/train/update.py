@@ -77,7 +77,7 @@ def update(
     Args:
         model: with its error bars.
         state: of its training.
-        new: at least one row.
+        new: rows to learn; none where there are some to forget.
         spec: of its training.
         forget: numbers of rows to forget.
         extra_basis: basis vectors to add from the new rows.
@@ -91,6 +91,8 @@ def update(
         NumericalError: the arithmetic broke down.
     """
     task = _Update(model, state, new, spec, np.empty(0, np.int64) if forget is None else forget, workers, tell)
+    if not len(new.targets) + len(task.forgotten):
+        raise InvalidDataError("there are no rows to learn and none to forget")
     drift = drift_of(model, state, new, expected_nlpd)
     if model.near is not None:
         if extra_basis:
@@ -134,7 +136,7 @@ class _Update:
 
     def chosen(self, count: int) -> IntArray:
         """Return which new rows become basis vectors, up to `count`, fewer where no more add anything."""
-        if not count:
+        if not count or not len(self.rows):
             return np.empty(0, np.int64)
         if not self.state.has_rows:
             raise InvalidDataError(_too_many("extra_basis", self.state))
@@ -239,12 +241,15 @@ class _Update:
 
     def _summed(self) -> Factors:
         """Factors by the sums of the state: those of the new rows, with all that all rows add up to."""
-        own = factorise(self.rows, self._Z(), self.theta, self.scheme, keep=False)
-        information, b = self.state.information + own.information, self.state.b + right_side(own)
+        Z, information, b = self._Z(), self.state.information, self.state.b
+        if len(self.rows):
+            own = factorise(self.rows, Z, self.theta, self.scheme, keep=False)
+            information, b = information + own.information, b + right_side(own)
         if len(self.forgotten):
             gone = self._rows(self.state.inputs[self.forgotten], self.state.targets[self.forgotten])
-            less = factorise(gone, own.Z, self.theta, self.scheme, keep=False)
+            less = factorise(gone, Z, self.theta, self.scheme, keep=False)
             information, b = information - less.information, b - right_side(less)
+            own = own if len(self.rows) else less
         LB = cholesky(information + np.eye(len(b)), "B = I + V D^-1 V'")
         c = solve_vector(LB, solve_vector(LB, b), transposed=True)
         return replace(own, information=information, LB=LB, c=c, alpha=solve_vector(own.L, c, transposed=True))
@@ -258,6 +263,9 @@ class _Update:
         place_of = np.full(len(self.state.numbers), -1)
         place_of[self.kept] = np.arange(len(self.kept))
         before = before.take(np.flatnonzero(place_of[before.places] >= 0))
+        before = replace(before, places=place_of[before.places])
+        if not len(self.rows):
+            return before
         scale = self.unit.target_scale
         found = ModelPredictor(self.model).predictor.moments(self.new.inputs)  # whose mean is the posterior's
         count, noise = len(self.rows), np.full(len(self.rows), self.theta.noise_variance)
@@ -275,7 +283,6 @@ class _Update:
             group=group,
         )
         floor = before.noise_floor
-        before = replace(before, places=place_of[before.places])
         return replace(LeftOut.joined([before, now]), noise_floor=floor)
 
     def _subset(self) -> Subset:

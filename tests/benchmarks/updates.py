@@ -43,9 +43,9 @@ def measure(rows: int) -> None:
     """Prints a line of the table."""
     dataset, model, state, spec = problem(rows)
     new = NewRows(inputs=dataset.inputs[rows:], targets=dataset.targets[rows:], numbers=np.arange(rows, rows + NEW))
-    data = training_state.save(state)
+    data = training_state.save([state])
     alone = seconds(lambda: update(model, state, new, spec))
-    whole = seconds(lambda: training_state.save(update(model, training_state.load(data), new, spec).state))
+    whole = seconds(lambda: training_state.save([update(model, training_state.load(data)[0], new, spec).state]))
     again = seconds(lambda: refit(dataset, model))
     print(f"| {rows:,} | {alone:.2f} | {whole:.2f} | {again:.2f} |")
 

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from app.cli.arguments import split_values
 from app.cli.client import Json
@@ -55,15 +56,22 @@ def update(
     elif not wait:
         screen.print(f"{job['id']} is {job['state']}: see `pursuit jobs {job['id']}`", highlight=False, soft_wrap=True)
     else:
-        told = job["result"]["report"]["update"]
-        screen.print(
-            f"{job['result']['model']} version {job['result']['version']}: {told['rows_added']:,} rows added, "
-            f"{_left_out(told)}{told['rows_forgotten']:,} forgotten, {told['basis_added']:,} basis vectors added",
-            highlight=False,
-            soft_wrap=True,
-        )
-        for reason in told["drift"]["reasons"]:
-            note(f"a full training may pay: {reason}")
+        report = job["result"]["report"]
+        targets = {name: each["update"] for name, each in report.get("targets", {}).items()}
+        head = f"{job['result']['model']} version {job['result']['version']}"
+        lines = [f"  {name}: {_told(told)}" for name, told in targets.items()]
+        text = "\n".join([head, *lines]) if lines else f"{head}: {_told(report['update'])}"
+        screen.print(escape(text), highlight=False, soft_wrap=True)
+        for name, told in (targets or {"": report["update"]}).items():
+            for reason in told["drift"]["reasons"]:
+                note(f"a full training may pay{name and f' for {name}'}: {reason}")
+
+
+def _told(told: Json) -> str:
+    return (
+        f"{told['rows_added']:,} rows added, {_left_out(told)}{told['rows_forgotten']:,} forgotten, "
+        f"{told['basis_added']:,} basis vectors added"
+    )
 
 
 def _left_out(told: Json) -> str:

@@ -4,7 +4,7 @@ All targets have the same columns as inputs; each has the rows in which it has a
 first target, with those of the others by name, and the correlation of the errors of left-out rows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,14 +20,17 @@ from core.copies import copies
 from core.numeric.shards import Compute
 from core.train.progress import Checkpoint, Listener
 from core.train.several import SeveralResult, TargetTable, train_several
+from core.train.state import TrainingState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TargetsModel:
-    """A model of several targets, and the report that its job shows."""
+    """A model of several targets, the report that its job shows, and the state of each training, None of rows that do
+    not stand alone."""
 
     artefact: ModelArtefact
     report: dict[str, Any]
+    states: tuple[TrainingState | None, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +99,20 @@ def train_matrices(
             **({} if start is None else start.told(name)),
         }
         models.append(build_artefact(body, own, matrix, result, report, profile))
+    states = tuple(
+        None if result.state is None or matrix.row_groups is not None else result.state.numbered(matrix.rows)
+        for matrix, result in zip(matrices, found.results, strict=True)
+    )
+    artefact, shown = together(models)
+    return TargetsModel(artefact=artefact, report=shown, states=states)
+
+
+def together(models: Sequence[ModelArtefact]) -> tuple[ModelArtefact, dict[str, Any]]:
+    """Return the models of all targets as one, and the report of its job."""
     first, *others = models
-    whole = replace(first, others=tuple(others))
+    names = [model.schema["target"] for model in models]
     shown = [{field: part for field, part in model.report.items() if field not in HIDDEN} for model in models]
-    return TargetsModel(artefact=whole, report={**shown[0], "targets": dict(zip(names, shown, strict=True))})
+    return replace(first, others=tuple(others)), {**shown[0], "targets": dict(zip(names, shown, strict=True))}
 
 
 def _plain(found: SeveralResult) -> list[list[float | None]]:

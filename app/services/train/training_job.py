@@ -4,7 +4,7 @@ import logging
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -27,16 +27,14 @@ from app.storage.artefact import ModelArtefact
 from app.storage.blobs import MODELS, BlobStore
 from app.storage.stores import open_address
 from app.tables import (
-    DesignMatrix,
     Table,
     TableFit,
     open_canonical,
 )
-from core.arrays import IntArray
 from core.spec import Artefact
 from core.train.progress import Checkpoint
-from core.train.report import TrainResult
 from core.train.run import train
+from core.train.state import TrainingState
 
 RETRY_SECONDS = 300.0
 """So long a training waits for a store that is away; then its job goes back to the queue."""
@@ -80,7 +78,8 @@ def training_handler(
                 whole, fit, body, told, listener, resume, workers=threads, compute=compute, start=start
             )
             listener.report_phase("publishing", PUBLISH)
-            return _stored(blobs, several.artefact, several.report | {"peak_memory_bytes": _peak_memory()})
+            state = _state_key(blobs, several.artefact, several.states)
+            return _stored(blobs, several.artefact, several.report | {"peak_memory_bytes": _peak_memory()}, state)
         large = None
         if shards is not None and is_large(fit, body, least=large_rows):
             read = partial(read_large_table, blobs.address(key), fit, shards, seed=body.seed, workers=threads)
@@ -135,7 +134,8 @@ def training_handler(
             report["missing"] = completed.report(unlearnt, result.model, spec.seed)
         model = build_artefact(body, schema, design_matrix, result, report, profile, donors)
         rows = design_matrix.rows if large is None else large.rows
-        return _stored(blobs, model, report, _state_key(blobs, model, result, design_matrix, rows))
+        own = result.state if design_matrix.row_groups is None else None
+        return _stored(blobs, model, report, _state_key(blobs, model, [own and own.numbered(rows)]))
 
     return run
 
@@ -145,14 +145,14 @@ def _start(blobs: BlobStore, task: Task) -> Start | None:
     return None if origin is None else retry_while_unavailable(lambda: read_start(blobs, origin))
 
 
-def _state_key(
-    blobs: BlobStore, model: ModelArtefact, result: TrainResult, design_matrix: DesignMatrix, rows: IntArray
-) -> str | None:
-    """Keep the state of a training for updates of the model, which are of whole models of rows that stand alone.
-    rows (n,): numbers of all its rows, as the state has them."""
-    if result.state is None or model.kind is not Artefact.FULL or design_matrix.row_groups is not None:
+def _state_key(blobs: BlobStore, model: ModelArtefact, states: Sequence[TrainingState | None]) -> str | None:
+    """Keep the states of the trainings of all targets, for updates, which are of whole models. states: None of rows
+    that do not stand alone."""
+    there = [state for state in states if state is not None]
+    whole = all(each.kind is Artefact.FULL for each in (model, *(model.others or ())))
+    if len(there) < len(states) or not whole:
         return None
-    data = training_state.save(result.state.numbered(rows))
+    data = training_state.save(there)
     return retry_while_unavailable(lambda: blobs.put(training_state.STATES, ".safetensors", data))
 
 

@@ -1,12 +1,13 @@
 """Rows with targets for a model that is there, read as it reads rows to predict."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from app.errors import MAX_FAULTS, Fault, InvalidRequestError
-from app.tables import CellErrors, Schema, Table
+from app.tables import CellErrors, Column, Schema, Table
 from app.tables.columns.cells import Cell, quote
 from app.tables.read.names import match_names
 from core.arrays import FloatArray, IntArray
@@ -23,36 +24,54 @@ _ADVICE = "correct the rows, or leave them out"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReadRows:
-    """Rows to learn from: inputs (k, p), targets (k,), and their row numbers in the table (k,). left_out: JSON on those
-    with a missing cell."""
+    """Rows to learn from: inputs (k, p), targets (k,), and their row numbers in the table (k,). incomplete: rows
+    with a missing cell; left_out: JSON on those."""
 
     inputs: FloatArray
     targets: FloatArray
     rows: IntArray
+    incomplete: int = 0
     left_out: dict[str, Any] = field(default_factory=dict)
 
 
-def read_rows(schema: Schema, table: Table, model: Model) -> ReadRows:
-    """Read a table for a model; rows with a missing cell, where it predicts such, are left out.
+def read_rows(schema: Schema, table: Table, models: Sequence[Model]) -> list[ReadRows]:
+    """Read a table for the model of each target; rows with a missing cell, where they predict such, are left out. Of
+    several targets each has the rows with a value of it, which may be none; every row must have one.
 
     Raises InvalidRequestError naming rows, of a file lines, and columns, also for a target that is missing, is no
     number or cannot be learnt, and for numbers whose squares would overflow.
     """
-    found = match_names([schema.target, *schema.names], table.names)
-    if schema.target not in found:
-        message = f"there is no column {schema.target!r}, which the model predicts; there are "
-        message += ", ".join(map(repr, table.names[:20]))
-        raise InvalidRequestError(message, [Fault(message="missing column", column=schema.target)])
+    found = match_names([*schema.targets, *schema.names], table.names)
+    for target in schema.targets:
+        if target not in found:
+            message = f"there is no column {target!r}, which the model predicts; there are "
+            message += ", ".join(map(repr, table.names[:20]))
+            raise InvalidRequestError(message, [Fault(message="missing column", column=target)])
     inputs = schema.encode_table(table, CellErrors(lines=table.lines))
     errors = CellErrors(lines=table.lines)
-    targets = _targets(schema, table, found[schema.target], model, errors)
-    _check_inputs(schema, table, found, inputs, model, errors)
+    read = table.read_as(schema.missing, table.number_formats(schema.read_options))
+    columns = [read.columns[found[target]] for target in schema.targets]
+    several = schema.other_targets is not None
+    targets = [
+        _targets(found[target], column, model, errors, may_miss=several)
+        for target, column, model in zip(schema.targets, columns, models, strict=True)
+    ]
+    if several:
+        nothing = np.logical_and.reduce([column.numbers.missing for column in columns])
+        errors.add(found[schema.target], np.flatnonzero(nothing), columns[0].cell, lambda _: "no target has a value")
+    for model in models:
+        _check_inputs(schema, table, found, inputs, model, errors)
     if errors.total:
         errors.refuse(_ADVICE)
-    rows = np.flatnonzero(~np.isnan(inputs).any(axis=1))
-    if not len(rows):
+    complete = ~np.isnan(inputs).any(axis=1)
+    if not complete.any():
         raise InvalidRequestError("there is no row without a missing cell to learn from")
-    return ReadRows(inputs=inputs[rows], targets=targets[rows], rows=rows, left_out=_left_out(schema, table, inputs))
+    rows = [np.flatnonzero(complete & np.isfinite(values)) for values in targets]
+    incomplete, left_out = int(np.count_nonzero(~complete)), _left_out(schema, table, inputs)
+    return [
+        ReadRows(inputs=inputs[own], targets=values[own], rows=own, incomplete=incomplete, left_out=left_out)
+        for own, values in zip(rows, targets, strict=True)
+    ]
 
 
 def _left_out(schema: Schema, table: Table, inputs: FloatArray) -> dict[str, Any]:
@@ -68,10 +87,8 @@ def _left_out(schema: Schema, table: Table, inputs: FloatArray) -> dict[str, Any
     }
 
 
-def _targets(schema: Schema, table: Table, name: str, model: Model, errors: CellErrors) -> FloatArray:
+def _targets(name: str, column: Column, model: Model, errors: CellErrors, *, may_miss: bool) -> FloatArray:
     """Targets in their own unit, (k,); notes those that the model cannot learn."""
-    table = table.read_as(schema.missing, table.number_formats(schema.read_options))
-    column = table.columns[name]
     targets = np.asarray(column.numbers.values)
 
     def describe(cell: Cell) -> str:
@@ -79,7 +96,8 @@ def _targets(schema: Schema, table: Table, name: str, model: Model, errors: Cell
         return "the target is missing" if empty else f"{quote(cell)} is not a number"
 
     there = np.isfinite(targets)
-    errors.add(name, np.flatnonzero(~there), column.cell, describe)
+    wrong = ~there & ~column.numbers.missing if may_miss else ~there
+    errors.add(name, np.flatnonzero(wrong), column.cell, describe)
     unit, kind = model.posterior.standardization, model.transform.kind
     centre = model.transform.inverse(np.array([unit.target_shift]))[0]
     with np.errstate(all="ignore"):  # looked for

@@ -1,7 +1,7 @@
 """New rows for a model that is there: what the API does to submit them, what the child does to learn from them.
 
     submit   rows are read and checked as the model reads them, kept by content, the job is queued
-    run      the stored artefact, the state of its training, the new rows -> core.train.update -> the next version
+    run      the stored artefact, the state of its training, the new rows -> core.train.update_several -> a version
 
 It is published as a training is.
 """
@@ -22,19 +22,18 @@ from app.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
 from app.jobs import queries, queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.workers import Resources
-from app.services.background import product_mean
 from app.services.core_spec import core_spec
-from app.services.importance import SHARES, variance_shares
 from app.services.intake.ingest import PROCESS_BYTES, IngestRequest, IngestResult, ingest, ingest_table
 from app.services.intake.table_store import stored_table
 from app.services.jobs import JobView, refuse_other_request, view
 from app.services.keys.caller import ANYBODY, Caller
-from app.services.predict.probe import probe_of
 from app.services.specification import SpecBody
+from app.services.train.several import together
 from app.services.train.training_job import retry_while_unavailable
 from app.services.train.update_rows import ReadRows, read_rows
+from app.services.train.updated_model import expected_nlpd, updated_model
 from app.storage import artefact, catalog, datasets, training_state
-from app.storage.artefact import PREDICTED_ROWS, SCORES_OF, TARGET_NAMES, ModelArtefact
+from app.storage.artefact import HIDDEN, ModelArtefact
 from app.storage.audit import AuditAction
 from app.storage.blobs import MODELS, BlobStore
 from app.storage.catalog import LATEST, Version
@@ -52,9 +51,8 @@ from app.tables import (
 from app.telemetry.tracing import trace_context
 from core.spec import Artefact as KeptPart
 from core.train.memory import training_bytes
-from core.train.report import ArtefactReport
-from core.train.state import NewRows
-from core.train.update import Update, update
+from core.train.state import NewRows, TrainingState
+from core.train.update_several import TargetUpdate, update_several
 
 KIND = "update"
 """The kind of these jobs in the queue."""
@@ -152,7 +150,7 @@ class Updates:
         caller.check_model(version.model)
         schema = Schema.from_json(stored.schema)
         with stored_table(self.database, self.blobs, self.scratch) as table:
-            known = (*schema.names, schema.target)
+            known = (*schema.names, *schema.targets)
             result = read(IngestRequest(stored=table.path, limits=self.limits, known=known, to_predict=True))
             if caller.has_byte_limit:  # before it is in the store
                 with self.database.read() as connection:
@@ -160,7 +158,8 @@ class Updates:
             given = open_canonical(table.path)
             if path is not None:
                 given = replace(given, find_lines=partial(_find_lines, Source(origin=path, limits=self.limits), known))
-            left_out = read_rows(schema, given, stored.model()).left_out  # refuses what the job would
+            models = [each.model() for each in _every(stored)]
+            left_out = read_rows(schema, given, models)[0].left_out  # refuses what the job would
         asked = {
             "reference": reference,
             "table": table.key,
@@ -172,7 +171,7 @@ class Updates:
             "state": version.state,
             **({"left_out": left_out} if left_out["rows"] else {}),
         }
-        rows = int(stored.report["rows"]) + result.rows
+        rows = max(int(each.report["rows"]) for each in _every(stored)) + result.rows
         spec_of = core_spec(_body(stored), schema.group_names, np.arange(rows))
         needs = Resources(memory=PROCESS_BYTES + training_bytes(rows, schema.width, spec_of), rows=rows)
         with self.database.write() as connection:
@@ -237,10 +236,9 @@ def _reason_without_state(version: Version, stored: ModelArtefact) -> str:
     """Return why no state of its training was kept, in words."""
     if version.job_id is None:
         return "it was imported, and an artefact does not hold the state of its training"
-    if TARGET_NAMES in stored.report:
-        return "it is of several targets, which are not updated yet"
-    if stored.kind is not KeptPart.FULL:
-        return f"it is kept as {stored.kind.value}, without the state of its training"
+    for each in _every(stored):
+        if each.kind is not KeptPart.FULL:
+            return f"it is kept as {each.kind.value}, without the state of its training"
     for field in ("groups", "order"):
         if (column := stored.spec.get(field)) is not None:
             return f"it was trained with `{field}` ({column!r}), and only models of rows that stand alone are updated"
@@ -262,122 +260,58 @@ def update_handler(blobs: BlobStore, *, threads: int) -> Handler:
         reporter.progress({"phase": "reading", "fraction": 0.0})
         try:
             stored = artefact.load(retry_while_unavailable(lambda: blobs.read(task.payload["artefact"])))
-            state = training_state.load(retry_while_unavailable(lambda: blobs.read(task.payload["state"])))
+            states = training_state.load(retry_while_unavailable(lambda: blobs.read(task.payload["state"])))
         except NotFoundError as error:
             message = f"version {task.payload['version']} was deleted while its update waited"
             raise InvalidRequestError(message) from error
         table = open_canonical(retry_while_unavailable(lambda: blobs.path(task.payload["table"])))
-        schema = Schema.from_json(stored.schema)
-        model = stored.model()
-        rows = read_rows(schema, table, model)
         first = int(stored.report["rows_uploaded"])
-        spec = core_spec(_body(stored), schema.group_names, state.numbers)
-        found = update(
-            model,
-            state,
-            NewRows(inputs=rows.inputs, targets=rows.targets, numbers=first + rows.rows),
-            spec,
-            forget=np.array(task.payload["options"]["forget"], np.int64),
-            extra_basis=int(task.payload["options"]["extra_basis"]),
-            expected_nlpd=_expected_nlpd(stored),
+        options = task.payload["options"]
+        every = _every(stored)
+        schema = Schema.from_json(stored.schema)
+        read = read_rows(schema, table, [each.model() for each in every])
+        found = update_several(
+            [_target(*each, first) for each in zip(every, states, read, strict=True)],
+            forget=np.array(options["forget"], np.int64),
+            extra_basis=int(options["extra_basis"]),
             workers=threads,
             tell=lambda share: reporter.progress({"phase": "fitting", "fraction": round(0.05 + 0.9 * share, 4)}),
         )
         reporter.progress({"phase": "publishing", "fraction": 0.98})
-        report = _report(stored, found, task, table.rows, rows, time.perf_counter() - began)
-        updated = _artefact(stored, found, report)
-        report[SHARES] = variance_shares(schema, product_mean(updated))
-        data = artefact.save(replace(updated, report={**updated.report, SHARES: report[SHARES]}))
+        seconds = time.perf_counter() - began
+        updated = [
+            updated_model(before, one, task, table.rows, rows, seconds, had=len(state.numbers))
+            for before, one, rows, state in zip(every, found, read, states, strict=True)
+        ]
+        whole, report = (updated[0], _shown(updated[0])) if stored.others is None else together(updated)
+        data = artefact.save(whole)
         key = retry_while_unavailable(lambda: blobs.put(MODELS, ".safetensors", data))
-        kept = training_state.save(found.state)
-        state_key = retry_while_unavailable(lambda: blobs.put(training_state.STATES, ".safetensors", kept))
+        state_data = training_state.save([one.state for one in found])
+        state_key = retry_while_unavailable(lambda: blobs.put(training_state.STATES, ".safetensors", state_data))
         return {"artefact": key, "size": len(data), "report": report, "state": state_key}
 
     return run
 
 
-def _artefact(stored: ModelArtefact, found: Update, report: Mapping[str, Any]) -> ModelArtefact:
-    model = found.model
-    added = found.basis_numbers.tolist()
-    basis_rows = (*stored.basis_rows, *added)
-    gains = (*stored.gains, *([None] * len(added)))
-    if model.near is not None:
-        basis_rows, gains = tuple(found.state.numbers.tolist()), (None,) * len(found.state.numbers)
-    hidden = {name: stored.report[name] for name in (PREDICTED_ROWS,) if name in stored.report}
-    updated = replace(
-        stored,
-        posterior=model.posterior,
-        noise=model.noise,
-        calibration=model.calibration,
-        mean=model.mean,
-        near=model.near,
-        basis_rows=basis_rows,
-        gains=gains,
-        report={**hidden, **report},
-        probe=None,
+def _every(stored: ModelArtefact) -> tuple[ModelArtefact, ...]:
+    """The models of all targets."""
+    return (replace(stored, others=None), *(stored.others or ()))
+
+
+def _target(stored: ModelArtefact, state: TrainingState, rows: ReadRows, first: int) -> TargetUpdate:
+    """What the update of a target begins with. first: number of the first new row."""
+    schema = Schema.from_json(stored.schema)
+    return TargetUpdate(
+        model=stored.model(),
+        state=state,
+        new=NewRows(inputs=rows.inputs, targets=rows.targets, numbers=first + rows.rows),
+        spec=core_spec(_body(stored), schema.group_names, state.numbers),
+        expected_nlpd=expected_nlpd(stored),
     )
-    return replace(updated, probe=probe_of(updated))
 
 
-def _report(
-    stored: ModelArtefact, found: Update, task: Task, uploaded: int, used: ReadRows, seconds: float
-) -> dict[str, Any]:
-    """Report of the training, with what is new: scores of the training stay, and `SCORES_OF` names its version."""
-    drift, model = found.drift, found.model
-    told = drift.scores
-    updates = {
-        "from": int(task.payload["version"]),
-        "how": found.how,
-        "rows_added": len(used.rows),
-        "rows_left_out": uploaded - len(used.rows),
-        "left_out": task.payload.get("left_out", used.left_out),
-        "rows_forgotten": len(task.payload["options"]["forget"]),
-        "basis_added": 0 if model.near is not None else len(found.basis_numbers),
-        "recalibrated": found.recalibrated,
-        "seconds": seconds,
-        "drift": {
-            "rows": told.rows,
-            "rmse": told.rmse,
-            "nlpd": told.nlpd,
-            "nlpd_standard_error": told.nlpd_standard_error,
-            "expected_nlpd": drift.expected_nlpd,
-            "coverage": told.coverage,
-            "far_rows": drift.far_rows,
-            "added_share": drift.added_share,
-            "train": bool(drift.reasons),
-            "reasons": list(drift.reasons),
-        },
-    }
-    before = stored.report
-    return {name: value for name, value in before.items() if name != PREDICTED_ROWS} | {
-        SCORES_OF: before.get(SCORES_OF, updates["from"]),
-        "rows": len(found.state.numbers),
-        "rows_uploaded": int(before["rows_uploaded"]) + uploaded,
-        "basis_size": len(model.posterior.basis),
-        "calibration": {**before["calibration"], **_calibration_of(found)},
-        "artefact": {
-            **before["artefact"],
-            "bytes": ArtefactReport.of(model.posterior, model).bytes,
-            "mean_rows": model.mean_rows,
-        },
-        "update": updates,
-    }
-
-
-def _calibration_of(found: Update) -> dict[str, Any]:
-    calibration = found.model.calibration
-    return {
-        "latent_scale": calibration.latent_scale,
-        "noise_scale": calibration.noise_scale,
-        "rows": calibration.rows,
-    }
-
-
-def _expected_nlpd(stored: ModelArtefact) -> float | None:
-    """Return the mean loss of rows left out in training, nats a row."""
-    found = stored.report.get("leave_one_out") or stored.report.get("holdout") or {}
-    value = found.get("nlpd")
-    return float(value) if isinstance(value, int | float) else None
+def _shown(updated: ModelArtefact) -> dict[str, Any]:
+    return {name: part for name, part in updated.report.items() if name not in HIDDEN}
 
 
 def _body(stored: ModelArtefact) -> SpecBody:

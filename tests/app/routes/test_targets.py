@@ -239,8 +239,3 @@ def test_which_of_several_targets_has_to_be_said(trained: Service) -> None:
         assert_problem(answer, 422, f"target: expected one of 'y1', 'y2', 'other'; {said}")
     wrong = trained.client.post("/models/plain/explain", json={"rows": ROWS, "target": "y2"})
     assert_problem(wrong, 422, "target: expected one of 'y1'; got 'y2'")
-
-
-def test_an_update_says_what_it_cannot_do_yet(trained: Service) -> None:
-    rows = [{"a": 0.1, "b": 0.2, "y1": 1.0, "y2": 2.0, "other": 3.0}]
-    assert_problem(trained.client.post("/models/all/update", json={"rows": rows}), 409, "of several targets")

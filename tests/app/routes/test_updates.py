@@ -11,7 +11,7 @@ import pytest
 
 from app.worker import sweep_store
 from tests.app.routes.problems import assert_problem
-from tests.app.routes.service import QUICK, Service, curve, even, numbers, running, waves
+from tests.app.routes.service import QUICK, Service, curve, even, running, waves
 
 NEAR = {"variance": "near", "kernel": "gaussian", "max_basis_size": 20, "effort": "normal"}
 
@@ -27,7 +27,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         "log": (curve(120, even, bend=math.exp), QUICK | {"target_transform": "log"}),
         "compact": (curve(120, even), QUICK | {"artefact": "compact"}),
         "grouped": (waves(), {"basis_size": 10, "adapt": False, "groups": "kind"}),
-        "pair": (numbers(40), QUICK | {"target": ["b", "y"], "share": False}),
     }
     with running(tmp_path_factory.mktemp("service")) as service:
         for name, (table, spec) in tables.items():
@@ -210,7 +209,6 @@ def test_refusals(trained: Service, model: str, body: dict[str, Any], words: lis
         ("compact", "it is kept as compact"),
         ("imported", "it was imported"),
         ("grouped", "it was trained with `groups` ('kind')"),
-        ("pair", "it is of several targets"),
     ],
 )
 def test_models_without_a_state_are_not_updated(trained: Service, model: str, reason: str) -> None:

@@ -126,6 +126,21 @@ def test_rows_are_forgotten(approximation: Approximation) -> None:
     assert 75 not in later.state.numbers
 
 
+@pytest.mark.parametrize("approximation", EVERY)
+def test_rows_are_forgotten_without_new_ones(approximation: Approximation) -> None:
+    dataset = table(0, n=90)
+    model, state, _ = start(dataset, approximation)
+    gone, nothing = np.array([0, 3, 17, 59]), np.empty(0, np.int64)
+    found = update(model, state, rows_of(dataset, nothing), spec_of(approximation), forget=gone)
+    oracle = refit(model, dataset, np.setdiff1d(np.arange(ROWS), gone), approximation, model.posterior.basis)
+    assert_predicts(found, oracle, table(5).inputs)
+    assert (found.drift.scores, found.drift.far_rows, found.drift.reasons) == (None, 0, ())
+    assert found.state.left_out is not None
+    np.testing.assert_array_equal(found.state.left_out.places, np.arange(ROWS - 4))
+    with pytest.raises(InvalidDataError, match="no rows to learn and none to forget"):
+        update(model, state, rows_of(dataset, nothing), spec_of(approximation))
+
+
 @pytest.mark.parametrize("approximation", [Approximation.DTC, Approximation.FITC, Approximation.PEP])
 def test_new_rows_become_basis_vectors(approximation: Approximation) -> None:
     """Those that the basis explains least, greedily; the rest is a refit with them."""
@@ -268,6 +283,7 @@ def test_drift_is_told() -> None:
     found = update(model, state, honest, spec, expected_nlpd=expected).drift
     assert (found.reasons, found.added_share) == ((), 0.01)
     assert found.far_rows < 10
+    assert found.scores is not None
     assert found.scores.rows == 100
     shifted = update(model, state, replace(honest, targets=drawn + 200.0), spec, expected_nlpd=expected).drift
     assert [reason.split()[0] for reason in shifted.reasons] == ["intervals", "new"]
