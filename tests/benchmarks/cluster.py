@@ -24,6 +24,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 from distributed import LocalCluster
 from threadpoolctl import threadpool_limits
@@ -49,6 +50,12 @@ PARTS = 30_000
 ASKED = 20_000
 """Rows whose predictions are compared."""
 PLANNED_ROWS, MACHINES, CORES = 100_000_000, 32, 16
+BACKGROUND = {
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "10s",
+}
+"""Dask's own watching, as deploy/README.md has it: otherwise a twentieth of two cores."""
 CALL_SECONDS = 0.002
 """Of the job's machine, for a call and its answer."""
 GIGABITS = 10.0
@@ -144,6 +151,7 @@ def main(words: Sequence[str]) -> None:
     """Prints Markdown."""
     logging.basicConfig(level=logging.ERROR)
     os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(256 << 20))  # for the workers, as deploy/README.md says
+    dask.config.set(BACKGROUND)
     print(conditions(), flush=True)
     rows = [int(word) for word in words if word.isdecimal()]
     table = load("flights_delay_2m").train[: rows[0] if rows else None]
