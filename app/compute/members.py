@@ -4,8 +4,8 @@ Each process has an actor (`app.compute.shards.ShardSums`), which is called dire
 objective of some ten thousand rows, takes a quarter of a second: a graph of two tasks cost 45 ms of processor time in
 scheduler, client and workers, two calls of actors cost 15 ms (`tests/benchmarks/results/large.md`).
 
-Each sum is divided, and candidates (two descents of a round) are not computed side by side: few evaluations have another
-beside them, and divided ones cost two processes together no more than one.
+Each sum is divided, and candidates (two descents of a round) are not computed side by side: few evaluations have
+another beside them, and divided ones cost two processes together no more than one.
 
 A short sum is one run of neighbouring shards for each process, by how fast it was before, and the same run each time:
 so it finds there what the last pass has left. A long one is cut into pieces of PIECE_WORK, which go to whoever is free.
