@@ -224,17 +224,17 @@ class Client(Transport):
         """Return one model with its versions."""
         return self._json("GET", model_path(name), ("name", "versions"))
 
-    def version(self, reference: str) -> Json:
+    def version(self, reference: str, target: str | None = None) -> Json:
         """Return the details of the version that `name@3` or `name@alias` refers to."""
         name, _, which = reference.partition("@")
         if not (name and which):
             raise ClientError(f"{reference!r} names no version: expected name@3 or name@alias")
-        return self.version_at(*self.resolve(reference))
+        return self.version_at(*self.resolve(reference), target)
 
-    def version_at(self, name: str, number: int) -> Json:
-        """Return the details of a version by its number."""
+    def version_at(self, name: str, number: int, target: str | None = None) -> Json:
+        """Return the details of a version by its number. target: of several, by default the first, here and below."""
         required = ("model", "version", "aliases", "created_at", "size_bytes", "report")
-        return self._json("GET", f"{model_path(name)}/versions/{number}", required)
+        return self._json("GET", f"{model_path(name)}/versions/{number}", required, params=_of(target))
 
     def resolve(self, reference: str) -> tuple[str, int]:
         """Return the name and the number of the version that a reference means now: of a plain name its champion, else
@@ -254,15 +254,15 @@ class Client(Transport):
         required = ("name", "held_out", "total", "rows", "target", "mean", "std", "lower", "upper")
         return self._json("GET", f"{model_path(name)}/versions/{version}/held-out", required)
 
-    def importance(self, name: str, version: int) -> Json:
+    def importance(self, name: str, version: int, target: str | None = None) -> Json:
         """Return how far each feature moves a version's mean."""
         path = f"{model_path(name)}/versions/{version}/importance"
-        return self._json("GET", path, ("features", "spread", "rows"))
+        return self._json("GET", path, ("features", "spread", "rows"), params=_of(target))
 
-    def effects(self, name: str, version: int) -> Json:
+    def effects(self, name: str, version: int, target: str | None = None) -> Json:
         """Return the average effect of each feature of a version."""
         path = f"/models/{quote(name, safe='')}/versions/{version}/effects"
-        return self._json("GET", path, ("target", "scale", "average", "columns"))
+        return self._json("GET", path, ("target", "scale", "average", "columns"), params=_of(target))
 
     def datasets(self, **filters: str | int | None) -> Json:
         """Return a page of datasets."""
@@ -298,9 +298,9 @@ class Client(Transport):
         """Download a version: as safetensors, or in the form and with the intervals of a query."""
         return self._send("GET", f"{model_path(name)}/versions/{version}/artefact", params=query).content
 
-    def report(self, name: str, version: int) -> bytes:
+    def report(self, name: str, version: int, target: str | None = None) -> bytes:
         """Return the report of a version as an HTML page."""
-        return self._send("GET", f"{model_path(name)}/versions/{version}/report").content
+        return self._send("GET", f"{model_path(name)}/versions/{version}/report", params=_of(target)).content
 
     def import_version(self, name: str, artefact: Path | bytes) -> Json:
         """Publish an artefact, or the file of one, as the next version of a model; return the version."""
@@ -358,3 +358,7 @@ class Client(Transport):
                     event = json.loads(line.removeprefix("data:"))
                     if isinstance(event, dict) and "state" in event:
                         yield event
+
+
+def _of(target: str | None) -> dict[str, str]:
+    return {} if target is None else {"target": target}

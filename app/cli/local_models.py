@@ -36,12 +36,17 @@ def evaluate(
         raise refused(error) from None
 
 
-def report(artefact: bytes, name: str) -> bytes:
-    """Return the report of a model as an HTML page. ClientError."""
+def report(artefact: bytes, name: str, target: str | None = None) -> bytes:
+    """Return the report of a model as an HTML page. target: of several, by default the first. ClientError."""
+    from app.errors import NotFoundError
     from app.services.model_report import report_page
 
     with _whole_artefact():
-        return report_page(_load(artefact), {"model": name, "version": None}).encode()
+        try:
+            stored = _load(artefact).of_target(target)
+        except NotFoundError as error:
+            raise ClientError(error.message) from None
+        return report_page(stored, {"model": name, "version": None}).encode()
 
 
 def _load(artefact: bytes) -> "ModelArtefact":

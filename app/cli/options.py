@@ -73,6 +73,10 @@ OneTarget = Annotated[
     str | None,
     typer.Option("--target", metavar="COLUMN", help="Which of several targets.", show_default="the only one"),
 ]
+FirstTarget = Annotated[
+    str | None,
+    typer.Option("--target", metavar="COLUMN", help="Which of several targets.", show_default="the first"),
+]
 Reference = Annotated[str, typer.Argument(metavar="MODEL", help="name, name@3 or name@alias.")]
 ModelOrFile = Annotated[
     str, typer.Argument(metavar="MODEL", help="name, name@3 or name@alias; or an artefact file, without a server.")

@@ -13,7 +13,20 @@ from app.cli.addresses import is_dataset
 from app.cli.arguments import is_terminal, open_input, refuse_terminal, write_content
 from app.cli.client import Json
 from app.cli.connection import connect
-from app.cli.options import DEFAULT_URL, AsJson, DataDir, InputFile, Key, Local, Output, Reference, Url, Verbose, Yes
+from app.cli.options import (
+    DEFAULT_URL,
+    AsJson,
+    DataDir,
+    FirstTarget,
+    InputFile,
+    Key,
+    Local,
+    Output,
+    Reference,
+    Url,
+    Verbose,
+    Yes,
+)
 from app.cli.output import print_json
 
 
@@ -21,6 +34,7 @@ def models(
     name: Annotated[
         str | None, typer.Argument(help="One model, with its versions; or name@3 or name@alias, one of these.")
     ] = None,
+    target: FirstTarget = None,
     verbose: Verbose = False,
     as_json: AsJson = False,
     local: Local = False,
@@ -29,12 +43,14 @@ def models(
     data_dir: DataDir = None,
 ) -> None:
     """List the models, or the versions of one, or tell all about a version."""
+    if target is not None and "@" not in (name or ""):
+        raise typer.BadParameter("it is of a version: name one, as in cars@3", param_hint="--target")
     with connect(url, key, local=local, data_dir=data_dir) as client:
         show: Callable[[Console, Json], None]
         if name is None:
             answer, show = client.models(), display.models
         elif "@" in name:
-            answer, show = client.version(name), partial(display.version, verbose=verbose)
+            answer, show = client.version(name, target), partial(display.version, verbose=verbose)
         else:
             answer, show = client.model(name), display.versions
     if as_json:

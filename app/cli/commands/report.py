@@ -7,7 +7,7 @@ import typer
 
 from app.cli.arguments import open_input, write_content
 from app.cli.connection import connect
-from app.cli.options import DEFAULT_URL, STANDARD, AsJson, DataDir, Key, Local, ModelOrFile, Url
+from app.cli.options import DEFAULT_URL, STANDARD, AsJson, DataDir, FirstTarget, Key, Local, ModelOrFile, Url
 from app.cli.output import print_json
 
 
@@ -19,6 +19,7 @@ def report(
             "--output", "-o", metavar="FILE", help="Write here; -: standard output.", show_default="NAME.html"
         ),
     ] = None,
+    target: FirstTarget = None,
     as_json: AsJson = False,
     local: Local = False,
     url: Url = DEFAULT_URL,
@@ -35,11 +36,11 @@ def report(
 
         name, version = artefact.stem if artefact != STANDARD else "model", None
         with open_input(artefact) as source:
-            page = local_models.report(source.body.read(), name)
+            page = local_models.report(source.body.read(), name, target)
     else:
         with connect(url, key, local=local, data_dir=data_dir) as client:
             name, version = client.resolve(model)
-            page = client.report(name, version)
+            page = client.report(name, version, target)
     place = output or Path(f"{name}.html")
     write_content(place, page)
     if as_json:

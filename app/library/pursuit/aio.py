@@ -102,9 +102,9 @@ class AsyncClient(AsyncFeedback):
         """Return a job in its current state."""
         return AsyncJob(await asyncio.to_thread(self._client.job, job_id))
 
-    async def version(self, reference: str) -> dict[str, Any]:
+    async def version(self, reference: str, *, target: str | None = None) -> dict[str, Any]:
         """Return all about a version; see `Client.version`."""
-        return await asyncio.to_thread(self._client.version, reference)
+        return await asyncio.to_thread(self._client.version, reference, target=target)
 
     async def promote(self, reference: str, alias: str = CHAMPION) -> None:
         """Point an alias at a version; see `Client.promote`."""
@@ -202,9 +202,9 @@ class AsyncModel(AsyncModelQuestions):
         """Name without version or alias."""
         return self._model.name
 
-    async def details(self) -> dict[str, Any]:
+    async def details(self, *, target: str | None = None) -> dict[str, Any]:
         """Return all about it, its report included; see `Client.version`."""
-        return await asyncio.to_thread(self._model.details)
+        return await asyncio.to_thread(self._model.details, target=target)
 
     async def predict(
         self,

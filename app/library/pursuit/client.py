@@ -228,11 +228,12 @@ class Client(Datasets, Questions, Feedback):
         with server_errors():
             return Job(self, self.http.job(job_id))
 
-    def version(self, reference: str) -> dict[str, Any]:
-        """Return all about the version that a reference means: hyperparameters, basis, report, aliases."""
+    def version(self, reference: str, *, target: str | None = None) -> dict[str, Any]:
+        """Return all about the version that a reference means: hyperparameters, basis, report, aliases. target: of
+        several, by default the first."""
         name, number = self.resolve(reference)
         with server_errors():
-            return self.http.version(f"{name}@{number}")
+            return self.http.version_at(name, number, target)
 
     def promote(self, reference: str, alias: str = CHAMPION) -> None:
         """Point an alias at a version: `promote("cars@3")` makes 3 what the plain name `cars` means."""
@@ -331,9 +332,9 @@ class Model(ModelQuestions):
         """Report of the training: scores, how columns were read, warnings."""
         return dict(self.details()["report"])
 
-    def details(self) -> dict[str, Any]:
+    def details(self, *, target: str | None = None) -> dict[str, Any]:
         """Return all about it: see `Client.version`."""
-        return self.client.version(self.reference)
+        return self.client.version(self.reference, target=target)
 
     def predict(
         self,

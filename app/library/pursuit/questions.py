@@ -29,7 +29,7 @@ class Questions:
     if TYPE_CHECKING:  # what a client has beside them
 
         def resolve(self, reference: str) -> tuple[str, int]: ...
-        def version(self, reference: str) -> dict[str, Any]: ...
+        def version(self, reference: str, *, target: str | None = None) -> dict[str, Any]: ...
         def predict(self, model: str, data: Any, *, interval: Interval = None) -> Any: ...
 
     def sample(self, model: str, data: Any, samples: int = 100, *, seed: int = 0) -> NDArray[np.float64]:
@@ -122,15 +122,17 @@ class Questions:
         with server_errors():
             return self.http.suggest(model, question)
 
-    def importance(self, model: str) -> dict[str, Any]:
-        """Return how far each column moves the predictions of a version, and its `shares` of their variance."""
+    def importance(self, model: str, *, target: str | None = None) -> dict[str, Any]:
+        """Return how far each column moves the predictions of a version, and its `shares` of their variance. target:
+        which of several, by default the first."""
         with server_errors():
-            return self.http.importance(*self.resolve(model))
+            return self.http.importance(*self.resolve(model), target)
 
-    def effects(self, model: str) -> dict[str, Any]:
-        """Return what a version predicts over the values of each column, averaged over all others."""
+    def effects(self, model: str, *, target: str | None = None) -> dict[str, Any]:
+        """Return what a version predicts over the values of each column, averaged over all others. target: as for
+        `importance`."""
         with server_errors():
-            return self.http.effects(*self.resolve(model))
+            return self.http.effects(*self.resolve(model), target)
 
     def what_if(
         self,
@@ -165,13 +167,13 @@ class ModelQuestions:
     client: Questions
     reference: str
 
-    def importance(self) -> dict[str, Any]:
+    def importance(self, *, target: str | None = None) -> dict[str, Any]:
         """Return how far each column moves its predictions: see `Client.importance`."""
-        return self.client.importance(self.reference)
+        return self.client.importance(self.reference, target=target)
 
-    def effects(self) -> dict[str, Any]:
+    def effects(self, *, target: str | None = None) -> dict[str, Any]:
         """Return the average effect of each column: see `Client.effects`."""
-        return self.client.effects(self.reference)
+        return self.client.effects(self.reference, target=target)
 
     def what_if(
         self, row: Mapping[str, Any], column: str, values: Sequence[Any] | None = None, *, interval: Interval = None
@@ -204,13 +206,13 @@ class _AsyncModel(Protocol):
 class AsyncModelQuestions:
     """The same, awaited."""
 
-    async def importance(self: _AsyncModel) -> dict[str, Any]:
+    async def importance(self: _AsyncModel, *, target: str | None = None) -> dict[str, Any]:
         """Return how far each column moves its predictions: see `Client.importance`."""
-        return await asyncio.to_thread(self._model.importance)
+        return await asyncio.to_thread(self._model.importance, target=target)
 
-    async def effects(self: _AsyncModel) -> dict[str, Any]:
+    async def effects(self: _AsyncModel, *, target: str | None = None) -> dict[str, Any]:
         """Return the average effect of each column: see `Client.effects`."""
-        return await asyncio.to_thread(self._model.effects)
+        return await asyncio.to_thread(self._model.effects, target=target)
 
     async def what_if(
         self: _AsyncModel,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pursuit import Client, InvalidError, SparseGPRegressor, load
 
 from app.cli import local_models
+from app.cli.client_errors import ClientError
 from tests.app.library.conftest import url
 from tests.app.routes.service import QUICK, Service
 
@@ -49,6 +50,15 @@ def test_a_frame_gets_columns_for_each_target(client: Client, tmp_path: Path) ->
         np.testing.assert_allclose(told.summary["mean"], factor * found["size, cm_mean"][:3], rtol=1e-8)
         scores, same = (each.evaluate(data, target=target) for each in (model, local))
         assert (scores["target"], scores["scores"]) == (target, same["scores"])
+    first, second = (model.effects(target=name) for name in ("size, cm", "weight"))
+    assert (first["target"], second["target"], model.effects()["target"]) == ("size, cm", "weight", "size, cm")
+    np.testing.assert_allclose(second["average"], 10.0 * first["average"], rtol=1e-6)
+    spreads = [model.importance(target=name)["features"][0]["importance"] for name in ("size, cm", "weight")]
+    np.testing.assert_allclose(spreads[1], 10.0 * spreads[0], rtol=1e-6)
+    assert model.details(target="weight")["target"] == "weight"
+    assert b"weight" in local_models.report((tmp_path / "both.safetensors").read_bytes(), "both", "weight")
+    with pytest.raises(ClientError, match="no target 'y9'"):
+        local_models.report((tmp_path / "both.safetensors").read_bytes(), "both", "y9")
     with pytest.raises(InvalidError, match="expected one of 'size, cm', 'weight'; got none"):
         local.explain(data[["x", "z"]][:3])
     assert model.suggest({}, count=1, target="weight")["target"] == "weight"
@@ -102,3 +112,12 @@ def test_the_command_takes_several(service: Service, tmp_path: Path, words: tupl
         [*command[:3], *asked], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
     )
     assert json.loads(scored.stdout)["target"] == "y"
+    asked = ["models", "commanded@1", "--target", "y", "--json", "--url", url(service)]
+    shown = subprocess.run(
+        [*command[:3], *asked], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
+    )
+    assert json.loads(shown.stdout)["target"] == "y"
+    page = tmp_path / "report.html"
+    asked = ["report", "commanded@1", "--target", "y", "--output", str(page), "--url", url(service)]
+    subprocess.run([*command[:3], *asked], capture_output=True, check=True, cwd=Path(__file__).parents[3])
+    assert page.read_bytes() == service.client.get("/models/commanded/versions/1/report?target=y").content
