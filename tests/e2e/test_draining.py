@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.e2e.fleet import Fleet, fleet
-from tests.e2e.processes import follow, job_of, submit, surface, system
+from tests.e2e.processes import job_of, submit, surface, system
 from tests.processes import wait_until
 
 pytestmark = [
@@ -101,11 +101,15 @@ def test_nobody_waits_for_those_who_follow_a_job(tmp_path: Path) -> None:
         assert made.processes.pop("api-1").wait(60.0) == 0
 
 
+LONG = {"basis_size": 500, "adapt": {"rounds": 50, "steps": 50}}
+"""Minutes of work."""
+
+
 @pytest.mark.parametrize("signals", [1, 2])
 def test_a_worker_ends_its_job_before_it_ends_unless_it_is_told_twice(tmp_path: Path, signals: int) -> None:
     with system(tmp_path, environment={"PURSUIT_WORKER_DRAIN_SECONDS": "100"}) as made, made.start_api() as client:
         worker = made.start_worker()
-        job = submit(client, surface(1500), basis_size=200)
+        job = submit(client, surface(500), basis_size=50) if signals == 1 else submit(client, surface(20_000), **LONG)
         made.child()
         waiting = submit(client, surface(50))
         worker.send_signal(signal.SIGTERM)
@@ -116,6 +120,4 @@ def test_a_worker_ends_its_job_before_it_ends_unless_it_is_told_twice(tmp_path: 
         assert job_of(client, waiting)["state"] == "queued"
         found = job_of(client, job)
         assert found["state"] == ("succeeded" if signals == 1 else "queued"), found
-        made.start_worker()
-        assert [follow(client, one)[-1]["state"] for one in (job, waiting)] == ["succeeded"] * 2
-        assert made.log().count(f"{job}: claim ") == signals
+        assert made.log().count(f"{job}: claim ") == 1
