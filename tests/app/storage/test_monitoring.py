@@ -39,3 +39,25 @@ def test_days_come_newest_first_and_old_ones_go(database: Database) -> None:
         assert monitoring.days(connection, "m", 2, limit=2) == []
         assert monitoring.remove_before(connection, "2026-01-01") == 2
         assert [truth.day for truth in monitoring.truths(connection, "m", 1, limit=9)] == ["2026-01-03", "2026-01-01"]
+
+
+def test_truths_of_several_targets_add_up_by_place(database: Database) -> None:
+    """And are not those of a model of one, nor of another target; they go with the day too."""
+
+    def write(number: int) -> None:
+        truth = Truth(day="2026-01-02", rows=2, with_interval=2, covered=number % 2, squared_error=0.25)
+        with database.write() as connection:
+            monitoring.add_truth(connection, "m", 1, truth, place=number % 2)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(write, range(12)))
+    with database.write() as connection:
+        monitoring.add_truth(
+            connection, "m", 1, Truth(day="2026-01-01", rows=1, with_interval=0, covered=0, squared_error=1.0), place=1
+        )
+        first, second = (monitoring.truths(connection, "m", 1, limit=9, place=place) for place in (0, 1))
+        assert first == [Truth(day="2026-01-02", rows=12, with_interval=12, covered=0, squared_error=1.5)]
+        assert [(each.day, each.rows, each.covered) for each in second] == [("2026-01-02", 12, 6), ("2026-01-01", 1, 0)]
+        assert monitoring.truths(connection, "m", 1, limit=9) == []
+        assert monitoring.remove_before(connection, "2026-01-02") == 1
+        assert len(monitoring.truths(connection, "m", 1, limit=9, place=1)) == 1
