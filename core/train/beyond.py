@@ -12,13 +12,15 @@ from typing import Protocol
 import numpy as np
 
 from core.arrays import FloatArray, IntArray
-from core.data import Standardization
+from core.data import Dataset, Standardization
+from core.errors import InvalidSpecError
 from core.hyperparameters import Hyperparameters
 from core.numeric.shards import ShardedRows
 from core.predict.transforms import LEAST_TARGET, Transform
 from core.process.rows import Rows
 from core.sparse.factors import FirstSums, first_sums
 from core.sparse.scheme import Scheme
+from core.spec import Artefact, Calibrate, MeanRows, TrainSpec
 
 
 class BeyondRows(Protocol):
@@ -77,3 +79,16 @@ def widened(transform: Transform, beyond: BeyondRows) -> Transform:
         lowest=transform.lowest if least >= transform.lowest else -np.inf,
         highest=transform.highest if greatest <= transform.highest else np.inf,
     )
+
+
+def with_rows_beyond(dataset: Dataset, spec: TrainSpec) -> TrainSpec:
+    """Return the specification of a run with rows beyond those that it holds, whose factors no fold of its own rows can
+    be taken from. InvalidSpecError for what asks more of each row than its share of the sums."""
+    if spec.bounds is not None:
+        raise InvalidSpecError("bounds", "they are of tables that are held in memory")
+    if spec.artefact is Artefact.COMPACT:
+        raise InvalidSpecError("artefact", "compact ones are of tables that are held in memory")
+    if dataset.others.size:
+        raise InvalidSpecError("target", "several targets are learnt from tables that are held in memory")
+    calibrate = None if spec.calibrate is None else Calibrate.LOO
+    return replace(spec, mean_rows=MeanRows.BASIS, calibrate=calibrate)

@@ -34,8 +34,8 @@ from core.numeric.shards import Compute, is_very_large
 from core.predict.predictor import Moments, Predictor
 from core.sparse.posterior import SparsePosterior, posterior
 from core.sparse.scheme import Scheme, scheme
-from core.spec import Artefact, Calibrate, Effort, MeanRows, TargetTransform, TrainSpec
-from core.train.beyond import BeyondRows, BeyondSums, admits, widened
+from core.spec import Effort, MeanRows, TargetTransform, TrainSpec
+from core.train.beyond import BeyondRows, BeyondSums, admits, widened, with_rows_beyond
 from core.train.calibrate import MOVED_ROWS, CalibrationResult, calibrate, calibrate_on
 from core.train.fit import Fit, Solution, Subset
 from core.train.full_choice import FarBehind, FullModel, full_model, is_compared
@@ -129,7 +129,7 @@ class _Run:
     ) -> None:
         self.warm = warm
         if beyond is not None:
-            spec = _with_rows_beyond(dataset, spec)
+            spec = with_rows_beyond(dataset, spec)
         self.raw_targets, self.beyond = dataset.targets, beyond
         self.very_large = is_very_large(len(dataset.targets) + (0 if beyond is None else beyond.count))
         if dataset.row_groups.alone:
@@ -429,19 +429,6 @@ def train_together(
     run = _Run(dataset, spec, Journal(listen, _stages(spec), resume), resume, workers, None, unlearnt[0], warm)
     first = run.result()
     return [first, *run.of_others(unlearnt[1:])]
-
-
-def _with_rows_beyond(dataset: Dataset, spec: TrainSpec) -> TrainSpec:
-    """Return the specification of a run with rows beyond those that it holds, whose factors no fold of its own rows can
-    be taken from. InvalidSpecError for what asks more of each row than its share of the sums."""
-    if spec.bounds is not None:
-        raise InvalidSpecError("bounds", "they are of tables that are held in memory")
-    if spec.artefact is Artefact.COMPACT:
-        raise InvalidSpecError("artefact", "compact ones are of tables that are held in memory")
-    if dataset.others.size:
-        raise InvalidSpecError("target", "several targets are learnt from tables that are held in memory")
-    calibrate = None if spec.calibrate is None else Calibrate.LOO
-    return replace(spec, mean_rows=MeanRows.BASIS, calibrate=calibrate)
 
 
 def _stages(spec: TrainSpec) -> int:
