@@ -10,6 +10,8 @@ import pytest
 from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import Service, running
 
+pytestmark = pytest.mark.slow
+
 SPEC: dict[str, Any] = {
     "basis_size": 15,
     "adapt": {"rounds": 1, "steps": 6},

@@ -12,6 +12,8 @@ from app.storage import training_state
 from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import QUICK, Service, running
 
+pytestmark = pytest.mark.slow
+
 NAMES = ["y1", "y2", "other"]
 ROWS = [[0.25, -0.5], [0.5, 0.75], [-0.125, 0.0]]
 SPEC: dict[str, Any] = QUICK | {"target": NAMES, "features": ["a", "b"]}

@@ -24,6 +24,8 @@ from tests.core.problems import hyperparameters, oracle_params
 from tests.dense.kernel import Sparse
 from tests.dense.posterior import predict
 
+pytestmark = pytest.mark.slow
+
 ROWS, NEW = 80, 30
 SPEC = TrainSpec(
     basis_size=12,
