@@ -1,11 +1,11 @@
-"""Training of two million rows on a cluster of two processes against one process, and what that says of 10^8 rows.
+"""Training of two million rows on a cluster of two processes against one process, and a simulation of 10^8 rows.
 
-    python -m tests.benchmarks.cluster [rows] [beyond]
+    python -m tests.benchmarks.cluster [rows] [beyond] | --simulate
 
 flights_delay_2m, d = 300, FITC, defaults otherwise: one process with one thread; two Dask workers of one thread each;
 the same again with one of them killed (SIGKILL) a third of the way, in the middle of a pass. All three must predict the
-same. beyond: SAMPLE rows in the process, the others in files (`core.train.beyond`). Then a plan on paper from the rates
-measured. Unset OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE before.
+same. beyond: SAMPLE rows in the process, the others in files (`core.train.beyond`). --simulate: see
+`tests.benchmarks.simulation`; minutes on one core. Unset OPENBLAS_CORETYPE and OPENBLAS_L2_SIZE before.
 """
 
 import logging
@@ -41,6 +41,8 @@ from core.spec import TrainSpec
 from core.train.report import TrainResult
 from core.train.run import train
 from tests.benchmarks.sets import conditions, load
+from tests.benchmarks.simulation.measure import measure
+from tests.benchmarks.simulation.report import PLANNED_ROWS, report
 
 SIZE = 300
 SAMPLE = 200_000
@@ -49,17 +51,12 @@ PARTS = 30_000
 """Rows of a file."""
 ASKED = 20_000
 """Rows whose predictions are compared."""
-PLANNED_ROWS, MACHINES, CORES = 100_000_000, 32, 16
 BACKGROUND = {
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "10s",
 }
 """Dask's own watching, as deploy/README.md has it: otherwise a twentieth of two cores."""
-CALL_SECONDS = 0.002
-"""Of the job's machine, for a call and its answer."""
-GIGABITS = 10.0
-"""Network of each machine, Gbit/s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +150,9 @@ def main(words: Sequence[str]) -> None:
     os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(256 << 20))  # for the workers, as deploy/README.md says
     dask.config.set(BACKGROUND)
     print(conditions(), flush=True)
+    if "--simulate" in words:
+        _simulate()
+        return
     rows = [int(word) for word in words if word.isdecimal()]
     table = load("flights_delay_2m").train[: rows[0] if rows else None]
     dataset = Dataset(inputs=table[:, :-1], targets=table[:, -1])
@@ -186,34 +186,11 @@ def main(words: Sequence[str]) -> None:
     over_all = [found for found in watched.passes if is_very_large(found.rows)]
     rest = spread.seconds - search - sum(found.seconds for found in over_all)
     print(f"\nStart and rounds took {search:.1f} s; what is neither of them nor a pass over all rows {rest:.1f} s.")
-    plan(over_all, search, rest, n, p, held=given.beyond is None)
 
 
-def plan(passes: Sequence[Pass], search: float, rest: float, n: int, p: int, *, held: bool) -> None:
-    """PLANNED_ROWS on MACHINES from these passes of two workers. rest: seconds that grow with n, on one thread, where
-    all rows are held."""
-    rows, cores = PLANNED_ROWS, MACHINES * CORES
-    summed = sum(2.0 * found.seconds / found.rows for found in passes) * rows / cores
-    largest = max((found.size for found in passes), default=0)
-    per_second = 1e9 * GIGABITS / 8.0
-    calls = len(passes) * cores * CALL_SECONDS
-    sent = len(passes) * cores * 8.0 * 3.0 * largest**2 / per_second
-    columns = 8.0 * rows * 4 / per_second if held else 0.0  # e twice, leave-one-out's mean and variance
-    rest = rest / n * rows if held else rest
-    table = 8.0 * rows * (p + 1)
-    print(
-        f"\n{rows:,} rows on {MACHINES} machines of {CORES} cores like these, {GIGABITS:.0f} Gbit/s each, on paper:\n"
-    )
-    print("| what | how much |\n|---|---|")
-    print(f"| shards on the shared disk | {table / 1e9:.1f} GB, {table / MACHINES / 1e6:.0f} MB read by each machine |")
-    print(f"| passes over all rows | {len(passes)}, {summed:.0f} s on {cores} cores |")
-    print(
-        f"| calls of {cores} processes at {1e3 * CALL_SECONDS:.0f} ms, and what they send | {calls:.1f}, {sent:.1f} s |"
-    )
-    print(f"| numbers of every row to the job's machine | {columns:.1f} s |")
-    print(f"| the search, by two workers | {search:.0f} s |")
-    print(f"| the rest, on one thread | {rest:.0f} s |")
-    print(f"| all | {summed + calls + sent + columns + search + rest:.0f} s |")
+def _simulate() -> None:
+    with threadpool_limits(1), tempfile.TemporaryDirectory() as folder:
+        report(measure(Path(folder), PLANNED_ROWS))
 
 
 def _run(table: Table, compute: Watched | None) -> Run:
