@@ -44,6 +44,7 @@ class Summable(Protocol):
 
 Part = TypeVar("Part", bound=Summable)
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 class ShardedRows(Protocol):
@@ -59,10 +60,14 @@ class ShardedRows(Protocol):
 
 
 class Compute(Protocol):
-    """Other processes that add up."""
+    """Other processes that add up, and that do work of which each part is by itself."""
 
     def scatter(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> ShardedRows:
         """Lets them read these rows of the dataset, standardized by `unit`, cut at `sample_cuts`."""
+        ...
+
+    def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """Return work(item) of each, by one thread each. work: a function of a module."""
         ...
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from core.arrays import FloatArray, IntArray
 from core.numeric.linalg import ROW_UNIT
-from core.numeric.shards import Part, ShardedRows, even_cuts, tree_total
+from core.numeric.shards import Compute, Part, ShardedRows, even_cuts, tree_total
 from core.numeric.threads import LEAST_NUMBERS, Partial, map_threads, split_evenly
 from core.numeric.workspace import Handover, Workspace
 
@@ -28,8 +28,8 @@ class Rows:
 
     workers: threads that sums over these rows may use. workspace: what these sums write into. cuts: where shards begin
     and end, () where the rows are few. remote: the same shards where other processes hold them, which then do the sums;
-    scatter: lets them read some of the rows, by their places, cut at `even_cuts`. handover: of a shard, what its passes
-    leave for the next one.
+    compute: those processes; scatter: lets them read some of the rows, by their places, cut at `even_cuts`. handover:
+    of a shard, what its passes leave for the next one.
     others (n, k): more targets, which an objective of theta and a choice by it are means over; none by default.
     """
 
@@ -41,6 +41,7 @@ class Rows:
     cuts: tuple[int, ...] = ()
     remote: ShardedRows | None = None
     scatter: Callable[[IntArray], ShardedRows] | None = None
+    compute: Compute | None = None
     handover: Handover | None = None
     others: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
 

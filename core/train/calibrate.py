@@ -13,6 +13,7 @@ import numpy as np
 
 from core.arrays import FloatArray, IntArray
 from core.data import Dataset
+from core.numeric.shards import Compute
 from core.predict.calibration import Calibration, LeftOut, fit_calibration, replicate_noise
 from core.predict.distribution import PredictiveDistribution
 from core.predict.metrics import Scores, scores, with_coverage
@@ -111,7 +112,8 @@ def calibrate(
         left_out = left_out_in_closed_form(fit.factors, moments, basis, fit.left_out().other_errors)
         if not groups.alone:
             left_out = left_out.take(np.flatnonzero(np.isin(left_out.places, groups.single())))
-        return calibrate_by(fit.subset.dataset, left_out, spec, seed, "leave-one-out", fit.subset.rows.workers)
+        rows = fit.subset.rows
+        return calibrate_by(fit.subset.dataset, left_out, spec, seed, "leave-one-out", rows.workers, rows.compute)
     folds = FoldFits(fit, spec, seed)
     left_out = left_out_by_folds(
         fit.subset.rows,
@@ -178,17 +180,24 @@ def _folds_are_the_same(spec: TrainSpec, fit: Fit) -> bool:
 
 
 def calibrate_by(
-    dataset: Dataset, left_out: LeftOut, spec: TrainSpec, seed: Seed, by: str, workers: int
+    dataset: Dataset,
+    left_out: LeftOut,
+    spec: TrainSpec,
+    seed: Seed,
+    by: str,
+    workers: int,
+    compute: Compute | None = None,
 ) -> CalibrationResult:
     """Return the calibration by rows that were left out somehow, with noise that varies where that predicts better.
 
-    dataset: the rows that `left_out.places` count in. by: how they were left out, in words.
+    dataset: the rows that `left_out.places` count in. by: how they were left out, in words. workers: threads; compute:
+    other processes that learn the noise instead.
     """
     plain = left_out
     left_out, noise = grouped(left_out, dataset.row_groups), None
     if spec.noise is not Noise.CONSTANT:
         random = np.random.default_rng([*seed, _NOISE])
-        noise = varying_noise(dataset, left_out, random, workers=workers)
+        noise = varying_noise(dataset, left_out, random, workers=workers, compute=compute)
     read = left_out if noise is None else noise.left_out
     calibration = fit_calibration(read, spec.intervals)
     return CalibrationResult(calibration=calibration, noise=noise, by=by, left_out=read, plain=plain)

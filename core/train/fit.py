@@ -63,6 +63,7 @@ class Subset:
             cuts=cuts,
             remote=None if scatter is None else scatter(slice(None)),
             scatter=scatter,
+            compute=None if scatter is None else compute,
             others=np.column_stack(others) if others else np.empty((0, 0)),
         )
         return cls(numbers=numbers, dataset=some, rows=rows, standardization=unit, other_units=units)

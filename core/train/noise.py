@@ -10,6 +10,7 @@ noise that jumps is made smooth: g is multiplied by the one of SHARPER with the 
 each row's g learnt without its fold. It is kept only where that loss falls by more than chance would have it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,6 +18,8 @@ import numpy as np
 
 from core.arrays import FloatArray, IntArray
 from core.data import Dataset, standardization
+from core.numeric.shards import Compute
+from core.numeric.threads import map_threads, split_evenly
 from core.predict.calibration import LeftOut, loss_of, scales
 from core.predict.model import VaryingNoise
 from core.process.rows import Rows
@@ -56,11 +59,30 @@ class LearntNoise:
     gain: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Fold:
+    """Rows without a fold, and those of the fold: X, X_left (m, p) and y, y_left (m,), standardized; the lengthscale of
+    each column (p,); the generator of the fold's draws."""
+
+    X: FloatArray
+    y: FloatArray
+    X_left: FloatArray
+    y_left: FloatArray
+    groups: IntArray
+    random: np.random.Generator
+
+
 def varying_noise(
-    dataset: Dataset, left_out: LeftOut, random: np.random.Generator, *, workers: int = 1
+    dataset: Dataset,
+    left_out: LeftOut,
+    random: np.random.Generator,
+    *,
+    workers: int = 1,
+    compute: Compute | None = None,
 ) -> LearntNoise | None:
     """dataset: what `left_out.places` count in; its targets are not read. None where constant noise predicts the rows
-    as well. O(NOISE_FOLDS ROUNDS STEPS m BASIS^2), m at most MOST_ROWS.
+    as well. O(NOISE_FOLDS ROUNDS STEPS m BASIS^2), m at most MOST_ROWS; the folds beside each other on so many threads,
+    or by `compute`, with the same numbers.
     """
     if len(left_out.error) < LEAST_ROWS:
         return None
@@ -76,9 +98,13 @@ def varying_noise(
     )
     rows = Rows(X=unit.inputs(inputs), y=unit.targets(logarithms), groups=dataset.groups, workers=workers)
     mean = np.empty(len(rows))
-    for fold, rest in _splits(dataset.row_groups, left_out.places, random):
-        factors = _learnt(replace(rows, X=rows.X[rest], y=rows.y[rest]), random)
-        mean[fold] = rows.y[fold] - predicted(factors, rows.X[fold], rows.y[fold]).error
+    splits = _splits(dataset.row_groups, left_out.places, random)
+    folds = [
+        _Fold(X=rows.X[rest], y=rows.y[rest], X_left=rows.X[fold], y_left=rows.y[fold], groups=rows.groups, random=own)
+        for (fold, rest), own in zip(splits, random.spawn(len(splits)), strict=True)
+    ]
+    for (fold, _), found in zip(splits, _each(folds, workers, compute), strict=True):
+        mean[fold] = found
     mean = mean * unit.target_scale + unit.target_shift
     tried = [(factor, *_varied(left_out, factor * mean)) for factor in SHARPER]
     sharper, mean, varied, loss = min(tried, key=lambda one: float(one[3].mean()))
@@ -91,6 +117,19 @@ def varying_noise(
     fitted = posterior(factors, unit.raw_inputs(factors.Z), dataset.groups, steeper)
     noise = VaryingNoise(posterior=fitted.without_variance(), lowest=float(mean.min()), highest=float(mean.max()))
     return LearntNoise(noise=noise, logarithm=mean, left_out=varied, gain=gain)
+
+
+def _each(folds: Sequence[_Fold], workers: int, compute: Compute | None) -> list[FloatArray]:
+    if compute is not None:
+        return compute.map(_predicted_fold, folds)
+    runs = map_threads(lambda run: [_predicted_fold(fold) for fold in run], split_evenly(folds, workers))
+    return [found for run in runs for found in run]
+
+
+def _predicted_fold(fold: _Fold) -> FloatArray:
+    """Return what is predicted for the rows of a fold, (m,)."""
+    factors = _learnt(Rows(X=fold.X, y=fold.y, groups=fold.groups), fold.random)
+    return np.asarray(fold.y_left - predicted(factors, fold.X_left, fold.y_left).error)
 
 
 def _splits(groups: RowGroups, places: IntArray, random: np.random.Generator) -> list[tuple[IntArray, IntArray]]:

@@ -82,6 +82,10 @@ class Watched:
         """See `core.numeric.shards.Compute`."""
         return _WatchedRows(self, len(numbers), self.cluster.scatter(dataset, numbers, unit))
 
+    def map(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """See `core.numeric.shards.Compute`."""
+        return self.cluster.map(work, items)
+
     def sums(self, shards: Sequence[Shard], rows: Sequence[int]) -> ShardedRows:
         """See `app.compute.stored_rows.SpreadsShards`."""
         return _WatchedRows(self, sum(rows), self.cluster.sums(shards, rows))

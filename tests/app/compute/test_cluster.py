@@ -140,6 +140,10 @@ class Slow:
         """Return the rows with slow sums."""
         return SlowRows(self, self.cluster.scatter(dataset, numbers, unit))
 
+    def map(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """Return work(item) of each."""
+        return self.cluster.map(work, items)
+
 
 @dataclass(slots=True)
 class SlowRows:
