@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.errors import unwritable
+from app.errors import UnavailableError, unwritable
 
 SHARD_RETENTION_SECONDS = 86_400.0
 """Files that no training has touched for so long are removed."""
@@ -50,7 +50,10 @@ class ShardFolder:
             if rewrite or not self._touch(name, len(data)):
                 self._write(name, data)
         except OSError as error:
-            raise unwritable(error) from None
+            raise UnavailableError(
+                f"the folder of the shards (PURSUIT_SHARD_DIR, here {self._path}) cannot be written: "
+                f"{os.strerror(error.errno) if error.errno else error}"
+            ) from None
         return name
 
     def read(self, name: str) -> Array:

@@ -68,8 +68,10 @@ def _sqlite(settings: "Settings") -> Iterator[tuple[Path, "BlobStore"]]:
     from app.storage.stores import open_store
 
     make_files_private()
+    path = None
     try:
-        path = Database(settings.database).path
+        if settings.database.startswith("sqlite"):  # another one's driver need not be there
+            path = Database(settings.database).path
         store = open_store(settings)
     except (ImportError, ValueError) as error:
         raise ClientError(str(error)) from None

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from app.cli.arguments import open_input
-from app.cli.client import Client, ClientError, Json
+from app.cli.client import Client, ClientError, Json, Truth
 from app.cli.connection import connect
 from app.cli.options import DEFAULT_URL, AsJson, DataDir, InputFile, Key, Local, OneTarget, Url
 from app.cli.output import console, note, print_json
@@ -55,11 +55,24 @@ def feedback(
             if target is None:
                 truth = read_truth(body, columns, targets=_targets(client, prediction))
             prediction = _keep(client, prediction, body)
-        found = client.feedback(prediction, truth)
+        found = _tell(client, prediction, truth)
     if as_json:
         print_json({"prediction_id": prediction, **found})
     else:
         console().print(_told(found), highlight=False, soft_wrap=True)
+
+
+def _tell(client: Client, prediction: str, truth: Truth) -> dict[str, Json]:
+    """Send the truth. An id alone does not tell how many targets its model has: the server does."""
+    try:
+        return client.feedback(prediction, truth)
+    except ClientError as error:
+        if isinstance(truth, list) and "lists by target" in str(error):
+            raise ClientError(
+                f"{error}: the predictions are of several targets; say with --target whose truth the column is, or "
+                "name the columns of several, called as their targets, with --column for each"
+            ) from None
+        raise
 
 
 def _targets(client: Client, model: str) -> list[str]:

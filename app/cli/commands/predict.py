@@ -144,7 +144,8 @@ def predict(
         note(
             "the database of the server did not keep the predictions"
             if prediction is None
-            else f"the predictions wait for their truth: pursuit feedback {prediction} FILE --column COLUMN"
+            else f"the predictions wait for their truth: pursuit feedback {prediction} FILE --column COLUMN "
+            "(of several targets: --target NAME, or --column for each)"
         )
     for warning in told["warnings"]:
         note(warning)

@@ -159,3 +159,13 @@ def test_predictions_that_are_kept_say_how_to_tell_the_truth(tmp_path: Path) -> 
     assert f"pursuit feedback {PREDICTION}" in result.stderr
     assert json.loads(document.stdout)["prediction_id"] == PREDICTION
     assert "feedback" not in plain.stderr
+
+
+def test_a_column_alone_of_several_targets_is_told_what_to_say(tmp_path: Path) -> None:
+    truth = tmp_path / "truth.csv"
+    truth.write_text("y1\n18\n")
+    problem = {"detail": "truth: expected an object of lists by target ('y1', 'y2'), got a list", "title": "x"}
+    with stub({("POST", "/feedback"): [Answer(status=422, body=problem, type="application/problem+json")]}) as server:
+        result = pursuit("feedback", PREDICTION, truth, "--column", "y1", url=server.url)
+    assert result.exit_code == 1
+    assert "say with --target whose truth the column is" in " ".join(result.stderr.split())

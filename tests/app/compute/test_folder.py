@@ -62,5 +62,7 @@ def test_old_files_go_and_kept_ones_stay(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UnavailableError, match="cannot be written"):
+    with pytest.raises(
+        UnavailableError, match=r"the folder of the shards \(PURSUIT_SHARD_DIR, here .*\) cannot be written"
+    ):
         ShardFolder(tmp_path / "file" / "shards").put(np.arange(3.0))
