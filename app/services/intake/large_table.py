@@ -26,7 +26,7 @@ from core.arrays import FloatArray, IntArray
 from core.numeric.shards import SHARD_ROWS, Compute
 from core.numeric.threads import map_threads
 from core.row_groups import MANY_REPLICATES, row_hashes
-from core.spec import Artefact, MeanRows
+from core.spec import Artefact, MeanRows, Variance
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +110,7 @@ class LargeTable:
 
 def is_large(fit: TableFit, body: SpecBody, *, least: int = LARGE_ROWS) -> bool:
     """Return whether a training reads a table by parts: of more than so many rows, and nothing is asked that needs each
-    of them: no groups, order or cells to integrate over, no other target, bounds or other mean."""
+    of them: no groups, order or cells to integrate over, no other target, bounds, other mean or full process."""
     return (
         len(fit.training_rows.rows) > least
         and fit.training_rows.row_groups is None
@@ -119,6 +119,7 @@ def is_large(fit: TableFit, body: SpecBody, *, least: int = LARGE_ROWS) -> bool:
         and body.bounds is None
         and body.artefact is Artefact.FULL
         and body.mean_rows in (MeanRows.AUTO, MeanRows.BASIS)
+        and body.variance is not Variance.NEAR
     )
 
 

@@ -122,6 +122,7 @@ def test_settings_that_come_again_and_again_are_all_in_the_sample(tmp_path: Path
         {"bounds": {"rows": [1]}},
         {"artefact": "compact"},
         {"mean_rows": "all"},
+        {"variance": "near"},
         {"target": ["y", "a"]},
     ],
 )
