@@ -1,7 +1,7 @@
 """Failures between a client and a server, in words for a person."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -41,6 +41,17 @@ class BrokenConnectionError(UnexpectedResponseError):
 
 class NotFiniteError(ClientError):
     """What is to be sent has NaN or an infinity in it."""
+
+
+class FaultsError(ClientError):
+    """What was found wrong in this process, without a server: its faults, as those of a problem document, the first of
+    `total`; the message is complete without them."""
+
+    status = None
+
+    def __init__(self, message: str, faults: Sequence[Json], total: int) -> None:
+        super().__init__(message)
+        self.faults, self.total = list(faults), total
 
 
 class ProblemError(ClientError):

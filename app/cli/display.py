@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from app.cli.client import KEY_VARIABLE, ClientError, Json, ProblemError, UnreachableError
+from app.cli.client_errors import FaultsError
 from app.cli.output import error_document, print_json, wants_json
 
 _MIN_WIDTH = 10
@@ -56,7 +57,7 @@ def fail(error: ClientError, *, hint: bool = True) -> typer.Exit:
     if isinstance(error, ProblemError) and error.status == HTTPStatus.UNAUTHORIZED:
         console.print(f"[dim]{escape(WRONG_KEY_HINT if error.key_sent else KEY_HINT)}[/]")
     if wants_json():
-        refused = error if isinstance(error, ProblemError) else None
+        refused = error if isinstance(error, ProblemError | FaultsError) else None
         print_json(
             error_document(
                 str(error),

@@ -18,19 +18,20 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from app.database.engine import Database, copy_sqlite
-from app.errors import ConflictError, DamagedFileError, InvalidRequestError, NotFoundError, UnavailableError
-from app.services.stored_files import referenced_files
+from app.errors import ConflictError, DamagedFileError, Fault, InvalidRequestError, NotFoundError, UnavailableError
+from app.services.intake.table_store import is_made_again
+from app.services.stored_files import files_in_words, referenced_files
 from app.services.version import package_version
 from app.storage.blobs import BlobStore, LocalBlobStore, digest_of
 from app.storage.references import IDENTITY
-from app.storage.store_identity import IDENTITY_PREFIX
+from app.storage.store_identity import IDENTITY_PREFIX, identity_bytes
 
 FORMAT = "pursuit-backup/1"
 MANIFEST = "backup.json"
@@ -60,6 +61,33 @@ class Backup:
     def to_json(self) -> dict[str, Any]:
         """Return what `backup.json` has."""
         return asdict(self)
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """Those of the missing files that nothing makes again."""
+        return {key: owner for key, owner in self.missing.items() if not is_made_again(key)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Contents:
+    """What is in a backup. wanted: the files that its database refers to, with what needs them; sizes: bytes of those
+    that are whole; damaged: those that it should have and has not, or not whole; identity: the bytes of the store's,
+    where they are damaged, as the database has them."""
+
+    backup: Backup
+    wanted: Mapping[str, str]
+    sizes: Mapping[str, int]
+    damaged: Mapping[str, str]
+    identity: Mapping[str, bytes]
+
+    def without(self, damaged: Mapping[str, str]) -> Backup:
+        """Return the description of the backup where these files are left out."""
+        return replace(
+            self.backup,
+            files=len(self.sizes) + len(self.identity),
+            size_bytes=sum(self.sizes.values()) + sum(map(len, self.identity.values())),
+            missing={**self.backup.missing, **damaged},
+        )
 
 
 def back_up(database: Database, blobs: BlobStore, folder: Path) -> Backup:
@@ -96,36 +124,57 @@ def back_up(database: Database, blobs: BlobStore, folder: Path) -> Backup:
     return backup
 
 
-def restore(folder: Path, blobs: BlobStore, path: Path) -> Backup:
+def restore(folder: Path, blobs: BlobStore, path: Path, *, leave_out_damaged: bool = False) -> Backup:
     """Copy a backup into the store and to the path of the SQLite database, when all of it is known to be whole; the
-    database last, so that one which is there has its files. What was broken off may be begun again.
+    database last, so that one which is there has its files. What was broken off may be begun again. Return the
+    description of what is restored. A damaged file that the store has whole is not missed.
 
     ConflictError where there is a database already, or the store is another database's; UnavailableError where
     something cannot be written; and as `check_backup`.
     """
     if found := [end for end in ("", "-wal", "-journal") if Path(f"{path}{end}").exists()]:
         raise ConflictError(f"there is a database already, {path}{found[0]}: stop the service and move all of it away")
-    backup, wanted = check_backup(folder)
-    _refuse_other_store(blobs, wanted)
-    source, aside = LocalBlobStore(folder / BLOBS), path.with_name(f"{path.name}.restored")
-    for key, owner in wanted.items():
-        if key not in backup.missing and not _copy_file(source, blobs, key, checked=True):
-            raise InvalidRequestError(f"{key} ({owner}) was changed while it was restored")
+    contents = _read_all(folder)
     with _disk():
+        _refuse_other_store(blobs, contents.wanted)
+        damaged = {key: owner for key, owner in contents.damaged.items() if not _is_whole(blobs, key)}
+    if not leave_out_damaged:
+        _refuse_damaged(folder, damaged)
+    source, aside = LocalBlobStore(folder / BLOBS), path.with_name(f"{path.name}.restored")
+    for key in contents.sizes:
+        with _restoring(blobs.address(key)):
+            if not _copy_file(source, blobs, key, checked=True):
+                raise InvalidRequestError(f"{key} ({contents.wanted[key]}) was changed while it was restored")
+    for key, data in contents.identity.items():
+        with _restoring(blobs.address(key)):
+            blobs.put(IDENTITY_PREFIX, "", data)
+    for key in damaged:
+        with _restoring(blobs.address(key)):
+            blobs.delete(key)  # one in the store that is damaged too would hide that it is missing
+    with _restoring(str(path)):
         path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(folder / backup.database, aside)
+        shutil.copyfile(folder / contents.backup.database, aside)
         _sync(aside)
         aside.rename(path)
         _sync(path.parent)
-    return backup
+    return contents.without(damaged)
 
 
-def check_backup(folder: Path) -> tuple[Backup, dict[str, str]]:
-    """Read all of a backup; return its description, and the files that its database refers to, with what needs them.
+def check_backup(folder: Path, *, leave_out_damaged: bool = False) -> tuple[Backup, dict[str, str]]:
+    """Read all of a backup; return the description of what a restore of it has, and the files that its database refers
+    to, with what needs them. Fits that are lost or damaged are left out, with `leave_out_damaged` all such files.
 
     NotFoundError where the folder has no backup; InvalidRequestError for one that is damaged, naming the files and what
     needs them, or that is of a newer release.
     """
+    contents = _read_all(folder)
+    if not leave_out_damaged:
+        _refuse_damaged(folder, contents.damaged)
+    return contents.without(contents.damaged), dict(contents.wanted)
+
+
+def _read_all(folder: Path) -> _Contents:
+    """Read all of a backup, each file against its sum; the errors are those of `check_backup`."""
     backup = read_backup(folder)
     copy, source = folder / backup.database, LocalBlobStore(folder / BLOBS)
     with _disk():
@@ -136,15 +185,27 @@ def check_backup(folder: Path) -> tuple[Backup, dict[str, str]]:
             with Database(f"sqlite:///{aside}/pursuit.db") as opened:
                 opened.migrate()
                 with opened.read() as connection:
-                    wanted = referenced_files(connection)
-        wrong = {
-            key: owner for key, owner in wanted.items() if key not in backup.missing and not _is_whole(source, key)
-        }
-    if wrong:
-        named = ", ".join(f"{key} ({owner})" for key, owner in list(wrong.items())[:TOLD_FILES])
-        more = " and more" if len(wrong) > TOLD_FILES else ""
-        raise InvalidRequestError(f"{len(wrong)} files of the backup are lost or damaged: {named}{more}")
-    return backup, wanted
+                    wanted, marked = referenced_files(connection), identity_bytes(connection)
+        saved = [key for key in wanted if key not in backup.missing]
+        sizes = {key: source.path(key).stat().st_size for key in saved if _is_whole(source, key)}
+    wrong = [key for key in saved if key not in sizes]
+    identity = {key: marked for key in wrong if wanted[key] == IDENTITY}
+    damaged = {key: wanted[key] for key in wrong if key not in identity}
+    return _Contents(backup=backup, wanted=wanted, sizes=sizes, damaged=damaged, identity=identity)
+
+
+def _refuse_damaged(folder: Path, damaged: Mapping[str, str]) -> None:
+    """Raise InvalidRequestError where files are damaged that nothing makes again, each a fault with its key."""
+    lost = {key: owner for key, owner in damaged.items() if not is_made_again(key)}
+    if not lost:
+        return
+    named = ", ".join(f"{key} ({owner})" for key, owner in list(lost.items())[:TOLD_FILES])
+    more = " and more" if len(lost) > TOLD_FILES else ""
+    raise InvalidRequestError(
+        f"{files_in_words(len(lost), verb=True)} lost or damaged in the backup: {named}{more}; put whole copies into "
+        f"{folder / BLOBS}, or restore the rest by `pursuit restore --leave-out-damaged`",
+        [Fault(value=key, message=f"lost or damaged in the backup; needed by {owner}") for key, owner in lost.items()],
+    )
 
 
 def read_backup(folder: Path) -> Backup:
@@ -281,6 +342,18 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def _restoring(place: str) -> Iterator[None]:
+    """Raise UnavailableError, naming the place, for what cannot be written there."""
+    try:
+        yield
+    except (OSError, UnavailableError) as error:
+        cause = error.message if isinstance(error, UnavailableError) else error.strerror or str(error)
+        raise UnavailableError(
+            f"{place}: {cause}; files that were restored before it stay, and the next restore goes on from there"
+        ) from error
 
 
 @contextmanager

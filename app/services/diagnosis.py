@@ -20,8 +20,9 @@ from threadpoolctl import threadpool_info
 from app.database.clock import now
 from app.database.engine import Database
 from app.errors import PursuitError, UnavailableError
+from app.services.intake.table_store import is_made_again
 from app.services.keys.keys import Keys
-from app.services.stored_files import missing_files
+from app.services.stored_files import files_in_words, missing_files
 from app.services.version import package_version
 from app.settings import Settings, available_cores, physical_memory, unknown_variables
 from app.storage import catalog
@@ -169,10 +170,16 @@ def _stored_files_check(settings: Settings, database: Database) -> Iterator[Chec
     if not missing:
         yield Check(name="stored", state=State.OK, detail="the store has all files that the database refers to")
         return
-    named = "; ".join(f"{owner} ({key})" for key, owner in list(missing.items())[:TOLD_VERSIONS])
-    more = " and more" if len(missing) > TOLD_VERSIONS else ""
-    detail = f"the store lacks {len(missing)} files that the database refers to: {named}{more}"
-    yield Check(name="stored", state=State.ERROR, detail=detail, hint="put them back from a backup of the store")
+    lasting = {key: owner for key, owner in missing.items() if not is_made_again(key)}
+    told = lasting or missing
+    named = "; ".join(f"{owner} ({key})" for key, owner in list(told.items())[:TOLD_VERSIONS])
+    more = " and more" if len(told) > TOLD_VERSIONS else ""
+    detail = f"the store lacks {files_in_words(len(told))} that the database refers to: {named}{more}"
+    state = State.ERROR if lasting else State.WARNING
+    hint = (
+        "put them back from a backup of the store" if lasting else "nothing to do: whoever needs a fit makes it again"
+    )
+    yield Check(name="stored", state=state, detail=detail, hint=hint)
 
 
 def _clock_check(skew: float | None) -> Check:

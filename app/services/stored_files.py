@@ -14,6 +14,12 @@ def referenced_files(connection: Connection) -> dict[str, str]:
     return found | dict(references(connection))
 
 
+def files_in_words(number: int, *, verb: bool = False) -> str:
+    """Return "1 file", "2 files"; with the verb "1 file is", "2 files are"."""
+    word, is_or_are = ("file", "is") if number == 1 else ("files", "are")
+    return f"{number} {word} {is_or_are}" if verb else f"{number} {word}"
+
+
 def missing_files(database: Database, blobs: BlobStore) -> dict[str, str]:
     """Return the files that are referred to and not in the store, with what needs them. They are looked for by name;
     that their bytes are whole is found when they are read. UnavailableError.

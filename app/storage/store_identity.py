@@ -40,6 +40,12 @@ def check_store_identity(database: Database, blobs: BlobStore) -> None:
         )
 
 
+def identity_bytes(connection: Connection) -> bytes:
+    """Return the bytes of the identity in the store, from which it can be put there again; none where there is none."""
+    known = _read(connection)
+    return b"" if known is None or known[1] is None else known[0].encode()
+
+
 def _create(database: Database, blobs: BlobStore) -> None:
     """Put the identity into the store: the same one by all processes that do, also after one that died half-way."""
     with database.write() as connection:

@@ -17,6 +17,11 @@ FITS = "fits"
 """Prefix of the schemas fitted to them."""
 
 
+def is_made_again(key: str) -> bool:
+    """True for a file of the store that whoever needs it makes again where it is lost: a fit."""
+    return key.startswith(f"{FITS}/")
+
+
 @dataclass(slots=True, kw_only=True)
 class StoredTable:
     """A table and the fit of a schema to it.

@@ -1,6 +1,8 @@
 """A backup that is taken, damaged, gone on with and restored: what is there afterwards, and what is refused."""
 
 import json
+import re
+import resource
 import shutil
 import threading
 from collections.abc import Iterator
@@ -200,7 +202,7 @@ def test_a_damaged_backup_restores_nothing(original: Service, saved: Path, tmp_p
     file = saved / BLOBS / artefact(original, 1)
     whole = file.read_bytes()
     file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    with pytest.raises(InvalidRequestError, match=r"1 files of the backup are lost or damaged: models/\w+\S* \(m@1\)"):
+    with pytest.raises(InvalidRequestError, match=r"1 file is lost or damaged in the backup: models/\S+ \(m@1\)"):
         restored(saved, tmp_path)
     assert not empty(tmp_path).data_dir.exists()
     file.write_bytes(whole)
@@ -210,6 +212,95 @@ def test_a_damaged_backup_restores_nothing(original: Service, saved: Path, tmp_p
     copy.write_bytes(page)
     with pytest.raises(InvalidRequestError, match="is not the database"):
         restored(saved, tmp_path)
+
+
+def test_a_damaged_fit_is_left_out_and_made_again(saved: Path, tmp_path: Path) -> None:
+    (fit,) = [key for key in blobs_of(saved / BLOBS) if key.startswith("fits/")]
+    (saved / BLOBS / fit).write_bytes(b"damaged")
+    new = empty(tmp_path)
+    done = pursuit("restore", saved, "--data-dir", new.data_dir)
+    assert done.exit_code == 0, done.output
+    assert f"({fit}), which is made again" in done.stderr
+    assert "missing" not in done.stdout
+    assert not (new.data_dir / "blobs" / fit).exists()
+    found = {check["name"]: check for check in diagnose(new, {})["checks"]}["stored"]
+    assert (found["state"], "lacks 1 file that" in found["detail"]) == ("warning", True)
+    again = pursuit("backup", tmp_path / "again", "--data-dir", new.data_dir, "--json")
+    assert (again.exit_code, list(json.loads(again.stdout)["missing"])) == (0, [fit])
+    with running(new.data_dir) as service:
+        assert service.work() == 1
+        assert service.client.get("/models/later").status_code == 200
+
+
+def test_the_rest_is_restored_without_what_is_damaged(original: Service, saved: Path, tmp_path: Path) -> None:
+    lost, damaged = artefact(original, 1), artefact(original, 2)
+    (identity,) = [key for key in blobs_of(saved / BLOBS) if key.startswith("marks/")]
+    (saved / BLOBS / lost).unlink()
+    for key in (damaged, identity):
+        (saved / BLOBS / key).write_bytes(b"damaged")
+    settings = empty(tmp_path)
+    refused = pursuit("restore", saved, "--data-dir", settings.data_dir, "--json")
+    assert refused.exit_code == 1
+    told = json.loads(refused.stdout)["error"]
+    assert {fault["value"]: fault["message"].split()[-1] for fault in told["errors"]} == {lost: "m@1", damaged: "m@2"}
+    assert told["error_count"] == 2
+    assert "2 files are lost or damaged" in told["message"]
+    assert "--leave-out-damaged" in told["message"]
+    there = settings.data_dir / "blobs" / damaged
+    there.parent.mkdir(parents=True)
+    there.write_bytes(b"damaged here as well")
+    options = ("--leave-out-damaged", "--data-dir", settings.data_dir)
+    checked = pursuit("restore", saved, "--check", *options)
+    assert (checked.exit_code, checked.stdout.split(":")[0]) == (1, "the rest is whole")
+    done = pursuit("restore", saved, *options)
+    assert done.exit_code == 1, done.output
+    assert done.stdout.strip().endswith("; 2 files are missing")
+    for version, key in ((1, lost), (2, damaged)):
+        assert f"the backup did not have m@{version} whole ({key})" in done.stderr
+    with Database(settings.database) as database:
+        blobs = LocalBlobStore(settings.data_dir / "blobs")
+        assert missing_files(database, blobs) == {lost: "m@1", damaged: "m@2"}
+        check_store_identity(database, blobs)
+    found = {check["name"]: check for check in diagnose(settings, {})["checks"]}["stored"]
+    assert (found["state"], "lacks 2 files" in found["detail"]) == ("error", True)
+
+
+def test_a_damaged_file_that_the_store_has_is_not_missed(original: Service, saved: Path, tmp_path: Path) -> None:
+    key = artefact(original, 1)
+    (saved / BLOBS / key).unlink()
+    there = empty(tmp_path).data_dir / "blobs" / key
+    there.parent.mkdir(parents=True)
+    shutil.copyfile(original.settings.data_dir / "blobs" / key, there)
+    settings = restored(saved, tmp_path)
+    with Database(settings.database) as database:
+        assert missing_files(database, LocalBlobStore(settings.data_dir / "blobs")) == {}
+
+
+def test_a_full_disk_is_named_and_the_next_restore_goes_on(saved: Path, tmp_path: Path) -> None:
+    class Full(LocalBlobStore):
+        """Takes one file; the kernel refuses the bytes of all others."""
+
+        def put(self, prefix: str, suffix: str, source: Path | bytes) -> str:
+            soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0 if blobs_of(folder) else soft, hard))
+            try:
+                return super().put(prefix, suffix, source)
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    settings = empty(tmp_path)
+    folder = settings.data_dir / "blobs"
+    told = f"{re.escape(str(folder))}/.*in the store: File too large; files .* stay, and the next restore goes on"
+    with pytest.raises(UnavailableError, match=told):
+        restore(saved, Full(folder), settings.data_dir / "pursuit.db")
+    (first,) = blobs_of(folder)
+    before = (folder / first).stat().st_mtime_ns
+    (tmp_path / "file").touch()
+    with pytest.raises(UnavailableError, match=r"file/pursuit\.db: File exists; files"):
+        restore(saved, LocalBlobStore(folder), tmp_path / "file" / "pursuit.db")
+    restored(saved, tmp_path)
+    assert (folder / first).stat().st_mtime_ns == before
+    assert blobs_of(folder) == blobs_of(saved / BLOBS)
 
 
 @pytest.mark.parametrize(
@@ -299,5 +390,9 @@ def test_the_commands(original: Service, tmp_path: Path) -> None:
     partly = pursuit("backup", tmp_path / "d", "--data-dir", new)
     assert partly.exit_code == 1
     assert "the store did not have m@1 whole" in partly.stderr
+    some = pursuit("restore", tmp_path / "d", "--data-dir", tmp_path / "some")
+    assert (some.exit_code, some.stdout.strip().endswith("; 1 file is missing")) == (1, True)
+    told = " ".join(pursuit("restore", "--help").stdout.replace("│", " ").split())
+    assert "Exit code 1 where files are missing, which the store had lost before the backup" in told
     postgres = pursuit("backup", tmp_path / "e", PURSUIT_DATABASE_URL="postgresql://x@127.0.0.1:9/x")
     assert (postgres.exit_code, "pg_dump" in postgres.stderr) == (1, True)
