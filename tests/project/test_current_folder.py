@@ -200,10 +200,9 @@ def test_workers_of_a_dask_cluster_that_are_started_as_the_manual_says(hostile: 
         ("dask_worker", address, "--nworkers", "1", "--nthreads", "1", "--no-dashboard", "--death-timeout", "60"),
     )
     ask = (
-        "import sys\nfrom distributed import Client\nfrom app.compute.shards import add_parts\n"
-        "class Sum:\n    value = 20\n    def add(self, other): self.value += other.value\n"
+        "import sys\nfrom distributed import Client\nfrom app.services.intake.large_table import sample_rows\n"
         "client = Client(sys.argv[1], timeout=60)\n"
-        "print(client.submit(add_parts, Sum(), Sum()).result(timeout=60).value)\n"
+        "print(client.submit(sample_rows, 1_000_000, 8).result(timeout=60))\n"
     )
     processes = [
         subprocess.Popen(
@@ -217,7 +216,7 @@ def test_workers_of_a_dask_cluster_that_are_started_as_the_manual_says(hostile: 
     ]
     try:
         done = run(hostile, sys.executable, "-P", "-c", ask, address, PYTHONPATH=str(ROOT))
-        assert done.stdout == "40\n", done.stderr
+        assert done.stdout == "200000\n", done.stderr
     finally:
         for process in reversed(processes):
             process.terminate()
