@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 
 from sqlalchemy import Connection
 
@@ -31,7 +30,7 @@ from app.launch import python_command
 from app.log import set_up
 from app.services import dataset_predictions
 from app.services.dataset_predictions import PREDICTIONS
-from app.services.intake.large_table import LARGE_ROWS, Cluster
+from app.services.intake.large_table import Cluster, LargeTables
 from app.services.intake.table_store import FITS, TABLES
 from app.services.monitoring.kept_predictions import trim
 from app.services.train import training, training_job, updates
@@ -179,29 +178,19 @@ def child() -> int:
     settings = Settings()
     set_up(style=settings.log_format, level=settings.log_level)
     with _compute(settings) as compute:
-        handlers = job_handlers(
-            open_store(settings),
-            threads=settings.training_threads,
-            compute=compute,
-            shards=settings.shards,
-            large_rows=settings.large_table_rows,
-        )
+        large = LargeTables(folder=settings.shards, least=settings.large_table_rows, cluster=compute)
+        store, threads = open_store(settings), settings.training_threads
+        handlers = job_handlers(store, threads=threads, compute=compute, large_tables=large)
         return run_task(handlers, client_errors=(CoreError,))
 
 
 def job_handlers(
-    blobs: BlobStore,
-    *,
-    threads: int,
-    compute: Cluster | None = None,
-    shards: Path | None = None,
-    large_rows: int = LARGE_ROWS,
+    blobs: BlobStore, *, threads: int, compute: Cluster | None = None, large_tables: LargeTables | None = None
 ) -> dict[str, Handler]:
-    """Return what does each kind of job, in the child. shards: folder for the rows of tables of more than `large_rows`,
-    None where they are held in memory too."""
+    """Return what does each kind of job, in the child."""
     return {
         training.KIND: training_job.training_handler(
-            blobs, threads=threads, compute=compute, shards=shards, large_rows=large_rows
+            blobs, threads=threads, compute=compute, large_tables=large_tables
         ),
         updates.KIND: updates.update_handler(blobs, threads=threads),
         dataset_predictions.KIND: dataset_predictions.prediction_handler(blobs),

@@ -13,14 +13,14 @@ import numpy as np
 
 from core.arrays import FloatArray, IntArray
 from core.data import Dataset, Standardization
-from core.errors import InvalidSpecError
+from core.errors import InvalidDataError, InvalidSpecError
 from core.hyperparameters import Hyperparameters
 from core.numeric.shards import ShardedRows
 from core.predict.transforms import LEAST_TARGET, Transform
 from core.process.rows import Rows
 from core.sparse.factors import FirstSums, first_sums
 from core.sparse.scheme import Scheme
-from core.spec import Artefact, Calibrate, MeanRows, TrainSpec
+from core.spec import Artefact, Calibrate, MeanRows, TargetTransform, TrainSpec
 
 
 class BeyondRows(Protocol):
@@ -69,6 +69,13 @@ class BeyondSums:
 def admits(transform: Transform, beyond: BeyondRows) -> bool:
     """Return whether the targets beyond can be under a transform that was chosen by others."""
     return beyond.target_range[0] > LEAST_TARGET.get(transform.kind, -np.inf)
+
+
+def check_asked(kind: TargetTransform, beyond: BeyondRows) -> None:
+    """Raise InvalidDataError where a transform that does not admit the targets beyond was asked for by name."""
+    if kind is not TargetTransform.AUTO:
+        least = beyond.target_range[0]
+        raise InvalidDataError(f"target_transform: {kind} needs targets above {LEAST_TARGET[kind]:g}; one is {least:g}")
 
 
 def widened(transform: Transform, beyond: BeyondRows) -> Transform:

@@ -35,7 +35,7 @@ from core.predict.predictor import Moments, Predictor
 from core.sparse.posterior import SparsePosterior, posterior
 from core.sparse.scheme import Scheme, scheme
 from core.spec import Effort, MeanRows, TargetTransform, TrainSpec
-from core.train.beyond import BeyondRows, BeyondSums, admits, widened, with_rows_beyond
+from core.train.beyond import BeyondRows, BeyondSums, admits, check_asked, widened, with_rows_beyond
 from core.train.calibrate import MOVED_ROWS, CalibrationResult, calibrate, calibrate_on
 from core.train.fit import Fit, Solution, Subset
 from core.train.full_choice import FarBehind, FullModel, full_model, is_compared
@@ -159,6 +159,7 @@ class _Run:
             draws = partial(random_of, spec, Stage.TRANSFORM)
             self.dataset, (choice, *self.other_choices) = as_learnt(dataset, spec.target_transform, held_out, draws)
             if beyond is not None and not admits(choice.transform, beyond):
+                check_asked(spec.target_transform, beyond)
                 self.dataset, (choice,) = as_learnt(dataset, TargetTransform.NONE, held_out, draws)
             if beyond is not None:
                 choice = replace(choice, transform=widened(choice.transform, beyond))

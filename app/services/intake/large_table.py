@@ -8,6 +8,7 @@ drawn one by one.
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,9 +31,6 @@ from core.spec import Artefact, MeanRows, Variance
 
 log = logging.getLogger(__name__)
 
-LARGE_ROWS = 1 << 19
-"""Rows above which a table is read by parts: twenty columns of so many are 84 MB, and a training holds ten times that
-where it holds all."""
 SAMPLE_ROWS = 200_000
 """Rows of the sample: as many as a choice of the basis looks at, and of their tenth the scores have three digits."""
 SAMPLE_NUMBERS, LEAST_SAMPLE_ROWS = 8_000_000, 50_000
@@ -90,13 +88,14 @@ class ReadPart:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LargeTable:
     """A table that was read by parts. sample: of its rows; beyond: the others; lowest and highest (p,): ends of each
-    column over all rows; numbers (n - m,): row numbers of the others."""
+    column over all rows; numbers (n - m,): row numbers of the others; seconds: that the reading took."""
 
     sample: DesignMatrix
     beyond: StoredRows
     lowest: FloatArray
     highest: FloatArray
     numbers: IntArray
+    seconds: float
 
     @property
     def rows(self) -> IntArray:
@@ -108,7 +107,27 @@ class LargeTable:
         return np.vstack((self.sample.inputs, self.lowest, self.highest))
 
 
-def is_large(fit: TableFit, body: SpecBody, *, least: int = LARGE_ROWS) -> bool:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LargeTables:
+    """The reading of tables of more than so many rows by parts. folder: of the shards; cluster: what reads and sums in
+    place of this process."""
+
+    folder: Path
+    least: int
+    cluster: Cluster | None = None
+
+    def read(
+        self, table: str, fit: TableFit, body: SpecBody, *, workers: int, tell: Callable[[float], None]
+    ) -> LargeTable | None:
+        """Read a table, None where it is to be held in memory. Args and errors as in `read_large_table`."""
+        if not is_large(fit, body, least=self.least):
+            return None
+        return read_large_table(
+            table, fit, self.folder, seed=body.seed, workers=workers, cluster=self.cluster, tell=tell
+        )
+
+
+def is_large(fit: TableFit, body: SpecBody, *, least: int) -> bool:
     """Return whether a training reads a table by parts: of more than so many rows, and nothing is asked that needs each
     of them: no groups, order or cells to integrate over, no other target, bounds, other mean or full process."""
     return (
@@ -152,6 +171,7 @@ def read_large_table(
 
     Memory: the sample, and for each thread a part. Raises MalformedError, UnavailableError, and what the cluster does.
     """
+    began = time.perf_counter()
     rows, wanted = fit.training_rows.rows, sample_rows(len(fit.training_rows.rows), fit.schema.width)
     parts = list(_parts(table, fit, folder, seed))
     found = _read(parts, workers, cluster, tell)
@@ -187,6 +207,7 @@ def read_large_table(
         lowest=np.minimum(low[:-1], sample.inputs.min(axis=0)),
         highest=np.maximum(high[:-1], sample.inputs.max(axis=0)),
         numbers=np.setdiff1d(rows, sample.rows, assume_unique=True),
+        seconds=time.perf_counter() - began,
     )
 
 
@@ -266,6 +287,6 @@ def _parts(table: str, fit: TableFit, folder: Path, seed: int) -> Iterator[PartR
 
 def _told(sampled: int, rows: int) -> str:
     return (
-        f"the table is read by parts: the kernel's hyperparameters, the choice of the basis, the error bars and the "
+        "the table is read by parts: the kernel's hyperparameters, the choice of the basis, the error bars and the "
         f"scores come from {sampled:,} of its {rows:,} rows, drawn at random, and the posterior from all of them"
     )

@@ -7,14 +7,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 from app.errors import MalformedError, NotFoundError, UnavailableError
 from app.jobs.child import Handler, Reporter, Task
 from app.services.core_spec import core_spec
 from app.services.intake.ingest import table_options
-from app.services.intake.large_table import LARGE_ROWS, Cluster, is_large, read_large_table
+from app.services.intake.large_table import LargeTables
 from app.services.specification import SpecBody
 from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of, without_copies
 from app.services.train.missing import CompletedTable, complete_table
@@ -31,6 +30,7 @@ from app.tables import (
     TableFit,
     open_canonical,
 )
+from core.numeric.shards import Compute
 from core.spec import Artefact
 from core.train.progress import Checkpoint
 from core.train.run import train
@@ -46,17 +46,12 @@ log = logging.getLogger(__name__)
 
 
 def training_handler(
-    blobs: BlobStore,
-    *,
-    threads: int,
-    compute: Cluster | None = None,
-    shards: Path | None = None,
-    large_rows: int = LARGE_ROWS,
+    blobs: BlobStore, *, threads: int, compute: Compute | None = None, large_tables: LargeTables | None = None
 ) -> Handler:
     """The child's side: does one training job on so many threads and returns what `publish` needs.
 
-    compute: what reads very large tables and does the sums over very many rows instead. shards: folder for the rows of
-    very large tables, those of more than `large_rows`; None: all tables are held in memory.
+    compute: what does the sums over very many rows instead. large_tables: reads tables by parts; None: all are held in
+    memory.
     """
 
     def run(task: Task, reporter: Reporter) -> dict[str, Any]:
@@ -64,16 +59,17 @@ def training_handler(
         listener = ProgressReporter(reporter, float((task.progress or {}).get("fraction") or 0.0))
         listener.report_phase("reading", 0.0)
         body = SpecBody.model_validate(task.payload["spec"])
-        key, by_parts = task.payload["table"], shards is not None and task.payload["rows"] > large_rows
+        key = task.payload["table"]
+        by_parts = large_tables is not None and task.payload["rows"] > large_tables.least
         table = None if by_parts else open_stored(blobs, key)
         fit = _fit_of_parts(blobs, task, body) if table is None else _fit(blobs, task, table, body)
         reading = time.perf_counter() - began + sum(fit.seconds.values())
-        resume = None if task.checkpoint is None else Checkpoint.from_json(dict(task.checkpoint))
         start = _start(blobs, task)
         if fit.schema.other_targets is not None:
             reporter.milestone(1)
             told = Told(rows=task.payload["rows"], seconds={"reading": reading})
             whole = table or open_stored(blobs, key)
+            resume = _checkpoint(task)
             several = train_targets(
                 whole, fit, body, told, listener, resume, workers=threads, compute=compute, start=start
             )
@@ -81,24 +77,24 @@ def training_handler(
             state = _state_key(blobs, several.artefact, several.states)
             return _stored(blobs, several.artefact, several.report | {"peak_memory_bytes": _peak_memory()}, state)
         large = None
-        if shards is not None and is_large(fit, body, least=large_rows):
-            read = partial(read_large_table, blobs.address(key), fit, shards, seed=body.seed, workers=threads)
-            large = retry_while_unavailable(lambda: read(cluster=compute, tell=listener.reading))
-        if large is not None:
-            completed = CompletedTable(schema=fit.schema, design_matrix=large.sample, original=large.sample)
-        else:
-            completed = complete_table(
-                table or open_stored(blobs, key),
-                fit.schema,
-                fit.training_rows,
-                lambda schema, design_matrix: core_spec(body, schema.group_names, design_matrix.rows),
-                workers=threads,
+        if large_tables is not None and by_parts:
+            read = partial(large_tables.read, blobs.address(key), fit, body, workers=threads, tell=listener.reading)
+            large = retry_while_unavailable(read)
+        completed = (
+            _completed(table or open_stored(blobs, key), fit, body, threads)
+            if large is None
+            else CompletedTable(
+                schema=fit.schema,
+                design_matrix=large.sample,
+                original=large.sample,
+                seconds={"reading": large.seconds},
             )
+        )
         schema, design_matrix = completed.schema, completed.design_matrix
         if body.duplicates == "drop":
             design_matrix = without_copies(design_matrix)
             large = None if large is None else replace(large, sample=design_matrix)
-        reading += completed.seconds.get("reading", time.perf_counter() - began - reading)
+        reading += completed.seconds["reading"]
         reporter.milestone(1)  # before the first checkpoint, which may be minutes away
         spec = core_spec(completed.affordable(body), schema.group_names, design_matrix.rows)
         dataset = dataset_of(design_matrix)
@@ -107,7 +103,7 @@ def training_handler(
             dataset,
             spec,
             listen=listener,
-            resume=resume,
+            resume=_checkpoint(task, rows=len(design_matrix.rows)),
             workers=threads,
             compute=compute,
             unlearnt=unlearnt,
@@ -138,6 +134,27 @@ def training_handler(
         return _stored(blobs, model, report, _state_key(blobs, model, [own and own.numbered(rows)]))
 
     return run
+
+
+def _checkpoint(task: Task, *, rows: int | None = None) -> Checkpoint | None:
+    """Return the checkpoint to go on from: none that is of more rows than there are, by a worker that held the table in
+    memory where this one reads it by parts."""
+    found = None if task.checkpoint is None else Checkpoint.from_json(dict(task.checkpoint))
+    if found is None or rows is None or max(found.indices, default=0) < rows:
+        return found
+    log.warning("the checkpoint is of more rows than the %d that are held: the training begins again", rows)
+    return None
+
+
+def _completed(table: Table, fit: TableFit, body: SpecBody, threads: int) -> CompletedTable:
+    """Return all rows of a table in memory."""
+    return complete_table(
+        table,
+        fit.schema,
+        fit.training_rows,
+        lambda schema, design_matrix: core_spec(body, schema.group_names, design_matrix.rows),
+        workers=threads,
+    )
 
 
 def _start(blobs: BlobStore, task: Task) -> Start | None:

@@ -27,7 +27,7 @@ from app.compute.cluster import Cluster
 from app.compute.shards import Shard
 from app.jobs.child import Task
 from app.services.intake.ingest import IngestRequest, ingest
-from app.services.intake.large_table import read_part, sample_rows
+from app.services.intake.large_table import LargeTables, read_part, sample_rows
 from app.services.intake.table_store import FITS, TABLES
 from app.services.specification import SpecBody
 from app.storage.blobs import LocalBlobStore
@@ -112,7 +112,8 @@ def _train(blobs: LocalBlobStore, stored: Path, fit: Path, body: SpecBody, recor
         "rows": rows,
     }
     task = Task(id="job", kind="train", payload=payload, checkpoint=None, attempts=1)
-    handlers = job_handlers(blobs, threads=1, compute=recorder, shards=recorder.folder, large_rows=rows // 2)
+    large = LargeTables(folder=recorder.folder, least=rows // 2, cluster=recorder)
+    handlers = job_handlers(blobs, threads=1, compute=recorder, large_tables=large)
     recorder.continue_gap()
     found = handlers["train"](task, recorder.listener)
     recorder.close_gap()

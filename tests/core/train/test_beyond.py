@@ -173,6 +173,8 @@ def test_targets_beyond_the_scale_of_the_sample_take_its_transform_and_bounds_aw
     model = train(sample, spec, beyond=negative).model
     assert model.transform.kind is TargetTransform.NONE
     assert model.transform.lowest == -np.inf
+    with pytest.raises(InvalidDataError, match="log needs targets above 0; one is -1"):
+        train(sample, replace(spec, target_transform=TargetTransform.LOG), beyond=negative)
     bounded = Transform(lowest=0.0, highest=20.0)
     assert not admits(Transform(kind=TargetTransform.LOG), negative)
     assert widened(bounded, negative).lowest == -np.inf

@@ -1,5 +1,6 @@
 """Trainings of tables that are read by parts: the service's side, with the child's handler and a real store."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,14 @@ import pytest
 
 from app.database.engine import Database
 from app.jobs.child import Task
+from app.services.intake.large_table import LargeTables
 from app.services.train.training import Training
 from app.services.train.training_job import training_handler
 from app.storage import artefact, training_state
 from app.storage.blobs import LocalBlobStore
 from app.tables import Limits, Schema
 from core.predict.model import ModelPredictor
+from core.train.progress import Checkpoint
 from tests.app.routes.service import Recorder
 
 ROWS = 2_400
@@ -37,10 +40,13 @@ def columns_of(rows: int, seed: int = 0) -> dict[str, list[Any]]:
     return {"a": a.tolist(), "kind": kind.tolist(), "y": y.tolist()}
 
 
-def trained(training: Training, columns: dict[str, list[Any]], shards: Path | None, **spec: Any) -> dict[str, Any]:
+def trained(
+    training: Training, columns: dict[str, list[Any]], shards: Path | None, *, checkpoint: Any = None, **spec: Any
+) -> dict[str, Any]:
     job = training.submit_columns(columns, spec=SPEC | spec).job
-    task = Task(id=job.id, kind=job.kind, payload=job.payload, checkpoint=None, attempts=1, progress=None)
-    run = training_handler(training.blobs, threads=1, shards=shards, large_rows=1_000)
+    task = Task(id=job.id, kind=job.kind, payload=job.payload, checkpoint=checkpoint, attempts=1, progress=None)
+    large = None if shards is None else LargeTables(folder=shards, least=1_000)
+    run = training_handler(training.blobs, threads=1, large_tables=large)
     return dict(run(task, Recorder()))
 
 
@@ -88,3 +94,15 @@ def test_copies_are_dropped_from_the_sample_alone(training: Training, tmp_path: 
     found = trained(training, columns, tmp_path / "shards", duplicates="drop")
     assert found["report"]["rows"] < ROWS
     assert any("exact cop" in warning for warning in found["report"]["warnings"])
+
+
+def test_a_checkpoint_of_rows_that_are_not_held_is_left(
+    training: Training, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a worker that held the whole table in memory."""
+    columns = columns_of(ROWS)
+    begun = asdict(Checkpoint(round=1, theta=(0.0,) * 5, indices=(3, ROWS - 1), gains=(1.0, 0.5), objectives=(9.0,)))
+    found = trained(training, columns, tmp_path / "shards", checkpoint=begun)
+    assert "the training begins again" in caplog.text
+    again = trained(training, columns, tmp_path / "shards", model="again")
+    assert found["report"]["holdout"] == again["report"]["holdout"]
