@@ -45,7 +45,7 @@ Truth = Sequence[float | None] | Mapping[str, Sequence[float | None]]
 _MAX_RECONNECTS = 8
 _MAX_RETRY_SECONDS = 2.0
 _FOLLOW_PATIENCE_SECONDS = 120.0
-"""So long the server of a job that is followed may be away."""
+"""Seconds that the server of a job that is followed may be away."""
 _TOLD_FAILURES = 2
 _JOB = ("id", "model", "state", "created_at")
 _DATASET = ("id", "rows", "columns", "warnings")

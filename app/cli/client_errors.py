@@ -40,11 +40,11 @@ class BrokenConnectionError(UnexpectedResponseError):
 
 
 class NotFiniteError(ClientError):
-    """What is to be sent has NaN or an infinity in it."""
+    """Error for NaN or an infinity in something that is to be sent."""
 
 
 class FaultsError(ClientError):
-    """What was found wrong in this process, without a server: its faults, as those of a problem document, the first of
+    """Faults found in this process, without a server, as those of a problem document, the first of
     `total`; the message is complete without them."""
 
     status = None

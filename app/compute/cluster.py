@@ -54,7 +54,7 @@ _LOST_ERRORS = (CancelledError, asyncio.CancelledError, CommClosedError, OSError
 _MISSING_ERRORS = (FileNotFoundError, DamagedShardError)
 
 Nodes = dict[range, Sequence[Node[Any]]]
-"""What is known of a sum: nodes by run of shards."""
+"""The known parts of a sum: nodes by run of shards."""
 
 
 def dask_address(url: str) -> str:

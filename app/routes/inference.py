@@ -36,7 +36,7 @@ from core.arrays import FloatArray
 BINARY = "application/octet-stream"
 HEADER_LENGTH = "Inference-Header-Content-Length"
 OUTPUTS = ("mean", "std", "lower", "upper")
-"""What is answered where nothing else is asked for."""
+"""The answer where nothing else is asked for."""
 PLATFORM = "pursuit"
 
 ONE_PASS_BYTES = 2 << 20

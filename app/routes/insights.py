@@ -146,8 +146,8 @@ async def get_importance(request: Request, name: Name, version: Number, target: 
     responses={200: {"model": EffectsBody}, **problems(404, 422)},
 )
 async def get_effects(request: Request, name: Name, version: Number, target: Target = None) -> Response:
-    """What is predicted over the values of one column, averaged over all others as they are distributed in training
-    (partial dependence). What-if curves of a row are predictions: `POST /predict` with that row and other values."""
+    """Predictions over the values of one column, averaged over all others as they are distributed in training (partial
+    dependence). What-if curves of a row are predictions: `POST /predict` with that row and other values."""
     found, told = await in_heavy_thread(request, services(request).models.effects, name, version, target)
     return json_answer({"model": found.model, "version": found.version, **told})
 

@@ -36,7 +36,7 @@ class ColumnDriftBody(BaseModel):
 
 
 class DriftBody(BaseModel):
-    """What was asked and answered; of several targets an object by target where it depends on the target."""
+    """Numbers of what was asked and answered; of several targets an object by target where it depends on the target."""
 
     rows: int = Field(description="How many rows were predicted.")
     near_prior_share: float | dict[str, float | None] | None = Field(

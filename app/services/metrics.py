@@ -21,11 +21,11 @@ from core.arrays import FloatArray
 log = logging.getLogger(__name__)
 
 QUEUE_SECONDS = 1.0
-"""So long the state of the queue is taken to be what it was, however often it is asked for."""
+"""Seconds that the state of the queue is taken to be what it was, however often it is asked for."""
 
 
 class Metrics:
-    """What `/metrics` shows. The queue is the same seen from every API: take one of them, or the largest."""
+    """The page of `/metrics`. The queue is the same seen from every API: take one of them, or the largest."""
 
     def __init__(self, database: Database, measures: Measures, folder: SnapshotFolder, readiness: Readiness) -> None:
         self._database = database

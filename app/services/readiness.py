@@ -19,11 +19,11 @@ from app.storage.store_identity import check_store_identity
 log = logging.getLogger(__name__)
 
 GOOD_SECONDS = 0.5
-"""So long a good look counts: probes are many when the service is busy, and each look costs it work."""
+"""Seconds that a good look counts: probes are many when the service is busy, and each look costs it work."""
 PATIENCE_SECONDS = 0.1
-"""So long a probe waits for a new look before it takes the last one's word."""
+"""Seconds that a probe waits for a new look before it takes the last one's word."""
 WATCH_SECONDS = 3.0
-"""So often it is looked while nobody asks, so that the first probe in a while does not wait for its look."""
+"""Seconds between two looks while nobody asks, so that the first probe in a while does not wait for its look."""
 OLD_SECONDS = 10.0
 """From this age on the last look says nothing any more."""
 

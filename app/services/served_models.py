@@ -12,9 +12,9 @@ from app.storage.catalog import Version
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
-"""So long one look goes on with models that it has not seen yet; the next one takes the others."""
+"""Seconds that one look goes on with models that it has not seen yet; the next one takes the others."""
 RETRY_SECONDS = 30.0
-"""So long a model that failed is taken to fail."""
+"""Seconds that a model that failed is taken to fail."""
 TOLD_MODELS = 3
 
 

@@ -36,7 +36,7 @@ from core.spec import (
 )
 
 NAME = rf"^{NAME_PATTERN}$"
-"""What models and aliases may be called."""
+"""Names that models and aliases may have."""
 
 NAME_RULE = "a letter or digit, then up to 63 letters, digits, dots, dashes or underscores"
 

@@ -32,7 +32,7 @@ DEFAULT_COUNT = 5
 MOST_VALUES = 1_000
 """Values of a column that candidates may have."""
 _REACH = 1e6
-"""So many spreads of the learnt target may be between its mean and what is to be beaten: further off, rows have gains
+"""Spreads of the learnt target that may be between its mean and what is to be beaten: further off, rows have gains
 that hardly differ."""
 _MEAN_ROWS = 2_000
 """Rows that the best mean so far is looked for at, at most."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
 
 FIELDS = "application/x-www-form-urlencoded"
-"""What clients send for a form without a file."""
+"""Media type that clients send for a form without a file."""
 MOST_FIELD_BYTES = 1 << 20
 _WRITE_BYTES = 1 << 20
 

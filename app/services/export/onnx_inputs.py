@@ -21,7 +21,7 @@ from app.tables.columns.table import Column
 from core.arrays import FloatArray
 
 MISSING_INTEGER: Final = -(2**63)
-"""What stands for a missing int64: numpy's NaT of dates."""
+"""The sign of a missing int64: numpy's NaT of dates."""
 OUTPUTS: Final = ("mean", "std", "lower", "upper")
 _DAY: Final = 86_400_000_000
 _YEAR_ONE, _YEAR_END = -62_135_596_800_000_000, 253_402_300_800_000_000

@@ -78,11 +78,11 @@ SMALL = Limits(bytes=32 << 20, rows=200_000)
 _COMMAND = python_command("app.services.intake.ingest")
 
 PROCESS_BYTES = 200 << 20
-"""What the process of a training holds before it reads anything."""
+"""Bytes that the process of a training holds before it reads anything."""
 TARGET_BYTES = 1_500
-"""What a row takes for each target beyond the first: columns of the iterations for its mean, and its copies."""
+"""Bytes that a row takes for each target beyond the first: columns of the iterations for its mean, and its copies."""
 READ_BYTES = 40
-"""What one cell of the table takes while it is read, about."""
+"""Bytes that one cell of the table takes while it is read, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

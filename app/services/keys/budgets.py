@@ -29,7 +29,7 @@ REQUESTS, ROWS = "requests", "rows"
 SHARES = 20
 """Shares of a limit."""
 ALONE_SECONDS = 60.0
-"""So long a process counts for itself before it asks a database again that did not answer: a minute's limit."""
+"""Seconds that a process counts for itself before it asks a database again that did not answer: a minute's limit."""
 
 
 @dataclass(slots=True, eq=False)

@@ -31,9 +31,9 @@ REVOKED_SECONDS = 4.0
 UNKNOWN_SECONDS = 0.2
 """An unknown key is looked for so long after the last look: so often at most, however many are tried."""
 PATIENCE_SECONDS = 1.0
-"""So long a request waits for a look; then what is known goes on, and nobody waits for LOOK_SECONDS."""
+"""Seconds that a request waits for a look; then what is known goes on, and nobody waits for LOOK_SECONDS."""
 STALE_SECONDS = 600.0
-"""So long the keys known last hold while the database does not answer."""
+"""Seconds that the keys known last hold while the database does not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

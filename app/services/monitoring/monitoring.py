@@ -162,7 +162,7 @@ def _profiles(stored: ModelArtefact) -> tuple[TrainingProfile | None, ...]:
 
 
 def _drifts(summary: Summary, profiles: Sequence[TrainingProfile | None]) -> list[dict[str, Any]]:
-    """What a summary says of each target."""
+    """Return the part of a summary that is by target."""
     return [drift(summary.of_target(place), profile) for place, profile in enumerate(profiles)]
 
 

@@ -50,7 +50,7 @@ class Summary:
             one.add(more)
 
     def of_target(self, place: int) -> "Summary":
-        """What is known of the target of a place, from 0."""
+        """Return the numbers of the target at a place, from 0."""
         if not place:
             return self
         own = self.others[place - 1] if place <= len(self.others) else Summary()

@@ -36,9 +36,9 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 1.0
-"""So long PostgreSQL may take to answer."""
+"""Seconds that PostgreSQL may take to answer."""
 AGAIN_SECONDS = 0.5
-"""So long a connection that broke is not tried again."""
+"""Seconds that a connection that broke is not tried again."""
 
 
 @dataclass(slots=True, eq=False)

@@ -35,7 +35,7 @@ from core.predict.targets import (
 from core.spec import TargetTransform
 
 SAMPLES = "samples"
-"""What `include` calls the draws."""
+"""Name of the draws in `include`."""
 SAMPLE = "sample_"
 """Name of a draw's array, before its number."""
 DEFAULT_SAMPLES = 100

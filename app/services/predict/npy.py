@@ -20,7 +20,7 @@ _DAMAGE = (
     *(KeyError, TypeError, ValueError, EOFError, OverflowError, RecursionError, MemoryError, SyntaxError),
     tokenize.TokenError,
 )
-"""What NumPy says of headers that are none: it reads old ones as text of Python."""
+"""Errors of NumPy for headers that are none: it reads old ones as text of Python."""
 _V1_PREFIX = 10  # magic, version, two bytes of the header's length
 
 

@@ -37,7 +37,7 @@ FRESH_SECONDS = 0.5
 of an older release publishes without raising it. And so long a database that did not answer is not waited for again."""
 
 DAMAGED_SECONDS = 10.0
-"""So long a file that was found damaged is not read again."""
+"""Seconds that a file that was found damaged is not read again."""
 
 _MOST_REFERENCES = 10_000
 

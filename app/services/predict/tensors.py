@@ -28,7 +28,7 @@ NUMBERS = {
 }
 BYTES = "BYTES"
 ROWS = "rows"
-"""What the tensor of all features is called in a model's metadata; requests may call it as they like."""
+"""Name of the tensor of all features in a model's metadata; requests may call it as they like."""
 
 _MOST_DIMENSIONS = 8
 _REFUSALS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

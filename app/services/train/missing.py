@@ -48,8 +48,8 @@ class CompletedTable:
         )
 
     def report(self, unlearnt: UnlearntRows, model: Model, seed: int) -> dict[str, Any]:
-        """What was done about missing cells, and how well rows are predicted that were left out for theirs. O(K) plain
-        predictions for each of these rows."""
+        """Return what was done about missing cells, and how well rows are predicted that were left out for theirs. O(K)
+        plain predictions for each of these rows."""
         schema, original, donors = self.schema, self.original, unlearnt.donors
         counts = np.isnan(original.inputs[:, schema.starts[:-1]])
         for place, (feature, block) in enumerate(zip(schema.used, schema.blocks, strict=True)):

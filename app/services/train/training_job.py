@@ -37,7 +37,7 @@ from core.train.run import train
 from core.train.state import TrainingState
 
 RETRY_SECONDS = 300.0
-"""So long a training waits for a store that is away; then its job goes back to the queue."""
+"""Seconds that a training waits for an unavailable store; then its job goes back to the queue."""
 LONGEST_PAUSE = 5.0
 
 Result = TypeVar("Result")

@@ -299,7 +299,7 @@ def _every(stored: ModelArtefact) -> tuple[ModelArtefact, ...]:
 
 
 def _target(stored: ModelArtefact, state: TrainingState, rows: ReadRows, first: int) -> TargetUpdate:
-    """What the update of a target begins with. first: number of the first new row."""
+    """The beginning of a target's update. first: number of the first new row."""
     schema = Schema.from_json(stored.schema)
     return TargetUpdate(
         model=stored.model(),
