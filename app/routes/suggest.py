@@ -167,8 +167,8 @@ _REQUEST: dict[str, Any] = {
     openapi_extra=_REQUEST,
 )
 async def suggest(request: Request, name: ReferencePath) -> Response:
-    """The candidates that are worth measuring: those after which the function is known best over a region, or those that
-    may be better than all so far. Targets are not needed: each pick is taken as measured before the next."""
+    """The candidates that are worth measuring: those after which the function is known best over a region, or those
+    that may be better than all so far. Targets are not needed: each pick is taken as measured before the next."""
     expect_media_type(request, JSON)
     check_model(request, name)
     app = services(request)

@@ -70,9 +70,12 @@ class Backup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Contents:
-    """The contents of a backup. wanted: the files that its database refers to, with what needs them; sizes: bytes of
-    those that are whole; damaged: those that it should have and has not, or not whole; identity: the bytes of the store's,
-    where they are damaged, as the database has them."""
+    """The contents of a backup.
+
+    wanted: the files that its database refers to, with what needs them; sizes: bytes of those that are whole; damaged:
+    those that it should have and has not, or not whole; identity: the bytes of the store's, where they are damaged, as
+    the database has them.
+    """
 
     backup: Backup
     wanted: Mapping[str, str]
