@@ -52,7 +52,19 @@ class MeasuredSum:
     telling: float
 
 
-Event = Gap | Reading | MeasuredSum
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedWork:
+    """Work of which each part is by itself: its name and phase; seconds, bytes of the request and of the answer of each
+    part."""
+
+    name: str
+    phase: str
+    seconds: Sequence[float]
+    requests: Sequence[float]
+    answers: Sequence[float]
+
+
+Event = Gap | Reading | MeasuredSum | MappedWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +107,11 @@ class Parts:
     def gaps(self) -> list[Gap]:
         """Work of the job's process."""
         return [event for event in self.events if isinstance(event, Gap)]
+
+    @property
+    def mapped(self) -> list[MappedWork]:
+        """Work of which each part is by itself."""
+        return [event for event in self.events if isinstance(event, MappedWork)]
 
     @property
     def sums(self) -> list[MeasuredSum]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from app.compute.members import AHEAD, PIECE_WORK
-from tests.benchmarks.simulation.parts import Gap, MeasuredSum, Parts, Reading
+from tests.benchmarks.simulation.parts import Gap, MappedWork, MeasuredSum, Parts, Reading
 from tests.benchmarks.simulation.steps import Hardware, Serial, Spread, Step, Task
 
 TABLE_PART = "reading the table"
@@ -48,6 +48,8 @@ class Planned:
                 yield Serial(name=f"{event.phase}: the job's process", seconds=event.seconds)
             elif isinstance(event, Reading):
                 yield self._reading(event)
+            elif isinstance(event, MappedWork):
+                yield self._mapped(event)
             elif event.beyond:
                 yield self._beyond(event)
             else:
@@ -76,6 +78,15 @@ class Planned:
             start=self.parts.imports,
             ahead=AHEAD,
         )
+
+    def _mapped(self, found: MappedWork) -> Spread:
+        """Each part has a request of its own, as many bytes on the average."""
+        tasks = [
+            Task(seconds=seconds, answer=answer) for seconds, answer in zip(found.seconds, found.answers, strict=True)
+        ]
+        shared = sum(found.requests) / len(found.requests)
+        name = f"{found.phase}: parts by themselves"
+        return Spread(name=name, tasks=tasks, shared=shared, dispatch=self.parts.messages.task, ahead=AHEAD)
 
     def _beyond(self, found: MeasuredSum) -> Spread:
         each, rows = sum(found.seconds) / sum(found.rows), self._rows_of_parts()

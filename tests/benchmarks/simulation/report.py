@@ -105,6 +105,11 @@ def _measured(parts: Parts) -> None:
             f"{len(first.shards)} | {1e6 * seconds / rows:.2f} | {seconds:.1f} | {1e-6 * first.shared:.2f} | "
             f"{1e-6 * first.answer:.2f} | {1e3 * median(each.add for each in found):.1f} |"
         )
+    for work in parts.mapped:
+        print(
+            f"| {work.phase}: {work.name} | 1 | | {len(work.seconds)} | | {sum(work.seconds):.1f} | "
+            f"{1e-6 * median(work.requests):.2f} | {1e-6 * median(work.answers):.2f} | |"
+        )
     print("\n| the job's process, until it gives the next thing away | times | s |\n|---|---|---|")
     for phase in dict.fromkeys(gap.phase for gap in parts.gaps):
         gaps = [gap.seconds for gap in parts.gaps if gap.phase == phase]

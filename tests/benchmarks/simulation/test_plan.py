@@ -1,10 +1,12 @@
 """Steps of a simulated training: what is measured is there as often as it was, and by the row where it counts so."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.benchmarks.simulation.events import simulate
-from tests.benchmarks.simulation.parts import Gap, MeasuredSum, Messages, Parts, Reading
+from tests.benchmarks.simulation.parts import Gap, MappedWork, MeasuredSum, Messages, Parts, Reading
 from tests.benchmarks.simulation.plan import BEYOND, ROWS_OF_TABLE, Planned, piece_length, runs
 from tests.benchmarks.simulation.report import SCENARIOS, Scenario, report, run
 from tests.benchmarks.simulation.steps import Hardware, Serial, Spread, work_of
@@ -109,3 +111,19 @@ def test_a_report_has_every_scenario_and_the_target(capsys: pytest.CaptureFixtur
     for scenario in SCENARIOS:
         assert f"| {scenario.name} | " in printed
     assert "is met in 1 of 1 runs" in printed
+
+
+def test_parts_by_themselves_take_as_long_as_the_longest_where_there_is_room() -> None:
+    mapped = MappedWork(
+        name="_predicted_fold", phase="evaluating", seconds=[2.0, 3.0], requests=[1e6, 3e6], answers=[1e3, 1e3]
+    )
+    wide = Hardware(machines=2, cores=1, link=np.inf, disk=np.inf)
+    with_it = replace(PARTS, events=(*PARTS.events[:-1], mapped, PARTS.events[-1]))
+    for hardware, seconds in ((IDEAL, 5.0), (wide, 3.0)):
+        before, after = (
+            simulate(Planned(parts=parts, rows=10**6).steps(hardware), hardware).seconds for parts in (PARTS, with_it)
+        )
+        assert after - before == pytest.approx(seconds, abs=0.01)
+    (step,) = [each for each in Planned(parts=with_it, rows=10**6).steps(IDEAL) if "by themselves" in each.name]
+    assert isinstance(step, Spread)
+    assert step.shared == 2e6

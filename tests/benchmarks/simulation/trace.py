@@ -17,11 +17,12 @@ from app.compute.cluster import Cluster, SpreadShards
 from app.compute.shards import Shard
 from app.jobs.child import Reporter
 from app.jobs.job import JSON
+from app.services.intake.large_table import read_part
 from core.arrays import IntArray
 from core.data import Dataset, Standardization
 from core.numeric.shards import Part, ShardedRows, tree_total
 from core.process.rows import Rows, on_shard
-from tests.benchmarks.simulation.parts import Event, Gap, MeasuredSum, Reading
+from tests.benchmarks.simulation.parts import Event, Gap, MappedWork, MeasuredSum, Reading
 
 NOWHERE = "tcp://nowhere:1"
 """Address of a cluster that only writes shards."""
@@ -66,6 +67,30 @@ class Recorder:
         self, work: Callable[[Any], Any], items: Sequence[Any], tell: Callable[[float], None] = lambda _: None
     ) -> list[Any]:
         """Return work(item) of each; see `app.services.intake.large_table.Cluster`."""
+        found = self._read(work, items) if work is read_part else self._mapped(work, items)
+        tell(1.0)
+        return found
+
+    def _mapped(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        self.close_gap()
+        seconds, found = list[float](), []
+        for item in items:
+            begin = time.process_time()
+            found.append(work(item))
+            seconds.append(time.process_time() - begin)
+        self.events.append(
+            MappedWork(
+                name=_name(work),
+                phase=self.listener.phase,
+                seconds=seconds,
+                requests=[bytes_of((work, item)) for item in items],
+                answers=list(map(bytes_of, found)),
+            )
+        )
+        self.continue_gap()
+        return found
+
+    def _read(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         self.close_gap()
         self.read = found = [work(item) for item in items]
         rows_of = [part.count + len(part.rows) for part in found]
@@ -88,7 +113,6 @@ class Recorder:
             )
         )
         self.continue_gap()
-        tell(1.0)
         return found
 
     def scatter(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> ShardedRows:
