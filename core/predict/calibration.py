@@ -18,8 +18,9 @@ Barber & Willett 2024, for groups of even size), n where they are not, between b
 than LEAST_SCORES, the tail is that of a t distribution fitted to them (`core.predict.tails`), and never narrower than
 the last rank. Asymmetric intervals take each tail from the signed r / sd, for skewed residuals.
 
-All are a handful of numbers: two scales, a table of at most `_GRID` points, between which quantiles are linear, and the
-tails. Beyond the median H is convex in c for every common distribution, so that the chord lies on the safe side.
+All are a handful of numbers: two scales, a table of quantiles (`core.predict.score_ranks`), between which they are
+linear, and the tails. Beyond the median H is convex in c for every common distribution, so that the chord lies on the
+safe side.
 
 A variance follows the largest errors, an interval of 95% does not know of them: sd is scaled by `std_factor` to the std
 that is told, so that 1.96 std is within STD_RANGE of the interval's half-width.
@@ -36,6 +37,7 @@ from scipy.special import chdtri, ndtr, ndtri
 
 from core.arrays import FloatArray, IntArray, frozen
 from core.errors import InvalidDataError
+from core.predict.score_ranks import effective_count, signed_quantiles, size_quantiles
 from core.predict.tails import Tail, fit_tail
 from core.spec import Intervals
 
@@ -54,8 +56,6 @@ MOST_TAIL_SCORES = 5_000
 """Scores that tails are fitted to, evenly spaced by rank where there are more."""
 _PSEUDO = 200
 """Scores that stand for a table of quantiles of which nothing else was kept."""
-_GRID: FloatArray = np.append(np.linspace(0.01, 0.99, 99), (0.995, 0.998, 0.999, 0.9999))
-"""Levels whose quantiles are kept."""
 
 
 class IntervalBasis(StrEnum):
@@ -285,7 +285,9 @@ def fit_calibration(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRI
     scores = np.sort(scores)
     probabilities, quantiles = np.empty(0), np.empty(0)
     if count >= LEAST_SCORES[intervals]:
-        probabilities, quantiles = (_signed if intervals is Intervals.ASYMMETRIC else _absolute)(scores, count)
+        probabilities, quantiles = (signed_quantiles if intervals is Intervals.ASYMMETRIC else size_quantiles)(
+            scores, count
+        )
     return Calibration(
         latent_scale=latent_scale,
         noise_scale=noise_scale,
@@ -306,27 +308,6 @@ def replicate_noise(error: FloatArray, group: IntArray) -> float:
         return 0.0
     within = error - (np.bincount(place, error) / counts)[place]
     return float(np.square(within).sum() / chdtri(freedom, 1.0 - CONFIDENCE))
-
-
-def effective_count(scores: FloatArray, group: IntArray) -> int:
-    """Return how many independent scores say as much as these (n,) in groups (n,): from the number of groups, where
-    scores of one are alike in sign or in size, to n. One-way analysis of variance, O(n log n)."""
-    _, place, counts = np.unique(group, return_inverse=True, return_counts=True)
-    n, groups = len(scores), len(counts)
-    if groups in (1, n):
-        return groups
-    size = (n - float(np.square(counts).sum()) / n) / (groups - 1)
-    alike = max(_intraclass(each, place, counts, size) for each in (scores, np.abs(scores)))
-    return int(np.clip(round(n / (1.0 + (size - 1.0) * alike)), groups, n))
-
-
-def _intraclass(values: FloatArray, place: IntArray, counts: IntArray, size: float) -> float:
-    """Intraclass correlation of values (n,), 0 to 1; size: of a group, on average."""
-    centred = values - values.mean()
-    means = np.bincount(place, centred) / counts
-    within = float(np.square(centred - means[place]).sum()) / (len(values) - len(counts))
-    between = max(float(counts @ np.square(means)) / (len(counts) - 1) - within, 0.0) / size
-    return between / (between + within) if between + within > 0.0 else 1.0
 
 
 def _tails(scores: FloatArray, intervals: Intervals, count: int | None = None) -> tuple[Tail, ...]:
@@ -380,28 +361,3 @@ def stretch(latent: FloatArray, far_variance: FloatArray | float, scale: float) 
 
 def _share(latent: FloatArray, far_variance: FloatArray | float) -> FloatArray:
     return np.minimum(latent / far_variance, 1.0)
-
-
-def _absolute(scores: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    sizes = np.sort(np.abs(scores))
-    levels = _supported(_GRID, count)
-    ranks = np.ceil(levels * (count + 1) / count * len(scores) - 1e-9).astype(np.int64)
-    return np.concatenate(([0.0], levels)), np.concatenate(([0.0], sizes[ranks - 1]))
-
-
-def _signed(scores: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    """The lower tail rounds its ranks down, the upper up; the median is between."""
-    tails = 0.5 - 0.5 * _supported(_GRID, count, 0.5)[::-1]
-    upper_ranks = np.ceil((1.0 - tails) * (count + 1) / count * len(scores) - 1e-9).astype(np.int64)
-    lower, upper = scores[len(scores) - upper_ranks], scores[upper_ranks - 1]
-    return (
-        np.concatenate((tails, [0.5], 1.0 - tails[::-1])),
-        np.concatenate((lower, [np.median(scores)], upper[::-1])),
-    )
-
-
-def _supported(levels: FloatArray, count: int, share: float = 1.0) -> FloatArray:
-    """Return the levels that `count` scores support, and the largest such: a tail of (1 - level) share holds at least
-    one."""
-    most = 1.0 - 1.0 / (share * (count + 1))
-    return np.append(levels[levels < most - 1e-12], most)

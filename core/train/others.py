@@ -20,8 +20,9 @@ from core.train.fold_fits import Seed
 from core.train.full_choice import FullModel
 from core.train.full_process import processes_of
 from core.train.mean_choice import MeanChoice, ServedMean
+from core.train.outcome import Outcome
 from core.train.report import TrainResult
-from core.train.results import Outcome, Results
+from core.train.results import Results
 
 
 def posterior_of(fitted: SparsePosterior, fit: Fit, place: int) -> SparsePosterior:

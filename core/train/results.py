@@ -1,23 +1,22 @@
 """Result of a run: what is published, and the report on it, of a sparse model or of a full process."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from core.arrays import FloatArray, IntArray
 from core.data import Dataset
 from core.hyperparameters import Hyperparameters
-from core.predict.compact import Stored, served
+from core.predict.compact import Stored
 from core.predict.distribution import PredictiveDistribution
 from core.predict.float32 import kept_precision
 from core.predict.metrics import Scores, scores, with_groups
-from core.predict.model import Model, log_noise
+from core.predict.model import Model
 from core.predict.predictor import Moments
 from core.predict.transforms import Transform
 from core.row_groups import Grouping
 from core.selection.state import Selection
-from core.sparse.posterior import SparsePosterior
-from core.spec import Artefact, MeanRows, TrainSpec, Variance
+from core.spec import MeanRows, TrainSpec, Variance
 from core.train.calibrate import (
     CalibrationResult,
     bounds_report,
@@ -26,12 +25,12 @@ from core.train.calibrate import (
     local_coverage_by,
     local_coverage_of,
 )
-from core.train.compress import kept
 from core.train.fit import Fit, Subset
 from core.train.forward import forward_errors
 from core.train.full_choice import LEAST_ROWS, FullModel, Judged, prefers_full
 from core.train.local_coverage import LocalCoverage
-from core.train.mean_choice import SPARSE_THETA, MeanChoice, ServedMean
+from core.train.mean_choice import SPARSE_THETA, ServedMean
+from core.train.outcome import Outcome
 from core.train.predicted_rows import PredictedRows
 from core.train.progress import Journal, Phase
 from core.train.report import (
@@ -60,20 +59,6 @@ EXPLAINS_NOTHING = 0.95
 """A model whose training residuals keep this share of the target's variance has found only noise."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Outcome:
-    """Outcome of a search: the fit on all rows, its posterior, how it is calibrated, the held-out rows predicted
-    by a fit on the others; the mean, where it is not that of the posterior."""
-
-    fit: Fit
-    fitted: SparsePosterior
-    read: CalibrationResult
-    predicted: Moments | None
-    choice: MeanChoice = field(default_factory=MeanChoice)
-    other_predicted: tuple[Moments, ...] = ()
-    """The held-out rows as that fit predicts the other targets."""
-
-
 @dataclass(slots=True, kw_only=True, eq=False)
 class Results:
     """A run as its results need it: the dataset with the target as it is learnt, the raw targets (n,), the rows held
@@ -99,8 +84,8 @@ class Results:
         """Evaluate the sparse model, or the mean on more rows beside it, and report on it."""
         fit, read = outcome.fit, outcome.read
         with self.journal.phase(Phase.EVALUATING, 0.98):
-            stored, note = self._stored(outcome)
-            model, doubt = self._model(outcome, stored)
+            stored, note = outcome.stored(self.spec)
+            model, doubt = outcome.model(stored, self.spec, self.dataset.inputs, self.transform)
             left_out, rows, errors = self._on_left_out(outcome)
             holdout = None
             if outcome.predicted is not None:
@@ -328,40 +313,6 @@ class Results:
         for warning in (self.transform_choice.reason, *others):
             if warning is not None:
                 self.journal.warn(warning)
-
-    def _model(self, outcome: Outcome, stored: Stored) -> tuple[Model, str | None]:
-        """Return the model, and a warning where it will not predict in the precision that was asked."""
-        fit, read, mean = outcome.fit, outcome.read, outcome.choice.mean
-        model = Model(
-            posterior=outcome.fitted,
-            mean=None
-            if mean is None
-            else replace(
-                outcome.fitted.without_variance(),
-                basis=self.dataset.inputs[fit.subset.numbers[mean.places]],
-                alpha=mean.alpha,
-            ),
-            noise=None if read.noise is None else read.noise.noise,
-            calibration=read.calibration,
-            transform=self.transform,
-        )
-        seen = model if self.spec.artefact is not Artefact.COMPACT else replace(model, posterior=served(stored))
-        precision, doubt = kept_precision(seen, fit.subset.dataset.inputs, self.spec.precision)
-        return replace(model, precision=precision), doubt
-
-    def _stored(self, outcome: Outcome) -> tuple[Stored, str | None]:
-        """Return the stored posterior, and a warning where it is not what was asked."""
-        fit, read = outcome.fit, outcome.read
-        noise = None if read.noise is None or self.spec.artefact is not Artefact.COMPACT else read.noise.noise
-        return kept(
-            fit.factors,
-            outcome.fitted,
-            self.spec.artefact,
-            self.spec.tolerance,
-            calibration=read.calibration,
-            log_noise=None if noise is None else log_noise(noise, fit.subset.dataset.inputs),
-            lowest=0.0 if noise is None else noise.lowest,
-        )
 
     def _report(
         self,

@@ -4,7 +4,7 @@
     2. if asked: choose the target's transform (`core.train.transform_choice`)
        start: theta from a full GP on a few hundred random rows
     3. rounds (Keerthi & Chu 2005, sec. 4): choose a basis at theta, then move theta with the basis held fixed; the
-       best pair is kept, and rounds end when it settles; on SEARCH_ROWS of the rows where there are more
+       best pair is kept, and rounds end when it settles; on `core.train.run_rows.SEARCH_ROWS` where there are more
     4. if asked: choose a basis at the last theta, then move theta and the basis vectors together
     5. choose a basis at the last theta unless it has moved, fit, predict the held-out rows
     6. choose and fit with all rows: the model that is published
@@ -29,29 +29,29 @@ import numpy as np
 
 from core.arrays import IntArray
 from core.data import Dataset
-from core.errors import InvalidDataError, InvalidSpecError
-from core.numeric.shards import Compute, is_very_large
+from core.numeric.shards import Compute
 from core.predict.predictor import Moments, Predictor
 from core.sparse.posterior import SparsePosterior, posterior
 from core.sparse.scheme import Scheme, scheme
 from core.spec import Effort, MeanRows, TargetTransform, TrainSpec
-from core.train.beyond import BeyondRows, BeyondSums, admits, check_asked, widened, with_rows_beyond
+from core.train.beyond import BeyondRows, admits, check_asked, widened, with_rows_beyond
 from core.train.calibrate import MOVED_ROWS, CalibrationResult, calibrate, calibrate_on
 from core.train.fit import Fit, Solution, Subset
 from core.train.full_choice import FarBehind, FullModel, full_model, is_compared
 from core.train.held_out import grouped_rows, held_out_rows
 from core.train.mean_choice import ServedMean, choose_mean, served_means
 from core.train.others import full_results, moments_of, reads_of, sparse_results
+from core.train.outcome import Outcome
 from core.train.progress import Checkpoint, Journal, Listener, Phase
 from core.train.report import Candidate, TrainResult
-from core.train.results import Outcome, Results
+from core.train.results import Results
+from core.train.run_rows import RunRows
 from core.train.search import SEARCHED, Search, Stage, random_of
+from core.train.spec_checks import check_spec
 from core.train.transform_choice import as_learnt
 from core.train.unlearnt import UnlearntRows
 from core.train.warm import WarmStart
 
-SEARCH_ROWS = 50_000
-"""Theta is a few numbers and moves with fifty thousand rows as with millions; the model is fitted on all of them."""
 LEAST_HELD_OUT = 50
 """Held-out rows, after the report has its half, that can calibrate a basis that moved."""
 FULL_SHARE = 0.45
@@ -131,29 +131,13 @@ class _Run:
         if beyond is not None:
             spec = with_rows_beyond(dataset, spec)
         self.raw_targets, self.beyond = dataset.targets, beyond
-        self.very_large = is_very_large(len(dataset.targets) + (0 if beyond is None else beyond.count))
-        if dataset.row_groups.alone:
-            dataset = grouped_rows(dataset)
-        elif dataset.row_groups.count < 2:
-            raise InvalidDataError("all rows are of one group: there is no other to predict it from")
-        elif spec.calibrate is None:
-            raise InvalidSpecError("calibrate", "rows that are left out in groups are what it calibrates by: not off")
+        check_spec(spec, dataset)
+        dataset = grouped_rows(dataset)
         self.spec = spec
         self.journal = journal
         self.resume = resume
-        self.workers = workers
-        self.compute = compute
-        self.groups = int(dataset.groups.max()) + 1
         self.row_groups = dataset.row_groups
-        if spec.start is not None and len(spec.start.lengthscales) != self.groups:
-            raise InvalidSpecError(
-                "hyperparameters.lengthscales",
-                f"expected {self.groups}, one for each feature, got {len(spec.start.lengthscales)}",
-            )
-        if spec.bounds is not None and any(not 0 <= row < len(dataset.targets) for row in spec.bounds.rows):
-            raise InvalidSpecError("bounds.rows", f"expected rows from 0 to {len(dataset.targets) - 1}")
         self.scheme: Scheme = scheme(spec.approximation, spec.power)
-        self._check_mean_rows(len(dataset.targets))
         held_out = held_out_rows(dataset, spec)
         with journal.phase(Phase.STARTING, 0.0):
             draws = partial(random_of, spec, Stage.TRANSFORM)
@@ -163,6 +147,7 @@ class _Run:
                 self.dataset, (choice,) = as_learnt(dataset, TargetTransform.NONE, held_out, draws)
             if beyond is not None:
                 choice = replace(choice, transform=widened(choice.transform, beyond))
+        self.rows = RunRows(dataset=self.dataset, spec=spec, workers=workers, compute=compute, beyond=beyond)
         self.results = Results(
             spec=spec,
             dataset=self.dataset,
@@ -183,18 +168,18 @@ class _Run:
 
     def result(self) -> TrainResult:
         everything = np.arange(len(self.raw_targets))
-        learning = self._subset(np.setdiff1d(everything, self.results.held_out))
-        whole = self._subset(everything, learning) if len(self.results.held_out) else learning
+        learning = self.rows.subset(np.setdiff1d(everything, self.results.held_out))
+        whole = self.rows.subset(everything, learning) if len(self.results.held_out) else learning
         with warnings.catch_warnings(record=True) as self.journal.caught:
             warnings.simplefilter("always", RuntimeWarning)
             search = Search(
                 self.spec,
                 self.scheme,
-                self._searched(learning),
+                self.rows.searched(learning),
                 self.journal,
                 self.resume,
                 self.warm,
-                self._beyond_sums(learning),
+                self.rows.beyond_sums(learning, self.results.transform, self.scheme),
             )
             full = self._full(search, learning, whole)
             far_behind = self._beside(full, search)
@@ -325,11 +310,6 @@ class _Run:
         whole.rows.workspace.clear()
         return Outcome(fit=fit, fitted=fitted, read=read, predicted=predicted, other_predicted=others)
 
-    def _check_mean_rows(self, rows: int) -> None:
-        asked = self.spec.mean_rows
-        if isinstance(asked, int) and asked > rows:
-            raise InvalidSpecError("mean_rows", f"expected at most the {rows} rows that are used, got {asked}")
-
     def _with_mean(self, outcome: Outcome) -> Outcome:
         """Compare, or take, a mean on more rows; held-out rows are then predicted by it, without their fold."""
         fit, took = outcome.fit, sum(self.journal.seconds.values())
@@ -352,34 +332,6 @@ class _Run:
             return replace(outcome, choice=choice)
         predicted = self.results.with_mean(outcome.predicted, fit.subset, choice.mean)
         return replace(outcome, choice=choice, read=choice.mean.read, predicted=predicted)
-
-    def _searched(self, learning: Subset) -> Subset:
-        """Return the rows that theta is found on: all, or as many at random as are enough."""
-        rows = len(learning.numbers)
-        if rows <= SEARCH_ROWS:
-            return learning
-        some = random_of(self.spec, Stage.SEARCH).permutation(rows)[:SEARCH_ROWS]
-        targets = learning.rows.y[some]
-        return learning if targets.min() == targets.max() else self._subset(np.sort(learning.numbers[some]))
-
-    def _subset(self, numbers: IntArray, learning: Subset | None = None) -> Subset:
-        """Return these rows in their own units, or where rows beyond are summed once in those of the learning rows."""
-        return Subset.of(
-            self.dataset,
-            numbers,
-            standardize=self.spec.standardize,
-            workers=self.workers,
-            compute=self.compute,
-            unit=None if self.beyond is None or learning is None else learning.standardization,
-            very_large=self.very_large,
-        )
-
-    def _beyond_sums(self, learning: Subset) -> BeyondSums | None:
-        """Return the sums of the rows beyond, in the units of the rows that are learnt from."""
-        if self.beyond is None:
-            return None
-        unit, transform = learning.standardization, self.results.transform
-        return BeyondSums.of(self.beyond, unit, transform, learning.rows.groups, self.scheme)
 
     def _calibrate_moved(self, fit: Fit) -> CalibrationResult | None:
         """Calibrate by half of the held-out rows, which the report then does without; None where they are too few."""

@@ -104,7 +104,7 @@ def trained(
 
 def test_a_whole_training_is_the_same(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """The rounds are on fewer rows than all, as where there are millions."""
-    monkeypatch.setattr("core.train.run.SEARCH_ROWS", LEAST_ROWS - 1)
+    monkeypatch.setattr("core.train.run_rows.SEARCH_ROWS", LEAST_ROWS - 1)
     report, mean, variance = trained(None)
     for other in (trained(None, workers=2), trained(cluster)):
         np.testing.assert_array_equal(other[1], mean)
@@ -213,7 +213,7 @@ IN_DESCENT = 5
 def test_a_loss_in_the_middle_of_the_search_changes_no_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
-    monkeypatch.setattr("core.train.run.SEARCH_ROWS", LEAST_ROWS - 1)
+    monkeypatch.setattr("core.train.run_rows.SEARCH_ROWS", LEAST_ROWS - 1)
     report, mean, variance = trained(None)
     with dask_processes(tmp_path) as processes:
         cluster = Cluster(processes.address, tmp_path / "shards", timeout=120.0)
@@ -240,7 +240,7 @@ def test_a_training_that_is_cancelled_in_mid_search_goes_on_from_its_checkpoint(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The listener ends it between two remote evaluations; another connection goes on, with the same numbers."""
-    monkeypatch.setattr("core.train.run.SEARCH_ROWS", LEAST_ROWS - 1)
+    monkeypatch.setattr("core.train.run_rows.SEARCH_ROWS", LEAST_ROWS - 1)
     spec = TrainSpec(basis_size=30, adaptation=Adaptation(rounds=2, steps=3), noise=Noise.CONSTANT)
     wanted = train(dataset(), spec)
     told: list[Progress | Checkpoint] = []

@@ -34,7 +34,7 @@ from core.sparse.likelihood import nlml, nlml_and_gradients
 from core.sparse.scheme import scheme
 from core.spec import Approximation
 from core.train.fit import Subset
-from core.train.run import SEARCH_ROWS
+from core.train.run_rows import SEARCH_ROWS
 from core.train.search import COMPARED_ROWS
 from tests.core.problems import POWER, Problem, problem
 

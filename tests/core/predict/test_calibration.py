@@ -19,10 +19,10 @@ from core.predict.calibration import (
     Calibration,
     IntervalBasis,
     LeftOut,
-    effective_count,
     fit_calibration,
     replicate_noise,
 )
+from core.predict.score_ranks import effective_count
 from core.predict.tails import fit_tail
 from core.spec import Intervals
 from tests.core.leftout import random_rows, rows, variance_of

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 import core.selection.greedy
 import core.selection.pool
 import core.sparse.factors
-import core.train.run
+import core.train.run_rows
 import core.train.search
 from core.arrays import FloatArray
 from core.data import Dataset
@@ -273,7 +273,7 @@ def test_theta_is_found_on_some_rows_and_the_model_fitted_on_all(monkeypatch: py
     dataset = table(14, n=600)
     spec = TrainSpec(basis_size=20, calibrate=None, adaptation=Adaptation(rounds=2, steps=5), seed=3)
     whole = train(dataset, spec)
-    monkeypatch.setattr(core.train.run, "SEARCH_ROWS", 200)
+    monkeypatch.setattr(core.train.run_rows, "SEARCH_ROWS", 200)
     some = train(dataset, spec)
     assert abs(some.report.objectives[-1]) < 0.6 * abs(whole.report.objectives[-1])  # nats of 200 rows, not of 540
     assert some.report.leave_one_out.rows == whole.report.leave_one_out.rows == 600
@@ -292,7 +292,7 @@ def test_a_large_table_is_fitted_on_all_rows_whatever_some_of_them_chose(monkeyp
         compared.append(len(factors.rows))
         return nlml(factors)
 
-    monkeypatch.setattr(core.train.run, "SEARCH_ROWS", 200)
+    monkeypatch.setattr(core.train.run_rows, "SEARCH_ROWS", 200)
     monkeypatch.setattr(core.selection.greedy, "SUMMED_ROWS", 300)
     monkeypatch.setattr(core.train.search, "COMPARED_ROWS", 250)
     monkeypatch.setattr(core.train.search, "nlml", remembered)
@@ -307,7 +307,7 @@ def test_rows_that_theta_is_found_on_need_targets_that_differ(monkeypatch: pytes
     dataset = table(15, n=300)
     targets = np.zeros(300)
     targets[:3] = [1.0, 2.0, 3.0]
-    monkeypatch.setattr(core.train.run, "SEARCH_ROWS", 2)
+    monkeypatch.setattr(core.train.run_rows, "SEARCH_ROWS", 2)
     spec = TrainSpec(basis_size=5, calibrate=None, holdout=0.0, adaptation=Adaptation(rounds=1, steps=2))
     found = train(Dataset(inputs=dataset.inputs, targets=targets, groups=dataset.groups), spec)
     assert found.report.rows == 300
