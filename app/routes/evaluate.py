@@ -1,34 +1,69 @@
 """`POST /evaluate`: a table with the truth in, scores of a model's predictions out."""
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field, ValidationError
 from starlette.responses import Response
 
-from app.routes.http.answers import json_answer, problems
-from app.routes.http.bodies import NPY, TABLES, expect_media_type, read_body
+from app.errors import InvalidRequestError
+from app.routes.http.answers import STRICT_JSON, json_answer, problems
+from app.routes.http.bodies import JSON, MULTIPART, NPY, TABLES, content_type, expect_media_type, read_body
 from app.routes.http.callers import check_model, count_rows
-from app.routes.http.fields import ModelName, ModelVersion
-from app.routes.http.services import in_heavy_thread, in_reader_thread, services
+from app.routes.http.content_encoding import read_json
+from app.routes.http.fields import REFERENCE, ModelName, ModelVersion
+from app.routes.http.services import Services, in_heavy_thread, in_reader_thread, services
+from app.routes.http.table_requests import COLUMNS, FILE, ROWS, columns_of, rows_of, uploaded
+from app.routes.http.uploads import Upload, refuse_fields
+from app.services.decoding import check_depth, decode, given
 from app.services.evaluation import MOST_BY, MOST_WORST, EvaluateOptions, evaluate
-from app.services.predict.options import OnError
-from app.tables import Limits, Schema, Table, read_table
+from app.services.predict.options import OnError, word_of
+from app.tables import Limits, Schema, Table, from_columns, from_rows, read_table
 
 router = APIRouter(tags=["prediction"])
 
 _TABLES = tuple(kind for kind in TABLES if kind != NPY)
 
-Model = Annotated[str, Query(description="`name`, `name@3` or `name@alias`.", min_length=1)]
-By = Annotated[
-    list[str] | None, Query(max_length=MOST_BY, description="Columns whose groups are scored too; may be repeated.")
-]
-Worst = Annotated[int, Query(ge=0, le=MOST_WORST, description="How many rows with the largest errors are listed.")]
-Target = Annotated[
-    Annotated[str, Field(json_schema_extra={"minLength": 1})] | None,
-    Query(description="Which of several targets; the only one need not be named."),
-]
-Errors = Annotated[OnError, Query(description="Rows that cannot be predicted: refuse the table, or leave them out.")]
+
+class EvaluateQuery(BaseModel):
+    """Options of an evaluation: parameters of the query, or parts of a form."""
+
+    model: str | None = Field(
+        None,
+        min_length=1,
+        description="`name`, `name@3` or `name@alias`; here, or as a part of the form.",
+        json_schema_extra={"pattern": REFERENCE},
+    )
+    by: list[str] = Field([], max_length=MOST_BY, description="Columns whose groups are scored too; may be repeated.")
+    worst: int = Field(10, ge=0, le=MOST_WORST, description="How many rows with the largest errors are listed.")
+    on_error: OnError = Field(
+        OnError.REFUSE, description="Rows that cannot be predicted: refuse the table, or leave them out."
+    )
+    target: str | None = Field(
+        None,
+        description="Which of several targets; the only one need not be named.",
+        json_schema_extra={"minLength": 1},
+    )
+
+    def options(self) -> EvaluateOptions:
+        """Return what is asked of the service."""
+        return EvaluateOptions(by=tuple(self.by), worst=self.worst, on_error=self.on_error, target=self.target)
+
+
+class EvaluateRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The JSON body: a model's reference, one of `rows` and `columns`, and options. null is as if left out."""
+
+    model: str
+    rows: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    columns: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    by: list[str] | None = None
+    worst: int | None = None
+    on_error: str | None = None
+    target: str | None = None
 
 
 class ScoresBody(BaseModel):
@@ -84,11 +119,42 @@ class EvaluationBody(BaseModel):
     warnings: list[str] = Field(description="What is to be known of these scores, in sentences.")
 
 
+_FIELDS = tuple(EvaluateQuery.model_fields)
+_OPTIONS: dict[str, Any] = EvaluateQuery.model_json_schema()["properties"] | {
+    "on_error": {
+        "enum": list(OnError),
+        "default": OnError.REFUSE.value,
+        "description": EvaluateQuery.model_fields["on_error"].description,
+    }
+}
 _REQUEST: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "description": "A table of any format that is read here, with the column of the target.",
-        "content": {kind: {"schema": {"type": "string", "format": "binary"}} for kind in _TABLES},
+        "content": {
+            JSON: {
+                "schema": {
+                    "type": "object",
+                    "description": STRICT_JSON,
+                    "additionalProperties": False,
+                    "required": ["model"],
+                    "properties": _OPTIONS | {"columns": COLUMNS, "rows": ROWS},
+                    "anyOf": [{"required": ["columns"]}, {"required": ["rows"]}],
+                },
+                "example": {"model": "sine", "rows": [{"x": 0.25, "y": 1.02}, {"x": 0.75, "y": -0.98}], "worst": 1},
+            },
+            MULTIPART: {
+                "schema": {
+                    "type": "object",
+                    "required": ["file"],
+                    "additionalProperties": False,
+                    "description": "A file as pages and `curl -F file=@new.csv` send it; its options as parts of the "
+                    "form or in the query.",
+                    "properties": {"file": FILE, **_OPTIONS},
+                }
+            },
+            **{kind: {"schema": {"type": "string", "format": "binary"}} for kind in _TABLES},
+        },
     }
 }
 
@@ -100,29 +166,80 @@ _REQUEST: dict[str, Any] = {
     responses={200: {"model": EvaluationBody}, **problems(400, 404, 408, 413, 415, 422)},
     openapi_extra=_REQUEST,
 )
-async def evaluate_model(
-    request: Request,
-    model: Model,
-    by: By = None,
-    worst: Worst = 10,
-    on_error: Errors = OnError.REFUSE,
-    target: Target = None,
-) -> Response:
+async def evaluate_model(request: Request, asked: Annotated[EvaluateQuery, Query()]) -> Response:
     """NMSE, RMSE, MAE, R2, NLPD, coverage by level; the same of groups; the rows with the largest errors."""
-    expect_media_type(request, *_TABLES)
     app = services(request)
-    check_model(request, model)
-    options = EvaluateOptions(by=tuple(by or ()), worst=worst, on_error=on_error, target=target)
+    refuse_fields(content_type(request))
+    kind = expect_media_type(request, JSON, MULTIPART, *_TABLES)
+    if kind == JSON:
+        return await _answer_json(request, app)
+    if kind == MULTIPART:
+        async with uploaded(request, _FIELDS, repeated=("by",), in_memory=True) as upload:
+            return await _answer_file(request, app, _with_parts(request, asked, upload), upload.path)
     body = await read_body(request, app.settings.max_body_bytes, "PURSUIT_MAX_BODY_BYTES")
+    return await _answer_file(request, app, asked, body)
+
+
+async def _answer_json(request: Request, app: Services) -> Response:
+    if request.scope["query_string"]:
+        raise InvalidRequestError("a JSON request has no query parameters: put model, by and worst in the body")
+    body = await read_json(request, app.settings.max_body_bytes)
+    check_depth(body, app.settings.max_json_depth)
+    asked = decode(body, EvaluateRequest)
+    options = EvaluateOptions(
+        by=tuple(asked.by or ()),
+        worst=10 if asked.worst is None else asked.worst,
+        on_error=OnError.REFUSE if asked.on_error is None else word_of(OnError, asked.on_error, "on_error"),
+        target=asked.target,
+    )
+    return await _answer(request, app, asked.model, options, lambda _: _table_of(asked, app.body_limits))
+
+
+async def _answer_file(request: Request, app: Services, asked: EvaluateQuery, file: Path | bytes) -> Response:
+    if not asked.model:
+        raise InvalidRequestError(
+            "there is no model: name it in the query, as in /evaluate?model=cars, or as a part of the form"
+        )
+    return await _answer(
+        request, app, asked.model, asked.options(), lambda schema: _read(schema, file, app.body_limits)
+    )
+
+
+async def _answer(
+    request: Request, app: Services, model: str, options: EvaluateOptions, read: Callable[[Schema], Table]
+) -> Response:
+    check_model(request, model)
     resolved = await app.registry.resolve(model)
-    schema = resolved.model.of_target(target).schema
-    table = await in_reader_thread(request, _read, schema, body, app.body_limits)
+    table = await in_reader_thread(request, read, resolved.model.of_target(options.target).schema)
     await count_rows(request, app, resolved.name, table.rows)
     found = await in_heavy_thread(request, evaluate, resolved.model, table, options)
     return json_answer({"model": resolved.name, "version": resolved.version, **found})
 
 
-def _read(schema: Schema, body: bytes, limits: Limits) -> Table:
+def _with_parts(request: Request, asked: EvaluateQuery, upload: Upload) -> EvaluateQuery:
+    """Return the options of the query and of the form together; RequestValidationError naming what cannot be read."""
+    both = [name for name in upload.fields if name in request.query_params]
+    if both:
+        raise InvalidRequestError(f"{both[0]}: it is in the query and in the form: give it once")
+    parts = {name: value.decode(errors="replace") for name, value in upload.fields.items()}
+    by = [value.decode(errors="replace") for value in upload.repeated.get("by", ())]
+    try:
+        return EvaluateQuery.model_validate(asked.model_dump(exclude_unset=True) | parts | ({"by": by} if by else {}))
+    except ValidationError as error:
+        raise RequestValidationError([{**fault, "loc": ("body", *fault["loc"])} for fault in error.errors()]) from error
+
+
+def _table_of(asked: EvaluateRequest, limits: Limits) -> Table:
+    """Return the table of a JSON body."""
+    rows, columns = given(asked.rows), given(asked.columns)
+    if rows is not None and columns is None:
+        return from_rows(rows_of(rows), limits=limits)
+    if columns is not None and rows is None:
+        return from_columns(columns_of(columns), limits=limits)
+    raise InvalidRequestError("expected the rows as one of `rows` and `columns`, not both and not neither")
+
+
+def _read(schema: Schema, file: Path | bytes, limits: Limits) -> Table:
     sheet = schema.read_options.sheet
     known = (*schema.names, *schema.targets)
-    return read_table(body, limits=limits, known=known, least_columns=2, sheet=sheet, sheet_wanted=False)
+    return read_table(file, limits=limits, known=known, least_columns=2, sheet=sheet, sheet_wanted=False)

@@ -41,6 +41,8 @@ class EvaluateOptions:
     def __post_init__(self) -> None:
         if not 0 <= self.worst <= MOST_WORST:
             raise InvalidRequestError(f"worst: expected a number from 0 to {MOST_WORST:,}, got {self.worst:,}")
+        if len(self.by) > MOST_BY:
+            raise InvalidRequestError(f"by: expected at most {MOST_BY} columns, got {len(self.by)}")
 
 
 def evaluate(model: LoadedModel, table: Table, options: EvaluateOptions | None = None) -> dict[str, Any]:

@@ -52,15 +52,19 @@ class TableRequest(msgspec.Struct, forbid_unknown_fields=True, rename={"origin":
 
 
 @asynccontextmanager
-async def uploaded(request: Request, known: Sequence[str] = ("spec",)) -> AsyncIterator[Upload]:
-    """The form of the request, its file on disk until the end of the block. known: names of its other parts."""
+async def uploaded(
+    request: Request, known: Sequence[str] = ("spec",), repeated: Sequence[str] = (), *, in_memory: bool = False
+) -> AsyncIterator[Upload]:
+    """The form of the request, its file on disk until the end of the block. known: names of its other parts; repeated:
+    those that may come more than once. in_memory: the table will be held in memory, as a body is."""
     app = services(request)
     settings = app.settings
-    pieces = stream_body(
-        request, settings.max_upload_bytes, "PURSUIT_MAX_UPLOAD_BYTES", seconds=settings.max_upload_seconds
-    )
+    limit, setting = settings.max_upload_bytes, "PURSUIT_MAX_UPLOAD_BYTES"
+    if in_memory:
+        limit, setting = settings.max_body_bytes, "PURSUIT_MAX_BODY_BYTES"
+    pieces = stream_body(request, limit, setting, seconds=settings.max_upload_seconds)
     with temporary_upload(app.scratch.path) as file:
-        yield await receive_upload(request.headers["content-type"], pieces, file, known)
+        yield await receive_upload(request.headers["content-type"], pieces, file, known, repeated)
 
 
 def read_request(body: bytes, depth: int, *known: str) -> TableRequest:

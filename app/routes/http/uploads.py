@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import IO, TYPE_CHECKING
@@ -19,16 +19,20 @@ if TYPE_CHECKING:
 FIELDS = "application/x-www-form-urlencoded"
 """Media type that clients send for a form without a file."""
 MOST_FIELD_BYTES = 1 << 20
+MOST_REPEATED = 100
+"""Times that a part may come which may be repeated."""
 _WRITE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload:
-    """Received form: the file on disk, its name as sent, and the bytes of the other parts by name."""
+    """Received form: the file on disk, its name as sent, and the bytes of the other parts by name, of the last one
+    where a part may be repeated; of all of those in `repeated`."""
 
     path: Path
     filename: str
     fields: Mapping[str, bytes]
+    repeated: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
 
 
 def refuse_fields(content_type: str) -> None:
@@ -63,18 +67,23 @@ async def receive_file(pieces: AsyncIterator[bytes], file: IO[bytes]) -> Path:
 
 
 async def receive_upload(
-    content_type: str, pieces: AsyncIterator[bytes], file: IO[bytes], known: Sequence[str]
+    content_type: str,
+    pieces: AsyncIterator[bytes],
+    file: IO[bytes],
+    known: Sequence[str],
+    repeated: Sequence[str] = (),
 ) -> Upload:
-    """Read the form to its end; the part `file` goes into `file`. known: names of the other parts.
+    """Read the form to its end; the part `file` goes into `file`. known: names of the other parts; repeated: those of
+    them that may come more than once.
 
-    Raises MalformedError where it is not multipart, InvalidRequestError where the part `file` is missing, empty,
-    there twice, or a part has another name.
+    Raises MalformedError where it is not multipart, InvalidRequestError where the part `file` is missing or empty, a
+    part is there twice, or has another name.
     """
     _, options = parse_options_header(content_type)
     boundary = options.get(b"boundary")
     if not boundary:
         raise MalformedError("the Content-Type of this form has no boundary; let the client library set it")
-    form = _Form(known)
+    form = _Form(known, repeated)
     try:
         parser = MultipartParser(boundary, form.callbacks())
         async for piece in pieces:
@@ -90,8 +99,9 @@ async def receive_upload(
     if "file" not in form.seen:
         got = f"; got the parts {', '.join(form.seen)}" if form.seen else ""
         raise InvalidRequestError(f"there is no file: send the table as the form part `file`{got}")
-    fields = {name: bytes(value) for name, value in form.fields.items()}
-    return Upload(path=Path(file.name), filename=form.filename, fields=fields)
+    fields = {name: bytes(values[-1]) for name, values in form.fields.items()}
+    several = {name: [*map(bytes, form.fields[name])] for name in repeated if name in form.fields}
+    return Upload(path=Path(file.name), filename=form.filename, fields=fields, repeated=several)
 
 
 def _store(file: IO[bytes], data: bytes) -> None:
@@ -105,10 +115,10 @@ def _store(file: IO[bytes], data: bytes) -> None:
 class _Form:
     """Receiver of the parser's callbacks, for the parts of a form."""
 
-    def __init__(self, known: Sequence[str]) -> None:
-        self._known = ("file", *known)
+    def __init__(self, known: Sequence[str], repeated: Sequence[str]) -> None:
+        self._known, self._repeated = ("file", *known), repeated
         self.waiting = bytearray()
-        self.fields: dict[str, bytearray] = {}
+        self.fields: dict[str, list[bytearray]] = {}
         self.filename = ""
         self.seen: list[str] = []
         self.ended = False
@@ -150,12 +160,14 @@ class _Form:
         if name not in self._known:
             parts = f"{', '.join(f'`{part}`' for part in self._known[:-1])} and `{self._known[-1]}`"
             raise InvalidRequestError(f"unknown form part {name!r}; a form has the parts {parts}")
-        if name in self.seen:
+        if name in self.seen and name not in self._repeated:
             raise InvalidRequestError(f"the form part `{name}` is there twice")
+        if self.seen.count(name) == MOST_REPEATED:
+            raise InvalidRequestError(f"the form part `{name}` is there more than {MOST_REPEATED} times")
         self.seen.append(name)
         self._part = name
         if name != "file":
-            self.fields[name] = bytearray()
+            self.fields.setdefault(name, []).append(bytearray())
         else:
             if b"filename" not in options:
                 raise InvalidRequestError("the form part `file` is not a file: it has no filename")
@@ -165,7 +177,7 @@ class _Form:
         if self._part == "file":
             self.waiting += data[start:end]
             return
-        value = self.fields[self._part]
+        value = self.fields[self._part][-1]
         value += data[start:end]
         if len(value) > MOST_FIELD_BYTES:
             raise TooLargeError(f"the form part `{self._part}` has more than {MOST_FIELD_BYTES} bytes")

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,64 @@ def test_what_is_refused(service: Service, table: str, query: dict[str, Any], sa
     answer = service.client.post("/evaluate", params={"model": "waves", **query}, content=table, headers=CSV_BODY)
     body = assert_problem(answer, 422)
     assert said in json.dumps(body, ensure_ascii=False)
+
+
+def test_a_form_with_a_file_and_json_are_answered_as_the_file_is(service: Service) -> None:
+    """As /predict takes them: options are parts of the form or in the query, or fields of the JSON body."""
+    expected = post(service, NEW, by=["kind", "x"], worst=3)
+    send = partial(service.client.post, "/evaluate")
+    file = {"file": ("new.csv", NEW.encode(), "text/csv")}
+    parts = send(files=file, data={"model": "waves", "by": ["kind", "x"], "worst": "3"})
+    mixed = send(params={"model": "waves", "by": ["kind", "x"]}, files=file, data={"worst": "3"})
+    assert parts.json() == mixed.json() == expected
+    rows = list(csv.DictReader(io.StringIO(NEW)))
+    typed = [{"x": float(row["x"]), "kind": row["kind"], "y": float(row["y"])} for row in rows]
+    columns = {name: [row[name] for row in typed] for name in ("x", "kind", "y")}
+    options = {"model": "waves", "by": ["kind", "x"], "worst": 3, "on_error": None}
+    by_rows, by_columns = (
+        send(json={"rows": typed, **options}).json(),
+        send(json={"columns": columns, **options}).json(),
+    )
+    assert by_rows == by_columns
+    assert by_rows["scores"] == expected["scores"]
+    assert [row["row"] for row in by_rows["worst"]] == [row["row"] for row in expected["worst"]]
+    assert [row["line"] for row in by_rows["worst"]] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("data", "query", "said"),
+    [
+        ({}, {}, "there is no model"),
+        ({"model": "waves"}, {"model": "waves"}, "model: it is in the query and in the form"),
+        ({"model": "waves", "worst": "many"}, {}, "worst: expected a whole number; got 'many'"),
+        ({"model": "waves", "on_error": "skip"}, {}, "on_error: expected 'refuse' or 'null'; got 'skip'"),
+        ({"model": "waves", "by": ["kind"] * 21}, {}, "by: "),
+        ({"model": "waves", "by": ["kind"] * 101}, {}, "the form part `by` is there more than 100 times"),
+        ({"model": ["waves", "waves"]}, {}, "the form part `model` is there twice"),
+        ({"model": "waves", "interval": "0.5"}, {}, "unknown form part 'interval'"),
+    ],
+)
+def test_what_is_refused_of_a_form(service: Service, data: dict[str, Any], query: dict[str, Any], said: str) -> None:
+    answer = service.client.post("/evaluate", params=query, files={"file": ("n.csv", NEW.encode())}, data=data)
+    assert said in assert_problem(answer, 422)["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"rows": [{"x": 1.0, "kind": "low", "y": 1.0}]}, "model"),
+        ({"model": "waves"}, "one of `rows` and `columns`"),
+        ({"model": "waves", "rows": [{"x": 1.0}], "columns": {"x": [1.0]}}, "one of `rows` and `columns`"),
+        ({"model": "waves", "rows": [[1.0, "low", 1.0]]}, "row 0: expected an object of cells by column name"),
+        ({"model": "waves", "columns": {"x": [1.0], "kind": ["low", "low"], "y": [1.0]}}, "'kind'"),
+        ({"model": "waves", "rows": [{"x": 1.0, "kind": "low", "y": 1.0}], "worst": -1}, "worst: expected a number"),
+        ({"model": "waves", "rows": [{"x": 1.0, "kind": "low", "y": 1.0}], "by": ["x"] * 21}, "by: expected at most"),
+        ({"model": "waves", "rows": [{"x": 1.0, "kind": "low", "y": 1.0}], "on_error": "skip"}, "on_error: expected"),
+        ({"model": "waves", "interval": 0.5}, "interval"),
+    ],
+)
+def test_what_is_refused_of_json(service: Service, body: dict[str, Any], said: str) -> None:
+    assert said in assert_problem(service.client.post("/evaluate", json=body), 422)["detail"]
 
 
 def test_a_group_of_missing_cells_alone(service: Service) -> None:

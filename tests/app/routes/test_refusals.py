@@ -64,6 +64,9 @@ def test_bodies_above_the_limits(tmp_path: Path) -> None:
             packed = small.client.post(path, content=gzip.compress(body), headers=json_kind)
             assert_problem(packed, 413, "unpacked", "1000", "PURSUIT_MAX_BODY_BYTES")
         assert_problem(small.post_file("a,y\n" + "1,2\n" * 2000), 413, "5000", "PURSUIT_MAX_UPLOAD_BYTES")
+        form = {"file": ("table.csv", "a,y\n" + "1,2\n" * 500)}  # in memory, where a training goes to the disk
+        evaluated = small.client.post("/evaluate", files=form, data={"model": "numbers"})
+        assert_problem(evaluated, 413, "1000", "PURSUIT_MAX_BODY_BYTES")
         assert list(small.settings.uploads.glob("*/*")) == []
 
 
