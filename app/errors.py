@@ -131,9 +131,14 @@ class ComputeUnavailableError(UnavailableError):
     """The cluster does not answer: the job goes back to the queue and is tried again."""
 
 
+def is_full(error: OSError) -> bool:
+    """Return whether a disk has no room left, or none for this user."""
+    return error.errno in {errno.ENOSPC, errno.EDQUOT}
+
+
 def unwritable(error: OSError) -> UnavailableError:
     """Make the error for a disk of the server that cannot be written, in plain words and without its paths."""
-    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+    if is_full(error):
         return UnavailableError("the disk of the server is full")
     cause = f": {os.strerror(error.errno)}" if error.errno else ""
     return UnavailableError(f"the server's disk cannot be written{cause}")

@@ -73,10 +73,11 @@ class JobBar:
     def show(self, job: Json) -> None:
         """Show the job in its current state."""
         progress = job.get("progress") or {}
-        if _requeue_reason(job) not in {None, self._reason}:
-            self._reason = _requeue_reason(job)
+        if _waiting(job) not in {None, self._reason}:
+            self._reason = _waiting(job)
             if not self._bar.disable:
-                self._bar.console.print(f"back in the queue: {self._reason}", highlight=False, markup=False)
+                where = "back in the queue" if job["state"] == "queued" else "waiting"
+                self._bar.console.print(f"{where}: {self._reason}", highlight=False, markup=False)
         self._bar.update(
             self._task,
             completed=fraction(job),
@@ -96,10 +97,10 @@ def _lines(client: Client, job_id: str, console: Console) -> Json:
     shown = ""
     for job in client.follow(job_id):
         progress = job.get("progress") or {}
-        where = f"{_headline(job)} {progress.get('round') or ''} {_requeue_reason(job) or ''}"
+        where = f"{_headline(job)} {progress.get('round') or ''} {_waiting(job) or ''}"
         if where != shown:
             shown = where
-            detail = _requeue_reason(job) or _detail(progress)
+            detail = _waiting(job) or _detail(progress)
             console.print(
                 f"{100 * fraction(job):3.0f}%  {_headline(job):<11}  {detail}".rstrip(),
                 markup=False,
@@ -109,9 +110,10 @@ def _lines(client: Client, job_id: str, console: Console) -> Json:
     return job
 
 
-def _requeue_reason(job: Json) -> str | None:
+def _waiting(job: Json) -> str | None:
+    """Return why a job is in the queue again, or does not go on."""
     reason: str | None = job.get("requeue_reason", job.get("put_back"))  # as servers before this release call it
-    return reason
+    return reason or (job.get("progress") or {}).get("waiting")
 
 
 def _headline(job: Json) -> str:

@@ -6,8 +6,9 @@ death signal, which works even while a C loop holds the interpreter.
 
 Out (lines on what was standard output): {"progress": {..}}, {"checkpoint": {..}}, {"milestone": {"number": 1}}, and
 one of {"done": {..}}, {"failed": {"type", "message", "errors"?, "total"?}} or {"postponed": {"type", "message"}},
-after which the job goes back to the queue. File descriptor 1 then points at standard error, so that a
-stray print cannot break the protocol. A number that JSON has no form for (NaN, infinity) is sent as null.
+after which the job goes back to the queue, as it does where this machine's disk is full. File descriptor 1 then points
+at standard error, so that a stray print cannot break the protocol. A number that JSON has no form for (NaN, infinity)
+is sent as null.
 """
 
 import json
@@ -22,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from app.errors import PursuitError, UnavailableError
+from app.errors import PursuitError, UnavailableError, is_full, unwritable
 from app.jobs.job import JSON
 from app.posix import end_with_parent
 
@@ -116,7 +117,11 @@ def run_task(handlers: Mapping[str, Handler], *, client_errors: Sequence[type[Ex
     except MemoryError:
         log.exception("%s: out of memory", task.id)
         reporter.failed({"type": "out-of-memory", "message": "the job needs more memory than there is"})
-    except Exception:
+    except Exception as error:
+        if isinstance(error, OSError) and is_full(error):  # this machine's disk, which is not the job's fault
+            log.warning("%s: postponed: %s", task.id, error)
+            reporter.postponed(describe(unwritable(error)))
+            return 0
         log.exception("%s: the handler of %r raised an unexpected error", task.id, task.kind)
         message = f"an internal error; the worker's log has it under {task.id}"
         reporter.failed({"type": "internal", "message": message})

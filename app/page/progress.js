@@ -27,6 +27,7 @@ export function sentence(job) {
       if (job.requeue_reason) return `Waiting to go on: ${job.requeue_reason}`;
       return job.position > 0 ? `Waiting: ${job.position} in front of it` : "Waiting for a worker";
     case "running": {
+      if (progress.waiting) return `Waiting to go on: ${progress.waiting}`;
       const round = progress.rounds && progress.phase === "adapting" ? `, round ${Math.min(progress.round + 1, progress.rounds)} of ${progress.rounds}` : "";
       return `${PHASES[progress.phase] ?? "Starting"}${round}`;
     }

@@ -25,6 +25,9 @@ class ProgressBody(BaseModel):
     rounds: int | None = Field(None, description="How many rounds there are at most.")
     basis_size: int | None = Field(None, description="Basis vectors so far.")
     objective: float | None = Field(None, description="Objective of the adaptation, which is minimised.")
+    waiting: str | None = Field(
+        None, description="What its worker waits for, such as a store that is away or a disk that is full; else null."
+    )
     elapsed_s: float = Field(description="Seconds since work on it began, breaks included.")
     eta_s: float | None = Field(
         None, description="Seconds left, as far as one can tell: null where its worker has been silent."
@@ -99,6 +102,7 @@ def _progress(view: JobView) -> dict[str, object]:
         "rounds": reported.get("rounds"),
         "basis_size": reported.get("basis_size"),
         "objective": reported.get("objective"),
+        "waiting": reported.get("waiting") if job.state is JobState.RUNNING else None,
         "elapsed_s": round(_elapsed(view), 3),
         "eta_s": 0.0 if succeeded else left,
     }

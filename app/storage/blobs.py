@@ -5,7 +5,6 @@ in a folder: a write is a temporary file, fsync, rename, fsync of the folder, so
 power cut, and no reader ever sees half a file. `app.storage.bucket` has the one on object storage.
 """
 
-import errno
 import hashlib
 import logging
 import os
@@ -18,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from app.errors import DamagedFileError, NotFoundError, UnavailableError
+from app.errors import DamagedFileError, NotFoundError, UnavailableError, is_full
 
 log = logging.getLogger(__name__)
 
@@ -269,6 +268,6 @@ def _disk_errors(verb: str) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        full = is_full(error)
         cause = "no space is left on its disk" if full else (error.strerror or str(error))
         raise UnavailableError(f"nothing can be {verb} in the store: {cause}") from error

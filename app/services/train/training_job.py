@@ -4,12 +4,12 @@ import logging
 import resource
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
-from app.errors import MalformedError, NotFoundError, UnavailableError
+from app.errors import MalformedError, NotFoundError
 from app.jobs.child import Handler, Reporter, Task
 from app.services.core_spec import core_spec
 from app.services.intake.ingest import table_options
@@ -19,6 +19,7 @@ from app.services.train.assemble import build_artefact, build_report, dataset_of
 from app.services.train.missing import CompletedTable, complete_table
 from app.services.train.origin import Start, read_start
 from app.services.train.several import Told, train_targets
+from app.services.train.store_retries import StoreRetries
 from app.services.train.training_progress import PUBLISH, ProgressReporter
 from app.services.train.unseen import place_unseen
 from app.storage import artefact, training_state
@@ -36,12 +37,6 @@ from core.train.progress import Checkpoint
 from core.train.run import train
 from core.train.state import TrainingState
 
-RETRY_SECONDS = 300.0
-"""Seconds that a training waits for an unavailable store; then its job goes back to the queue."""
-LONGEST_PAUSE = 5.0
-
-Result = TypeVar("Result")
-
 log = logging.getLogger(__name__)
 
 
@@ -57,31 +52,34 @@ def training_handler(
     def run(task: Task, reporter: Reporter) -> dict[str, Any]:
         began = time.perf_counter()
         listener = ProgressReporter(reporter, float((task.progress or {}).get("fraction") or 0.0))
+        retry = StoreRetries(listener.waiting)
         listener.report_phase("reading", 0.0)
         body = SpecBody.model_validate(task.payload["spec"])
         key = task.payload["table"]
         by_parts = large_tables is not None and task.payload["rows"] > large_tables.least
-        table = None if by_parts else open_stored(blobs, key)
-        fit = _fit_of_parts(blobs, task, body) if table is None else _fit(blobs, task, table, body)
+        table = None if by_parts else open_stored(blobs, key, retry)
+        fit = _fit_of_parts(blobs, task, body, retry) if table is None else _fit(blobs, task, table, body, retry)
         reading = time.perf_counter() - began + sum(fit.seconds.values())
-        start = _start(blobs, task)
+        start = _start(blobs, task, retry)
         if fit.schema.other_targets is not None:
             reporter.milestone(1)
             told = Told(rows=task.payload["rows"], seconds={"reading": reading})
-            whole = table or open_stored(blobs, key)
+            whole = table or open_stored(blobs, key, retry)
             resume = _checkpoint(task)
             several = train_targets(
                 whole, fit, body, told, listener, resume, workers=threads, compute=compute, start=start
             )
             listener.report_phase("publishing", PUBLISH)
-            state = _state_key(blobs, several.artefact, several.states)
-            return _stored(blobs, several.artefact, several.report | {"peak_memory_bytes": _peak_memory()}, state)
+            state = _state_key(blobs, several.artefact, several.states, retry)
+            return _stored(
+                blobs, several.artefact, several.report | {"peak_memory_bytes": _peak_memory()}, state, retry
+            )
         large = None
         if large_tables is not None and by_parts:
             read = partial(large_tables.read, blobs.address(key), fit, body, workers=threads, tell=listener.reading)
-            large = retry_while_unavailable(read)
+            large = retry(read)
         completed = (
-            _completed(table or open_stored(blobs, key), fit, body, threads)
+            _completed(table or open_stored(blobs, key, retry), fit, body, threads)
             if large is None
             else CompletedTable(
                 schema=fit.schema,
@@ -131,7 +129,8 @@ def training_handler(
         model = build_artefact(body, schema, design_matrix, result, report, profile, donors)
         rows = design_matrix.rows if large is None else large.rows
         own = result.state if design_matrix.row_groups is None else None
-        return _stored(blobs, model, report, _state_key(blobs, model, [own and own.numbered(rows)]))
+        state = _state_key(blobs, model, [own and own.numbered(rows)], retry)
+        return _stored(blobs, model, report, state, retry)
 
     return run
 
@@ -157,12 +156,14 @@ def _completed(table: Table, fit: TableFit, body: SpecBody, threads: int) -> Com
     )
 
 
-def _start(blobs: BlobStore, task: Task) -> Start | None:
+def _start(blobs: BlobStore, task: Task, retry: StoreRetries) -> Start | None:
     origin = task.payload.get("from")
-    return None if origin is None else retry_while_unavailable(lambda: read_start(blobs, origin))
+    return None if origin is None else retry(lambda: read_start(blobs, origin))
 
 
-def _state_key(blobs: BlobStore, model: ModelArtefact, states: Sequence[TrainingState | None]) -> str | None:
+def _state_key(
+    blobs: BlobStore, model: ModelArtefact, states: Sequence[TrainingState | None], retry: StoreRetries
+) -> str | None:
     """Keep the states of the trainings of all targets, for updates, which are of whole models. states: None of rows
     that do not stand alone."""
     there = [state for state in states if state is not None]
@@ -170,39 +171,41 @@ def _state_key(blobs: BlobStore, model: ModelArtefact, states: Sequence[Training
     if len(there) < len(states) or not whole:
         return None
     data = training_state.save(there)
-    return retry_while_unavailable(lambda: blobs.put(training_state.STATES, ".safetensors", data))
+    return retry(lambda: blobs.put(training_state.STATES, ".safetensors", data))
 
 
-def _stored(blobs: BlobStore, model: ModelArtefact, report: dict[str, Any], state: str | None = None) -> dict[str, Any]:
+def _stored(
+    blobs: BlobStore, model: ModelArtefact, report: dict[str, Any], state: str | None, retry: StoreRetries
+) -> dict[str, Any]:
     """Store a model; return what `publish` needs."""
     data = artefact.save(model)
-    key = retry_while_unavailable(lambda: blobs.put(MODELS, ".safetensors", data))
+    key = retry(lambda: blobs.put(MODELS, ".safetensors", data))
     return {"artefact": key, "size": len(data), "report": report, "state": state}
 
 
-def open_stored(blobs: BlobStore, key: str) -> Table:
+def open_stored(blobs: BlobStore, key: str, retry: StoreRetries) -> Table:
     """Open a stored table, in a copy on this machine."""
-    return open_canonical(retry_while_unavailable(lambda: blobs.path(key)))
+    return open_canonical(retry(lambda: blobs.path(key)))
 
 
-def _fit_of_parts(blobs: BlobStore, task: Task, body: SpecBody) -> TableFit:
+def _fit_of_parts(blobs: BlobStore, task: Task, body: SpecBody, retry: StoreRetries) -> TableFit:
     """Return the fit of a table of which this machine may hold no copy."""
 
     def opened() -> TableFit:
         with open_address(blobs.address(task.payload["table"])) as file:
-            return _fit(blobs, task, open_canonical(file), body)
+            return _fit(blobs, task, open_canonical(file), body, retry)
 
-    return retry_while_unavailable(opened)
+    return retry(opened)
 
 
-def _fit(blobs: BlobStore, task: Task, table: Table, body: SpecBody) -> TableFit:
+def _fit(blobs: BlobStore, task: Task, table: Table, body: SpecBody, retry: StoreRetries) -> TableFit:
     """Return the fit that was kept with the table; without one that is of use, such as a job's of an earlier version
     of this service, the table is fitted again.
     """
     options = table_options(body)
     if key := str(task.payload.get("fit") or ""):
         try:
-            data = retry_while_unavailable(lambda: blobs.path(key)).read_bytes()
+            data = retry(lambda: blobs.path(key)).read_bytes()
             fit = TableFit.from_bytes(data)
             if fit.is_of(table, options):
                 return fit
@@ -210,20 +213,6 @@ def _fit(blobs: BlobStore, task: Task, table: Table, body: SpecBody) -> TableFit
         except (NotFoundError, MalformedError) as error:
             log.warning("the table is fitted again: %s", error)
     return TableFit.of(table, options)
-
-
-def retry_while_unavailable(call: Callable[[], Result], *, seconds: float = RETRY_SECONDS) -> Result:
-    """Return the result of `call`, tried again while the store is unavailable; UnavailableError after so long."""
-    until, pause = time.monotonic() + seconds, 0.5
-    while True:
-        try:
-            return call()
-        except UnavailableError as error:
-            if time.monotonic() + pause > until:
-                raise
-            log.warning("waiting for the store, again in %.1f s: %s", pause, error)
-            time.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def _peak_memory() -> int:

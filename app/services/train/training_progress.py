@@ -27,6 +27,7 @@ class ProgressReporter:
         self._clock = clock
         self._first: tuple[float, float] | None = None
         self._last: dict[str, Any] = {}
+        self._sent: dict[str, Any] = {}
 
     def __call__(self, event: Progress | Checkpoint) -> None:
         if isinstance(event, Checkpoint):
@@ -52,7 +53,12 @@ class ProgressReporter:
         self._shown = max(self._shown, share)
         left = self._left(share)
         news = {"phase": phase, "fraction": round(self._shown, 4), **self._last}
-        self._reporter.progress(news | {"eta_s": left})
+        self._sent = news | {"eta_s": left}
+        self._reporter.progress(self._sent)
+
+    def waiting(self, reason: str | None) -> None:
+        """Report what the work waits for, and None once it goes on."""
+        self._reporter.progress(self._sent if reason is None else self._sent | {"eta_s": None, "waiting": reason})
 
     def _left(self, share: float) -> float | None:
         """Seconds left, at the pace of this try; None while there is no pace."""

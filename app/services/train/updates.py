@@ -29,7 +29,7 @@ from app.services.jobs import JobView, refuse_other_request, view
 from app.services.keys.caller import ANYBODY, Caller
 from app.services.specification import SpecBody
 from app.services.train.several import together
-from app.services.train.training_job import retry_while_unavailable
+from app.services.train.store_retries import StoreRetries
 from app.services.train.update_rows import ReadRows, read_rows
 from app.services.train.updated_model import expected_nlpd, updated_model
 from app.storage import artefact, catalog, datasets, training_state
@@ -258,13 +258,14 @@ def update_handler(blobs: BlobStore, *, threads: int) -> Handler:
     def run(task: Task, reporter: Reporter) -> dict[str, Any]:
         began = time.perf_counter()
         reporter.progress({"phase": "reading", "fraction": 0.0})
+        retry = StoreRetries(lambda reason: reporter.progress({"phase": "reading", "fraction": 0.0, "waiting": reason}))
         try:
-            stored = artefact.load(retry_while_unavailable(lambda: blobs.read(task.payload["artefact"])))
-            states = training_state.load(retry_while_unavailable(lambda: blobs.read(task.payload["state"])))
+            stored = artefact.load(retry(lambda: blobs.read(task.payload["artefact"])))
+            states = training_state.load(retry(lambda: blobs.read(task.payload["state"])))
         except NotFoundError as error:
             message = f"version {task.payload['version']} was deleted while its update waited"
             raise InvalidRequestError(message) from error
-        table = open_canonical(retry_while_unavailable(lambda: blobs.path(task.payload["table"])))
+        table = open_canonical(retry(lambda: blobs.path(task.payload["table"])))
         first = int(stored.report["rows_uploaded"])
         options = task.payload["options"]
         every = _every(stored)
@@ -277,7 +278,9 @@ def update_handler(blobs: BlobStore, *, threads: int) -> Handler:
             workers=threads,
             tell=lambda share: reporter.progress({"phase": "fitting", "fraction": round(0.05 + 0.9 * share, 4)}),
         )
-        reporter.progress({"phase": "publishing", "fraction": 0.98})
+        publishing = {"phase": "publishing", "fraction": 0.98}
+        reporter.progress(publishing)
+        retry = StoreRetries(lambda reason: reporter.progress(publishing | {"waiting": reason}))
         seconds = time.perf_counter() - began
         updated = [
             updated_model(before, one, task, table.rows, rows, seconds, had=len(state.numbers))
@@ -285,9 +288,9 @@ def update_handler(blobs: BlobStore, *, threads: int) -> Handler:
         ]
         whole, report = (updated[0], _shown(updated[0])) if stored.others is None else together(updated)
         data = artefact.save(whole)
-        key = retry_while_unavailable(lambda: blobs.put(MODELS, ".safetensors", data))
+        key = retry(lambda: blobs.put(MODELS, ".safetensors", data))
         state_data = training_state.save([one.state for one in found])
-        state_key = retry_while_unavailable(lambda: blobs.put(training_state.STATES, ".safetensors", state_data))
+        state_key = retry(lambda: blobs.put(training_state.STATES, ".safetensors", state_data))
         return {"artefact": key, "size": len(data), "report": report, "state": state_key}
 
     return run

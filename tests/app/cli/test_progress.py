@@ -47,6 +47,21 @@ def test_a_bar_in_a_notebook_that_has_widgets() -> None:
     assert has_bar(Console(file=io.StringIO())) is False
 
 
+def test_what_a_running_job_waits_for() -> None:
+    reason = "the folder of the shards [/shards] cannot be written: No space left on device"
+    stuck = job("running", progress={**SELECTING, "waiting": reason})
+    answers = {
+        ("GET", "/jobs/job_1"): [Answer(body=job("running", progress=SELECTING))],
+        ("GET", "/jobs/job_1/events"): [events(stuck, stuck, job("succeeded"))],
+    }
+    for terminal in (False, True):
+        out = io.StringIO()
+        with stub(answers) as server, Client(server.url) as client:
+            watch(client, "job_1", Console(file=out, width=120, force_terminal=terminal, color_system=None))
+        assert out.getvalue().count(reason) == 1
+        assert "back in the queue" not in out.getvalue()
+
+
 def test_why_a_job_is_in_the_queue_again() -> None:
     reason = "the cluster at tcp://10.0.0.1:8786 [TLS] does not answer; the job waits for it"
     for terminal, field in itertools.product((False, True), ("requeue_reason", "put_back")):  # of older servers

@@ -84,6 +84,10 @@ def refuse(task: Task, reporter: Reporter) -> JSON:
         raise WrongNumbersError("not positive definite")
     if kind == "memory":
         raise MemoryError
+    if kind == "full":
+        Path("/dev/full").write_text("one byte too many")
+    if kind == "lost file":
+        Path("/nowhere/at/all").read_bytes()
     raise KeyError(kind)
 
 

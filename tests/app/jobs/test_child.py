@@ -81,6 +81,17 @@ def test_errors_become_answers(error: str, expected: dict[str, Any]) -> None:
     assert code == 0
 
 
+def test_a_full_disk_sends_the_job_back_with_the_reason() -> None:
+    messages, errors, code = converse("refuse", {"error": "full"})
+    assert messages == [{"postponed": {"type": "unavailable", "message": "the disk of the server is full"}}]
+    assert "No space left on device" in errors
+    assert "Traceback" not in errors
+    assert code == 0
+    (message,), errors, _ = converse("refuse", {"error": "lost file"})
+    assert message["failed"]["type"] == "internal"
+    assert "FileNotFoundError" in errors
+
+
 def test_an_unknown_kind_is_an_internal_error() -> None:
     messages, errors, _ = converse("no-such-kind")
     assert messages[0]["failed"]["type"] == "internal"

@@ -46,12 +46,27 @@ def test_a_new_job_waits(empty: Service) -> None:
             "rounds": None,
             "basis_size": None,
             "objective": None,
+            "waiting": None,
             "elapsed_s": 0.0,
             "eta_s": None,
         },
         "result": None,
         "error": None,
     }
+
+
+def test_a_running_job_says_what_it_waits_for(empty: Service) -> None:
+    submitted = submit(empty)
+    claimed = empty.claim()
+    assert claimed is not None
+    reason = "nothing can be written in the store: no space is left"
+    with empty.database.write() as connection:
+        queue.renew(connection, claimed, lease_seconds=60.0, progress={"phase": "reading", "waiting": reason})
+    assert empty.client.get(f"/jobs/{submitted['id']}").json()["progress"]["waiting"] == reason
+    with empty.database.write() as connection:
+        queue.postpone(connection, claimed, {"message": reason})
+    waiting = empty.client.get(f"/jobs/{submitted['id']}").json()
+    assert (waiting["requeue_reason"], waiting["progress"]["waiting"]) == (reason, None)
 
 
 def test_a_finished_job_has_a_report(empty: Service) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from app.database.engine import Database
 from app.jobs.child import Task
+from app.jobs.job import JSON
 from app.services.intake.large_table import LargeTables
 from app.services.train.training import Training
 from app.services.train.training_job import training_handler
@@ -71,6 +72,33 @@ def test_a_large_table_gives_a_model_of_all_its_rows(training: Training, tmp_pat
     lower, upper = predicted.interval(0.95)
     assert np.mean(np.square(predicted.centre - y)) / np.var(y) < 0.1
     assert 0.9 < np.mean((lower <= y) & (y <= upper)) < 0.99
+
+
+def test_a_disk_of_shards_that_cannot_be_written_is_told_while_it_is_waited_for(
+    training: Training, tmp_path: Path
+) -> None:
+    job = training.submit_columns(columns_of(1_200), spec=SPEC | PLAIN).job
+    task = Task(id=job.id, kind=job.kind, payload=job.payload, checkpoint=None, attempts=1, progress=None)
+    taken = tmp_path / "taken"
+    taken.touch()
+
+    class Mender(Recorder):
+        """Makes room as soon as it hears what is wrong."""
+
+        def progress(self, news: JSON) -> None:
+            super().progress(news)
+            if news.get("waiting"):
+                taken.unlink(missing_ok=True)
+
+    large, reporter = LargeTables(folder=taken / "shards", least=1_000), Mender()
+    training_handler(training.blobs, threads=1, large_tables=large)(task, reporter)
+    reasons = [news.get("waiting") for news in reporter.progressed]
+    (place,) = [place for place, reason in enumerate(reasons) if reason]
+    assert reasons[place] == (
+        f"the folder of the shards (PURSUIT_SHARD_DIR, here {taken / 'shards'}) cannot be written: Not a directory"
+    )
+    assert reporter.progressed[place]["phase"] == "reading"
+    assert len(reasons) > place + 1
 
 
 def test_a_small_table_and_one_without_a_folder_are_held_in_memory(training: Training, tmp_path: Path) -> None:

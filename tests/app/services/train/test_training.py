@@ -15,8 +15,9 @@ from app.jobs.child import Task
 from app.jobs.job import Job
 from app.services.intake.ingest import PROCESS_BYTES
 from app.services.jobs import JobView
+from app.services.train.store_retries import StoreRetries
 from app.services.train.training import Training, publish
-from app.services.train.training_job import retry_while_unavailable, training_handler
+from app.services.train.training_job import training_handler
 from app.services.train.training_progress import ProgressReporter
 from app.storage import artefact, catalog
 from app.storage.blobs import LocalBlobStore
@@ -229,10 +230,15 @@ def test_a_store_that_is_away_is_waited_for() -> None:
             raise UnavailableError("away")
         return "here"
 
-    assert retry_while_unavailable(ask) == "here"
+    told: list[str | None] = []
+    assert StoreRetries(told.append)(ask) == "here"
+    assert told == ["away", "away", None]
+    told.clear()
+    assert StoreRetries(told.append)(lambda: "there") == "there"
+    assert told == []
     asked.clear()
     with pytest.raises(UnavailableError, match="away"):
-        retry_while_unavailable(ask, seconds=0.1)
+        StoreRetries(told.append, seconds=0.1)(ask)
     assert len(asked) == 1
 
 
