@@ -107,7 +107,7 @@ class FeedbackBody(BaseModel):
 class FeedbackRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The body of `POST /feedback`: a kept prediction, or a model and rows; and the truth."""
 
-    truth: list[float | None] | dict[str, list[float | None]]
+    truth: msgspec.Raw
     prediction_id: str | msgspec.UnsetType | None = msgspec.UNSET
     model: str | msgspec.UnsetType | None = msgspec.UNSET
     rows: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 from sqlalchemy import Connection
 
@@ -17,7 +18,7 @@ from app.services.keys.caller import ANYBODY, Caller
 from app.services.monitoring.kept_predictions import LEVEL, RowNumbers
 from app.services.monitoring.profile import TrainingProfile, target_profiles
 from app.services.monitoring.summary import LEAST_ROWS, Summary, drift, messages
-from app.services.monitoring.truths import Numbers, Targets, count_truth, counts_json, read_truth
+from app.services.monitoring.truths import Targets, count_truth, counts_json, read_truth
 from app.storage import artefact, catalog, kept_predictions, monitoring
 from app.storage.artefact import TRAINING_PROFILE, ModelArtefact
 from app.storage.blobs import BlobStore
@@ -69,7 +70,7 @@ class Monitoring:
         self,
         model: str,
         version: int,
-        truth: Numbers | Mapping[str, Numbers],
+        truth: msgspec.Raw,
         numbers: RowNumbers,
         targets: Targets,
     ) -> dict[str, Any]:
@@ -80,9 +81,7 @@ class Monitoring:
             _keep(connection, model, version, found, targets)
         return counts_json(model, version, found, [0] * len(found), targets)
 
-    def answer(
-        self, prediction: str, truth: Numbers | Mapping[str, Numbers], caller: Caller = ANYBODY
-    ) -> dict[str, Any]:
+    def answer(self, prediction: str, truth: msgspec.Raw, caller: Caller = ANYBODY) -> dict[str, Any]:
         """Hold a kept prediction against the truth of its rows, None where it will come later; return the counts.
 
         Each row counts once for each target, whichever process is told. InvalidRequestError; NotFoundError;

@@ -5,21 +5,26 @@ not known yet may be left out.
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from app.errors import Fault, InvalidRequestError
+from app.errors import Fault, InvalidRequestError, MalformedError
+from app.services.decoding import decode, decode_any
 from app.services.monitoring.kept_predictions import RowNumbers
 from app.services.predict.loaded_model import LoadedModel
 from app.storage.artefact import TARGET_NAMES
 from app.storage.monitoring import Truth
+from app.tables.columns.cell_errors import json_type
+from app.tables.read.strict_json import TOO_LARGE
 from core.arrays import BoolArray, FloatArray
 
-Numbers = Sequence[float | None]
+_PLACE = re.compile(r"\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +56,23 @@ def targets_of(model: LoadedModel) -> Targets:
     return Targets(names=names, several=model.others is not None)
 
 
-def read_truth(truth: Numbers | Mapping[str, Numbers], targets: Targets, rows: int) -> FloatArray:
-    """Return the truth of the rows of each target (t, m), NaN where it is not known. InvalidRequestError."""
-    if not isinstance(truth, Mapping):
+def read_truth(truth: msgspec.Raw, targets: Targets, rows: int) -> FloatArray:
+    """Return the truth of the rows of each target (t, m), NaN where it is not known, of a list of JSON or an object of
+    lists. InvalidRequestError naming the target and the row."""
+    if bytes(memoryview(truth)[:1]) != b"{":
         if len(targets.names) > 1:
-            raise _wrong(f"truth: expected an object of lists by target ({_list(targets.names)}), got a list", "truth")
-        return _numbers(truth, "truth", rows)[None]
+            raise _wrong(
+                f"truth: expected an object of lists by target ({_list(targets.names)}), "
+                f"got {json_type(decode_any(truth, where='truth'))}"
+            )
+        return _numbers(truth, targets.names[0], rows)[None]
     found = np.full((len(targets.names), rows), np.nan)
-    for name, numbers in truth.items():
-        field = f"truth.{name[:80]}"
+    for name, numbers in decode(truth, dict[str, msgspec.Raw], where="truth").items():
         if name not in targets.names:
-            raise _wrong(f"{field}: the model has no such target; it predicts {_list(targets.names)}", field)
-        found[targets.names.index(name)] = _numbers(numbers, field, rows)
+            raise _wrong(
+                f"truth of {name[:80]!r}: the model has no such target; it predicts {_list(targets.names)}", name
+            )
+        found[targets.names.index(name)] = _numbers(numbers, name, rows)
     return found
 
 
@@ -74,10 +84,11 @@ def count_truth(truth: FloatArray, numbers: RowNumbers, taken: BoolArray, target
         rows = taken[place]
         told, mean, lower, upper = (each[place][rows] for each in (truth, numbers.mean, numbers.lower, numbers.upper))
         with np.errstate(over="ignore"):
-            squared = float(np.square(told - mean).sum())
+            squares = np.square(told - mean)
+            squared = float(squares.sum())
         if not math.isfinite(squared):
-            field = f"truth.{name[:80]}" if targets.several else "truth"
-            raise _wrong(f"{field}: a number is so large that its error has no square", field)
+            row = int(np.flatnonzero(rows)[np.argmax(squares)])
+            raise _wrong_cell(name, row, "the number is so large that its error has no square", truth[place][row])
         found.append(
             Truth(
                 day=day,
@@ -104,15 +115,46 @@ def counts_json(
     }
 
 
-def _numbers(given: Numbers, field: str, rows: int) -> FloatArray:
-    if len(given) != rows:
-        raise _wrong(f"{field}: expected {rows} numbers, one for each row; got {len(given)}", field)
-    return np.array(given, np.float64)  # None is NaN
+def _numbers(given: msgspec.Raw, name: str, rows: int) -> FloatArray:
+    """Return the truth of one target (m,)."""
+    try:
+        values = decode_any(given, where="truth")
+    except (InvalidRequestError, MalformedError) as error:
+        place = _PLACE.search(error.message.partition(":")[0])
+        if place is None or not error.faults:
+            raise
+        raise _wrong_cell(name, int(place[1]), error.faults[0].message) from error
+    if not isinstance(values, list):
+        raise _wrong(f"truth of {name!r}: expected a list of numbers, got {json_type(values)}", name)
+    if len(values) != rows:
+        raise _wrong(f"truth of {name!r}: expected {rows} numbers, one for each row; got {len(values)}", name)
+    for row, value in enumerate(values):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise _wrong_cell(name, row, f"expected a number or null, got {json_type(value)}", value)
+    numbers = np.array([math.nan if value is None else _float(value) for value in values])
+    if (large := np.flatnonzero(np.isinf(numbers))).size:
+        raise _wrong_cell(name, int(large[0]), TOO_LARGE)
+    return numbers
+
+
+def _float(value: float) -> float:
+    """Return a number of JSON, infinity where it is a whole one that no float holds."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def _list(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names)
 
 
-def _wrong(message: str, field: str) -> InvalidRequestError:
-    return InvalidRequestError(message, [Fault(message=message, column=field)])
+def _wrong(message: str, column: str = "truth") -> InvalidRequestError:
+    return InvalidRequestError(message, [Fault(message=message, column=column)])
+
+
+def _wrong_cell(name: str, row: int, message: str, value: object = None) -> InvalidRequestError:
+    shown = None if value is None else str(value)[:80]
+    return InvalidRequestError(
+        f"truth of {name!r}, row {row}: {message}", [Fault(message=message, row=row, column=name, value=shown)]
+    )

@@ -10,7 +10,7 @@ import msgspec
 _LITERAL = re.compile(rb"-?(?<![\w\"])(?:NaN|Infinity|nan|inf)(?![\w\"])")
 _STAND_IN = b"7.135246e-297"  # a number that nobody sends, in place of the literal
 _ROW = re.compile(r"(?:rows)?\[([0-9]+)\](?:\.(?P<name>.*)|\[(?P<place>[0-9]+)\])?", re.DOTALL)
-_COLUMN = re.compile(r"columns\.(.*)\[([0-9]+)\]", re.DOTALL)
+_COLUMN = re.compile(r"(?:columns|truth)\.(.*)\[([0-9]+)\]", re.DOTALL)
 _WORST = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 
 

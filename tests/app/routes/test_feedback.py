@@ -167,8 +167,10 @@ def test_files_are_kept_too(
 
 def test_what_is_refused(waved: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     prediction = kept(waved)["prediction_id"]
-    assert_problem(tell(waved, prediction, [1.0]), 422, "truth", "expected 40")
-    assert_problem(tell(waved, prediction, [1e300, *TRUTH[1:]]), 422, "so large")
+    assert_problem(tell(waved, prediction, [1.0]), 422, "truth of 'y': expected 40")
+    assert_problem(tell(waved, prediction, [1e300, *TRUTH[1:]]), 422, "truth of 'y', row 0: the number is so large")
+    text: Any = [*TRUTH[:-1], "much"]
+    assert_problem(tell(waved, prediction, text), 422, "truth of 'y', row 39: expected a number or null, got text")
     assert tell(waved, prediction, TRUTH).status_code == 200  # none of these was counted
     for unknown in (new_prediction_id(), "pred_1", "'; DROP TABLE jobs", prediction.upper()):
         assert_problem(tell(waved, unknown, TRUTH), 404, "no kept prediction")

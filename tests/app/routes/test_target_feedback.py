@@ -15,7 +15,7 @@ import pytest
 from app.routes import predict
 from app.services.monitoring import kept_predictions as keeping
 from tests.app.routes.problems import assert_problem
-from tests.app.routes.service import CSV_BODY, QUICK, Service, running
+from tests.app.routes.service import CSV_BODY, JSON_BODY, QUICK, Service, running
 
 NAMES = ["y1", "y2", "other"]
 Truth = Mapping[str, Sequence[float | None]]
@@ -182,11 +182,31 @@ def test_what_is_refused(trained: Service, monkeypatch: pytest.MonkeyPatch) -> N
     prediction = trained.ask("all", asked_rows, keep_for_feedback=True)["prediction_id"]
     truth = truths(asked_rows)
     assert_problem(tell(trained, prediction, truth["y1"]), 422, "truth: expected an object of lists by target ('y1', ")
-    assert_problem(tell(trained, prediction, truth | {"y9": truth["y1"]}), 422, "truth.y9", "no such target", "'other'")
-    assert_problem(tell(trained, prediction, truth | {"y2": [1.0]}), 422, "truth.y2: expected 10 numbers", "got 1")
-    assert_problem(tell(trained, prediction, truth | {"other": [1e300] * 10}), 422, "truth.other", "so large")
-    text: Any = {"y1": ["much"] * 10}
-    assert_problem(tell(trained, prediction, text), 422, "truth")
+    assert_problem(
+        tell(trained, prediction, truth | {"y9": truth["y1"]}), 422, "truth of 'y9'", "no such target", "'other'"
+    )
+    assert_problem(tell(trained, prediction, truth | {"y2": [1.0]}), 422, "truth of 'y2': expected 10 numbers", "got 1")
+    assert_problem(
+        tell(trained, prediction, truth | {"other": [1e300] * 10}),
+        422,
+        "truth of 'other', row 0: the number is so large",
+    )
+    wrong: dict[str, tuple[Any, str]] = {
+        "expected a number or null, got text": ("much", "much"),
+        "expected a number or null, got a boolean": (True, "True"),
+        "this number is too large": (10**400, ""),
+    }
+    for message, (cell, value) in wrong.items():
+        told: Any = truth | {"y2": [*truth["y2"][:3], cell, *truth["y2"][4:]]}
+        (fault,) = assert_problem(tell(trained, prediction, told), 422, f"truth of 'y2', row 3: {message}")["errors"]
+        assert (fault["row"], fault["column"], fault.get("value", "")) == (3, "y2", value)
+    text = json.dumps({"prediction_id": prediction, "truth": truth}).replace(json.dumps(truth["y2"][3]), "1e400")
+    (fault,) = assert_problem(
+        trained.client.post("/feedback", content=text, headers=JSON_BODY), 422, "truth of 'y2', row 3: "
+    )["errors"]
+    assert (fault["row"], fault["column"]) == (3, "y2")
+    none: Any = {"y1": None}
+    assert_problem(tell(trained, prediction, none), 422, "truth of 'y1': expected a list of numbers, got null")
     assert set(tell(trained, prediction, truth).json()["rows"].values()) == {10}  # none of these was counted
     by_rows = {"model": "all", "rows": asked_rows, "truth": truth["y1"]}
     assert_problem(trained.client.post("/feedback", json=by_rows), 422, "truth: expected an object")
@@ -201,7 +221,8 @@ def test_what_is_refused(trained: Service, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_truth_that_one_target_has_too_large_counts_for_none(trained: Service) -> None:
     before = report(trained)["feedback"]
     body = {"model": "all", "rows": rows(2), "truth": {"y1": [1.0, 2.0], "y2": [1e300, 0.0]}}
-    assert_problem(trained.client.post("/feedback", json=body), 422, "truth.y2")
+    (fault,) = assert_problem(trained.client.post("/feedback", json=body), 422, "truth of 'y2', row 0: ")["errors"]
+    assert (fault["row"], fault["column"], fault["value"]) == (0, "y2", "1e+300")
     assert report(trained)["feedback"] == before
 
 
