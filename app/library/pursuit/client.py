@@ -83,8 +83,8 @@ class Client(Datasets, Questions, Feedback):
         """Start a training; return its job, which `wait` waits for.
 
         Args:
-            data: a data frame, a list of dicts, the path of a file of any format that the service reads, a Dataset or
-                the id of one.
+            data: a data frame, a dict of columns, a list of dicts, the path of a file of any format that the service
+                reads, a Dataset or the id of one.
             target: column to predict; by default the last. A list, or a pattern such as "y*", for several, whose
                 predictions have columns of their own: y1_mean, y1_std and so on.
             model: name to publish under; by default the file's stem, or `model`.
@@ -109,7 +109,7 @@ class Client(Datasets, Questions, Feedback):
 
         Args:
             model: `name` for its latest version, `name@3` or `name@alias`.
-            data: a data frame, a list of dicts, the path of a file, a Dataset or the id of one.
+            data: a data frame, a dict of columns, a list of dicts, the path of a file, a Dataset or the id of one.
             extra_basis: basis vectors to add from the new rows.
             forget: numbers of rows to forget: of the table that was trained on, and of updates after it.
         """
@@ -130,8 +130,9 @@ class Client(Datasets, Questions, Feedback):
 
         Args:
             model: `name`, `name@3` or `name@alias`.
-            data: a data frame; a matrix of numpy in the order of the model's columns; a list of dicts or lists; the
-                path of a file of any format that the service reads, whose predictions are an Arrow table.
+            data: a data frame; a dict of columns; a matrix of numpy in the order of the model's columns; a list of
+                dicts or lists; the path of a file of any format that the service reads, whose predictions are an Arrow
+                table.
             interval: coverage of `lower` and `upper`, 0.95 by default; of several, [.5, .95], the columns are called
                 lower_0.5 and so on; False: the mean alone, which is quicker.
             quantiles: probabilities, each a column such as quantile_0.1.
@@ -142,8 +143,8 @@ class Client(Datasets, Questions, Feedback):
 
         Returns:
             mean, std, lower, upper and what else is asked for, one row for each: a frame of the caller's kind with its
-            index, for a matrix an array with these fields, for a list a list of dicts. Many rows are sent in several
-            requests, all answered by the version that answered the first.
+            index, for a dict of columns a dict of arrays, for a matrix an array with these fields, for a list a list of
+            dicts. Many rows are sent in several requests, all answered by the version that answered the first.
 
         Raises InvalidError, which lists row, column and value of wrong cells; warns of rows far from the training rows.
         """

@@ -28,6 +28,14 @@ class KeptPrediction:
     ids: tuple[str, ...]
     rows: tuple[int, ...]
 
+    @property
+    def prediction_id(self) -> str:
+        """Id that the rows are kept under, as the server calls it. InvalidError where they took several requests, each
+        with an id of its own."""
+        if len(self.ids) > 1:
+            raise InvalidError(f"the rows came by {len(self.ids)} requests, each with an id of its own: see `ids`")
+        return self.ids[0]
+
 
 class _Predicting(Protocol):
     http: ServerClient

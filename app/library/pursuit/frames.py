@@ -1,6 +1,7 @@
 """Rows of any kind as bodies that the service reads, and predictions as the caller's kind.
 
 pandas, polars, pyarrow, ..   an Arrow stream; a frame of the same kind, with the caller's index
+a dict of columns             the same; a dict of arrays
 a matrix of numpy             numpy's own file, in the order of the model's columns; an array with named fields
 a list of dicts or lists      JSON; a list of dicts
 """
@@ -61,7 +62,8 @@ class Rows(Protocol):
 
 
 def rows_of(data: Any) -> Rows:
-    """Return the rows of a frame, a matrix or a list. ArgumentError for anything else, InvalidError for a bad one."""
+    """Return the rows of a frame, a dict of columns, a matrix or a list. ArgumentError for anything else, InvalidError
+    for a bad one."""
     if isinstance(data, np.ndarray):
         if data.ndim != 2:
             raise InvalidError(f"expected a matrix (rows, columns), got an array of shape {data.shape}")
@@ -69,12 +71,10 @@ def rows_of(data: Any) -> Rows:
             numbers = data.astype(np.uint8) if data.dtype.kind == "b" else data
             return _Matrix(matrix=numbers.astype(np.float64) if numbers.dtype == np.float16 else numbers)
         return _List(rows=data.tolist(), fields=True)
-    if isinstance(data, Mapping):
-        raise ArgumentError("expected rows, got one dict: put it in a list, or make a data frame of its columns")
     if isinstance(data, list | tuple):
         return _List(rows=data, fields=False)
     table, frame = _table(data)
-    return _Frame(table=table, frame=frame)
+    return (_Columns if isinstance(data, Mapping) else _Frame)(table=table, frame=frame)
 
 
 def json_rows(data: Any) -> list[bytes]:
@@ -116,7 +116,10 @@ def pieces(rows: Rows) -> Iterator[tuple[int, int]]:
 
 
 def _table(data: Any) -> tuple[pa.Table, "nw.DataFrame[Any]"]:
-    """Return a frame as an Arrow table, without its index, and itself."""
+    """Return a frame as an Arrow table, without its index, and itself; of a dict of columns the table twice."""
+    if isinstance(data, Mapping):
+        table = _of_columns(data)
+        return table, nw.from_native(table, eager_only=True)
     try:
         frame = nw.from_native(data, eager_only=True)
     except DuplicateError as error:
@@ -128,7 +131,8 @@ def _table(data: Any) -> tuple[pa.Table, "nw.DataFrame[Any]"]:
         kind = f"{type(data).__module__}.{type(data).__qualname__}"
         lazy = "; collect it first" if "Lazy" in kind else ""
         raise ArgumentError(
-            f"expected a data frame (pandas, polars, pyarrow), a matrix or a list of dicts, got {kind}{lazy}"
+            "expected a data frame (pandas, polars, pyarrow), a dict of columns, a matrix or a list of dicts, "
+            f"got {kind}{lazy}"
         ) from None
     several = next((name for name in frame.columns if isinstance(name, tuple)), None)
     if several is not None:
@@ -142,6 +146,36 @@ def _table(data: Any) -> tuple[pa.Table, "nw.DataFrame[Any]"]:
         raise InvalidError(f"the column {twice[0]!r} is there twice")
     columns = [_column(series, name) for series, name in zip(frame.iter_columns(), names, strict=True)]
     return pa.table(dict(zip(names, columns, strict=True))), frame
+
+
+def _of_columns(data: Mapping[Any, Any]) -> pa.Table:
+    """Return a dict of columns, each a list or an array of one dimension, as an Arrow table."""
+    if not data:
+        raise InvalidError("the dict has no columns")
+    single = [name for name, cells in data.items() if isinstance(cells, str | bytes) or not hasattr(cells, "__len__")]
+    if len(single) == len(data):
+        raise ArgumentError("expected rows, got one dict: put it in a list, or make each of its values a list of cells")
+    if single:
+        raise ArgumentError(
+            f"column {str(single[0])!r}: expected a list or an array of cells, got {type(data[single[0]]).__name__}"
+        )
+    names = [str(name) for name in data]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidError(f"the column {twice[0]!r} is there twice")
+    for name, cells in zip(names, data.values(), strict=True):
+        if getattr(cells, "ndim", 1) != 1:
+            raise InvalidError(f"column {name!r}: expected one cell for each row, got an array of shape {cells.shape}")
+        if len(cells) != (rows := len(next(iter(data.values())))):
+            raise InvalidError(f"column {name!r} has {len(cells):,} cells, and column {names[0]!r} has {rows:,}")
+    return pa.table({name: _cells(cells, name) for name, cells in zip(names, data.values(), strict=True)})
+
+
+def _cells(cells: Any, name: str) -> "pa.Array[Any] | pa.ChunkedArray[Any]":
+    try:
+        return pa.array(cells, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise InvalidError(f"column {name!r} cannot be sent: {error}; make it one of numbers, text or dates") from None
 
 
 def _column(series: "nw.Series[Any]", name: str) -> "pa.ChunkedArray[Any]":
@@ -212,6 +246,14 @@ class _Frame:
             {own[name]: new for name, new in kept_names(dict.fromkeys(kept), arrays).items() if own[name] != new}
         )
         return nw.concat([beside, nw.from_native(made, eager_only=True)], how="horizontal").to_native()
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Columns(_Frame):
+    def restore(self, arrays: Arrays, kept: Sequence[str] = ()) -> Any:
+        names = kept_names(dict.fromkeys(kept), arrays)
+        own = {new: self.table.column(name).to_numpy(zero_copy_only=False) for name, new in names.items()}
+        return own | dict(arrays)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

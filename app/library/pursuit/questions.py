@@ -83,7 +83,8 @@ class Questions:
 
         Args:
             model: `name`, `name@3` or `name@alias`.
-            data: a data frame, a list of dicts, or the path of a file of any format that the service reads.
+            data: a data frame, a dict of columns, a list of dicts, or the path of a file of any format that the service
+                reads.
             by: columns whose groups are scored too.
             worst: how many rows with the largest errors are listed.
             on_error: rows that cannot be predicted: `refuse`, or `null` to leave them out.

@@ -23,6 +23,8 @@ def test_the_truth_of_rows_that_take_several_requests(client: Client, model: str
     kept = client.predict_for_feedback(model, records, interval=0.5)
     assert kept.values == client.predict(model, records, interval=0.5)
     assert len(kept.ids) == len(set(kept.ids)) > 1  # bodies must be small
+    with pytest.raises(InvalidError, match=f"by {len(kept.ids)} requests, .* see `ids`"):
+        _ = kept.prediction_id
     assert sum(kept.rows) == len(rows)
     usual = client.predict(model, rows)
     inside = ((rows["y"] >= usual["lower"]) & (rows["y"] <= usual["upper"])).to_numpy()
@@ -42,7 +44,8 @@ def test_the_truth_of_rows_that_take_several_requests(client: Client, model: str
 def test_the_truth_by_an_id_alone(client: Client, model: str) -> None:
     kept = client.predict_for_feedback(model, table().drop(columns="y").to_dict("records")[:2])
     assert [*kept.values[0]] == ["mean", "std", "lower", "upper"]
-    (prediction,) = kept.ids
+    prediction = kept.prediction_id
+    assert kept.ids == (prediction,)
     assert client.feedback(prediction, [None, 1.0])["waiting"] == 1
     with pytest.raises(NotFoundError, match="no kept prediction"):
         client.feedback("pred_" + "0" * 32, [1.0])

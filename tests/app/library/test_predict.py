@@ -79,6 +79,43 @@ def test_lists_of_dicts_and_of_lists(mixed: Model | LocalModel, answer: dict[str
         check({name: [row[name] for row in predicted] for name in predicted[0]}, answer)
 
 
+def test_a_dict_of_columns(mixed: Model | LocalModel, answer: dict[str, Any]) -> None:
+    frame = table(9)
+    lists = {"x": frame["x"].tolist(), "kind": [*frame["kind"]], "day": [*frame["day"].dt.date], "id": [*range(9)]}
+    arrays = {name: frame[name].to_numpy() for name in ("x", "kind")} | {"day": frame["day"], "id": np.arange(9)}
+    for columns in (lists, arrays):
+        found = mixed.predict(columns, keep="others")
+        assert [*found] == ["id", "mean", "std", "lower", "upper"]
+        assert found["id"].tolist() == [*range(9)]
+        check(found, answer)
+    assert len(mixed.explain(lists).parts["x"]) == 9
+    assert mixed.evaluate(lists | {"y": frame["y"].tolist()})["rows"] == 9
+
+
+def test_a_dict_of_columns_is_trained_on(client: Client) -> None:
+    columns = {name: table()[name].tolist() for name in ("x", "kind", "y")}
+    job = client.train(columns, "y", model="columns", **QUICK).wait()
+    assert job.report["rows"] == 60
+    assert [column["kind"] for column in job.report["columns"]] == ["number", "category"]
+    added = client.update("columns", {name: cells[:3] for name, cells in columns.items()}).wait()
+    assert added.report["update"]["rows_added"] == 3
+    assert [column["name"] for column in client.upload(columns).columns] == ["x", "kind", "y"]
+
+
+def test_wrong_dicts_of_columns_are_told(mixed: Model | LocalModel) -> None:
+    day = ["2024-01-02"]
+    for columns, said in (
+        ({"x": [1.0, 2.0], "kind": ["low"]}, "column 'kind' has 1 cells, and column 'x' has 2"),
+        ({"x": np.ones((2, 2)), "kind": ["low"] * 2}, r"column 'x': expected one cell .* shape \(2, 2\)"),
+        ({"x": [1.0, "a", [2]]}, "column 'x' cannot be sent"),
+        ({"x": [1.0], 7: [1], "7": [2]}, "the column '7' is there twice"),
+        ({}, "no columns"),
+        ({"x": [1.0], "day": day}, "kind"),
+    ):
+        with pytest.raises(InvalidError, match=said):
+            mixed.predict(columns)
+
+
 def test_matrices(plain: Model | LocalModel) -> None:
     numbers = np.array([[1.0, 2.0], [30.5, 4.0]])
     expected = plain.predict(pd.DataFrame(numbers, columns=["a", "b"]))
@@ -158,6 +195,7 @@ def test_wrong_cells_are_printed(mixed: Model | LocalModel) -> None:
 def test_what_is_no_table(mixed: Model | LocalModel) -> None:
     for wrong, message in (
         ({"x": 1}, "put it in a list"),
+        ({"x": [1.0], "kind": "low"}, "column 'kind': expected a list or an array of cells, got str"),
         (3, "expected a data frame .* got builtins.int"),
         (pl.LazyFrame({"x": [1]}), "collect it first"),
     ):
