@@ -12,8 +12,9 @@ from core.hyperparameters import Hyperparameters
 from core.spec import Adaptation, BoundsRequest, Refinement, TrainSpec
 
 
-def core_spec(body: SpecBody, groups: Sequence[str], rows: NDArray[np.int64]) -> TrainSpec:
-    """Specification of the numerics; groups[g] is the column that lengthscale g belongs to, rows[i] the upload's row.
+def core_spec(body: SpecBody, groups: Sequence[str], rows: NDArray[np.int64] | range) -> TrainSpec:
+    """Specification of the numerics; groups[g] is the column that lengthscale g belongs to, rows[i] the upload's row,
+    a range where no row is named.
 
     Raises InvalidRequestError for lengthscales that do not cover the columns, InvalidSpecError for the rest.
     """
@@ -52,7 +53,7 @@ def core_spec(body: SpecBody, groups: Sequence[str], rows: NDArray[np.int64]) ->
     )
 
 
-def _places(asked: Sequence[int], rows: NDArray[np.int64]) -> tuple[int, ...]:
+def _places(asked: Sequence[int], rows: NDArray[np.int64] | range) -> tuple[int, ...]:
     """Places of the upload's rows among those that are used."""
     places = np.searchsorted(rows, asked)
     for row, place in zip(asked, places.tolist(), strict=True):

@@ -75,7 +75,9 @@ def _described(state: TrainingState) -> tuple[dict[str, Any], dict[str, NDArray[
         "information": pack_upper(state.information),
         "b": state.b,
     }
-    document = {"format": _FORMAT, "trained": state.trained, "added": state.added, "left_out": None}
+    document: dict[str, Any] = {"format": _FORMAT, "trained": state.trained, "added": state.added, "left_out": None}
+    if state.beyond:
+        document["beyond"] = state.beyond
     if state.left_out is not None:
         tensors |= {f"left_out.{name}": getattr(state.left_out, name) for name in _LEFT_OUT}
         document["left_out"] = {"noise_floor": state.left_out.noise_floor}
@@ -103,4 +105,5 @@ def _restored(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -
         left_out=left_out,
         trained=int(document["trained"]),
         added=int(document["added"]),
+        beyond=int(document.get("beyond", 0)),
     )

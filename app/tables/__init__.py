@@ -2,6 +2,7 @@
 
 from app.tables.columns.cell_errors import CellErrors
 from app.tables.columns.read_options import AUTODETECT, ReadOptions
+from app.tables.columns.row_set import RowSet
 from app.tables.columns.table import Column, Kind, Table
 from app.tables.columns.type_inference import MAX_MIXED_LEVELS
 from app.tables.read.canonical import (
@@ -39,6 +40,7 @@ __all__ = [
     "Limits",
     "Missing",
     "ReadOptions",
+    "RowSet",
     "Schema",
     "Source",
     "Table",

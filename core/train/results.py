@@ -105,7 +105,8 @@ class Results:
             subset.dataset.targets,
             fit.factors,
             served.left_out,
-            numbers=np.arange(len(self.raw_targets) + self.rows_beyond),
+            numbers=np.arange(len(self.raw_targets)),
+            beyond=self.rows_beyond,
         )
         return TrainResult(
             model=model,

@@ -26,10 +26,11 @@ MOST_LEFT_OUT = 20_000
 class TrainingState:
     """State of a model of rows that stand alone, after its training or after an update.
 
-    numbers (n,): row numbers of the upload, and of rows that came later those after them. inputs (n, p), raw, and
-    targets (n,), as they are learnt and not standardized: empty where the rows are too many. information (d, d), b
-    (d,): sums of a sparse posterior, empty of a full process. left_out: what the calibration comes from, in places of
-    `numbers`; None where there is nothing of it. trained: rows of the last full training; added: rows since.
+    numbers (n,): row numbers of the upload, and of rows that came later those after them. beyond: how many rows more
+    are in the sums, whose numbers nobody kept. inputs (n, p), raw, and targets (n,), as they are learnt and not
+    standardized: empty where the rows are too many. information (d, d), b (d,): sums of a sparse posterior, empty of a
+    full process. left_out: what the calibration comes from, in places of `numbers`; None where there is nothing of it.
+    trained: rows of the last full training; added: rows since.
     """
 
     numbers: IntArray
@@ -40,6 +41,7 @@ class TrainingState:
     left_out: LeftOut | None = None
     trained: int = 0
     added: int = 0
+    beyond: int = 0
 
     @classmethod
     def of(
@@ -52,10 +54,11 @@ class TrainingState:
         numbers: IntArray | None = None,
         trained: int | None = None,
         added: int = 0,
+        beyond: int = 0,
     ) -> Self:
         """Return the state of a fit. factors: None of a full process, whose rows are always kept."""
-        rows = len(targets) if numbers is None else len(numbers)
-        keep = factors is None or inputs.size + targets.size <= KEPT_NUMBERS
+        rows = beyond + (len(targets) if numbers is None else len(numbers))
+        keep = factors is None or (not beyond and inputs.size + targets.size <= KEPT_NUMBERS)
         if left_out is not None and len(left_out.places) > MOST_LEFT_OUT:
             steps = (np.arange(MOST_LEFT_OUT) * len(left_out.places)) // MOST_LEFT_OUT
             left_out = left_out.take(steps)
@@ -63,19 +66,25 @@ class TrainingState:
             left_out = replace(left_out, others=np.empty((0, 0)))  # a state is of one target
         sums = {} if factors is None else {"information": factors.information, "b": right_side(factors)}
         return cls(
-            numbers=np.arange(rows) if numbers is None else numbers,
+            numbers=np.arange(len(targets)) if numbers is None else numbers,
             inputs=inputs if keep else inputs[:0],
             targets=targets if keep else targets[:0],
             left_out=left_out,
             trained=rows if trained is None else trained,
             added=added,
+            beyond=beyond,
             **sums,
         )
 
     @property
+    def rows(self) -> int:
+        """Return the number of rows that the model has learnt from."""
+        return len(self.numbers) + self.beyond
+
+    @property
     def has_rows(self) -> bool:
         """True where the rows themselves are kept."""
-        return len(self.targets) == len(self.numbers)
+        return len(self.targets) == self.rows
 
     def numbered(self, numbers: IntArray) -> Self:
         """Return the state with these row numbers, (n,)."""

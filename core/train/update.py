@@ -124,13 +124,15 @@ class _Update:
         self.groups = model.posterior.groups.astype(np.int64)
         self.scheme: Scheme = scheme(spec.approximation, spec.power)
         self.learnt = _transformed(model, new.targets)
+        if len(forget) and state.beyond:
+            raise InvalidDataError(_too_many("rows to forget", state))
         self.forgotten = state.places(forget) if len(forget) else np.empty(0, np.int64)
         if len(np.unique(self.forgotten)) < len(self.forgotten):
             raise InvalidDataError("forget: expected every row once")
         if len(self.forgotten) and not state.has_rows:
             raise InvalidDataError(_too_many("rows to forget", state))
         self.kept = np.setdiff1d(np.arange(len(state.numbers)), self.forgotten)
-        if len(self.kept) + len(new.targets) < 2:
+        if state.beyond + len(self.kept) + len(new.targets) < 2:
             raise InvalidDataError("forget: at least 2 rows must be left")
         self.rows = self._rows(new.inputs, self.learnt)
 
@@ -198,7 +200,7 @@ class _Update:
         own = np.flatnonzero(np.isin(row_hashes(subset.dataset.inputs), row_hashes(basis)))
         left_out = left_out_in_closed_form(factors, fit.leave_one_out(), own)
         read = calibrate_by(subset.dataset, left_out, self.spec, seed, "leave-one-out", self.workers)
-        every = centres == len(self.state.numbers)
+        every = centres == self.state.rows
         mean_rows: MeanRows | int = MeanRows.ALL if every else min(centres, len(subset.rows))
         choice = choose_mean(
             fit,
@@ -315,7 +317,9 @@ class _Update:
             )
         assert factors is not None
         nothing = state.inputs[:0], state.targets[:0]
-        return TrainingState.of(*nothing, factors, left_out, numbers=numbers, trained=state.trained, added=added)
+        return TrainingState.of(
+            *nothing, factors, left_out, numbers=numbers, trained=state.trained, added=added, beyond=state.beyond
+        )
 
     def _update(
         self, model: Model, state: TrainingState, drift: Drift, how: str, extra: IntArray, *, recalibrated: bool
@@ -355,6 +359,6 @@ def _transformed(model: Model, targets: FloatArray) -> FloatArray:
 
 def _too_many(what: str, state: TrainingState) -> str:
     return (
-        f"{what}: the model keeps the sums over its {len(state.numbers):,} rows and not the rows themselves, which are "
+        f"{what}: the model keeps the sums over its {state.rows:,} rows and not the rows themselves, which are "
         'too many; train it again, with "from" to begin where it is'
     )

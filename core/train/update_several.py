@@ -57,7 +57,7 @@ def update_several(
     _check_forgotten(targets, forget)
     found: list[Update] = []
     for place, one in enumerate(targets):
-        gone = forget[np.isin(forget, one.state.numbers)]
+        gone = forget[np.isin(forget, one.state.numbers)] if not one.state.beyond else forget
         if not len(gone) + len(one.new.targets):
             found.append(_unchanged(one))
             continue
@@ -96,6 +96,8 @@ def _unchanged(one: TargetUpdate) -> Update:
 def _check_forgotten(targets: Sequence[TargetUpdate], forget: IntArray) -> None:
     if len(np.unique(forget)) < len(forget):
         raise InvalidDataError("forget: expected every row once")
+    if any(one.state.beyond for one in targets):
+        return  # `update` refuses to forget what has no number
     known = np.unique(np.concatenate([one.state.numbers for one in targets]))
     absent = forget[~np.isin(forget, known)]
     if len(absent):

@@ -44,6 +44,7 @@ from app.tables import (
     Kind,
     Limits,
     ReadOptions,
+    RowSet,
     Schema,
     Source,
     Table,
@@ -59,8 +60,9 @@ from app.tables import (
     write_table,
     write_text_blocks,
 )
+from app.tables.columns.sums import Ends, TableSums
 from app.tables.schema.profile import describe_table
-from core.arrays import BoolArray, FloatArray
+from core.arrays import BoolArray, FloatArray, IntArray
 from core.data import Dataset, standardization
 from core.errors import InvalidDataError, InvalidSpecError
 from core.predict.transforms import LEAST_TARGET
@@ -199,23 +201,28 @@ def _check(table: Table, request: IngestRequest, *, parsing: float = 0.0) -> Ing
         schema, training_rows = fit.schema, fit.training_rows
         if schema.other_targets is not None:
             check_targets(schema, schema.targets)
-        spec = core_spec(request.spec, schema.group_names, training_rows.rows)
+        spec = core_spec(request.spec, schema.group_names, _named_rows(request.spec, training_rows))
         if schema.other_targets is not None and request.spec.share is True and (reason := unshared_reason(spec)):
             raise InvalidSpecError("share", reason)
-        rows, read = len(training_rows.rows), table.rows
+        rows, read = training_rows.kept.count, table.rows
         if request.large_rows is not None and is_large(fit, request.spec, least=request.large_rows):
             rows, read = sample_rows(rows, schema.width), PART_ROWS
         memory = PROCESS_BYTES + READ_BYTES * read * len(table.names) + training_bytes(rows, schema.width, spec)
-        memory += TARGET_BYTES * len(training_rows.rows) * len(schema.other_targets or ())
+        memory += TARGET_BYTES * training_rows.kept.count * len(schema.other_targets or ())
         trained = schema.as_trained(table)
         for target in schema.targets:
             own, used = replace(schema, target=target), training_rows
             if schema.other_targets is not None:
-                used = replace(used, rows=target_rows(trained, target, used.rows))
+                used = replace(used, kept=RowSet.of_numbers(target_rows(trained, target, used.rows), table.rows))
             check_spread(table, own, used, standardize=request.spec.standardize)
             _check_transform(table, own, used, request.spec.target_transform)
     profile = describe_table(table, request.target) if request.profile else None
     return IngestResult(rows=table.rows, columns=len(table.names), memory=memory, profile=profile)
+
+
+def _named_rows(spec: SpecBody, training_rows: TrainingRows) -> IntArray | range:
+    """Return the numbers of the rows that are trained on; where the specification names none, how many they are."""
+    return range(training_rows.kept.count) if spec.bounds is None else training_rows.rows
 
 
 def _fit(table: Table, spec: SpecBody, kept: Path | None, parsing: float) -> TableFit:
@@ -236,18 +243,20 @@ def _fit(table: Table, spec: SpecBody, kept: Path | None, parsing: float) -> Tab
 
 def check_spread(table: Table, schema: Schema, training_rows: TrainingRows, *, standardize: bool) -> None:
     """InvalidRequestError naming the columns that `core` cannot standardize; O(n p)."""
-    counting = np.arange(len(training_rows.rows), dtype=np.float64)  # beside which only the other side can be at fault
-    table = schema.as_trained(table)
-    names = []
-    for feature in schema.used:
-        if feature.kind is Kind.NUMBER:
-            x = table.columns[feature.name].minus(feature.offset)[training_rows.rows]
-            x[np.isnan(x)] = feature.fill
-            if not _is_tame(x) and not _has_spread(x[:, np.newaxis], counting, np.zeros(1, np.bool_), standardize):
-                names.append(feature.name)
-    y = table.columns[schema.target].numbers.values[training_rows.rows]
-    if not _is_tame(y) and not _has_spread(counting[:, np.newaxis], y, np.zeros(1, np.bool_), standardize):
-        names.append(schema.target)
+    fills = {feature.name: feature for feature in schema.used if feature.kind is Kind.NUMBER}
+    kept = schema.as_trained(table).keep(training_rows.kept, (schema.target, *fills))
+    sums, names = TableSums(kept), []
+    sums.gather((schema.target, *fills))
+    for name in (*fills, schema.target):
+        offset, fill = (fills[name].offset, fills[name].fill) if name in fills else (None, None)
+        if _is_tame(sums[name].ends(offset)):
+            continue
+        values, nothing = kept.columns[name].minus(offset), np.zeros(1, np.bool_)
+        values = values if fill is None else np.where(np.isnan(values), fill, values)
+        counting = np.arange(len(values), dtype=np.float64)  # beside which only the other side can be at fault
+        inputs, targets = (values, counting) if name in fills else (counting, values)
+        if not _has_spread(inputs[:, np.newaxis], targets, nothing, standardize):
+            names.append(name)
     if names:
         message = "its spread is beyond what squares of 64-bit numbers hold; give it in another unit"
         faults = [Fault(column=name, message=message) for name in names]
@@ -258,29 +267,33 @@ def _check_transform(table: Table, schema: Schema, training_rows: TrainingRows, 
     """InvalidRequestError naming the rows whose target has no logarithm."""
     if kind not in LEAST_TARGET:
         return
-    least = LEAST_TARGET[kind]
-    targets = schema.as_trained(table).columns[schema.target].numbers.values
-    bad = training_rows.rows[targets[training_rows.rows] <= least]
-    if len(bad):
+    least, total = LEAST_TARGET[kind], 0
+    bad: list[tuple[int, float]] = []
+    for first, part in TableSums(schema.as_trained(table))[schema.target].numbered():
+        values = part.numbers.values
+        places = training_rows.kept.between(first, first + len(part)) - first
+        places = places[values[places] <= least]
+        total += len(places)
+        bad += [(first + place, float(values[place])) for place in places[: MAX_FAULTS - len(bad)].tolist()]
+    if total:
         message = f"{kind} needs a target above {least:g}"
-        lines = table.lines(bad[:MAX_FAULTS].tolist())
+        lines = table.lines([row for row, _ in bad])
         faults = [
-            Fault(row=row, line=lines.get(row), column=schema.target, value=repr(float(targets[row])), message=message)
-            for row in bad[:MAX_FAULTS].tolist()
+            Fault(row=row, line=lines.get(row), column=schema.target, value=repr(value), message=message)
+            for row, value in bad
         ]
         where = f"row {faults[0].row}" + ("" if faults[0].line is None else f", line {faults[0].line}")
-        more = f", and {len(bad) - 1} more row{'s' if len(bad) > 2 else ''}" if len(bad) > 1 else ""
+        more = f", and {total - 1} more row{'s' if total > 2 else ''}" if total > 1 else ""
         raise InvalidRequestError(
             f"{where}, column {schema.target!r}: target_transform {message}, got {faults[0].value}{more}",
             faults,
-            len(bad),
+            total,
         )
 
 
-def _is_tame(x: FloatArray) -> bool:
-    """Surely within what can be standardized."""
-    low, high = float(x.min()), float(x.max())
-    return max(-low, high) < 1e100 and high - low > 1e-100
+def _is_tame(ends: Ends) -> bool:
+    """Return whether numbers with these ends are surely within what can be standardized."""
+    return max(-ends.low, ends.high) < 1e100 and ends.high - ends.low > 1e-100
 
 
 def _has_spread(inputs: FloatArray, targets: FloatArray, indicator: BoolArray, standardize: bool) -> bool:

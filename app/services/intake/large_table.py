@@ -22,7 +22,16 @@ from app.compute.stored_rows import SpreadsShards, StoredRows
 from app.errors import NotFoundError
 from app.services.specification import SpecBody
 from app.storage.stores import open_address
-from app.tables import DesignMatrix, Schema, TableFit, TrainingRows, build_design_matrix, canonical_cuts, canonical_part
+from app.tables import (
+    DesignMatrix,
+    RowSet,
+    Schema,
+    TableFit,
+    TrainingRows,
+    build_design_matrix,
+    canonical_cuts,
+    canonical_part,
+)
 from core.arrays import FloatArray, IntArray
 from core.numeric.shards import SHARD_ROWS, Compute
 from core.numeric.threads import map_threads
@@ -87,20 +96,19 @@ class ReadPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LargeTable:
-    """A table that was read by parts. sample: of its rows; beyond: the others; lowest and highest (p,): ends of each
-    column over all rows; numbers (n - m,): row numbers of the others; seconds: that the reading took."""
+    """A table that was read by parts. sample: of its rows, with their numbers; beyond: the others, without; lowest and
+    highest (p,): ends of each column over all rows; seconds: that the reading took."""
 
     sample: DesignMatrix
     beyond: StoredRows
     lowest: FloatArray
     highest: FloatArray
-    numbers: IntArray
     seconds: float
 
     @property
-    def rows(self) -> IntArray:
-        """Row numbers of all its rows, the sample's first, (n,)."""
-        return np.concatenate((self.sample.rows, self.numbers))
+    def count(self) -> int:
+        """Return the number of all its rows."""
+        return len(self.sample.rows) + self.beyond.count
 
     def with_ends(self) -> FloatArray:
         """Return the sample's inputs, and two more rows with the ends of all columns: (m + 2, p)."""
@@ -131,7 +139,7 @@ def is_large(fit: TableFit, body: SpecBody, *, least: int) -> bool:
     """Return whether a training reads a table by parts: of more than so many rows, and nothing is asked that needs each
     of them: no groups, order or cells to integrate over, no other target, bounds, other mean or full process."""
     return (
-        len(fit.training_rows.rows) > least
+        fit.training_rows.kept.count > least
         and fit.training_rows.row_groups is None
         and fit.schema.other_targets is None
         and not fit.schema.integrates
@@ -172,7 +180,8 @@ def read_large_table(
     Memory: the sample, and for each thread a part. Raises MalformedError, UnavailableError, and what the cluster does.
     """
     began = time.perf_counter()
-    rows, wanted = fit.training_rows.rows, sample_rows(len(fit.training_rows.rows), fit.schema.width)
+    rows = fit.training_rows.kept.count
+    wanted = sample_rows(rows, fit.schema.width)
     parts = list(_parts(table, fit, folder, seed))
     found = _read(parts, workers, cluster, tell)
     sampled = sum(len(part.rows) for part in found)
@@ -186,9 +195,9 @@ def read_large_table(
         indicator=fit.schema.indicator,
         rows=np.concatenate([part.rows for part in found]),
         dropped=fit.training_rows.dropped,
-        warnings=(*fit.training_rows.warnings, _told(sampled, len(rows))),
+        warnings=(*fit.training_rows.warnings, _told(sampled, rows)),
     )
-    if sampled == len(rows) or sample.targets.min() == sample.targets.max():
+    if sampled == rows or sample.targets.min() == sample.targets.max():
         return None
     stored = [part for part in found if part.stored is not None]
     low, high = (end([part.ends[side] for part in stored], axis=0) for side, end in enumerate((np.min, np.max)))
@@ -206,7 +215,6 @@ def read_large_table(
         beyond=beyond,
         lowest=np.minimum(low[:-1], sample.inputs.min(axis=0)),
         highest=np.maximum(high[:-1], sample.inputs.max(axis=0)),
-        numbers=np.setdiff1d(rows, sample.rows, assume_unique=True),
         seconds=time.perf_counter() - began,
     )
 
@@ -238,10 +246,11 @@ def read_part(asked: PartRequest) -> ReadPart:
     names = [schema.target, *(feature.name for feature in schema.used)]
     with open_address(asked.table) as file:
         given = canonical_part(file, names, asked.groups)
-    kept = np.arange(given.rows)
+    rows = RowSet.every(given.rows)
     if asked.kept is not None:
-        kept = np.flatnonzero(np.unpackbits(np.frombuffer(asked.kept, np.uint8), count=given.rows))
-    matrix = build_design_matrix(given, schema, TrainingRows(rows=kept, dropped=0))
+        rows = RowSet.of(np.unpackbits(np.frombuffer(asked.kept, np.uint8), count=given.rows).astype(np.bool_))
+    matrix = build_design_matrix(given, schema, TrainingRows(kept=rows))
+    kept = rows.numbers
     drawn_by = (asked.first_row + kept).astype(np.float64)[:, None] if asked.alone else matrix.inputs
     sampled = is_sampled(drawn_by, asked.share, asked.salt)
     others = np.column_stack((matrix.inputs[~sampled], matrix.targets[~sampled]))
@@ -263,26 +272,23 @@ def is_sampled(inputs: FloatArray, share: float, salt: int) -> "np.ndarray[tuple
 
 
 def _parts(table: str, fit: TableFit, folder: Path, seed: int) -> Iterator[PartRequest]:
-    rows = fit.training_rows.rows
+    rows = fit.training_rows.kept
     make = partial(
         PartRequest,
         table=table,
         schema=fit.schema.to_json(),
         folder=folder,
-        share=sample_rows(len(rows), fit.schema.width) / len(rows),
+        share=sample_rows(rows.count, fit.schema.width) / rows.count,
         salt=seed,
     )
     with open_address(table) as file:
         cuts = canonical_cuts(file, rows=SHARD_ROWS)
     ends = [*(first for _, _, first in cuts[1:]), fit.table_rows]
     for (begin, end, first), last in zip(cuts, ends, strict=True):
-        kept = rows[np.searchsorted(rows, first) : np.searchsorted(rows, last)] - first
-        if not len(kept):
-            continue
-        bits = None
-        if len(kept) < last - first:
-            bits = np.packbits(np.isin(np.arange(last - first), kept)).tobytes()
-        yield make(groups=range(begin, end), first_row=first, kept=bits)
+        kept = rows.kept(first, last)
+        if kept is None or kept.any():
+            bits = None if kept is None else np.packbits(kept).tobytes()
+            yield make(groups=range(begin, end), first_row=first, kept=bits)
 
 
 def _told(sampled: int, rows: int) -> str:

@@ -107,7 +107,7 @@ def build_report(
         "moved": result.moved,
         "local_coverage": local,
         IMPORTANCE: variance_shares(schema, mean),
-        "rows": len(design_matrix.targets if large is None else large.rows),
+        "rows": len(design_matrix.targets) if large is None else large.count,
         "rows_dropped": design_matrix.dropped,
         "rows_uploaded": rows_uploaded,
         "target": schema.target,

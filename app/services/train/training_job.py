@@ -127,9 +127,8 @@ def training_handler(
         if unlearnt is not None:
             report["missing"] = completed.report(unlearnt, result.model, spec.seed)
         model = build_artefact(body, schema, design_matrix, result, report, profile, donors)
-        rows = design_matrix.rows if large is None else large.rows
         own = result.state if design_matrix.row_groups is None else None
-        state = _state_key(blobs, model, [own and own.numbered(rows)], retry)
+        state = _state_key(blobs, model, [own and own.numbered(design_matrix.rows)], retry)
         return _stored(blobs, model, report, state, retry)
 
     return run

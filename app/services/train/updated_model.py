@@ -76,7 +76,7 @@ def _report(
             else {}
         ),
         "left_out": task.payload.get("left_out", used.left_out),
-        "rows_forgotten": had + len(used.rows) - len(found.state.numbers),
+        "rows_forgotten": had + len(used.rows) - found.state.rows,
         "basis_added": 0 if model.near is not None else len(found.basis_numbers),
         "recalibrated": found.recalibrated,
         "seconds": seconds,
@@ -92,7 +92,7 @@ def _report(
     before = stored.report
     return {name: value for name, value in before.items() if name != PREDICTED_ROWS} | {
         SCORES_OF: before.get(SCORES_OF, updates["from"]),
-        "rows": len(found.state.numbers),
+        "rows": found.state.rows,
         "rows_uploaded": int(before["rows_uploaded"]) + uploaded,
         "basis_size": len(model.posterior.basis),
         "calibration": {**before["calibration"], **_calibration_of(found)},

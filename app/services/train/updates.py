@@ -283,7 +283,7 @@ def update_handler(blobs: BlobStore, *, threads: int) -> Handler:
         retry = StoreRetries(lambda reason: reporter.progress(publishing | {"waiting": reason}))
         seconds = time.perf_counter() - began
         updated = [
-            updated_model(before, one, task, table.rows, rows, seconds, had=len(state.numbers))
+            updated_model(before, one, task, table.rows, rows, seconds, had=state.rows)
             for before, one, rows, state in zip(every, found, read, states, strict=True)
         ]
         whole, report = (updated[0], _shown(updated[0])) if stored.others is None else together(updated)

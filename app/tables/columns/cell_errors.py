@@ -30,11 +30,16 @@ class CellErrors:
 
     def add(self, column: str, rows: IntArray, cell: Callable[[int], Cell], describe: Callable[[Cell], str]) -> None:
         """Wrong cells of one column; only the first few are looked at."""
-        self.total += len(rows)
         if self.tolerated and len(rows):
             self._rows.append(np.asarray(rows))
-        for row in rows[:MAX_FAULTS].tolist():
-            value = cell(row)
+        self.add_first(column, len(rows), [(row, cell(row)) for row in rows[:MAX_FAULTS].tolist()], describe)
+
+    def add_first(
+        self, column: str, total: int, first: Iterable[tuple[int, Cell]], describe: Callable[[Cell], str]
+    ) -> None:
+        """Wrong cells of one column, so many of which the first ones are given with their rows."""
+        self.total += total
+        for row, value in first:
             text = cell_text(value)
             self._found.append(
                 Fault(row=self.first_row + row, column=column, value=text and text[:_SHOWN], message=describe(value))

@@ -232,6 +232,14 @@ def looks_like_dates(texts: Sequence[str], share: float) -> bool:
     return len(texts) > 1 and sum(_LIKE.fullmatch(text) is not None for text in texts) >= share * len(texts)
 
 
+def may_be_dates(low: float, high: float) -> bool:
+    """Return whether `infer_number_dates` may find something in numbers with these ends."""
+    units = (10_000, 100)
+    ranges = [(_YEARS[0] * unit, _YEARS[-1] * unit + unit - 1) for unit in units]
+    ranges += [(_LIKELY_TIMES[0] * unit, _LIKELY_TIMES[1] * unit) for unit in _PER_SECOND.values()]
+    return any(least <= low and high <= most for least, most in ranges)
+
+
 def infer_number_dates(numbers: FloatArray) -> DateOrder | None:
     """Return what all of a column's numbers can be: days (20130131), months (201301) or times since 1970; else None.
 
@@ -262,14 +270,13 @@ def _unix_times(present: FloatArray) -> DateOrder | None:
     return None
 
 
-Rows = Callable[[FloatArray], FloatArray]
-"""Values of the distinct texts of a column, in the order of its rows."""
-
-
-def infer_date_order(texts: Sequence[str], share: float, rows: Rows | None = None) -> tuple[DateOrder | None, bool]:
+def infer_date_order(
+    texts: Sequence[str], share: float, rises: Callable[[DateOrder], bool] | None = None
+) -> tuple[DateOrder | None, bool]:
     """The order in which at least `share` of the texts are dates; and whether they are dates but do not tell it.
 
-    rows: where no cell tells, the order in which the rows only rise, or only fall, is taken if it is the only one.
+    rises: whether the rows only rise, or only fall, by an order of the dates. Where no cell tells, the order of which
+    this is true is taken if it is the only one.
     """
     if not any(parse_date(text, order) is not None for text in texts[:20] for order in TEXT_ORDERS):
         return None, False
@@ -285,15 +292,8 @@ def infer_date_order(texts: Sequence[str], share: float, rows: Rows | None = Non
     day, month = counts[DateOrder.DAY_FIRST], counts[DateOrder.MONTH_FIRST]
     if day != month:
         return (DateOrder.DAY_FIRST if day > month else DateOrder.MONTH_FIRST), False
-    ordered = [] if rows is None else [order for order in enough if _in_order(texts, order, rows)]
+    ordered = [] if rises is None else list(filter(rises, enough))
     return (ordered[0], False) if len(ordered) == 1 else (None, True)
-
-
-def _in_order(texts: Sequence[str], order: DateOrder, rows: Rows) -> bool:
-    parsed = [parse_date(text, order) for text in texts]
-    times = rows(np.array([math.nan if when is None else float(when) for when in parsed]))
-    steps = np.diff(times[~np.isnan(times)])
-    return len(steps) > 1 and bool((steps >= 0).all() or (steps <= 0).all())
 
 
 def shows_order(text: str) -> bool:

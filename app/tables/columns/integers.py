@@ -35,8 +35,13 @@ def find_offset(values: FloatArray) -> int | None:
     if not len(present):
         return None
     low, high = float(present.min()), float(present.max())
+    return offset_of(low, high, whole=max(-low, high) >= LARGE and bool((present == np.floor(present)).all()))
+
+
+def offset_of(low: float, high: float, *, whole: bool) -> int | None:
+    """The same by the ends of the numbers, NaN of none. whole: all are integers."""
     size = max(-low, high)
-    if not LARGE <= size <= _LARGEST or high - low > 0.5 * size or not (present == np.floor(present)).all():
+    if not LARGE <= size <= _LARGEST or high - low > 0.5 * size or not whole:
         return None
     return int(low)
 

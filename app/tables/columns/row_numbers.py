@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from app.tables.columns.cells import Numbers
+from app.tables.columns.sums import ColumnSums
 from app.tables.columns.table import Column
 
 _MIN_ROWS = 5  # rows from which on counting is no coincidence
@@ -21,13 +21,16 @@ _NAMELESS = re.compile(r"unnamed: ?[0-9]+(\.[0-9]+)?|column_1|level_[0-9]+|__ind
 _ID = re.compile(r"(.*[^a-z0-9])?(id|index|idx)|.*[a-z](ID|Id)")
 
 
-def row_number_start(name: str, column: Column) -> int | None:
-    """0 or 1 where name and cells are those of a row number that counts from there, in any order; O(n log n)."""
-    if not _is_name(name) or len(column) < _MIN_ROWS or not _all_whole(column.numbers):
+def row_number_start(name: str, column: Column | ColumnSums) -> int | None:
+    """0 or 1 where name and cells are those of a row number that counts from there, in any order; O(n)."""
+    column = ColumnSums.of(column)
+    if not _is_name(name) or len(column) < _MIN_ROWS or not column.numbers.all_whole:
         return None
-    values = np.sort(column.numbers.values)
-    start = int(values[0])
-    return start if start in (0, 1) and (values == start + np.arange(len(values))).all() else None
+    ends = column.numbers.ends
+    if ends.low not in (0.0, 1.0) or ends.high != ends.low + len(column) - 1.0:
+        return None
+    start = int(ends.low)
+    return start if column.counts_from(start) else None
 
 
 def _is_name(name: str) -> bool:
@@ -35,18 +38,12 @@ def _is_name(name: str) -> bool:
     return letters in _NAMES or _NAMELESS.fullmatch(name.casefold()) is not None or _ID.fullmatch(name) is not None
 
 
-def is_index(column: Column) -> bool:
+def is_index(column: Column | ColumnSums) -> bool:
     """Return whether the cells of a column without a name are those of a data frame's index: whole numbers that are all
-    different, or that count up from several starts.
+    different (of a large table its sample), or that count up from several starts.
     """
-    numbers = column.numbers
-    if not _all_whole(numbers):
+    column = ColumnSums.of(column)
+    if not column.numbers.all_whole:
         return False
-    if len(np.unique(numbers.values)) == len(column):
-        return True
-    return bool(np.mean(np.diff(numbers.values) == 1.0) >= _STEPS)
-
-
-def _all_whole(numbers: Numbers) -> bool:
-    values = numbers.values
-    return numbers.finite_count == len(values) and bool((values == np.floor(values)).all())
+    values = column.values()
+    return len(np.unique(values)) == len(values) or column.steps() >= _STEPS

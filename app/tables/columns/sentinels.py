@@ -44,7 +44,7 @@ def find_sentinels(numbers: FloatArray) -> list[Sentinel]:
     are from each other, or the only one below zero. O(n), and O(n log n) where the least or the largest is a code.
     """
     present = numbers[~np.isnan(numbers)]
-    if not len(present) or not (_is_code(float(present.min())) or _is_code(float(present.max()))):
+    if not len(present) or not may_be_sentinel(float(present.min()), float(present.max())):
         return []
     values, counts = np.unique(present, return_counts=True)
     often = counts >= max(_MIN_ROWS, _MIN_SHARE * len(present))
@@ -64,6 +64,11 @@ def find_sentinels(numbers: FloatArray) -> list[Sentinel]:
         if max(low - value, value - high) > reach
         or (value < 0.0 <= low and (len(others) >= _MIN_UNSIGNED or value < -1.0))
     ]
+
+
+def may_be_sentinel(low: float, high: float) -> bool:
+    """Return whether one of the ends of a column's numbers, NaN of none, may be a code for a missing cell."""
+    return not math.isnan(low) and (_is_code(low) or _is_code(high))
 
 
 def as_written(value: float) -> float:

@@ -35,6 +35,7 @@ from app.tables.columns.integers import differences, find_offset, text_differenc
 from app.tables.columns.missing import MissingValues
 from app.tables.columns.number_formats import PLAIN, MarkCounts, NumberFormat, infer_formats
 from app.tables.columns.read_options import AUTODETECT, ReadOptions
+from app.tables.columns.row_set import RowSet
 
 MISSING_LEVEL = -1
 UNSEEN_LEVEL = -2
@@ -51,6 +52,8 @@ class Kind(StrEnum):
     UNUSED = "unused"
 
 
+PartReader = Callable[[Sequence[str]], Iterator[Mapping[str, "Column"]]]
+"""Reads columns of these names a part of the rows after another, from the first row on."""
 LineFinder = Callable[[Iterable[int]], dict[int, int]]
 
 
@@ -231,7 +234,8 @@ class Table:
     type. separator: of the cells of a delimited file. read_options: how the table was to be read when it was sent.
     notes: what a person should know of the reading. find_lines: the 1-based lines of the file on which data rows
     start, nothing for JSON; reads the file again. index: names of the columns that are a data frame's index.
-    types: of the columns whose file says them, see `app.tables.columns.types`.
+    types: of the columns whose file says them, see `app.tables.columns.types`. parts: reads the rows part by part; None
+    of a table whose columns are one part each.
     """
 
     names: tuple[str, ...]
@@ -244,21 +248,54 @@ class Table:
     find_lines: LineFinder = no_lines
     index: tuple[str, ...] = ()
     types: Mapping[str, str] = field(default_factory=dict)
+    parts: PartReader | None = None
 
     def take(self, rows: IntArray, names: Iterable[str]) -> "Table":
         """Take these rows of these columns, without the file: row numbers are then those of the new table."""
         columns = _MappedColumns(self.columns, tuple(names), lambda column, _: column.take(rows))
         return Table(names=tuple(columns), columns=columns, rows=len(rows), marks=self.marks, separator=self.separator)
 
+    def keep(self, rows: RowSet, names: Iterable[str]) -> "Table":
+        """Take these rows as `take` does, and part by part where the table has parts."""
+        if rows.bits is None:
+            return self
+        columns = _MappedColumns(self.columns, tuple(names), lambda column, _: column.take(rows.numbers))
+        kept = Table(names=tuple(columns), columns=columns, rows=rows.count, marks=self.marks, separator=self.separator)
+        parts = self.parts
+        return kept if parts is None else replace(kept, parts=lambda asked: _kept_parts(parts(asked), rows))
+
+    def sample(self, rows: IntArray, names: Iterable[str]) -> "Table":
+        """Take a few rows, ascending, in one reading of these columns."""
+        if self.parts is None:
+            return self.take(rows, names)
+        asked, first = list(dict.fromkeys(names)), 0
+        found: dict[str, list[Column]] = {name: [] for name in asked}
+        for part in self.parts(asked):
+            size = len(part[asked[0]])
+            begin, end = np.searchsorted(rows, (first, first + size))
+            for name in asked:
+                found[name].append(part[name].take(rows[begin:end] - first))
+            first += size
+        columns = {name: _joined(taken) for name, taken in found.items()}
+        return Table(names=tuple(asked), columns=columns, rows=len(rows), marks=self.marks, separator=self.separator)
+
     def read_as(
         self, missing: MissingValues | None, number_formats: Mapping[str, NumberFormat] | None = None
     ) -> "Table":
         """The same table with other missing values, and with other number formats of some columns."""
         number_formats = number_formats or {}
-        columns = _MappedColumns(
-            self.columns, self.names, lambda column, name: column.read_as(missing, number_formats.get(name))
-        )
-        return replace(self, columns=columns)
+        parts = self.parts
+
+        def read(column: Column, name: str) -> Column:
+            return column.read_as(missing, number_formats.get(name))
+
+        def read_parts(names: Sequence[str]) -> Iterator[Mapping[str, Column]]:
+            assert parts is not None
+            for part in parts(names):
+                yield {name: read(column, name) for name, column in part.items()}
+
+        columns = _MappedColumns(self.columns, self.names, read)
+        return replace(self, columns=columns, parts=None if parts is None else read_parts)
 
     def number_formats(
         self, read_options: ReadOptions | None = None, known: Mapping[str, NumberFormat] | None = None
@@ -275,6 +312,26 @@ class Table:
         """Return the lines of several rows in one reading."""
         wanted = set(rows)
         return self.find_lines(wanted) if wanted else {}
+
+
+def _kept_parts(parts: Iterator[Mapping[str, Column]], rows: RowSet) -> Iterator[Mapping[str, Column]]:
+    """The parts with those of their rows that are kept; none that is empty."""
+    first = 0
+    for part in parts:
+        last = first + max(map(len, part.values()))
+        kept = rows.kept(first, last)
+        first = last
+        if kept is None:
+            yield part
+        elif kept.any():
+            yield {name: column.take(np.flatnonzero(kept)) for name, column in part.items()}
+
+
+def _joined(columns: Sequence[Column]) -> Column:
+    """Columns of text after each other, read as the first."""
+    first = columns[0]
+    chunks = [chunk for column in columns for chunk in column.texts.chunks]
+    return Column(texts=pa.chunked_array(chunks, pa.string()), number_format=first.number_format, missing=first.missing)
 
 
 class _MappedColumns(Mapping[str, Column]):

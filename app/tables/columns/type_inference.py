@@ -3,17 +3,17 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import pyarrow.compute as pc
 
 from app.tables.columns.cell_errors import plural
-from app.tables.columns.cells import FloatArray, IntArray, quote
+from app.tables.columns.cells import BoolArray, IntArray, quote
 from app.tables.columns.dates import DateOrder, infer_date_order, infer_number_order
 from app.tables.columns.dates_and_booleans import MISSING_TEXTS, parse_by_level
 from app.tables.columns.integers import add_offset
 from app.tables.columns.lookalikes import LOOKALIKE_ADVICE, LookalikeMatch, find_lookalike
+from app.tables.columns.sums import ColumnSums
 from app.tables.columns.table import Column, Kind
 
 MAX_MIXED_LEVELS: Final = 50
@@ -61,13 +61,14 @@ class InferredType:
     lookalike: LookalikeMatch | None = None
 
 
-def infer_type(column: Column) -> InferredType:
+def infer_type(column: Column | ColumnSums) -> InferredType:
     """NUMBER, BOOLEAN, DATE or CATEGORY, or UNUSED where no cell has a value. O(n)."""
+    column = ColumnSums.of(column)
     numbers = column.numbers
-    present = len(column) - int(np.count_nonzero(numbers.missing))
+    present = numbers.present
     if present == 0:
         return InferredType(kind=Kind.UNUSED, unused_reason="is empty in every row")
-    numeric = numbers.finite_count + numbers.unusable
+    numeric = numbers.usable + numbers.unusable
     if numeric >= NUMERIC_SHARE * present:
         return InferredType(kind=Kind.CATEGORY if _is_padded(column) else Kind.NUMBER)
     names = _names(column)
@@ -78,7 +79,7 @@ def infer_type(column: Column) -> InferredType:
     return _infer_date(column, names) or _infer_text(column, names)
 
 
-def _infer_text(column: Column, names: list[str]) -> InferredType:
+def _infer_text(column: ColumnSums, names: list[str]) -> InferredType:
     """A category; or the number that it looks like, to be refused cell by cell, where a category would say nothing."""
     category = InferredType(kind=Kind.CATEGORY, lookalike=find_lookalike(names, NUMERIC_SHARE))
     if category.lookalike is not None and (len(names) > MAX_MIXED_LEVELS or identifier_reason(column, category)):
@@ -92,20 +93,21 @@ def lookalike_warning(match: LookalikeMatch) -> str:
     return f"was read as a category, though {what}; to learn from its order, {LOOKALIKE_ADVICE[match.what]}"
 
 
-def _infer_date(column: Column, names: list[str], share: float = NUMERIC_SHARE) -> InferredType | None:
+def _infer_date(column: ColumnSums, names: list[str], share: float = NUMERIC_SHARE) -> InferredType | None:
     """The date that the texts are, as they say or as the rows are in order; UNUSED where nothing tells."""
     order, unclear = infer_date_order(names, share)
     if order is not None:
         return InferredType(kind=Kind.DATE, order=order)
     if unclear:
-        order, unclear = infer_date_order(names, share, lambda values: _in_rows(column, names, values))
+        order, unclear = infer_date_order(names, share, column.in_order)
         if order is not None:
             return InferredType(kind=Kind.DATE, order=order, from_row_order=True)
     return InferredType(kind=Kind.UNUSED, unused_reason=_UNCLEAR) if unclear else None
 
 
-def declared_type(column: Column, choice: DeclaredType) -> InferredType:
+def declared_type(column: Column | ColumnSums, choice: DeclaredType) -> InferredType:
     """Type of a column that the specification names."""
+    column = ColumnSums.of(column)
     match choice:
         case DeclaredType.IGNORE:
             return InferredType(kind=Kind.UNUSED)
@@ -120,34 +122,26 @@ def declared_type(column: Column, choice: DeclaredType) -> InferredType:
             return InferredType(kind=Kind(choice.value))
 
 
-def _in_rows(column: Column, names: list[str], values: FloatArray) -> FloatArray:
-    """Return values[place] of names[place] for each row of the column."""
-    known: Any = column.levels.names
-    index = {name: place for place, name in enumerate(names)}
-    places = np.array([index.get(name, -1) for name in known.to_pylist()], dtype=np.int64)
-    return column.by_level(np.append(values, np.nan)[places])
-
-
-def identifier_reason(column: Column, inferred: InferredType) -> str | None:
+def identifier_reason(column: Column | ColumnSums, inferred: InferredType) -> str | None:
     """Return why the column only identifies rows: mostly unique text. Numbers never do."""
     if inferred.kind is not Kind.CATEGORY:
         return None
-    counts = column.levels.counts()
-    present = sum(counts.values())
-    if present < MIN_ROWS or len(counts) <= MOSTLY_UNIQUE * present:
+    levels = ColumnSums.of(column).levels
+    if levels.cells < MIN_ROWS or levels.distinct <= MOSTLY_UNIQUE * levels.cells:
         return None
-    if len(counts) == present:
+    if levels.all_different:
         return "is different text in every row"
-    return f"is mostly unique text ({len(counts):,} different values in {plural(present, 'cell')})"
+    about = "" if levels.complete else "about "
+    return f"is mostly unique text ({about}{levels.distinct:,} different values in {plural(levels.cells, 'cell')})"
 
 
-def missing_rows(column: Column, inferred: InferredType) -> IntArray:
-    """Rows of the missing cells."""
+def missing_cells(column: Column, inferred: InferredType) -> BoolArray:
+    """Return which cells of a column, or of a part of one, are missing, (m,)."""
     if inferred.kind is Kind.NUMBER:
-        return np.flatnonzero(column.numbers.missing)
+        return column.numbers.missing
     if inferred.kind is Kind.CATEGORY:
-        return np.flatnonzero(column.levels.codes < 0)
-    return np.flatnonzero(parse_by_level(column, inferred.kind, inferred.order)[1])
+        return np.asarray(column.levels.codes < 0)
+    return parse_by_level(column, inferred.kind, inferred.order)[1]
 
 
 def invalid_rows(column: Column, inferred: InferredType) -> IntArray:
@@ -159,55 +153,32 @@ def invalid_rows(column: Column, inferred: InferredType) -> IntArray:
     return parse_by_level(column, inferred.kind, inferred.order)[2]
 
 
-def present_values(column: Column, inferred: InferredType) -> FloatArray:
-    """The numbers of a number, boolean or date that is there; those of a number less the column's offset."""
-    found = (
-        column.minus(column.offset)
-        if inferred.kind is Kind.NUMBER
-        else parse_by_level(column, inferred.kind, inferred.order)[0]
-    )
-    present: FloatArray = found[~np.isnan(found)]
-    return present
-
-
-def constant_value(column: Column, inferred: InferredType) -> str | None:
+def constant_value(column: Column | ColumnSums, inferred: InferredType) -> str | None:
     """The one value of a column that has only one, as shown to people; missing cells aside."""
+    column = ColumnSums.of(column)
     if inferred.kind is Kind.CATEGORY:
-        levels = column.levels.present()
-        return repr(levels[0]) if len(levels) == 1 else None
-    if len(invalid_rows(column, inferred)):
-        return None
-    present = present_values(column, inferred)
-    if not len(present) or present.min() != present.max():
+        levels = column.levels
+        return repr(next(iter(levels.counts))) if levels.distinct == 1 else None
+    cells = column.cells(inferred.kind, inferred.order)
+    if cells.invalid:
         return None
     if inferred.kind is not Kind.NUMBER:
-        return repr(column.levels.present()[0])
-    return repr(add_offset(float(present[0]), column.offset))
+        return repr(column.levels.names()[0]) if cells.ends.constant else None
+    offset = column.numbers.offset
+    ends = column.ends(offset)
+    return repr(add_offset(ends.first, offset)) if ends.constant else None
 
 
-def all_integers(numbers: FloatArray) -> bool:
-    """Return whether all are integers."""
-    return bool((numbers == np.floor(numbers)).all())
-
-
-def _is_padded(column: Column) -> bool:
+def _is_padded(column: ColumnSums) -> bool:
     """Return whether digits are codes: `02134` among texts of one length, or often."""
-    if not _may_be_padded(column):
+    if not column.numbers.padded:
         return False
-    counts = {
-        name: count for name, count in column.levels.counts().items() if name not in MISSING_TEXTS and name != "?"
-    }
+    counts = {name: count for name, count in column.levels.counts.items() if name not in MISSING_TEXTS and name != "?"}
     padded = sum(count for name, count in counts.items() if _PADDED.fullmatch(name))
     if padded == 0 or not all(name.isascii() and name.isdigit() for name in counts):
         return False
     return len({len(name) for name in counts}) == 1 or padded >= _PADDED_SHARE * sum(counts.values())
 
 
-def _may_be_padded(column: Column) -> bool:
-    """Look quickly whether there may be codes: nothing begins with zero and goes on with a digit."""
-    return bool(pc.any(pc.match_substring_regex(column.texts, r"^[ \t]*0[0-9]")).as_py())
-
-
-def _names(column: Column) -> list[str]:
-    names: Any = column.levels.present()
-    return [name for name in names if name not in MISSING_TEXTS]
+def _names(column: ColumnSums) -> list[str]:
+    return [name for name in column.levels.names() if name not in MISSING_TEXTS]

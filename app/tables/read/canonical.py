@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from app.errors import MalformedError, UnavailableError
 from app.tables.columns.number_formats import PLAIN, MarkCounts, NumberFormat, infer_formats
 from app.tables.columns.read_options import AUTODETECT, ReadOptions
-from app.tables.columns.table import Column, Table
+from app.tables.columns.table import Column, PartReader, Table
 from app.tables.read.text_blocks import BlockChecker, TextBlocks
 
 _FORMAT = "pursuit-table/1"
@@ -85,6 +85,7 @@ def open_canonical(path: Path | BinaryIO) -> Table:
         number_formats = infer_formats(marks, separator, decimal=read_options.decimal, thousands=read_options.thousands)
         columns = _Columns(file, number_formats)
         return Table(
+            parts=None if file.metadata.num_row_groups < 2 else _part_reader(path, number_formats),
             names=tuple(columns),
             columns=columns,
             rows=int(document["rows"]),
@@ -116,6 +117,38 @@ def canonical_parts(path: Path, names: Sequence[str], *, rows: int) -> Iterator[
                 yield replace(whole, names=tuple(names), columns=columns, rows=batch.num_rows)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise MalformedError(f"the stored table is damaged: {error}") from error
+
+
+def _part_reader(path: Path | BinaryIO, number_formats: Mapping[str, NumberFormat]) -> PartReader:
+    """Return what reads the file by parts of a row group, or of several small ones. Memory: a part of the columns asked
+    for."""
+
+    def read(names: Sequence[str]) -> Iterator[Mapping[str, Column]]:
+        file = _opened(path)
+        try:
+            for groups in _parts(file.metadata, len(names)):
+                part: Any = file.read_row_groups(groups, columns=list(names), use_threads=False)
+                yield {
+                    name: Column(texts=part.column(name), number_format=number_formats.get(name, PLAIN))
+                    for name in names
+                }
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise MalformedError(f"the stored table is damaged: {error}") from error
+
+    return read
+
+
+def _parts(metadata: Any, columns: int) -> Iterator[list[int]]:
+    """Row groups to read together: up to _GROUP_ROWS rows, of so many columns up to _GROUP_BYTES."""
+    groups, rows, size = list[int](), 0, 0.0
+    for place in range(metadata.num_row_groups):
+        group = metadata.row_group(place)
+        own = group.total_byte_size * columns / metadata.num_columns
+        if groups and (rows + group.num_rows > _GROUP_ROWS or size + own > _GROUP_BYTES):
+            yield groups
+            groups, rows, size = [], 0, 0.0
+        groups, rows, size = [*groups, place], rows + group.num_rows, size + own
+    yield groups
 
 
 def canonical_cuts(path: Path | BinaryIO, *, rows: int) -> list[tuple[int, int, int]]:

@@ -1,6 +1,7 @@
 """Rows that are to follow those of a table: the same columns, and cells of the kinds that these have."""
 
 from app.errors import MAX_FAULTS, Fault, InvalidRequestError
+from app.tables.columns.sums import TableSums
 from app.tables.columns.table import Column, Kind, Table
 from app.tables.columns.type_inference import infer_type, invalid_rows
 from app.tables.read.names import match_names
@@ -23,13 +24,13 @@ def check_appended(table: Table, more: Table) -> dict[str, str]:
         parts = [f"no column {', '.join(map(repr, missing))}"] if missing else []
         parts += [f"no such column in the dataset: {', '.join(map(repr, unknown))}"] if unknown else []
         raise InvalidRequestError(f"expected the columns of the dataset: {'; '.join(parts)}", faults)
-    total = 0
+    total, sums = 0, TableSums(table)
     for name in table.names:
-        whole = table.columns[name]
+        whole = sums[name]
         inferred = infer_type(whole)
-        if inferred.kind not in _WHAT or len(invalid_rows(whole, inferred)):
+        if inferred.kind not in _WHAT or whole.cells(inferred.kind, inferred.order).invalid:
             continue  # a column that had odd cells before may have more of them
-        column = Column(texts=more.columns[meant[name]].texts, number_format=whole.number_format)
+        column = Column(texts=more.columns[meant[name]].texts, number_format=next(whole.parts()).number_format)
         for row in invalid_rows(column, inferred).tolist():
             total += 1
             if len(faults) < MAX_FAULTS:

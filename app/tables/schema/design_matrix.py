@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from app.tables.columns.cells import BoolArray, FloatArray, IntArray
+from app.tables.columns.row_set import RowSet
 from app.tables.schema.row_groups import RowGroupColumn
 
 
@@ -12,14 +13,22 @@ from app.tables.schema.row_groups import RowGroupColumn
 class TrainingRows:
     """Rows to train on.
 
-    rows (n,): 0-based row numbers of the upload; dropped: how many of its rows are not here; warnings: in words;
-    row_groups: the column that rows are left out by.
+    kept: those of the upload; warnings: in words; row_groups: the column that rows are left out by.
     """
 
-    rows: IntArray
-    dropped: int
+    kept: RowSet
     warnings: tuple[str, ...] = ()
     row_groups: RowGroupColumn | None = None
+
+    @property
+    def rows(self) -> IntArray:
+        """Return their 0-based row numbers in the upload, (n,): made anew, 8 bytes each."""
+        return self.kept.numbers
+
+    @property
+    def dropped(self) -> int:
+        """Return how many rows of the upload are not here."""
+        return self.kept.left_out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

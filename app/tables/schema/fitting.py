@@ -1,42 +1,53 @@
 """A Table to what training needs: decides what each column is, drops rows, and encodes the rest."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 import numpy as np
 
 from app.errors import InvalidRequestError
-from app.tables.columns.cell_errors import CellErrors, list_names, plural
-from app.tables.columns.cells import BLANKS, BoolArray, FloatArray, IntArray, quote
+from app.tables.columns.cell_errors import CellErrors, plural
+from app.tables.columns.cells import FloatArray
 from app.tables.columns.date_cycles import choose_cycles, subsample_rows
-from app.tables.columns.dates import Cycle, DateOrder, varying_cycles
+from app.tables.columns.dates import Cycle, varying_cycles
+from app.tables.columns.dates_and_booleans import parse_by_level
 from app.tables.columns.levels import choose_levels, level_limits
-from app.tables.columns.lookalikes import LOOKALIKE_ADVICE, match_lookalike
 from app.tables.columns.missing import missing_values
 from app.tables.columns.number_formats import PLAIN
 from app.tables.columns.read_options import ReadOptions
-from app.tables.columns.rounding import check_target, choose_offset, exceeds_exact
-from app.tables.columns.row_numbers import is_index, row_number_start
-from app.tables.columns.sentinels import Sentinel, find_sentinels, sentinel_warnings, target_sentinel_warnings
-from app.tables.columns.table import Column, Kind, Table
+from app.tables.columns.rounding import choose_offset, exceeds_exact
+from app.tables.columns.sentinels import (
+    sentinel_warnings,
+    target_sentinel_warnings,
+)
+from app.tables.columns.sums import ColumnSums, TableSums
+from app.tables.columns.table import Kind, Table
 from app.tables.columns.type_inference import (
     DeclaredType,
     InferredType,
     constant_value,
-    declared_type,
-    identifier_reason,
-    infer_type,
-    invalid_rows,
-    lookalike_warning,
-    missing_rows,
-    present_values,
 )
 from app.tables.schema.design_matrix import DesignMatrix, TrainingRows
 from app.tables.schema.features import OTHER, Feature
+from app.tables.schema.inspection import (
+    FitState,
+    add_number_warnings,
+    cells_of,
+    drop_identifiers,
+    inspect_column,
+    inspect_target,
+    note_missing,
+)
+from app.tables.schema.kept_rows import checked_rows, kept_rows, rows_with_target
 from app.tables.schema.leaks import leak_warnings
-from app.tables.schema.report_notes import cycle_warnings, date_warnings, format_warnings
-from app.tables.schema.row_groups import GroupedBy, RowGroupColumn, check_groups, group_warnings, row_group_column
+from app.tables.schema.report_notes import cycle_warnings, format_warnings
+from app.tables.schema.row_groups import (
+    GroupedBy,
+    check_groups,
+    group_warnings,
+    row_group_column,
+)
 from app.tables.schema.schema import Schema, Unseen
 from app.tables.schema.table_options import (
     Dates,
@@ -50,26 +61,6 @@ from app.tables.schema.table_options import (
 )
 
 _REASONS = 5  # why columns were left out, as a refusal lists them
-_ADVICE = (
-    'correct the file, list what stands for a missing cell in "missing_values", or say in "columns" what the column '
-    'is ("category", "ignore")'
-)
-
-
-@dataclass(slots=True, kw_only=True)
-class _FitState:
-    """State of a fit. missing_rows: rows, by column, where a cell is missing; sentinels: numbers,
-    by column, that may stand for one; distinct: how many texts each category has."""
-
-    table: Table
-    missing: Missing
-    missing_values: Sequence[float | str]
-    dates: Dates
-    cell_errors: CellErrors
-    warnings: list[str] = field(default_factory=list)
-    missing_rows: dict[str, IntArray] = field(default_factory=dict)
-    sentinels: dict[str, list[Sentinel]] = field(default_factory=dict)
-    distinct: dict[str, int] = field(default_factory=dict)
 
 
 def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows]:
@@ -80,7 +71,8 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
     columns: what some columns are, over what is inferred. max_levels: of each category, rarer ones are grouped; default
     as many as the table affords (`columns.levels`). A feature that is constant or empty is left out with a warning. A
     missing target is never imputed: under "impute" its row is dropped. Raises InvalidRequestError with the places:
-    unknown column, text target, wrong or missing cells, a constant target, fewer than 2 rows. O(n p); holds a column.
+    unknown column, text target, wrong or missing cells, a constant target, fewer than 2 rows. O(n p); of a table
+    that is read by parts it holds one, and a byte for each row where some are left out.
     """
     missing = parse_choice(Missing, "missing", options.missing)
     unseen = parse_choice(Unseen, "unseen", options.unseen)
@@ -94,11 +86,14 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
     target = targets[0]
     choices = resolve_types(table, targets, options.columns)
     names = resolve_features(table, targets, options.features)
-    grouped = row_group_column(table, targets, options, choices)
+    sums = TableSums(table)
+    sums.gather((*targets, *(name for name in names if choices.get(name) is not DeclaredType.IGNORE)))
+    grouped = row_group_column(sums, targets, options, choices)
     if grouped is not None and grouped.by is GroupedBy.GROUPS and options.features is None:
         names = [name for name in names if name != grouped.name]  # of new rows it will be another
-    state = _FitState(
+    state = FitState(
         table=table,
+        sums=sums,
         missing=missing,
         missing_values=options.missing_values,
         dates=dates,
@@ -106,32 +101,33 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
         warnings=list(table.notes),
     )
     for each in targets:
-        _check_target(state, each)
+        inspect_target(state, each)
     if grouped is not None:
-        grouped.note_invalid(table.columns[grouped.name], state.cell_errors)
-        state.missing_rows[grouped.name] = grouped.missing_rows(table.columns[grouped.name])
-    inferred_types = {name: _inspect_column(state, name, choices.get(name)) for name in names}
+        grouped.note_invalid(sums[grouped.name], state.cell_errors)
+        note_missing(state, grouped.name, grouped.inferred)
+    inferred_types = {name: inspect_column(state, name, choices.get(name)) for name in names}
     wanted = {*choices, *(names if options.features is not None else ())}
-    _drop_identifiers(state, inferred_types, wanted)
+    drop_identifiers(state, inferred_types, wanted)
     names = [name for name in names if name not in table.index or inferred_types[name].kind is not Kind.UNUSED]
-    _add_number_warnings(state, {name: inferred_types[name] for name in names if name not in wanted})
+    add_number_warnings(state, {name: inferred_types[name] for name in names if name not in wanted})
     used = [name for name in names if inferred_types[name].kind is not Kind.UNUSED]
-    state.warnings += sentinel_warnings({name: state.sentinels[name] for name in used if name in state.sentinels})
-    state.warnings[:0] = [note for each in targets for note in target_sentinel_warnings(each, state.sentinels[each])]
+    _add_sentinel_warnings(state, targets, used)
+    numbers = [name for name in used if inferred_types[name].kind is Kind.NUMBER]
     if not read_options.sets_number_format:
-        numbers = [name for name in used if inferred_types[name].kind is Kind.NUMBER]
         state.warnings += format_warnings(table, number_formats, [*numbers, *targets])
-    rows = _kept_rows(state, targets, used, grouped, several)
+    rows = kept_rows(state, targets, used, grouped, several)
     others = () if grouped is None or grouped.name in names else (grouped.name,)
-    kept = table if len(rows) == table.rows else table.take(rows, [*targets, *names, *others])
-    own = {each: _checked_rows(kept, each, several=several) for each in targets}
-    distinct = {name: state.distinct[name] for name in used if name in state.distinct}
-    limits = level_limits(distinct, len(rows), options.max_levels)
+    kept = table.keep(rows, [*targets, *names, *others])
+    kept_sums = _sums_of_kept(state, kept, (*targets, *numbers))
+    own = {each: checked_rows(kept, kept_sums, each, several=several) for each in targets}
+    limits = level_limits(
+        {name: state.distinct[name] for name in used if name in state.distinct}, rows.count, options.max_levels
+    )
     features = tuple(
-        _fit_feature(state, kept.columns[name], name, inferred_types[name], limits.get(name, 0)) for name in names
+        _fit_feature(state, kept_sums[name], name, inferred_types[name], limits.get(name, 0)) for name in names
     )
     if several:  # cells of new rows are not integrated over then: `check_targets` refuses columns that lack some
-        whole = {name for name in used if not len(missing_rows(kept.columns[name], inferred_types[name]))}
+        whole = {name for name in used if not cells_of(kept_sums[name], inferred_types[name]).missing}
         features = tuple(replace(each, integrate=False, fill=None) if each.name in whole else each for each in features)
     features = _with_cycles(state, own[target], target, features)
     schema = Schema(
@@ -146,11 +142,24 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
         _refuse_nothing(state.warnings[len(table.notes) :])
     warnings = [*state.warnings, *leak_warnings(own, schema)]
     if grouped is None:
-        absent = np.isnan(table.columns[target].numbers.values[rows])
-        warnings += group_warnings(table, rows[~absent], schema)
+        warnings += group_warnings(table, rows_with_target(state, rows, target) if several else rows, schema)
     else:
         check_groups(kept, grouped)
-    return schema, TrainingRows(rows=rows, dropped=table.rows - len(rows), warnings=tuple(warnings), row_groups=grouped)
+    return schema, TrainingRows(kept=rows, warnings=tuple(warnings), row_groups=grouped)
+
+
+def _sums_of_kept(state: FitState, kept: Table, names: Iterable[str]) -> TableSums:
+    """The sums over the rows that are kept. names: columns of numbers."""
+    if kept is state.table:
+        return state.sums
+    sums = TableSums(kept)
+    sums.gather(names)
+    return sums
+
+
+def _add_sentinel_warnings(state: FitState, targets: Sequence[str], used: Sequence[str]) -> None:
+    state.warnings += sentinel_warnings({name: state.sentinels[name] for name in used if name in state.sentinels})
+    state.warnings[:0] = [note for each in targets for note in target_sentinel_warnings(each, state.sentinels[each])]
 
 
 def _refuse_nothing(told: Sequence[str]) -> NoReturn:
@@ -185,181 +194,41 @@ def build_design_matrix(table: Table, schema: Schema, training_rows: TrainingRow
     )
 
 
-def _check_target(state: _FitState, target: str) -> None:
-    column = state.table.columns[target]
-    numbers = column.numbers
-    present = len(column) - int(np.count_nonzero(numbers.missing))
-    if present == 0:
-        raise InvalidRequestError(f"the target {target!r} has no value in any row")
-    if len(numbers.invalid) and infer_type(column).kind is not Kind.NUMBER:
-        first = column.cell(int(numbers.invalid[0]))
-        meant = match_lookalike(str(first).strip(BLANKS))
-        raise InvalidRequestError(
-            f"the target {target!r} is text, such as {quote(first)}: {numbers.finite_count:,} of its {present:,} cells "
-            f"are numbers; name a numeric column as target{_numeric_names(state.table)}"
-            f"{'' if meant is None else f', or {LOOKALIKE_ADVICE[meant]}'}"
-        )
-    check_target(state.table, target)
-    inferred = InferredType(kind=Kind.NUMBER)
-    _note_invalid(state, target, column, inferred)
-    state.missing_rows[target] = missing_rows(column, inferred)
-    state.sentinels[target] = find_sentinels(numbers.values)
-
-
-def _numeric_names(table: Table) -> str:
-    """Return the columns that are numbers throughout, in brackets; nothing where there are none."""
-    numbers = {name: column.numbers for name, column in table.columns.items()}
-    names = [name for name, found in numbers.items() if found.finite_count and not len(found.invalid)]
-    return f" ({list_names(names)})" if names else ""
-
-
-def _note_invalid(state: _FitState, name: str, column: Column, inferred: InferredType) -> None:
-    as_read = Feature(name=name, kind=inferred.kind, order=inferred.order)
-    state.cell_errors.add(
-        name, invalid_rows(column, inferred), column.cell, lambda cell: as_read.describe(cell, column)
-    )
-
-
-def _inspect_column(state: _FitState, name: str, choice: DeclaredType | None) -> InferredType:
-    """Infer the type of a column; note its wrong and missing cells, and why it is better left out."""
-    column = state.table.columns[name]
-    inferred = infer_type(column) if choice is None else declared_type(column, choice)
-    if inferred.kind is Kind.UNUSED:
-        if inferred.unused_reason is not None:
-            state.warnings.append(f"column {name!r} {inferred.unused_reason} and was left out")
-        return inferred
-    _note_invalid(state, name, column, inferred)
-    absent = missing_rows(column, inferred)
-    if len(absent) == len(column):
-        state.warnings.append(f"column {name!r} is empty in every row and was left out")
-        return InferredType(kind=Kind.UNUSED)
-    value = constant_value(column, inferred)
-    if value is not None and not (len(absent) and state.missing is Missing.IMPUTE):
-        state.warnings.append(f"column {name!r} is {value} in every row and was left out")
-        return InferredType(kind=Kind.UNUSED)
-    state.missing_rows[name] = absent
-    state.warnings += date_warnings(name, column, inferred, chosen=choice is not None)
-    if inferred.lookalike is not None:
-        state.warnings.append(f"column {name!r} {lookalike_warning(inferred.lookalike)}")
-    if inferred.kind is Kind.NUMBER:
-        state.sentinels[name] = find_sentinels(column.numbers.values)
-    if inferred.kind is Kind.CATEGORY:
-        state.distinct[name] = len(column.levels.counts())
-    unused_reason = identifier_reason(column, inferred)
-    if name in state.table.index and inferred.kind is Kind.NUMBER and is_index(column):
-        unused_reason = "is the index of a data frame (whole numbers in a column without a name)"
-    return InferredType(
-        kind=inferred.kind, order=inferred.order, unused_reason=unused_reason if choice is None else None
-    )
-
-
-def _drop_identifiers(state: _FitState, inferred_types: dict[str, InferredType], wanted: set[str]) -> None:
-    """Return those that nobody asked for; an index of numbers, which may be times, only if something else is left."""
-    used = {name: inferred for name, inferred in inferred_types.items() if inferred.kind is not Kind.UNUSED}
-    left = [name for name, inferred in used.items() if inferred.unused_reason is None]
-    for name, inferred in used.items():
-        if inferred.unused_reason is None or name in wanted or (inferred.kind is Kind.NUMBER and not left):
-            continue
-        inferred_types[name] = InferredType(kind=Kind.UNUSED)
-        state.warnings.append(
-            f'column {name!r} {inferred.unused_reason} and was left out; to use it, say in "columns" what it is'
-        )
-
-
-def _add_number_warnings(state: _FitState, inferred_types: dict[str, InferredType]) -> None:
-    """Return what looks like a row number and is used, and columns that have no name."""
-    for name, inferred in inferred_types.items():
-        start = row_number_start(name, state.table.columns[name]) if inferred.kind is Kind.NUMBER else None
-        if start is not None:
-            state.warnings.append(
-                f"column {name!r} looks like a row number ({start}, {start + 1}, {start + 2}, ..) and was read as a "
-                'number like others; if it says nothing of new rows, leave it out ("columns": {"...": "ignore"})'
-            )
-        elif inferred.kind is not Kind.UNUSED and name in state.table.index:
-            state.warnings.append(f"the column without a name was read as {name!r}")
-
-
-def _kept_rows(
-    state: _FitState, targets: Sequence[str], used: Sequence[str], grouped: RowGroupColumn | None, several: bool
-) -> IntArray:
-    """Rows to train on, of several targets those that have one of them. Refuses wrong cells, and missing ones under
-    "error"; under "impute" a row without a group is one of its own, and one without a place in time is dropped."""
-    table = state.table
-    if state.cell_errors.total:
-        state.cell_errors.refuse(_ADVICE)
-    by = () if grouped is None else (grouped.name,)
-    absent = {
-        name: state.missing_rows[name]
-        for name in dict.fromkeys((*(() if several else targets), *used, *by))
-        if len(state.missing_rows[name])
-    }
-    if state.missing is Missing.ERROR and absent:
-        for name, rows in absent.items():
-            state.cell_errors.add(name, rows, table.columns[name].cell, lambda cell: f"missing ({quote(cell)})")
-        state.cell_errors.refuse(
-            'set "missing" to "drop" to leave such rows out, or to "impute" to integrate over what they may be'
-        )
-    needed = (*targets, *by) if grouped is not None and grouped.by is GroupedBy.ORDER else targets
-    causes = absent if state.missing is Missing.DROP else {name: absent[name] for name in needed if name in absent}
-    keep: BoolArray = np.ones(table.rows, dtype=np.bool_)
-    if several:
-        keep[:] = False
-        for name in targets:
-            keep |= ~np.isin(np.arange(table.rows), state.missing_rows[name])
-    for rows in causes.values():
-        keep[rows] = False
-    if causes:
-        dropped = table.rows - int(np.count_nonzero(keep))
-        which = ", ".join(f"{name!r} {len(rows):,}" for name, rows in causes.items())
-        state.warnings.append(
-            f"{dropped:,} of {plural(table.rows, 'row')} dropped because a cell is missing (by column: {which})"
-        )
-    return np.flatnonzero(keep)
-
-
-def _checked_rows(kept: Table, target: str, *, several: bool) -> Table:
-    """The rows that have a value of this target, which differs among them."""
-    missing = np.isnan(kept.columns[target].numbers.values)
-    own = kept.take(np.flatnonzero(~missing), kept.names) if several and missing.any() else kept
-    _check_rows(own, target)
-    return own
-
-
-def _fit_feature(state: _FitState, column: Column, name: str, inferred: InferredType, limit: int) -> Feature:
+def _fit_feature(state: FitState, column: ColumnSums, name: str, inferred: InferredType, limit: int) -> Feature:
     """The feature over the rows that are kept. limit: the most levels it may have."""
     if inferred.kind is Kind.UNUSED:
         return Feature(name=name, kind=inferred.kind)
-    absent = missing_rows(column, inferred)
-    if len(absent) == len(column) or (constant_value(column, inferred) is not None and not len(absent)):
-        # Only after rows were dropped: `_inspect_column` has seen to the others.
+    absent = cells_of(column, inferred).missing
+    if absent == len(column) or (not absent and constant_value(column, inferred) is not None):
+        # Only after rows were dropped: `inspect_column` has seen to the others.
         state.warnings.append(f"column {name!r} has one value in the rows that are left and was left out")
         return Feature(name=name, kind=Kind.UNUSED)
     integrate = state.missing is Missing.IMPUTE
-    if len(absent):
+    if absent:
         state.warnings.append(
-            f"{plural(len(absent), 'missing cell')} of column {name!r}: such rows are predicted by integrating over "
+            f"{plural(absent, 'missing cell')} of column {name!r}: such rows are predicted by integrating over "
             "what the cell may be, given the row's other columns"
         )
     if inferred.kind is Kind.CATEGORY:
         levels, other = _levels(state, column, name, limit)
         return Feature(name=name, kind=inferred.kind, levels=levels, other=other, integrate=integrate)
-    present = present_values(column, inferred)
-    offset = choose_offset(state.table, name, column) if inferred.kind is Kind.NUMBER else None
-    if offset is not None and exceeds_exact(column):
-        state.warnings.append(
-            f"column {name!r} has integers past 2^53, which 64-bit numbers round: it was read as the difference from "
-            f"{offset}"
-        )
+    offset = None
+    if inferred.kind is Kind.NUMBER:
+        offset = choose_offset(state.table, name, column, state.sums[name])
+        if offset is not None and exceeds_exact(column):
+            state.warnings.append(
+                f"column {name!r} has integers past 2^53, which 64-bit numbers round: it was read as the difference "
+                f"from {offset}"
+            )
     turns: tuple[Cycle, ...] = ()
     if inferred.kind is Kind.DATE and state.dates is Dates.CYCLIC:
-        turns = varying_cycles(np.round(present * 86_400e6).astype(np.int64))
-    fill = _median(present) if integrate else None
-    order: DateOrder | None = inferred.order
-    number_format = column.number_format if inferred.kind is Kind.NUMBER else PLAIN
+        turns = _cycles(column, inferred)
+    fill = _median(column.read_values(inferred.kind, inferred.order)) if integrate else None
+    number_format = next(column.parts()).number_format if inferred.kind is Kind.NUMBER else PLAIN
     return Feature(
         name=name,
         kind=inferred.kind,
-        order=order,
+        order=inferred.order,
         cycles=turns,
         number_format=number_format,
         offset=offset,
@@ -368,16 +237,29 @@ def _fit_feature(state: _FitState, column: Column, name: str, inferred: Inferred
     )
 
 
-def _with_cycles(state: _FitState, kept: Table, target: str, features: tuple[Feature, ...]) -> tuple[Feature, ...]:
+def _cycles(column: ColumnSums, inferred: InferredType) -> tuple[Cycle, ...]:
+    """The cycles that tell the dates of a column apart."""
+    found: dict[Cycle, None] = {}
+    first = np.empty(0, dtype=np.int64)
+    for part in column.parts():
+        days = parse_by_level(part, inferred.kind, inferred.order)[0]
+        micros = np.round(days[~np.isnan(days)] * 86_400e6).astype(np.int64)
+        # One of the rows before stands for all: they are alike in every cycle that is not found yet.
+        found |= dict.fromkeys(varying_cycles(np.concatenate((first, micros))))
+        first = first if len(first) else micros[:1]
+    return tuple(cycle for cycle in Cycle if cycle in found)
+
+
+def _with_cycles(state: FitState, kept: Table, target: str, features: tuple[Feature, ...]) -> tuple[Feature, ...]:
     """The features, dates with the cycles that help to predict later rows, if that is to be found out."""
     if state.dates is not Dates.AUTO or not any(feature.kind is Kind.DATE for feature in features):
         return features
     filled = tuple(
-        replace(feature, integrate=False, indicator=feature.integrate and len(state.missing_rows[feature.name]) > 0)
+        replace(feature, integrate=False, indicator=feature.integrate and feature.name in state.absent)
         for feature in features
     )
     schema = Schema(target=target, features=filled, missing=missing_values(state.missing_values))
-    some = kept.take(subsample_rows(kept.rows), [target, *(feature.name for feature in schema.used)])
+    some = kept.sample(subsample_rows(kept.rows), [target, *(feature.name for feature in schema.used)])
     inputs, targets = schema.encode_table(some), some.columns[target].numbers.values
     owners = [feature for feature in schema.used for _ in range(feature.width)]
     beside = inputs[:, [feature.kind is not Kind.DATE for feature in owners]]
@@ -393,30 +275,22 @@ def _with_cycles(state: _FitState, kept: Table, target: str, features: tuple[Fea
     return tuple(made)
 
 
-def _levels(state: _FitState, column: Column, name: str, limit: int) -> tuple[tuple[str, ...], bool]:
+def _levels(state: FitState, column: ColumnSums, name: str, limit: int) -> tuple[tuple[str, ...], bool]:
     """The levels of a category, and whether the rare ones are grouped."""
-    chosen = choose_levels(column.levels.counts(), limit)
+    levels = column.levels
+    chosen = choose_levels(levels.counts, limit)
     if chosen.pooled:
+        cells = chosen.cells + levels.cells - sum(levels.counts.values())
         state.warnings.append(
-            f"column {name!r} is text with {len(chosen.names) + chosen.pooled:,} different values: the {limit:,} most "
-            f"common are levels, the others ({plural(chosen.cells, 'cell')}) were grouped as {OTHER!r}; for more, set "
-            '"max_levels"'
+            f"column {name!r} is text with {'' if levels.complete else 'about '}{levels.distinct:,} different values: "
+            f"the {limit:,} most common are levels, the others ({plural(cells, 'cell')}) were grouped as {OTHER!r}; "
+            'for more, set "max_levels"'
         )
     return chosen.names, chosen.pooled > 0
 
 
-def _median(present: FloatArray) -> float:
+def _median(values: FloatArray) -> float:
     """A value of the column, never a mean of two: that could be past float64, and an integer stays one."""
+    present = values[~np.isnan(values)]
     middle = (len(present) - 1) // 2
     return float(np.partition(present, middle)[middle])
-
-
-def _check_rows(kept: Table, target: str) -> None:
-    if kept.rows < 2:
-        raise InvalidRequestError(f"at least 2 rows are needed to learn from, got {kept.rows}")
-    found = kept.columns[target].numbers.values
-    if found.min() == found.max():
-        raise InvalidRequestError(
-            f"the target {target!r} is {float(found[0])!r} in every row: there is nothing to predict, and nothing "
-            "tells how far off that may be; name another target, or send rows in which it differs"
-        )

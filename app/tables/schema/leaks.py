@@ -46,10 +46,10 @@ def find_leaks(table: Table, schema: Schema) -> Iterator[str]:
     if table.rows < _MIN_ROWS:
         return
     rng = np.random.default_rng(0)
-    sample = np.arange(table.rows)
     if table.rows > _SAMPLE:
         sample = np.sort(rng.choice(table.rows, _SAMPLE, replace=False))
-    y = table.columns[schema.target].numbers.values[sample]
+        table = table.sample(sample, [schema.target, *(feature.name for feature in schema.used)])
+    y = table.columns[schema.target].numbers.values
     numbers: dict[str, FloatArray] = {}
     with np.errstate(all="ignore"):  # squares of huge numbers: they are no leak
         spread = float(np.var(y))
@@ -58,12 +58,12 @@ def find_leaks(table: Table, schema: Schema) -> Iterator[str]:
         for feature in schema.used:
             column = table.columns[feature.name]
             if feature.kind is Kind.NUMBER:
-                x = column.minus(feature.offset)[sample]
+                x = column.minus(feature.offset)
                 relation = _number(x, y, rng)
                 if relation is None:
                     numbers[feature.name] = x
             elif feature.kind in (Kind.CATEGORY, Kind.BOOLEAN):
-                relation = _category(column.levels.codes[sample].astype(np.int64), y)
+                relation = _category(column.levels.codes.astype(np.int64), y)
             else:
                 continue
             if relation is not None:

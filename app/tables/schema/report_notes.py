@@ -12,11 +12,13 @@ from app.tables.columns.dates import (
     has_short_year,
     infer_number_dates,
     looks_like_dates,
+    may_be_dates,
     parse_date,
     shows_order,
 )
 from app.tables.columns.number_formats import MARK_NAMES, NumberFormat
-from app.tables.columns.table import Column, Kind, Table
+from app.tables.columns.sums import ColumnSums
+from app.tables.columns.table import Kind, Table
 from app.tables.columns.type_inference import NUMERIC_SHARE, InferredType
 
 
@@ -67,7 +69,7 @@ _OTHER = {DateOrder.DAY_FIRST: DateOrder.MONTH_FIRST, DateOrder.MONTH_FIRST: Dat
 _BEGIN = {DateOrder.DAY_FIRST: "begin with the day", DateOrder.MONTH_FIRST: "begin with the month"}
 
 
-def date_warnings(name: str, column: Column, inferred: InferredType, *, chosen: bool) -> list[str]:
+def date_warnings(name: str, column: ColumnSums, inferred: InferredType, *, chosen: bool) -> list[str]:
     """Return what a person should know of a column of dates, or of one that looks like dates and is none.
 
     chosen: the specification says what the column is.
@@ -77,13 +79,13 @@ def date_warnings(name: str, column: Column, inferred: InferredType, *, chosen: 
     if chosen:
         return []
     say = f'to read it as dates, say "columns": {{"{name}": "date"}}'
-    if inferred.kind is Kind.NUMBER and (order := infer_number_dates(column.numbers.values)) is not None:
-        example = quote(column.levels.present()[0])
+    if inferred.kind is Kind.NUMBER and (order := _number_dates(column)) is not None:
+        example = quote(column.levels.names()[0])
         return [
             f"column {name!r} holds numbers that look like dates ({example}, {order}) and was read as numbers; {say}"
         ]
     if inferred.kind is Kind.CATEGORY and inferred.lookalike is None:
-        texts = column.levels.present()
+        texts = column.levels.names()
         if looks_like_dates(texts, NUMERIC_SHARE):
             return [
                 f"column {name!r} looks like dates, such as {quote(texts[0])}, but too few of its texts can be read "
@@ -92,9 +94,15 @@ def date_warnings(name: str, column: Column, inferred: InferredType, *, chosen: 
     return []
 
 
-def _date_sentences(name: str, column: Column, inferred: InferredType, *, chosen: bool) -> list[str]:
+def _number_dates(column: ColumnSums) -> DateOrder | None:
+    """What dates its numbers can be."""
+    ends = column.numbers.ends
+    return infer_number_dates(column.values()) if may_be_dates(ends.low, ends.high) else None
+
+
+def _date_sentences(name: str, column: ColumnSums, inferred: InferredType, *, chosen: bool) -> list[str]:
     order = inferred.order or DateOrder.YEAR_FIRST
-    texts = column.levels.present()
+    texts = column.levels.names()
     sentences = []
     if order not in TEXT_ORDERS:
         sentences.append(f"its numbers were read as dates ({order})")

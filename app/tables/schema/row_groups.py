@@ -13,15 +13,10 @@ from app.tables.columns.cell_errors import CellErrors
 from app.tables.columns.cells import FloatArray, IntArray, quote
 from app.tables.columns.dates import DateOrder
 from app.tables.columns.dates_and_booleans import parse_by_level
+from app.tables.columns.row_set import RowSet
+from app.tables.columns.sums import ColumnSums, TableSums
 from app.tables.columns.table import Column, Kind, Table
-from app.tables.columns.type_inference import (
-    DeclaredType,
-    InferredType,
-    declared_type,
-    infer_type,
-    invalid_rows,
-    missing_rows,
-)
+from app.tables.columns.type_inference import DeclaredType, InferredType, declared_type, infer_type
 from app.tables.schema.features import Feature
 from app.tables.schema.schema import Schema
 from app.tables.schema.table_options import TableOptions, resolve
@@ -73,22 +68,13 @@ class RowGroupColumn:
         )
 
     @property
-    def _inferred(self) -> InferredType:
+    def inferred(self) -> InferredType:
+        """How it is read."""
         return InferredType(kind=self.kind, order=self.order)
 
-    def missing_rows(self, column: Column) -> IntArray:
-        """Rows of the missing cells."""
-        return missing_rows(column, self._inferred)
-
-    def note_invalid(self, column: Column, cell_errors: CellErrors) -> None:
+    def note_invalid(self, column: ColumnSums, cell_errors: CellErrors) -> None:
         """Note cells that are no number or date."""
-        as_read = Feature(name=self.name, kind=self.kind, order=self.order)
-        cell_errors.add(
-            self.name,
-            invalid_rows(column, self._inferred),
-            column.cell,
-            lambda cell: as_read.describe(cell, column),
-        )
+        note_invalid(self.name, column, self.inferred, cell_errors)
 
     def values(self, column: Column) -> FloatArray | IntArray:
         """Return a number for each row, (n,): of its group, each row without one being a group of its own; or where it
@@ -108,7 +94,7 @@ class RowGroupColumn:
 
 
 def row_group_column(
-    table: Table, targets: Sequence[str], options: TableOptions, choices: Mapping[str, DeclaredType]
+    table: TableSums, targets: Sequence[str], options: TableOptions, choices: Mapping[str, DeclaredType]
 ) -> RowGroupColumn | None:
     """Return the column that rows are left out by, None where the specification names none.
 
@@ -123,16 +109,17 @@ def row_group_column(
     by, asked = GroupedBy.GROUPS, options.groups
     if asked is None:
         by, asked = GroupedBy.ORDER, str(options.order)
-    name = resolve(by.value, [asked], table)[0]
+    name = resolve(by.value, [asked], table.table)[0]
     if name in targets:
         message = f"{by}: {name!r} is {'the target' if len(targets) == 1 else 'one of the targets'}"
         raise InvalidRequestError(message, [Fault(message=message, column=by.value)])
     if by is GroupedBy.GROUPS:
         return RowGroupColumn(name=name, by=by)
-    column, choice = table.columns[name], choices.get(name)
+    column, choice = table[name], choices.get(name)
     told = infer_type(column) if choice in (None, DeclaredType.IGNORE) else declared_type(column, choice)
     if told.kind not in (Kind.NUMBER, Kind.DATE):
-        first = next((cell for cell in map(column.cell, range(min(len(column), 100))) if cell not in (None, "")), None)
+        part = next(column.parts())
+        first = next((cell for cell in map(part.cell, range(min(len(part), 100))) if cell not in (None, "")), None)
         raise InvalidRequestError(
             f"order: column {name!r} holds {told.kind}, such as {quote(first)}; expected numbers or dates, which say "
             "what comes first"
@@ -148,13 +135,22 @@ def check_groups(table: Table, column: RowGroupColumn) -> None:
         raise InvalidRequestError(message, [Fault(message=message, column=column.name)])
 
 
-def group_warnings(table: Table, rows: IntArray, schema: Schema) -> list[str]:
+def note_invalid(name: str, column: ColumnSums, inferred: InferredType, cell_errors: CellErrors) -> None:
+    """Note the cells of a column that are not of its kind."""
+    counts = column.cells(inferred.kind, inferred.order)
+    if counts.invalid:
+        as_read, part = Feature(name=name, kind=inferred.kind, order=inferred.order), next(column.parts())
+        cell_errors.add_first(name, counts.invalid, counts.first, lambda cell: as_read.describe(cell, part))
+
+
+def group_warnings(table: Table, rows: RowSet, schema: Schema) -> list[str]:
     """Return a sentence on a column that may name groups: text, or whole numbers, whose values repeat and explain most
     of the target. O(n) a column, n at most SAMPLE of the rows that are trained on."""
-    if len(rows) > SAMPLE:
-        rows = np.sort(np.random.default_rng(0).choice(rows, SAMPLE, replace=False))
-    if len(rows) < table.rows:
-        table = table.take(rows, table.names)
+    if rows.count > SAMPLE:
+        places = np.sort(np.random.default_rng(0).choice(rows.count, SAMPLE, replace=False))
+        table = table.sample(rows.places(places), table.names)
+    elif rows.left_out:
+        table = table.sample(rows.numbers, table.names)
     y = table.columns[schema.target].numbers.values
     numbers = {feature.name for feature in schema.used if feature.kind is not Kind.CATEGORY}
     found: list[tuple[float, str, int]] = []

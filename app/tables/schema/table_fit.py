@@ -2,11 +2,13 @@
 
 Everything that was decided on the table's cells is here: what the columns are, which rows are trained on, and the
 warnings. Only the options of the specification that are about tables can change it, so it is theirs: other options,
-another fit. A file of JSON, about a byte for each row that is left out.
+another fit. A file of JSON, with a bit for each row where some are left out.
 """
 
+import base64
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -16,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 from app.errors import MalformedError
+from app.tables.columns.row_set import RowSet
 from app.tables.columns.table import Table
 from app.tables.schema.design_matrix import TrainingRows
 from app.tables.schema.fitting import fit_table
@@ -23,7 +26,7 @@ from app.tables.schema.row_groups import RowGroupColumn
 from app.tables.schema.schema import Schema
 from app.tables.schema.table_options import TableOptions
 
-_FORMAT: Final = "pursuit-table-fit/3"
+_FORMAT: Final = "pursuit-table-fit/4"
 """Counts up whenever the document changes, or fitting decides otherwise than before: kept fits are then made again."""
 
 
@@ -51,14 +54,12 @@ class TableFit:
 
     def to_bytes(self) -> bytes:
         """Return a JSON document that `from_bytes` reads back."""
-        left_out = np.ones(self.table_rows, dtype=np.bool_)
-        left_out[self.training_rows.rows] = False
-        groups = self.training_rows.row_groups
+        groups, bits = self.training_rows.row_groups, self.training_rows.kept.bits
         document = {
             "format": _FORMAT,
             "options": _document_of(self.options),
             "table_rows": self.table_rows,
-            "rows_left_out": np.flatnonzero(left_out).tolist(),
+            "rows_kept": None if bits is None else base64.b85encode(zlib.compress(bits.tobytes(), 1)).decode(),
             "schema": self.schema.to_json(),
             "warnings": list(self.training_rows.warnings),
             "row_groups": None if groups is None else groups.to_json(),
@@ -73,24 +74,33 @@ class TableFit:
             document = json.loads(data)
             if document["format"] != _FORMAT:
                 raise MalformedError(f"the fit of a table has format {document['format']!r}, expected {_FORMAT!r}")
-            rows = int(document["table_rows"])
-            kept = np.ones(rows, dtype=np.bool_)
-            kept[np.array(document["rows_left_out"], dtype=np.int64)] = False
-            training_rows, groups = np.flatnonzero(kept), document["row_groups"]
+            rows, groups = int(document["table_rows"]), document["row_groups"]
             return cls(
                 options=TableOptions(**document["options"]),
                 table_rows=rows,
                 schema=Schema.from_json(document["schema"]),
                 training_rows=TrainingRows(
-                    rows=training_rows,
-                    dropped=rows - len(training_rows),
+                    kept=_rows_of(document["rows_kept"], rows),
                     warnings=tuple(map(str, document["warnings"])),
                     row_groups=None if groups is None else RowGroupColumn.from_json(groups),
                 ),
                 seconds={str(name): float(cost) for name, cost in document["seconds"].items()},
             )
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, zlib.error) as error:
             raise MalformedError(f"this is not the fit of a table: {error!r}") from error
+
+
+def _rows_of(encoded: str | None, total: int) -> RowSet:
+    """Decode the rows that are kept of so many. ValueError, zlib.error."""
+    if encoded is None:
+        return RowSet.every(total)
+    size = (total + 7) // 8
+    unpacker = zlib.decompressobj()
+    data = unpacker.decompress(base64.b85decode(encoded), size)
+    if len(data) != size or not unpacker.eof:
+        raise ValueError(f"expected a bit for each of {total} rows")
+    bits = np.frombuffer(data, np.uint8)
+    return RowSet(total=total, count=int(np.bitwise_count(bits).sum(dtype=np.int64)), bits=bits)
 
 
 def options_digest(options: TableOptions) -> str:

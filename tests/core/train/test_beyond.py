@@ -154,7 +154,8 @@ def test_new_rows_add_to_the_sums_of_all_rows() -> None:
     found = Predictor(updated.model.posterior).moments(new.inputs)
     np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(found.latent_variance, expected.latent_variance, rtol=1e-4, atol=1e-8)
-    assert len(updated.state.numbers) == 950
+    assert updated.state.rows == 950
+    assert len(updated.state.numbers) == 450  # nothing for each row beyond
     with pytest.raises(InvalidDataError):
         update(result.model, result.state, rows, spec, forget=np.array([600]))
 

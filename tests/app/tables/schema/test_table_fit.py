@@ -1,6 +1,8 @@
 """A fit that was kept is the fit that was made: schema, rows, warnings, and the bits of the design matrix."""
 
+import base64
 import json
+import zlib
 from typing import Any
 
 import numpy as np
@@ -65,7 +67,9 @@ def test_another_table_is_another_fit() -> None:
 
 DAMAGE: dict[str, Any] = {
     "another format": {"format": "pursuit-table-fit/0"},
-    "a row that is not there": {"rows_left_out": [5]},
+    "rows of a larger table": {"rows_kept": base64.b85encode(zlib.compress(bytes(9))).decode()},
+    "rows that no code is": {"rows_kept": base64.b85encode(b"no rows").decode()},
+    "rows that are no text": {"rows_kept": [5]},
     "no schema": {"schema": {"target": "y"}},
     "an option of tomorrow": {"options": {"tomorrow": 1}},
     "no warnings": {"warnings": None},
