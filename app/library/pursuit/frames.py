@@ -173,9 +173,10 @@ def _of_columns(data: Mapping[Any, Any]) -> pa.Table:
 
 def _cells(cells: Any, name: str) -> "pa.Array[Any] | pa.ChunkedArray[Any]":
     try:
-        return pa.array(cells, from_pandas=True)
+        found: pa.Array[Any] | pa.ChunkedArray[Any] = pa.array(cells, from_pandas=True)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise InvalidError(f"column {name!r} cannot be sent: {error}; make it one of numbers, text or dates") from None
+    return found
 
 
 def _column(series: "nw.Series[Any]", name: str) -> "pa.ChunkedArray[Any]":
