@@ -7,7 +7,7 @@ Those of several targets are in one file, tensors that they have in common once.
 import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ _KEY, _FORMAT, _SEVERAL = "pursuit", "pursuit-state/1", "pursuit-states/1"
 _LEFT_OUT = ("places", "error", "latent_variance", "noise_variance", "far_variance", "group")
 _WHOLE = ("numbers", "left_out.places", "left_out.group")
 
-__all__ = ["STATES", "load", "save"]
+__all__ = ["STATES", "keeps_rows", "load", "save"]
 
 
 def save(states: Sequence[TrainingState]) -> bytes:
@@ -64,6 +64,21 @@ def load(data: bytes) -> list[TrainingState]:
             for target in document["targets"]
         ]
     except (SafetensorError, CoreError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BrokenArtefactError(f"the state of the model's training cannot be read: {error!r:.300}") from error
+
+
+def keeps_rows(file: BinaryIO) -> bool:
+    """Return whether the rows themselves are in a file of states, of all targets; reads its head alone.
+    BrokenArtefactError for anything else."""
+    try:
+        head = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        document = json.loads(head["__metadata__"][_KEY])
+        where = [target["tensors"] for target in document["targets"]] if document["format"] == _SEVERAL else [{}]
+        return all(
+            head[each.get("targets", "targets")]["shape"] == head[each.get("numbers", "numbers")]["shape"]
+            for each in where
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BrokenArtefactError(f"the state of the model's training cannot be read: {error!r:.300}") from error
 
 

@@ -37,6 +37,7 @@ from app.storage.artefact import HIDDEN, ModelArtefact
 from app.storage.audit import AuditAction
 from app.storage.blobs import MODELS, BlobStore
 from app.storage.catalog import LATEST, Version
+from app.storage.stores import open_address
 from app.tables import (
     Limits,
     Schema,
@@ -148,6 +149,7 @@ class Updates:
         options = UpdateOptions.read(spec)
         version, stored = self._version(reference)
         caller.check_model(version.model)
+        self._check_options(options, version, stored)
         schema = Schema.from_json(stored.schema)
         with stored_table(self.database, self.blobs, self.scratch) as table:
             known = (*schema.names, *schema.targets)
@@ -199,6 +201,28 @@ class Updates:
                 caller.check_bytes(connection)
                 caller.record(connection, AuditAction.UPDATE, version.reference, job=job.id, rows=result.rows)
             return view(connection, job)
+
+    def _check_options(self, options: UpdateOptions, version: Version, stored: ModelArtefact) -> None:
+        """Raise InvalidRequestError for options that the model, or the state of its training, cannot be updated by;
+        ConflictError where it cannot be updated by any."""
+        models = [each.model() for each in _every(stored)]
+        if options.extra_basis and any(model.near is not None for model in models):
+            raise _wrong("extra_basis", f"{version.reference} is a full process: every row is a basis vector already")
+        own_mean = any(model.mean is not None for model in models)
+        if version.state is None or not (options.extra_basis or options.forget or own_mean):
+            return
+        with open_address(self.blobs.address(version.state)) as file:
+            if training_state.keeps_rows(file):
+                return
+        reason = (
+            f"{version.reference} keeps the sums over its {stored.report['rows']:,} rows and not the rows themselves, "
+            'which are too many; train it again, with "from" to begin where it is'
+        )
+        if own_mean:
+            raise ConflictError(
+                f"{version.reference} cannot be updated, for its mean rests on rows of its own: {reason}"
+            )
+        raise _wrong("extra_basis" if options.extra_basis else "forget", reason)
 
     def _version(self, reference: str) -> tuple[Version, ModelArtefact]:
         """Return the version to update, of a plain name the latest. ConflictError where it cannot be."""

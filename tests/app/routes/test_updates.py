@@ -221,6 +221,32 @@ def test_models_without_a_state_are_not_updated(trained: Service, model: str, re
     assert_problem(trained.client.post("/models/nothing/update", json={"rows": rows(2)}), 404, "nothing")
 
 
+def test_what_needs_the_rows_is_refused_where_only_their_sums_are_kept(
+    trained: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before there is a job, whose error it was; new rows alone are learnt from the sums."""
+    with monkeypatch.context() as small:
+        small.setattr("core.train.state.KEPT_NUMBERS", 100)
+        for name, spec in (("sums", QUICK), ("mean", QUICK | {"mean_rows": 60})):
+            assert trained.train(curve(120, even), model=name, **spec)["state"] == "succeeded"
+    for field, value in (("extra_basis", 2), ("forget", [3])):
+        answer = trained.client.post("/models/sums/update", json={"rows": rows(2), "spec": {field: value}})
+        (fault,) = assert_problem(answer, 422, f"spec.{field}: sums@1 keeps the sums over its 120 rows and not")[
+            "errors"
+        ]
+        assert fault["column"] == field
+    assert update(trained, "sums", rows(2))["result"]["report"]["rows"] == 122
+    assert_problem(
+        trained.client.post("/models/mean/update", json={"rows": rows(2)}),
+        409,
+        "mean@1 cannot be updated",
+        "of its own",
+    )
+    answer = trained.client.post("/models/full@1/update", json={"rows": rows(2), "spec": {"extra_basis": 1}})
+    assert_problem(answer, 422, "spec.extra_basis: full@1 is a full process")
+    assert trained.work() == 0
+
+
 def test_what_the_job_finds_is_its_error(trained: Service) -> None:
     body = {"rows": rows(2), "spec": {"forget": [500]}}
     answer = trained.client.post("/models/plain@1/update", json=body)
