@@ -12,7 +12,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -21,42 +20,29 @@ from typing import Any
 
 import numpy as np
 
-from tests.benchmarks.peer_measures import Distribution, FloatArray, Predict, microseconds, peak_mib, scores, scores_of
+from tests.benchmarks.peer_gpytorch import gpytorch_sgpr, gpytorch_svgp
+from tests.benchmarks.peer_measures import FloatArray, Predict, microseconds, peak_mib, scores, scores_of
+from tests.benchmarks.peer_start import (
+    BASIS_SIZE,
+    ITERATIONS,
+    NOISE,
+    SIGNAL,
+    Stop,
+    Trained,
+    lengthscales,
+    looks,
+    random_rows,
+)
 
-BASIS_SIZE = 500
 THREADS = 2
-SIGNAL, NOISE = 1.0, 0.1
 BATCH = 10_000
 SUBSET, SUBSET_SECONDS = 2_000, 90.0
 EXACT_ROWS = 10_000
 """Rows above which a peer's exact process takes gigabytes."""
-ITERATIONS, EPOCHS, ON_THE_WAY = 100, 20, (0.125, 0.25, 0.5)
-"""Iterative peers are measured after these shares of its iterations or epochs as well."""
 WIDE, WIDE_ITERATIONS = 16, 36
 """Columns above which GPBoost gets fewer iterations, and how many: its 1,000 are not over in 400 s."""
 NEIGHBOURS = 20
 TREES = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stop:
-    """A peer on its way: what it could predict after so many seconds. Made afterwards, off its clock."""
-
-    seconds: float
-    predict: Callable[[], Predict]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trained:
-    """Result of a peer. distribution: what it predicts where that is not normal; certain: whether it has no error bars;
-    size: bytes of what has to be kept to predict; note: for the table."""
-
-    predict: Predict
-    distribution: Callable[[FloatArray], Distribution] | None = None
-    certain: bool = False
-    size: int | None = None
-    note: str = ""
-    stops: tuple[Stop, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +78,13 @@ def gpflow_sgpr(X: FloatArray, y: FloatArray) -> Trained:
     import tensorflow as tf
 
     begin = time.perf_counter()
-    kernel = gpflow.kernels.SquaredExponential(variance=SIGNAL, lengthscales=_lengthscales(X))
-    model = gpflow.models.SGPR((X, y[:, None]), kernel, inducing_variable=_random_rows(X, BASIS_SIZE))
+    kernel = gpflow.kernels.SquaredExponential(variance=SIGNAL, lengthscales=lengthscales(X))
+    model = gpflow.models.SGPR((X, y[:, None]), kernel, inducing_variable=random_rows(X, BASIS_SIZE))
     model.likelihood.variance.assign(NOISE)
-    looks, seen = _looks(ITERATIONS), []
+    shares, seen = looks(ITERATIONS), []
 
     def look(step: int, variables: Any, values: Any) -> None:
-        if step + 1 in looks:
+        if step + 1 in shares:
             seen.append((time.perf_counter() - begin, [np.array(value) for value in values], variables))
 
     end = gpflow.optimizers.Scipy().minimize(
@@ -125,81 +111,6 @@ def gpflow_sgpr(X: FloatArray, y: FloatArray) -> Trained:
 
     stops = tuple(Stop(seconds=at, predict=partial(earlier, variables, values)) for at, values, variables in seen)
     return Trained(predict=published(), note=f"{end.nit} iterations", stops=stops)
-
-
-def gpytorch_sgpr(X: FloatArray, y: FloatArray) -> Trained:
-    """SGPR in float32, Adam of 100 iterations at a rate of .1."""
-    import gpytorch
-    import torch
-
-    begin = time.perf_counter()
-    inputs, targets = _tensors(X, y)
-    likelihood = gpytorch.likelihoods.GaussianLikelihood()
-
-    class Model(gpytorch.models.ExactGP):  # type: ignore[misc]  # the peers are not there when types are checked
-        def __init__(self) -> None:
-            super().__init__(inputs, targets, likelihood)
-            self.mean_module = gpytorch.means.ConstantMean()
-            self.covar_module = gpytorch.kernels.InducingPointKernel(
-                _torch_kernel(X), torch.tensor(_random_rows(X, BASIS_SIZE), dtype=torch.float32), likelihood
-            )
-
-        def forward(self, x: Any) -> Any:
-            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
-
-    likelihood.noise = NOISE
-    model = Model()
-    loss_of = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
-    looks, stops = _looks(ITERATIONS), []
-    for step in range(ITERATIONS):
-        optimizer.zero_grad()
-        loss = -loss_of(model(inputs), targets)
-        loss.backward()
-        optimizer.step()
-        if step + 1 in looks:
-            stops.append(_torch_stop(begin, model, likelihood))
-    predict = _torch_predict(model, likelihood)
-    return Trained(predict=predict, note=f"float32, {ITERATIONS} iterations", stops=tuple(stops))
-
-
-def gpytorch_svgp(X: FloatArray, y: FloatArray) -> Trained:
-    """SVGP in float32, Adam of 20 epochs at a rate of .05 (better than .01 on kin40k), batches of 1,024."""
-    import gpytorch
-    import torch
-
-    begin = time.perf_counter()
-    inputs, targets = _tensors(X, y)
-
-    class Model(gpytorch.models.ApproximateGP):  # type: ignore[misc]  # as above
-        def __init__(self) -> None:
-            start = torch.tensor(_random_rows(X, BASIS_SIZE), dtype=torch.float32)
-            distribution = gpytorch.variational.CholeskyVariationalDistribution(len(start))
-            super().__init__(
-                gpytorch.variational.VariationalStrategy(self, start, distribution, learn_inducing_locations=True)
-            )
-            self.mean_module = gpytorch.means.ConstantMean()
-            self.covar_module = _torch_kernel(X)
-
-        def forward(self, x: Any) -> Any:
-            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
-
-    likelihood = gpytorch.likelihoods.GaussianLikelihood()
-    likelihood.noise = NOISE
-    model = Model()
-    loss_of = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(y))
-    optimizer = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=0.05)
-    generator = torch.Generator().manual_seed(0)
-    looks, stops = _looks(EPOCHS), []
-    for epoch in range(EPOCHS):
-        for batch in torch.randperm(len(y), generator=generator).split(1024):
-            optimizer.zero_grad()
-            loss = -loss_of(model(inputs[batch]), targets[batch])
-            loss.backward()
-            optimizer.step()
-        if epoch + 1 in looks:
-            stops.append(_torch_stop(begin, model, likelihood))
-    return Trained(predict=_torch_predict(model, likelihood), note=f"float32, {EPOCHS} epochs", stops=tuple(stops))
 
 
 def sklearn_subset(X: FloatArray, y: FloatArray) -> Trained:
@@ -231,7 +142,7 @@ def sklearn_gaussian(X: FloatArray, y: FloatArray) -> Trained:
 
     if len(X) > SUBSET:
         raise SystemExit(f"more than {SUBSET:,} rows")
-    model, note = _sklearn_fitted(X, y, RBF(_lengthscales(X)))
+    model, note = _sklearn_fitted(X, y, RBF(lengthscales(X)))
     return Trained(predict=partial(_sklearn_predict, model), size=_triangle(len(X), X), note=f"gaussian kernel{note}")
 
 
@@ -256,7 +167,7 @@ def _sklearn_fitted(X: FloatArray, y: FloatArray, family: Any = None) -> tuple[A
         end = minimize(objective, theta, jac=True, method="L-BFGS-B", bounds=bounds, callback=callback)
         return end.x, float(end.fun)
 
-    family = Matern(_lengthscales(X), nu=2.5) if family is None else family
+    family = Matern(lengthscales(X), nu=2.5) if family is None else family
     kernel = ConstantKernel(SIGNAL) * family + WhiteKernel(NOISE)
     model = GaussianProcessRegressor(kernel, optimizer=optimizer).fit(X, y)
     return model, f", stopped at {SUBSET_SECONDS:.0f} s" if stopped else ""
@@ -413,62 +324,6 @@ def _hold_threads(loaded: dict[str, Any]) -> None:
     if "torch" in loaded:
         loaded["torch"].set_num_threads(THREADS)
         loaded["torch"].manual_seed(0)
-
-
-def _lengthscales(X: FloatArray) -> FloatArray:
-    return np.full(X.shape[1], np.sqrt(X.shape[1]))
-
-
-def _looks(most: int) -> frozenset[int]:
-    return frozenset(round(share * most) for share in ON_THE_WAY)
-
-
-def _random_rows(X: FloatArray, count: int) -> FloatArray:
-    return X[np.random.default_rng(0).permutation(len(X))[:count]].copy()
-
-
-def _tensors(X: FloatArray, y: FloatArray) -> tuple[Any, Any]:
-    import torch
-
-    return torch.tensor(X, dtype=torch.float32), torch.tensor(y, dtype=torch.float32)
-
-
-def _torch_kernel(X: FloatArray) -> Any:
-    import gpytorch
-    import torch
-
-    kernel = gpytorch.kernels.ScaleKernel(gpytorch.kernels.RBFKernel(ard_num_dims=X.shape[1]))
-    kernel.base_kernel.lengthscale = torch.tensor(_lengthscales(X), dtype=torch.float32)
-    kernel.outputscale = SIGNAL
-    return kernel
-
-
-def _torch_stop(begin: float, model: Any, likelihood: Any) -> Stop:
-    """A copy of what there is: an exact model's likelihood is part of it, another's is not."""
-    seconds = time.perf_counter() - begin
-    kept = deepcopy((model.state_dict(), likelihood.state_dict()))
-
-    def earlier() -> Predict:
-        model.train()  # forgets what it has computed for predictions
-        model.load_state_dict(kept[0])
-        likelihood.load_state_dict(kept[1])
-        return _torch_predict(model, likelihood)
-
-    return Stop(seconds=seconds, predict=earlier)
-
-
-def _torch_predict(model: Any, likelihood: Any) -> Predict:
-    import torch
-
-    model.eval()
-    likelihood.eval()
-
-    def predict(Xs: FloatArray) -> tuple[FloatArray, FloatArray]:
-        with torch.no_grad():
-            found = likelihood(model(torch.tensor(Xs, dtype=torch.float32)))
-            return found.mean.double().numpy(), found.variance.double().numpy()
-
-    return predict
 
 
 if __name__ == "__main__":

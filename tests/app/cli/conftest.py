@@ -1,4 +1,6 @@
-"""Commands that are told by the tests when to be patient."""
+"""Commands that are told by the tests when to be patient, and a table for them."""
+
+from pathlib import Path
 
 import pytest
 
@@ -9,3 +11,11 @@ from app.cli.connection import PATIENCE_VARIABLE
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that does not answer is not asked again."""
     monkeypatch.setenv(PATIENCE_VARIABLE, "0")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A small CSV file."""
+    path = tmp_path / "cars.csv"
+    path.write_text("x,y\n1,2\n3,4\n")
+    return path

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.cli.run import pursuit
 from tests.app.cli.stub import Answer, job, stub
-from tests.app.cli.test_commands import pursuit
 
 DATASET = f"ds_{'0' * 32}"
 ANSWER = {"id": f"ds_{'1' * 32}", "name": "cars.csv", "rows": 4, "columns": [], "warnings": []}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.launch import python_command
+from tests.app.cli.run import pursuit
 from tests.app.cli.stub import Answer, stub
-from tests.app.cli.test_commands import pursuit
 
 
 @pytest.fixture

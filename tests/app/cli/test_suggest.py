@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from tests.app.cli.run import pursuit
 from tests.app.cli.stub import Answer, stub
-from tests.app.cli.test_commands import pursuit
 
 ANSWER = {
     "model": "cars",

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.cli.run import pursuit
 from tests.app.cli.stub import Answer, events, job, stub
-from tests.app.cli.test_commands import REPORT, pursuit
+from tests.app.cli.test_commands import REPORT
 
 TOLD = {
     "rows_added": 1200,
