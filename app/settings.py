@@ -68,8 +68,9 @@ class Settings(BaseSettings):
     )
     compute: str = Field(
         default="local",
-        description="Where the sums over very many rows (262,144 or more) are computed: `local`, on this machine's "
-        "threads, or dask://host:8786 (dask+tls://..), a Dask scheduler's workers. The same numbers.",
+        description="Where the sums over very many rows (262,144 or more) are computed, and the mean of many rows: "
+        "`local`, on this machine's threads, or dask://host:8786 (dask+tls://..), a Dask scheduler's workers. The same "
+        "numbers.",
     )
     compute_patience_seconds: Seconds = Field(
         default=60.0,

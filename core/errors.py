@@ -11,9 +11,22 @@ CoreError
     └── NotPositiveDefiniteError
 """
 
+from typing import Any
+
 
 class CoreError(Exception):
-    """Base of all errors that `core` raises on purpose."""
+    """Base of all errors that `core` raises on purpose. They come from other processes as they were raised there."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Restore the message and the attributes, not by the arguments of a constructor, which are others."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[CoreError], args: tuple[Any, ...], attributes: dict[str, Any]) -> CoreError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
 
 
 class InvalidSpecError(CoreError):

@@ -30,12 +30,13 @@ from distributed.comm.core import CommClosedError
 
 from app.compute.folder import DamagedShardError, ShardFolder
 from app.compute.mapping import Item, Result, fill_results
-from app.compute.members import Members, NoProcessesError, SchedulerLostError, Sum
+from app.compute.members import Members, Nodes, NoProcessesError, SchedulerLostError, Sum, Summed
+from app.compute.partitions import SpreadPartitions
 from app.compute.shards import Shard
 from app.errors import ComputeUnavailableError
 from core.arrays import IntArray
 from core.data import Dataset, Standardization
-from core.numeric.shards import Node, Part, cuts_of, even_cuts, is_very_large, joined
+from core.numeric.shards import Part, Partitions, cuts_of, even_cuts, is_very_large, joined
 
 log = logging.getLogger(__name__)
 
@@ -46,15 +47,14 @@ MAX_RETRIES = 2
 """Retries of a sum whose files are missing."""
 MAX_CONNECTIONS = 5
 """Schedulers that one sum may lose before its job goes back to the queue."""
+ABSENT_SECONDS = 60.0
+"""Seconds after which it is looked again whether there is a cluster, by who does without it meanwhile."""
 SHARD_TOUCH_SECONDS = 3_600.0
 """Seconds after which a training renews the age of its shards."""
 
 _CONFIGURATION = {"distributed.comm.timeouts.connect": CONNECT_SECONDS}
 _LOST_ERRORS = (CancelledError, asyncio.CancelledError, CommClosedError, OSError, TimeoutError)
 _MISSING_ERRORS = (FileNotFoundError, DamagedShardError)
-
-Nodes = dict[range, Sequence[Node[Any]]]
-"""The known parts of a sum: nodes by run of shards."""
 
 
 def dask_address(url: str) -> str:
@@ -75,6 +75,7 @@ class Cluster:
         self._client: Client | None = None
         self._members: Members | None = None
         self._parts: tuple[Dataset, list[str]] | None = None
+        self._absent_at = -ABSENT_SECONDS
 
     def scatter(self, dataset: Dataset, numbers: IntArray, unit: Standardization) -> "SpreadRows":
         """Write the shards that are not there yet; return their sums.
@@ -88,6 +89,31 @@ class Cluster:
     def sums(self, shards: Sequence[Shard], rows: Sequence[int]) -> "SpreadShards":
         """Return the sums of shards that are there already. rows: how many each has, about."""
         return SpreadShards(self, shards, rows)
+
+    def partitions(self, common: Any, partitions: Sequence[Any], cost: float, here: Partitions) -> SpreadPartitions:
+        """Return partitions that the cluster passes over while it is there; see `core.numeric.shards.Compute`."""
+        return SpreadPartitions(self, common, partitions, cost, here)
+
+    def is_ready(self) -> bool:
+        """Return whether the cluster has a process at the moment, without waiting for one; where it has none it is
+        looked for again ABSENT_SECONDS later."""
+        if time.monotonic() - self._absent_at < ABSENT_SECONDS:
+            return False
+        with suppress(ComputeUnavailableError):
+            for _ in range(2):
+                try:
+                    if self._connected(patience=0.0).any():
+                        return True
+                    break
+                except SchedulerLostError:  # since the last pass: there may be one again
+                    self.close()
+        self._absent_at = time.monotonic()
+        return False
+
+    def forget(self, name: str) -> None:
+        """Let the processes give back what they keep under a name."""
+        if self._members is not None:
+            self._members.forget(name)
 
     def parts(self, dataset: Dataset, *, rewrite: bool = False) -> list[str]:
         """Return the names of the dataset's shards, after writing the missing ones. rewrite: write all of them."""
@@ -134,12 +160,14 @@ class Cluster:
         """Renew the age of the files."""
         self._folder.touch({name for shard in shards for name in (shard.part, shard.mask) if name is not None})
 
-    def total(self, asked: Sum, done: Nodes) -> Any:
+    def total(self, asked: Summed, done: Nodes, *, patience: float | None = None) -> Any:
         """Compute a sum of which `done` is known, which gets the rest, again where the scheduler is lost.
 
+        patience: seconds that a scheduler or a worker is waited for, by default those of the cluster.
         ComputeUnavailableError, TooLargeError; whatever the work raises.
         """
-        self._persist(lambda: self._connected().total(asked, done, self._timeout))
+        patience = self._timeout if patience is None else patience
+        self._persist(lambda: self._connected(patience).total(asked, done, patience))
         return joined(node for places in sorted(done, key=lambda run: run.start) for node in done[places])
 
     def _persist(self, ask: Callable[[], None]) -> None:
@@ -177,15 +205,16 @@ class Cluster:
             with suppress(*_LOST_ERRORS):
                 client.close(timeout=CONNECT_SECONDS)
 
-    def _connected(self) -> Members:
-        client = self._connection()
+    def _connected(self, patience: float | None = None) -> Members:
+        client = self._connection(patience)
         if self._members is None:
             self._members = Members(client)
         return self._members
 
-    def _connection(self) -> Client:
-        """Return the connection, after making it if there is none. ComputeUnavailableError."""
-        deadline = time.monotonic() + self._timeout
+    def _connection(self, patience: float | None = None) -> Client:
+        """Return the connection, after making it if there is none. patience: seconds that it may take, by default those
+        of the cluster. ComputeUnavailableError."""
+        deadline = time.monotonic() + (self._timeout if patience is None else patience)
         while self._client is None:
             try:
                 with dask.config.set(_CONFIGURATION):

@@ -1,14 +1,15 @@
 """The processes of a Dask cluster that add up for one training, and the division of a sum among them.
 
-Each process has an actor (`app.compute.shards.ShardSums`), which is called directly. A sum that is one of hundreds, the
-objective of some ten thousand rows, takes a quarter of a second: a graph of two tasks cost 45 ms of processor time in
+Each process has an actor (`app.compute.actor`), which is called directly. A sum that is one of hundreds, the objective
+of some ten thousand rows, takes a quarter of a second: a graph of two tasks cost 45 ms of processor time in
 scheduler, client and workers, two calls of actors cost 15 ms (`tests/benchmarks/results/large.md`).
 
 Each sum is divided, and candidates (two descents of a round) are not computed side by side: few evaluations have
 another beside them, and divided ones cost two processes together no more than one.
 
 A short sum is one run of neighbouring shards for each process, by how fast it was before, and the same run each time:
-so it finds there what the last pass has left. A long one is cut into pieces of PIECE_WORK, which go to whoever is free.
+so it finds there what the last pass has left. A long one is cut into pieces of PIECE_WORK, which go to whoever is free,
+unless its processes keep what they have made of their run.
 """
 
 import asyncio
@@ -16,14 +17,16 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 from distributed import Actor, Client
 from distributed import Future as DaskFuture
 
-from app.compute.shards import PartialSum, Shard, ShardSums
+from app.compute.actor import ProcessSums
+from app.compute.shards import PartialSum, Shard
 from app.errors import TooLargeError
 from core.numeric.shards import Node
 
@@ -45,6 +48,10 @@ LOST_ERRORS = (OSError, asyncio.CancelledError, CancelledError, KeyError, Runtim
 """Errors of a call whose process or actor is lost: those of the sum itself come in its result."""
 
 
+Nodes = dict[range, Sequence[Node[Any]]]
+"""The known parts of a sum: nodes by run of its items."""
+
+
 class SchedulerLostError(Exception):
     """The connection to the scheduler is lost."""
 
@@ -55,14 +62,43 @@ class NoProcessesError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A process of the cluster, its actor, and what it is known to do: threads, multiply-adds a second, spread rows."""
+    """A process of the cluster, its actor, and what it is known to do: threads, multiply-adds a second; known: by the
+    names of spread rows and partitions, those partitions that it was told."""
 
     address: str
     threads: int
     actor: Actor
     future: DaskFuture[Any]
     speed: float = 0.0
-    known: set[str] = field(default_factory=set)
+    known: dict[str, set[int]] = field(default_factory=dict)
+
+
+class Summed(Protocol):
+    """A sum that is divided into runs of its items."""
+
+    @property
+    def name(self) -> str:
+        """Name of the items."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """Number of the items."""
+        ...
+
+    @property
+    def stays(self) -> bool:
+        """Return whether processes keep what they make of an item, so that each has its run however long it takes."""
+        ...
+
+    def cost(self, places: range) -> float:
+        """Return about how many multiply-adds a run takes."""
+        ...
+
+    def call(self, known: dict[str, set[int]], places: range, threads: int) -> tuple[str, tuple[Any, ...]]:
+        """Return the method of a process's actor that does a run, and its arguments. known: what the process was told,
+        to which is added what it is told now."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,9 +112,25 @@ class Sum:
     size: int
     least: int
 
+    @property
+    def count(self) -> int:
+        """Number of shards."""
+        return len(self.shards)
+
+    @property
+    def stays(self) -> bool:
+        """Return False: any process may read any shard."""
+        return False
+
     def cost(self, places: range) -> float:
         """Return about how many multiply-adds a run of shards takes."""
         return float(sum(self.rows[place] for place in places)) * self.size**2
+
+    def call(self, known: dict[str, set[int]], places: range, threads: int) -> tuple[str, tuple[Any, ...]]:
+        """Return `ShardSums.total` and its arguments."""
+        shards = None if self.name in known else self.shards
+        known.setdefault(self.name, set())
+        return "total", (self.name, shards, places, self.work, self.size, self.least, threads)
 
 
 class Members:
@@ -91,7 +143,20 @@ class Members:
         self._asked_at = -POLL_SECONDS
         self._divisions: dict[str, tuple[tuple[str, ...], list[range]]] = {}
 
-    def total(self, asked: Sum, done: dict[range, Sequence[Node[Any]]], patience: float) -> None:
+    def any(self) -> bool:
+        """Return whether there is a process, or one that starts. SchedulerLostError."""
+        self._refresh()
+        return bool(self._members or self._starting)
+
+    def forget(self, name: str) -> None:
+        """Let the processes give back what they keep under a name; nobody waits for that."""
+        self._divisions.pop(name, None)
+        for member in self._members.values():
+            if member.known.pop(name, None) is not None:
+                with suppress(RuntimeError):  # the loop has ended
+                    asyncio.run_coroutine_threadsafe(_forget(member.actor, name), self._client.loop.asyncio_loop)
+
+    def total(self, asked: Summed, done: Nodes, patience: float) -> None:
         """Add what is missing to `done`, nodes by run of shards, so that it covers all of them.
 
         SchedulerLostError, which leaves the finished runs in `done`; NoProcessesError where there are none for
@@ -116,8 +181,8 @@ class Members:
                         lost[places] = lost.get(places, 0) + 1
                         if lost[places] > MOST_LOST:
                             raise TooLargeError(
-                                f"several workers of the cluster died of shards {places.start} to {places.stop} of "
-                                f"{len(asked.shards)}: they probably do not fit their memory"
+                                f"several workers of the cluster died of parts {places.start} to {places.stop} of "
+                                f"{asked.count}: they probably do not fit their memory"
                             )
                         waiting.insert(0, places)
                         own = {}
@@ -137,7 +202,7 @@ class Members:
 
     def _hand_out(
         self,
-        asked: Sum,
+        asked: Summed,
         waiting: list[range],
         own: dict[str, range],
         running: dict[Future[PartialSum], tuple[Member, range]],
@@ -154,14 +219,11 @@ class Members:
                 waiting.remove(places)
                 running[self._call(member, asked, places)] = member, places
 
-    def _call(self, member: Member, asked: Sum, places: range) -> "Future[PartialSum]":
-        shards = None if asked.name in member.known else asked.shards
-        member.known.add(asked.name)
+    def _call(self, member: Member, asked: Summed, places: range) -> "Future[PartialSum]":
+        method, arguments = asked.call(member.known, places, member.threads)
 
         async def called() -> PartialSum:
-            found: PartialSum = await member.actor.total(
-                asked.name, shards, places, asked.work, asked.size, asked.least, member.threads
-            )
+            found: PartialSum = await getattr(member.actor, method)(*arguments)
             return found
 
         return self._in_loop(called())
@@ -182,11 +244,12 @@ class Members:
         speed = cost / max(seconds, 1e-6)
         member.speed = speed if member.speed == 0.0 else (1.0 - NEW_SHARE) * member.speed + NEW_SHARE * speed
 
-    def _own_runs(self, asked: Sum) -> dict[str, range]:
-        """Return the run of each process in a short sum; none for a long one, or without a process."""
-        everything = range(len(asked.shards))
+    def _own_runs(self, asked: Summed) -> dict[str, range]:
+        """Return the run of each process in a short sum, or in one whose processes keep things; none for a long one, or
+        without a process."""
+        everything = range(asked.count)
         threads = sum(member.threads for member in self._members.values())
-        if not threads or asked.cost(everything) > PIECE_WORK * threads:
+        if not threads or (asked.cost(everything) > PIECE_WORK * threads and not asked.stays):
             return {}
         members = list(self._members.values())
         addresses = tuple(member.address for member in members)
@@ -200,10 +263,10 @@ class Members:
         self._divisions[asked.name] = addresses, new
         return {address: places for address, places in zip(addresses, new, strict=True) if len(places)}
 
-    def _pieces(self, asked: Sum, done: dict[range, Sequence[Node[Any]]]) -> list[range]:
+    def _pieces(self, asked: Summed, done: Nodes) -> list[range]:
         """Return the runs of a long sum that are not done: a power of two of shards, each two to their threads."""
         threads = max((member.threads for member in self._members.values()), default=1)
-        count, length = len(asked.shards), 1
+        count, length = asked.count, 1
         gaps, at = [], 0
         for places in sorted(done, key=lambda each: each.start):
             gaps.append(range(at, places.start))
@@ -241,15 +304,20 @@ class Members:
             self._starting = {address: one for address, one in self._starting.items() if address in threads}
             for address in threads.keys() - self._members.keys() - self._starting.keys():
                 key = f"sums-{uuid.uuid4().hex}"
-                future = self._client.submit(ShardSums, actor=True, workers=[address], key=key)
+                future = self._client.submit(ProcessSums, actor=True, workers=[address], key=key)
                 self._starting[address] = threads[address], future
         for address, (count, future) in list(self._starting.items()):
             if future.done():
                 del self._starting[address]
                 future.result()
                 with self._client.as_current():  # an actor belongs to the client that is current when it is made
-                    actor = Actor(ShardSums, address, future.key)
+                    actor = Actor(ProcessSums, address, future.key)
                 self._members[address] = Member(address, count, actor, future)
+
+
+async def _forget(actor: Actor, name: str) -> None:
+    with suppress(*LOST_ERRORS):
+        await actor.forget_partitions(name)
 
 
 def _speeds(members: Sequence[Member]) -> list[float]:
@@ -259,14 +327,14 @@ def _speeds(members: Sequence[Member]) -> list[float]:
     return [member.speed or of_a_thread * member.threads for member in members]
 
 
-def _divided(asked: Sum, speeds: Sequence[float]) -> list[range]:
+def _divided(asked: Summed, speeds: Sequence[float]) -> list[range]:
     """Return a run of shards for each process, by their speeds."""
-    count, total, ends, passed = len(asked.shards), sum(speeds), [0], 0.0
+    count, total, ends, passed = asked.count, sum(speeds), [0], 0.0
     for speed in speeds:
         passed += speed
         ends.append(round(count * passed / total))
     return [range(begin, end) for begin, end in pairwise(ends)]
 
 
-def _longest(asked: Sum, division: Sequence[range], speeds: Sequence[float]) -> float:
+def _longest(asked: Summed, division: Sequence[range], speeds: Sequence[float]) -> float:
     return max(asked.cost(places) / speed for places, speed in zip(division, speeds, strict=True))

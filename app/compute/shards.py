@@ -149,6 +149,12 @@ class ShardSums:
         except Exception as error:  # noqa: BLE001  whatever it is, the driver raises it
             return PartialSum(error=error)
 
+    def leave_shards(self) -> None:
+        """Give back what the last sum has left for the next one over the same shards."""
+        if self._last is not None:
+            self.forget()
+            self._last = None
+
     def forget(self) -> None:
         """Give back the memory of the last run of shards but the rows themselves."""
         if self._last is not None:

@@ -18,6 +18,8 @@ from core.mean.conjugate import Listener, Solved, Stopping, solve
 from core.mean.folds import Folds
 from core.mean.precondition import SparsePreconditioner
 from core.mean.products import STORED_BYTES, SquareProduct, square_cuts, storage_for
+from core.numeric.partitions import dividing
+from core.numeric.shards import Compute
 from core.process.kernel import Kernel
 from core.process.rows import Rows
 
@@ -53,11 +55,7 @@ class _Full:
         return np.where(self.kept, predictions + self.D * vectors, 0.0), predictions
 
     def precondition(self, residuals: FloatArray) -> FloatArray:
-        width = self.preconditioner.columns
-        if residuals.shape[1] == width:
-            return self.preconditioner.solve(residuals)
-        cuts = range(0, residuals.shape[1], width)
-        return np.hstack([self.preconditioner.solve(residuals[:, begin : begin + width]) for begin in cuts])
+        return self.preconditioner.solve(residuals)
 
     def missing(self, residuals: FloatArray, energies: FloatArray) -> FloatArray:
         """Return what is missing: with R left the predictions miss K (K + D)^-1 R, no longer than R itself."""
@@ -81,14 +79,15 @@ def full_mean(
     """Return the mean of the full Gaussian process and its left-out predictions.
 
     Args:
-        rows: standardized, n of them; `rows.workers` threads, whose number changes no bit of the result.
+        rows: standardized, n of them; `rows.workers` threads, or the processes of `rows.compute` where a pass is long
+            enough: none of it changes a bit of the result.
         kernel: of the process, bias included.
         D: noise variance of each row, (n,).
         Z: basis vectors of the preconditioner (d, p); any will do, good ones take fewer iterations. Or a preconditioner
             of the same rows and folds, though with other noise.
         folds: rows to leave out.
         stopping: when to end.
-        limit: bytes that the kernel matrix may take; above it, it is made again in every iteration.
+        limit: bytes that the kernel matrix may take in a process; what is above is made again in every iteration.
         listen: hears of each iteration, and may raise to cancel.
         resume: `Mean.unknowns`, or an iteration's, (n, 1 + folds), to go on from: after a break, or with another D.
         product: K(X, X) of the same kernel and rows, where it is at hand.
@@ -101,10 +100,8 @@ def full_mean(
     """
     kept = folds.kept
     if product is None:
-        product = square_product(rows, kernel, D, limit=limit)
-    preconditioner = (
-        Z if isinstance(Z, SparsePreconditioner) else SparsePreconditioner(kernel, rows.X, Z, D, kept, rows.workers)
-    )
+        product = square_product(rows, kernel, D, folds, limit=limit)
+    preconditioner = Z if isinstance(Z, SparsePreconditioner) else sparse_preconditioner(rows, kernel, Z, D, folds)
     watched = folds.watched(np.repeat(rows.y[:, None], kept.shape[1], axis=1))
     solved = solve(
         _Full(product, preconditioner, D[:, None], kept),
@@ -185,9 +182,27 @@ def means_of(solved: Solved, count: int, folds: Folds) -> list[Mean]:
     return found
 
 
-def square_product(rows: Rows, kernel: Kernel, D: FloatArray, *, limit: int = STORED_BYTES) -> SquareProduct:
-    """Return K(X, X), stored where it fits `limit` bytes in numbers that are accurate enough beside the noise D."""
+def square_product(
+    rows: Rows, kernel: Kernel, D: FloatArray, folds: Folds, targets: int = 1, *, limit: int = STORED_BYTES
+) -> SquareProduct:
+    """Return K(X, X) for vectors of so many targets with these folds, stored where it fits `limit` bytes, in numbers
+    that are accurate enough beside the noise D."""
     cuts = square_cuts(len(rows))
     numbers = sum((end - begin) * end for begin, end in pairwise(cuts))
     storage = storage_for(numbers, len(rows), kernel, float(D.min()), limit)
-    return SquareProduct(kernel, rows.X, storage, rows.workers)
+    compute = compute_for(rows, len(rows), folds, targets)
+    return SquareProduct(kernel, rows.X, storage, rows.workers, limit=limit, compute=compute)
+
+
+def sparse_preconditioner(
+    rows: Rows, kernel: Kernel, Z: FloatArray, D: FloatArray, folds: Folds, targets: int = 1
+) -> SparsePreconditioner:
+    """Return the preconditioner of basis vectors Z (d, p) and noise D (n,) for vectors of so many targets."""
+    compute = compute_for(rows, len(rows), folds, targets)
+    return SparsePreconditioner(kernel, rows.X, Z, D, folds, rows.workers, compute)
+
+
+def compute_for(rows: Rows, size: int, folds: Folds, targets: int = 1) -> Compute | None:
+    """Return the processes beside this one that solve for a mean on `size` centres: those of the rows where one pass of
+    kernel values is long enough."""
+    return dividing(rows.compute, float(len(rows)) * size * targets * (1 + folds.count))

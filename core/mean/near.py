@@ -9,13 +9,17 @@ interleaved parts: at least m values are, and seldom many more.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from core.arrays import BoolArray, FloatArray, IntArray
 from core.mean.folds import Folds
+from core.mean.products import RUNS
 from core.numeric.linalg import ROW_UNIT
-from core.numeric.threads import map_threads, split_evenly
+from core.numeric.partitions import Concatenation, partitioned
+from core.numeric.shards import Compute
+from core.numeric.threads import split_evenly
 from core.process.families import FAMILIES, LEAST_EXPONENT
 from core.process.kernel import Kernel
 
@@ -63,15 +67,16 @@ class NearRows:
         """
         return self._over(inputs, None)
 
-    def left_out_variance(self, inputs: FloatArray, folds: Folds) -> FloatArray:
+    def left_out_variance(self, inputs: FloatArray, folds: Folds, compute: Compute | None = None) -> FloatArray:
         """Return `latent_variance` of the n rows themselves, without neighbours of their own fold, nor of later ones
         where folds go forward, (n,).
 
         Args:
             inputs: of the rows, standardized (n, p).
             folds: of the rows, one for each row for leave-one-out; a row in none may have every neighbour.
+            compute: other processes that do it instead.
         """
-        return self._over(inputs, folds)
+        return self._over(inputs, folds, compute)
 
     def conditional(self, basis: FloatArray, values: FloatArray) -> FloatArray:
         """Return the latent variance of each of b rows, (b,).
@@ -85,24 +90,22 @@ class NearRows:
         excluded = np.isneginf(np.take_along_axis(values, near, axis=1))
         return self._conditional(np.asarray(basis), near, excluded)
 
-    def _over(self, inputs: FloatArray, folds: Folds | None) -> FloatArray:
-        variance = np.empty(len(inputs))
+    def of_block(self, inputs: FloatArray, unknown: BoolArray | None) -> FloatArray:
+        """Return the latent variance of a few inputs (b, p) without neighbours that are `unknown` (b, n): (b,)."""
+        basis = self._kernel.basis(inputs)
+        values = basis @ self.rows.T  # c - R, which rises with the kernel
+        if unknown is not None:
+            values[unknown] = -np.inf
+        return self.conditional(basis, values)
+
+    def _over(self, inputs: FloatArray, folds: Folds | None, compute: Compute | None = None) -> FloatArray:
+        if not len(inputs):
+            return np.empty(0)
         step = max(ROW_UNIT, BLOCK_NUMBERS // len(self.rows) // ROW_UNIT * ROW_UNIT)
         places = [slice(begin, min(begin + step, len(inputs))) for begin in range(0, len(inputs), step)]
-
-        def work(run: Sequence[slice]) -> None:
-            for place in run:
-                basis = self._kernel.basis(inputs[place])
-                values = basis @ self.rows.T  # c - R, which rises with the kernel
-                if folds is not None:
-                    own = folds.fold[place, None]
-                    unknown = own <= folds.fold if folds.forward else own == folds.fold
-                    values[unknown & (own >= 0)] = -np.inf
-                variance[place] = self.conditional(basis, values)
-
-        if places:
-            map_threads(work, split_evenly(places, self._workers))
-        return variance
+        runs = [_Run.of(inputs, run, folds) for run in split_evenly(places, RUNS)]
+        cost = float(len(inputs)) * len(self.rows)
+        return partitioned((self, folds), runs, self._workers, compute, cost).total(_variances).joined()
 
     def _conditional(self, basis: FloatArray, near: IntArray, excluded: BoolArray) -> FloatArray:
         """Variance of each of b rows given its neighbours `near` (b, m), without those `excluded`: (b,)."""
@@ -124,6 +127,32 @@ class NearRows:
             joint[row, column, :] = np.where(np.arange(m + 1) == column[:, None], 1.0, 0.0)
             joint[row, :, column] = np.where(np.arange(m + 1) == column[:, None], 1.0, 0.0)
         return np.asarray(np.square(np.linalg.cholesky(joint)[:, m, m]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Run:
+    """Blocks of inputs, (b, p) each, and the fold of each input, (b,); no folds where none are left out."""
+
+    blocks: Sequence[FloatArray]
+    own: Sequence[IntArray]
+
+    @classmethod
+    def of(cls, inputs: FloatArray, places: Sequence[slice], folds: Folds | None) -> "_Run":
+        """Return the run of these places."""
+        own = [] if folds is None else [folds.fold[place] for place in places]
+        return cls([inputs[place] for place in places], own)
+
+
+def _variances(common: tuple[NearRows, Folds | None], run: _Run, _: None, __: None) -> Concatenation:
+    """Return the variances of a run."""
+    near, folds = common
+    if folds is None:
+        return Concatenation([near.of_block(block, None) for block in run.blocks])
+    found = []
+    for block, own in zip(run.blocks, run.own, strict=True):
+        unknown = own[:, None] <= folds.fold if folds.forward else own[:, None] == folds.fold
+        found.append(near.of_block(block, unknown & (own[:, None] >= 0)))
+    return Concatenation(found)
 
 
 def largest(values: FloatArray, count: int) -> IntArray:

@@ -5,28 +5,31 @@
     feature   V = T^-T K(S, X), Nystroem features of M centres: V'U and V (W o U), in one pass
 
 Strips have about STRIP_NUMBERS values each, whatever the number of threads; strips come in RUNS runs, each of which
-adds up for itself, and the runs are added in a binary tree (`core.numeric.shards`): the result has the same bits for
-any number of threads. The vectors lie as rows, (r, n), while they are multiplied: with the strip as second factor a
-product of so few rows reads it once, with the strip as first factor BLAS copies it before.
+adds up for itself, and the runs are added in a binary tree (`core.numeric.partitions`): the result has the same bits
+for any number of threads, and where other processes do it. The vectors lie as rows, (r, n), while they are multiplied:
+with the strip as second factor a product of so few rows reads it once, with the strip as first factor BLAS copies it
+before.
 
-A strip is stored in float64 while all of them fit the limit, in float32 where these fit and rounding is small against
-the noise, and is made again for each product otherwise. Sums are in float64 always. Rounding to float32 changes K by
-independent errors of at most 2^-24 v0, a matrix whose norm is about 2^-24 v0 sqrt(n): it may be MOST_ROUNDING of the
-smallest noise variance.
+Each process stores strips up to a limit, when they are first needed, and makes the others again for each product. They
+are stored in float64, or where all of them fit one process only so, and rounding is small against the noise, in
+float32. Sums are in float64 always. Rounding to float32 changes K by independent errors of at most 2^-24 v0, a matrix
+whose norm is about 2^-24 v0 sqrt(n): it may be MOST_ROUNDING of the smallest noise variance.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from core.arrays import FloatArray
 from core.numeric.linalg import ROW_UNIT
-from core.numeric.shards import tree_total
+from core.numeric.partitions import VectorSum, partitioned
+from core.numeric.shards import Compute
 from core.numeric.threads import split_evenly
 from core.process.kernel import Kernel
 
@@ -34,31 +37,17 @@ STRIP_NUMBERS = 1 << 19
 """Numbers in one strip: 4 MiB, made and multiplied while in the cache."""
 RUNS = 32
 STORED_BYTES = 1 << 30
-"""Strips are stored up to this size."""
+"""Strips are stored up to this size, by each process."""
 MOST_ROUNDING = 1e-2
 
 Numbers = NDArray[np.float32] | FloatArray
-Make = Callable[[slice, FloatArray], tuple[FloatArray, FloatArray]]
-"""(rows of a strip, room for it) -> the strip, and the room, larger where it was too small."""
 
 
 class Storage(Enum):
-    """Form in which the strips of a kernel matrix are held."""
+    """Form of the numbers of a kernel matrix, as many of which are stored as there is room for."""
 
     FLOAT64 = 8
     FLOAT32 = 4
-    NONE = 0
-
-
-@dataclass(slots=True, eq=False)
-class VectorSum:
-    """A sum of arrays of one shape."""
-
-    values: FloatArray
-
-    def add(self, other: "VectorSum") -> None:
-        """Add another's, in place."""
-        self.values += other.values
 
 
 def storage_for(numbers: int, rows: int, kernel: Kernel, least_noise: float, limit: int = STORED_BYTES) -> Storage:
@@ -69,14 +58,11 @@ def storage_for(numbers: int, rows: int, kernel: Kernel, least_noise: float, lim
         rows: n, of the matrix.
         kernel: whose values they are.
         least_noise: smallest noise variance on the diagonal that is added to the matrix.
-        limit: bytes that may be taken.
+        limit: bytes that one process may take.
     """
-    if 8 * numbers <= limit:
-        return Storage.FLOAT64
     rounding = 2.0**-24 * kernel.signal_variance * np.sqrt(rows)
-    if 4 * numbers <= limit and rounding <= MOST_ROUNDING * least_noise:
-        return Storage.FLOAT32
-    return Storage.NONE
+    small = 4 * numbers <= limit < 8 * numbers
+    return Storage.FLOAT32 if small and rounding <= MOST_ROUNDING * least_noise else Storage.FLOAT64
 
 
 def square_cuts(rows: int) -> list[int]:
@@ -90,49 +76,102 @@ def square_cuts(rows: int) -> list[int]:
     return cuts
 
 
-class _Strips:
-    """Strips of a kernel matrix, in runs that threads share: stored, or made again each time."""
+class _StoredStrips:
+    """Strips of a kernel matrix that this process has, by the rows that they begin at, up to a limit."""
 
-    def __init__(self, strips: Sequence[slice], make: Make, storage: Storage, workers: int) -> None:
-        self.runs: list[Sequence[slice]] = split_evenly(strips, RUNS)
-        self._make = make
-        self._stored: dict[int, Numbers] = {}
-        if storage is not Storage.NONE:
-            dtype = np.float64 if storage is Storage.FLOAT64 else np.float32
-            tree_total(lambda run: self._store(run, dtype), self.runs, workers)
+    def __init__(self, storage: Storage, limit: int) -> None:
+        self._storage, self._limit = storage, limit
+        self._strips: dict[int, Numbers] = {}
+        self._lock = threading.Lock()
+        self.nbytes = 0
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the stored strips."""
-        return sum(strip.nbytes for strip in self._stored.values())
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy in another process begins with nothing."""
+        return _StoredStrips, (self._storage, self._limit)
+
+    def read(
+        self, begin: int, shape: tuple[int, int], make: Callable[[FloatArray], None], room: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return a strip, which may lie in `room`, and the room, larger where it was too small.
+
+        make: fills a strip of this shape, where it is not stored.
+        """
+        stored = self._strips.get(begin)
+        if stored is not None:
+            return _as_float64(stored, room)
+        stays = self._takes(self._storage.value * shape[0] * shape[1])
+        if stays and self._storage is Storage.FLOAT64:
+            strip = np.empty(shape)
+            make(strip)
+            self._strips[begin] = strip
+            return strip, room
+        strip, room = _view(room, shape)
+        make(strip)
+        if self._storage is Storage.FLOAT32:
+            rounded = strip.astype(np.float32)
+            strip[:] = rounded
+            if stays:
+                self._strips[begin] = rounded
+        return strip, room
+
+    def _takes(self, size: int) -> bool:
+        """Return whether there is room for so many bytes, which are then taken."""
+        with self._lock:
+            stays = self.nbytes + size <= self._limit
+            self.nbytes += size if stays else 0
+        return stays
+
+
+class _SquareStrips:
+    """Strips of K(X, X) up to its diagonal."""
+
+    def __init__(self, kernel: Kernel, X: FloatArray, stored: _StoredStrips) -> None:
+        self._kernel, self._X, self.stored = kernel, X, stored
+        self._basis, self._rows = kernel.basis(X), kernel.rows(X)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process rows are prepared again, which is quicker than to send them twice."""
+        return _SquareStrips, (self._kernel, self._X, self.stored)
 
     def read(self, place: slice, room: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the strip of these rows, which may lie in `room`, and the room, larger where it was too small."""
-        stored = self._stored.get(place.start)
-        return self._make(place, room) if stored is None else _as_float64(stored, room)
+        """Return a strip and the room, as `_StoredStrips.read` does."""
 
-    def _store(self, run: Sequence[slice], dtype: type) -> VectorSum:
-        for place in run:
-            self._stored[place.start] = self._make(place, np.empty(0))[0].astype(dtype, copy=False)
-        return VectorSum(np.zeros(0))
+        def make(strip: FloatArray) -> None:
+            self._kernel.block(self._basis[place], self._rows[: place.stop], out=strip)
+            corner = strip[:, place]
+            corner[:] = np.tril(corner) + np.tril(corner, -1).T  # rounding depends on which of two inputs is the row
+            np.fill_diagonal(corner, self._kernel.diagonal)
+
+        return self.stored.read(place.start, (place.stop - place.start, place.stop), make, room)
 
 
 class SquareProduct:
-    """K(X, X) of training rows, ready to be multiplied. Memory n^2 / 2 numbers where it is stored, else O(n p)."""
+    """K(X, X) of training rows, ready to be multiplied. Memory n^2 / 2 numbers up to a limit, and O(n p)."""
 
-    def __init__(self, kernel: Kernel, X: FloatArray, storage: Storage, workers: int = 1) -> None:
-        """Make the strips, where they are stored: O(n^2 p / 2).
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: FloatArray,
+        storage: Storage,
+        workers: int = 1,
+        *,
+        limit: int = STORED_BYTES,
+        compute: Compute | None = None,
+    ) -> None:
+        """Prepare; the first product makes the strips, O(n^2 p / 2).
 
         Args:
             kernel: bias included.
             X: standardized rows (n, p).
             storage: from `storage_for`.
             workers: threads.
+            limit: bytes of strips that a process may store.
+            compute: other processes that multiply instead.
         """
-        self._size, self._workers = len(X), workers
+        self._size = len(X)
         strips = [slice(begin, end) for begin, end in pairwise(square_cuts(len(X)))]
-        make = partial(_square_strip, kernel, kernel.basis(X), kernel.rows(X))
-        self._strips = _Strips(strips, make, storage, workers)
+        self._strips = _SquareStrips(kernel, X, _StoredStrips(storage, limit))
+        self._runs = partitioned(self._strips, split_evenly(strips, RUNS), workers, compute, float(len(X)) ** 2)
 
     @property
     def size(self) -> int:
@@ -141,106 +180,168 @@ class SquareProduct:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the stored strips."""
-        return self._strips.nbytes
+        """Bytes of the strips that this process has stored."""
+        return self._strips.stored.nbytes
 
     def times(self, vectors: FloatArray) -> FloatArray:
-        """Return K P, (n, r), of vectors P (n, r). n^2 r multiply-adds, to the same bits for any number of threads."""
-        transposed = np.ascontiguousarray(vectors.T)
-        total = tree_total(lambda run: self._of_run(run, transposed), self._strips.runs, self._workers)
+        """Return K P, (n, r), of vectors P (n, r). n^2 r multiply-adds, to the same bits for any number of threads, and
+        by other processes."""
+        total = self._runs.total(_square_run, np.ascontiguousarray(vectors.T))
         return np.ascontiguousarray(total.values.T)
 
-    def _of_run(self, run: Sequence[slice], vectors: FloatArray) -> VectorSum:
-        total = np.zeros_like(vectors)
-        room = np.empty(0)
-        for place in run:
-            strip, room = self._strips.read(place, room)
-            total[:, place] += vectors[:, : place.stop] @ strip.T
-            if place.start:
-                total[:, : place.start] += vectors[:, place] @ strip[:, : place.start]
-        return VectorSum(total)
+
+def _square_run(strips: _SquareStrips, run: Sequence[slice], vectors: FloatArray, _: None) -> VectorSum:
+    """Multiply the strips of a run with vectors (r, n): (r, e), e where the run ends."""
+    total, room = np.zeros((len(vectors), run[-1].stop)), np.empty(0)
+    for place in run:
+        strip, room = strips.read(place, room)
+        total[:, place] += vectors[:, : place.stop] @ strip.T
+        if place.start:
+            total[:, : place.start] += vectors[:, place] @ strip[:, : place.start]
+    return VectorSum(total)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Centres:
+    """What runs of K(X, S) have in common: the kernel, the centres as its rows, strips by the rows they begin at."""
+
+    kernel: Kernel
+    rows: FloatArray
+    stored: _StoredStrips
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _FeatureRun:
+    """Rows from `begin` on, X (m, p), in strips, and the weights of their values (m, r)."""
+
+    begin: int
+    X: FloatArray
+    weights: FloatArray
+    strips: Sequence[slice]
+
+
+@dataclass(slots=True, eq=False)
+class _Through:
+    """Values of runs, (m, r) each, and the sum of what goes back, (r, M)."""
+
+    values: list[FloatArray]
+    back: FloatArray
+
+    def add(self, other: "_Through") -> None:
+        """Add the runs that come next."""
+        self.values = [*self.values, *other.values]
+        self.back += other.back
 
 
 class FeatureProduct:
     """Features V = T^-T K(S, X) (M, n) of M centres, T'T = K(S, S), without their being held: strips of K(X, S)."""
 
-    def __init__(self, kernel: Kernel, X: FloatArray, S: FloatArray, storage: Storage, workers: int = 1) -> None:
-        """Make the strips of K(X, S), where they are stored: O(n M p).
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: FloatArray,
+        S: FloatArray,
+        weights: FloatArray,
+        storage: Storage,
+        workers: int = 1,
+        *,
+        limit: int = STORED_BYTES,
+        compute: Compute | None = None,
+    ) -> None:
+        """Prepare; the first product makes the strips, O(n M p).
 
         Args:
             kernel: bias included.
             X: standardized rows (n, p).
             S: standardized centres (M, p).
+            weights: of the rows in each column, (n, r).
             storage: from `storage_for`.
             workers: threads.
+            limit: bytes of strips that a process may store.
+            compute: other processes that multiply instead.
         """
-        self._size, self._workers = len(X), workers
+        self._size = len(X)
         step = max(ROW_UNIT, STRIP_NUMBERS // len(S) // ROW_UNIT * ROW_UNIT)
         strips = [slice(begin, min(begin + step, len(X))) for begin in range(0, len(X), step)]
-        self._strips = _Strips(
-            strips, partial(_feature_strip, kernel, kernel.basis(X), kernel.rows(S)), storage, workers
-        )
+        self._places = [slice(run[0].start, run[-1].stop) for run in split_evenly(strips, RUNS)]
+        runs = [
+            _FeatureRun(
+                begin=place.start,
+                X=np.ascontiguousarray(X[place]),
+                weights=np.ascontiguousarray(weights[place]),
+                strips=[slice(at, min(at + step, place.stop - place.start)) for at in range(0, _length(place), step)],
+            )
+            for place in self._places
+        ]
+        common = _Centres(kernel, kernel.rows(S), _StoredStrips(storage, limit))
+        self._runs = partitioned(common, runs, workers, compute, float(len(X)) * len(S))
 
     @property
     def rows(self) -> int:
         """n, the number of rows."""
         return self._size
 
-    def through(
-        self, vectors: FloatArray, weigh: Callable[[slice, FloatArray], FloatArray]
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return K(X, S) P and K(S, X) weigh(K(X, S) P), in one pass.
+    def through(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return K(X, S) P (n, r) and K(S, X) (W o K(X, S) P) (M, r), in one pass, of vectors P (M, r).
 
-        Args:
-            vectors: P, (M, r).
-            weigh: (rows of a strip, their values (m, r)) -> what stands in for them, (m, r).
-
-        Returns:
-            (n, r) and (M, r). 2 n M r multiply-adds, to the same bits for any number of threads.
+        2 n M r multiply-adds, to the same bits for any number of threads, and by other processes.
         """
-        transposed = np.ascontiguousarray(vectors.T)
-        values = np.empty((self.rows, vectors.shape[1]))
+        total = self._runs.total(_through_run, np.ascontiguousarray(vectors.T))
+        return np.concatenate(total.values), np.ascontiguousarray(total.back.T)
 
-        def of_run(run: Sequence[slice]) -> VectorSum:
-            total, room = np.zeros_like(transposed), np.empty(0)
-            for place in run:
-                strip, room = self._strips.read(place, room)
-                values[place] = (transposed @ strip.T).T
-                total += np.ascontiguousarray(weigh(place, values[place]).T) @ strip
-            return VectorSum(total)
-
-        return values, np.ascontiguousarray(tree_total(of_run, self._strips.runs, self._workers).values.T)
+    def back(self, values: FloatArray) -> FloatArray:
+        """Return K(S, X) U, (M, r), of values U (n, r). n M r multiply-adds."""
+        own = [np.ascontiguousarray(values[place].T) for place in self._places]
+        return np.ascontiguousarray(self._runs.total(_back_run, None, own).values.T)
 
 
-def _square_strip(
-    kernel: Kernel, basis: FloatArray, rows: FloatArray, place: slice, room: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Make a strip of K(X, X) up to its diagonal. No method of the product: the strips would hold it, and it them, and
-    both stay in memory until garbage is collected."""
-    shape = (place.stop - place.start, place.stop)
-    if room.size < shape[0] * shape[1]:
-        room = np.empty(shape[0] * shape[1])
-    strip = room[: shape[0] * shape[1]].reshape(shape)
-    kernel.block(basis[place], rows[: place.stop], out=strip)
-    corner = strip[:, place]
-    corner[:] = np.tril(corner) + np.tril(corner, -1).T  # rounding depends on which of two inputs is the row
-    np.fill_diagonal(corner, kernel.diagonal)
-    return strip, room
+def _length(place: slice) -> int:
+    return int(place.stop - place.start)
+
+
+def _through_run(centres: _Centres, run: _FeatureRun, vectors: FloatArray, _: None) -> _Through:
+    """Multiply the strips of a run with vectors (r, M), and what they are weighed to back."""
+    back, room = np.zeros_like(vectors), np.empty(0)
+    values = np.empty((len(run.X), len(vectors)))
+    for place in run.strips:
+        strip, room = _feature_strip(centres, run, place, room)
+        values[place] = (vectors @ strip.T).T
+        back += np.ascontiguousarray((values[place] * run.weights[place]).T) @ strip
+    return _Through([values], back)
+
+
+def _back_run(centres: _Centres, run: _FeatureRun, _: None, values: FloatArray) -> VectorSum:
+    """Multiply values (r, m) of a run with its strips."""
+    back, room = np.zeros((len(values), len(centres.rows))), np.empty(0)
+    for place in run.strips:
+        strip, room = _feature_strip(centres, run, place, room)
+        back += np.ascontiguousarray(values[:, place]) @ strip
+    return VectorSum(back)
 
 
 def _feature_strip(
-    kernel: Kernel, rows: FloatArray, centres: FloatArray, place: slice, room: FloatArray
+    centres: _Centres, run: _FeatureRun, place: slice, room: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Make a strip of K(X, S)."""
-    return kernel.block(rows[place], centres), room
+    """Return a strip of K(X, S), and the room, as `_StoredStrips.read` does."""
+
+    def make(strip: FloatArray) -> None:
+        centres.kernel.block(centres.kernel.basis(run.X[place]), centres.rows, out=strip)
+
+    return centres.stored.read(run.begin + place.start, (_length(place), len(centres.rows)), make, room)
+
+
+def _view(room: FloatArray, shape: tuple[int, int]) -> tuple[FloatArray, FloatArray]:
+    """Return an array of this shape in the room, and the room, larger where it was too small."""
+    numbers = shape[0] * shape[1]
+    if room.size < numbers:
+        room = np.empty(numbers)
+    return room[:numbers].reshape(shape), room
 
 
 def _as_float64(strip: Numbers, room: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the strip itself, or its numbers in `room`, and the room, larger where it was too small."""
+    """Return the strip itself, or its numbers in `room`, and the room."""
     if strip.dtype == np.float64:
         return np.asarray(strip, np.float64), room
-    if room.size < strip.size:
-        room = np.empty(strip.size)
-    wide = room[: strip.size].reshape(strip.shape)
+    wide, room = _view(room, (strip.shape[0], strip.shape[1]))
     np.copyto(wide, strip)
     return wide, room

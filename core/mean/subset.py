@@ -20,7 +20,7 @@ import numpy as np
 from core.arrays import BoolArray, FloatArray, IntArray
 from core.mean.conjugate import Listener, Stopping, solve
 from core.mean.folds import Folds
-from core.mean.full import Mean, means_of, watched_errors
+from core.mean.full import Mean, compute_for, means_of, watched_errors
 from core.mean.products import STORED_BYTES, FeatureProduct, storage_for
 from core.numeric.linalg import LowerSolver, cholesky, jittered_cholesky
 from core.process.kernel import Kernel
@@ -38,7 +38,7 @@ class _Features:
 
     def apply(self, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
         alpha = self.lower.solve_transposed(vectors.copy())
-        predictions, back = self.product.through(alpha, lambda place, values: values * self.weights[place])
+        predictions, back = self.product.through(alpha)
         return vectors + self.lower.solve(back), predictions
 
     def precondition(self, residuals: FloatArray) -> FloatArray:
@@ -65,13 +65,14 @@ def subset_mean(
     """Return the mean on some of the rows as centres, and its left-out predictions.
 
     Args:
-        rows: standardized, n of them; `rows.workers` threads, whose number changes no bit of the result.
+        rows: standardized, n of them; `rows.workers` threads, or the processes of `rows.compute` where a pass is long
+            enough: none of it changes a bit of the result.
         kernel: of the process, bias included.
         D: noise variance of each row, (n,).
         centres: which rows the mean rests on, (M,), without repetition.
         folds: rows to leave out; those that are centres stay centres, without a target.
         stopping: when to end.
-        limit: bytes that K(X, S) may take; above it, it is made again in every iteration.
+        limit: bytes that K(X, S) may take in a process; what is above is made again in every iteration.
         listen: hears of each iteration, and may raise to cancel.
         resume: `Mean.unknowns` to go on from, (M, 1 + folds).
 
@@ -114,11 +115,10 @@ def subset_means(
     information[np.diag_indices_from(information)] += 1.0
     preconditioner = LowerSolver(cholesky(information, "I + (n / M) V_S D_S^-1 V_S'"))
     storage = storage_for(len(rows) * len(centres), len(rows), kernel, min(float(each.min()) for each in D), limit)
-    product = FeatureProduct(kernel, rows.X, S, storage, rows.workers)
     weights = np.hstack([_weights(kept, each) for each in D])
-    weighted = np.repeat(np.column_stack(targets), kept.shape[1], axis=1) * weights
-    nothing = np.zeros((len(centres), count * kept.shape[1]))
-    _, right = product.through(nothing, lambda place, _: weighted[place])
+    compute = compute_for(rows, len(centres), folds, count)
+    product = FeatureProduct(kernel, rows.X, S, weights, storage, rows.workers, limit=limit, compute=compute)
+    right = product.back(np.repeat(np.column_stack(targets), kept.shape[1], axis=1) * weights)
     solved = solve(
         _Features(product, lower, preconditioner, weights),
         lower.solve(right),

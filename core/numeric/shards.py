@@ -59,6 +59,21 @@ class ShardedRows(Protocol):
         ...
 
 
+class Partitions(Protocol):
+    """Partitions of one piece of work, each with what it keeps from pass to pass (`core.numeric.partitions`)."""
+
+    def total(
+        self, work: Callable[[Any, Any, Any, Any], Part], shared: Any = None, own: Sequence[Any] | None = None
+    ) -> Part:
+        """The sum over the partitions, in the order of `tree_total`, of work(what is common to all, a partition, what
+        is shared in this pass, what is the partition's own in this pass).
+
+        work: a function of a module, which may change what the partition keeps, but no result by that. own: one for
+        each partition.
+        """
+        ...
+
+
 class Compute(Protocol):
     """Other processes that add up, and that do work of which each part is by itself."""
 
@@ -68,6 +83,11 @@ class Compute(Protocol):
 
     def map(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Return work(item) of each, by one thread each. work: a function of a module."""
+        ...
+
+    def partitions(self, common: Any, partitions: Sequence[Any], cost: float, here: Partitions) -> Partitions:
+        """Return the same partitions as `here` has, passed over by these processes as long as they are there, else
+        here. cost: multiply-adds of a pass, about, as many for each partition."""
         ...
 
 

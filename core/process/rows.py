@@ -28,8 +28,8 @@ class Rows:
 
     workers: threads that sums over these rows may use. workspace: what these sums write into. cuts: where shards begin
     and end, () where the rows are few. remote: the same shards where other processes hold them, which then do the sums;
-    compute: those processes; scatter: lets them read some of the rows, by their places, cut at `even_cuts`. handover:
-    of a shard, what its passes leave for the next one.
+    compute: processes beside this one, however few the rows are; scatter: lets them read some of the rows, by their
+    places, cut at `even_cuts`. handover: of a shard, what its passes leave for the next one.
     others (n, k): more targets, which an objective of theta and a choice by it are means over; none by default.
     """
 

@@ -113,7 +113,8 @@ def calibrate(
         if not groups.alone:
             left_out = left_out.take(np.flatnonzero(np.isin(left_out.places, groups.single())))
         rows = fit.subset.rows
-        return calibrate_by(fit.subset.dataset, left_out, spec, seed, "leave-one-out", rows.workers, rows.compute)
+        compute = rows.compute if rows.cuts else None
+        return calibrate_by(fit.subset.dataset, left_out, spec, seed, "leave-one-out", rows.workers, compute)
     folds = FoldFits(fit, spec, seed)
     left_out = left_out_by_folds(
         fit.subset.rows,

@@ -42,7 +42,8 @@ class Subset:
         unit: Standardization | None = None,
         very_large: bool | None = None,
     ) -> Self:
-        """These rows of the dataset. O(n p). compute: what adds up where the table is very large. unit: of other rows,
+        """These rows of the dataset. O(n p). compute: what adds up where the table is very large,
+        of one target, and does other long passes. unit: of other rows,
         in place of their own. very_large: whether it is, where the dataset is a sample of it."""
         some = dataset.take(numbers)
         if unit is None:
@@ -54,7 +55,9 @@ class Subset:
         if very_large is None:
             very_large = is_very_large(len(dataset.targets))
         cuts = sample_cuts(len(dataset.targets), numbers) if very_large else ()
-        scatter = None if compute is None or not cuts else partial(_scatter, compute, dataset, numbers, unit)
+        scatter = None
+        if compute is not None and cuts and not units:
+            scatter = partial(_scatter, compute, dataset, numbers, unit)
         rows = Rows(
             X=unit.inputs(some.inputs),
             y=unit.targets(some.targets),
@@ -63,7 +66,7 @@ class Subset:
             cuts=cuts,
             remote=None if scatter is None else scatter(slice(None)),
             scatter=scatter,
-            compute=None if scatter is None else compute,
+            compute=compute,
             others=np.column_stack(others) if others else np.empty((0, 0)),
         )
         return cls(numbers=numbers, dataset=some, rows=rows, standardization=unit, other_units=units)

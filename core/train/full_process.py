@@ -18,7 +18,7 @@ from core.hyperparameters import Hyperparameters
 from core.mean.closed import closed_form_mean
 from core.mean.conjugate import Iteration, Stopping
 from core.mean.folds import Folds, each_left_out, held_out_and_others
-from core.mean.full import Mean, full_mean, full_means, square_product
+from core.mean.full import Mean, compute_for, full_mean, full_means, sparse_preconditioner, square_product
 from core.mean.near import NearRows
 from core.mean.precondition import SparsePreconditioner, random_basis
 from core.predict.calibration import LeftOut, loss_of
@@ -122,7 +122,7 @@ class _Task:
         self._product = (
             None
             if self._closed or folds is not None
-            else square_product(subset.rows, self._kernel, np.array([theta.noise_variance]))
+            else square_product(subset.rows, self._kernel, np.array([theta.noise_variance]), self._folds)
         )
 
     def half_way(self, first: FullProcess, second: FullProcess, begin: float) -> FullProcess:
@@ -163,7 +163,8 @@ class _Task:
     def latent_variance(self, D: FloatArray) -> FloatArray:
         """Return the variance of each row without its fold, (n,)."""
         near = NearRows(self._kernel, self._rows.X, D, workers=self._rows.workers)
-        return near.left_out_variance(self._rows.X, self._folds)
+        compute = None if self._closed else compute_for(self._rows, len(self._rows), self._folds)
+        return near.left_out_variance(self._rows.X, self._folds, compute)
 
     def calibrated(self, D: FloatArray, mean: Mean, latent: FloatArray, before: FullProcess | None) -> FullProcess:
         """Return the process with this mean and these variances."""
@@ -214,12 +215,9 @@ class _Task:
             self._tell(begin + share * iteration.fraction)
 
         if self._preconditioner is None:
-            kept = self._folds.kept
             if resume is None and self._start is not None:
-                resume = np.where(kept, self._start[:, None], 0.0)
-            self._preconditioner = SparsePreconditioner(
-                self._kernel, self._rows.X, self._Z, D, kept, self._rows.workers
-            )
+                resume = np.where(self._folds.kept, self._start[:, None], 0.0)
+            self._preconditioner = sparse_preconditioner(self._rows, self._kernel, self._Z, D, self._folds)
         return full_mean(
             self._rows,
             self._kernel,
@@ -259,9 +257,8 @@ def processes_of(
     D = tasks[0].floored(np.full(len(rows), theta.noise_variance))
     product = preconditioner = None
     if not process.exact:
-        product = square_product(rows, kernel, np.array([theta.noise_variance]))
-        Z = random_basis(rows.X, random)
-        preconditioner = SparsePreconditioner(kernel, rows.X, Z, D, folds.kept, rows.workers)
+        product = square_product(rows, kernel, np.array([theta.noise_variance]), folds, len(subsets))
+        preconditioner = sparse_preconditioner(rows, kernel, random_basis(rows.X, random), D, folds, len(subsets))
 
     def means(places: Sequence[int], noises: Sequence[FloatArray], resume: Sequence[FloatArray] | None) -> list[Mean]:
         if product is None or preconditioner is None:

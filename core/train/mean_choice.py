@@ -22,8 +22,8 @@ from core.arrays import FloatArray, IntArray
 from core.mean.closed import closed_form_mean
 from core.mean.conjugate import Iteration, Stopping
 from core.mean.folds import Folds, each_left_out, held_out_and_others
-from core.mean.full import Mean, full_mean, full_means, square_product
-from core.mean.precondition import SparsePreconditioner, random_basis
+from core.mean.full import Mean, full_mean, full_means, sparse_preconditioner, square_product
+from core.mean.precondition import random_basis
 from core.mean.products import STORED_BYTES, SquareProduct, square_cuts
 from core.mean.subset import subset_mean, subset_means
 from core.predict.calibration import LeftOut, loss_of
@@ -250,11 +250,12 @@ class _Task:
         return full_means(
             targets,
             D,
-            SparsePreconditioner(self.kernel, self.rows.X, Z, least, self.folds.kept, self.rows.workers),
+            sparse_preconditioner(self.rows, self.kernel, Z, least, self.folds, len(tasks)),
             self.folds,
             stopping=stopping,
             resume=resume,
-            product=self._kept_product(least) or square_product(self.rows, self.kernel, least),
+            product=self._kept_product(least, len(tasks))
+            or square_product(self.rows, self.kernel, least, self.folds, len(tasks)),
         )
 
     def read(self, mean: Mean) -> CalibrationResult:
@@ -271,11 +272,11 @@ class _Task:
     def _left_out_by(self, mean: Mean) -> LeftOut:
         return replace(self.left_out, error=(self.rows.y - mean.left_out)[self.left_out.places])
 
-    def _kept_product(self, D: FloatArray) -> SquareProduct | None:
+    def _kept_product(self, D: FloatArray, targets: int = 1) -> SquareProduct | None:
         """K(X, X) for both noises, where it is held in double precision and fits any."""
         numbers = sum((end - begin) * end for begin, end in pairwise(square_cuts(len(self.rows))))
         if self._product is None and 8 * numbers <= STORED_BYTES:
-            self._product = square_product(self.rows, self.kernel, D)
+            self._product = square_product(self.rows, self.kernel, D, self.folds, targets)
         return self._product
 
     def _centres(self, count: int) -> IntArray:

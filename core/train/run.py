@@ -89,7 +89,8 @@ def train(
         listen: hears progress and checkpoints.
         resume: checkpoint to go on from, with the same numbers.
         workers: threads for sums over rows; with more than one, hold BLAS to a single one (OPENBLAS_NUM_THREADS=1).
-        compute: other processes that sum over rows where these are many (`core.numeric.shards`); the same numbers.
+        compute: other processes that sum over rows where these are many (`core.numeric.shards`), and that solve for a
+            mean on many rows where a pass is long (`core.numeric.partitions`); the same numbers.
         unlearnt: rows of the table that are only scored, in the same share as the others are held out.
         warm: another model to begin at, in place of a search for a start.
         beyond: more rows of the table, in files, which the posterior rests on too; `dataset` is then a sample of it,
@@ -372,6 +373,7 @@ def train_together(
     listen: Listener | None = None,
     resume: Checkpoint | None = None,
     workers: int = 1,
+    compute: Compute | None = None,
     warm: WarmStart | None = None,
 ) -> list[TrainResult | None]:
     """Train models of all targets of a dataset at one theta, with one basis; None for a target that is predicted no
@@ -379,7 +381,7 @@ def train_together(
 
     unlearnt: rows of the table that are only scored, for each target. Args else, and what is raised, as in `train`.
     """
-    run = _Run(dataset, spec, Journal(listen, _stages(spec), resume), resume, workers, None, unlearnt[0], warm)
+    run = _Run(dataset, spec, Journal(listen, _stages(spec), resume), resume, workers, compute, unlearnt[0], warm)
     first = run.result()
     return [first, *run.of_others(unlearnt[1:])]
 

@@ -85,7 +85,7 @@ def train_several(
         listen: hears progress, and checkpoints of the first run.
         resume: checkpoint to go on from, with the same numbers.
         workers: threads.
-        compute: other processes, for targets that are trained by themselves.
+        compute: other processes, see `core.train.run.train`; they add up for targets that are trained by themselves.
 
     Raises:
         InvalidSpecError: `share` is True and something is asked that no two targets can share.
@@ -123,7 +123,9 @@ def train_several(
         else:
             unlearnt = [tables[place].unlearnt for place in places]
             joined = _joined(tables, places)
-            found = train_together(joined, spec, unlearnt, listen=hear, resume=start, workers=workers, warm=first.warm)
+            found = train_together(
+                joined, spec, unlearnt, listen=hear, resume=start, workers=workers, compute=compute, warm=first.warm
+            )
             for place, result in zip(places, found, strict=True):
                 results[place] = result
                 if result is None:

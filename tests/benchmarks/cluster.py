@@ -35,7 +35,7 @@ from app.compute.shards import Shard
 from app.compute.stored_rows import StoredRows
 from core.arrays import FloatArray, IntArray
 from core.data import Dataset, Standardization
-from core.numeric.shards import Part, ShardedRows, is_very_large
+from core.numeric.shards import Part, Partitions, ShardedRows, is_very_large
 from core.predict.predictor import Predictor
 from core.spec import TrainSpec
 from core.train.report import TrainResult
@@ -85,6 +85,10 @@ class Watched:
     def map(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         """See `core.numeric.shards.Compute`."""
         return self.cluster.map(work, items)
+
+    def partitions(self, common: Any, partitions: Sequence[Any], cost: float, here: Partitions) -> Partitions:
+        """See `core.numeric.shards.Compute`."""
+        return self.cluster.partitions(common, partitions, cost, here)
 
     def sums(self, shards: Sequence[Shard], rows: Sequence[int]) -> ShardedRows:
         """See `app.compute.stored_rows.SpreadsShards`."""
@@ -199,21 +203,21 @@ def _simulate() -> None:
 
 def _run(table: Table, compute: Watched | None) -> Run:
     beyond = None if table.beyond is None else replace(table.beyond, cluster=compute)
-    begin, driver, workers = time.perf_counter(), time.process_time(), _workers_seconds()
+    begin, driver, workers = time.perf_counter(), time.process_time(), workers_seconds()
     result = train(table.held, TrainSpec(basis_size=SIZE), compute=compute, beyond=beyond)
     seconds = time.perf_counter() - begin
     predicted = Predictor(result.model.posterior).moments(table.held.inputs[:ASKED])
     return Run(
         seconds=seconds,
         driver=time.process_time() - driver,
-        workers=_workers_seconds() - workers,
+        workers=workers_seconds() - workers,
         result=result,
         mean=predicted.mean,
         variance=predicted.target_variance,
     )
 
 
-def _workers_seconds() -> float:
+def workers_seconds() -> float:
     """Processor seconds of this process's children, dead ones too."""
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = spent.ru_utime + spent.ru_stime

@@ -18,7 +18,7 @@ from app.errors import ComputeUnavailableError
 from core.arrays import FloatArray, IntArray
 from core.data import Dataset, Standardization
 from core.hyperparameters import Hyperparameters
-from core.numeric.shards import Part, ShardedRows
+from core.numeric.shards import Part, Partitions, ShardedRows
 from core.predict.predictor import Predictor
 from core.process.rows import Rows
 from core.selection.pool import pool_products
@@ -143,6 +143,10 @@ class Slow:
     def map(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
         """Return work(item) of each."""
         return self.cluster.map(work, items)
+
+    def partitions(self, common: Any, partitions: Sequence[Any], cost: float, here: Partitions) -> Partitions:
+        """Return the cluster's own."""
+        return self.cluster.partitions(common, partitions, cost, here)
 
 
 @dataclass(slots=True)
