@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from app.help.field_examples import EXAMPLES
 from app.services.spec_reading import read_spec
 from tests.app.library.conftest import url, working
 from tests.app.routes.service import Service, running
+from tests.shell_blocks import blocks
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -24,7 +24,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 TEXTS = {"README": README} | {
     page.slug: page.text for page in PAGES if page.slug not in ("python", "operators", "changes")
 }
-"""By name: `python` runs in tests/app/library; `operators` is of containers and clusters."""
+"""By name: `python` runs in tests/app/library; `operators` in tests/project."""
 RUN_BY_CI = {
     "pursuit train FILE --target COLUMN                      # how each column was read, how good the model is\n"
     "pursuit predict MODEL NEW_FILE --output predicted.csv   "
@@ -36,14 +36,6 @@ RUN_BY_CI = {
 """What .ci/run does, in an environment of its own; of files that are the reader's, as in the tutorial."""
 READ_ONLY = {"decimal", "thousands", "sheet"}
 """Fields of files of another form than the table of cars; tests/app/tables has them."""
-
-
-def blocks(text: str) -> list[tuple[str, str]]:
-    """Return language and text of every block of code, fenced or indented."""
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    rest = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-    indented = re.findall(r"(?:^|\n)\n((?:    \S.*\n)+)", rest)
-    return [*fenced, *(("", re.sub(r"^ {4}", "", block, flags=re.MULTILINE)) for block in indented)]
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +101,7 @@ def run_shell(block: str, served: Service, environment: dict[str, str], folder: 
 def test_the_blocks_of_a_text_are_found() -> None:
     text = "a\n\n    one\n    two\n\n```bash\nthree\n```\n\n- b\n"
     assert blocks(text) == [("bash", "three\n"), ("", "one\ntwo\n")]
+    assert blocks("    one \\\n        more\n\n    two\n") == [("", "one \\\n    more\n"), ("", "two\n")]
     assert len(blocks(TEXTS["tutorial"])) == 5
 
 
