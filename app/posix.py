@@ -20,7 +20,10 @@ except ModuleNotFoundError as error:
     ) from error
 
 _PR_SET_PDEATHSIG = 1
-_M_ARENA_MAX = -8
+_M_ARENA_MAX, _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -8, -3, -1
+KEPT_ARRAY_BYTES, KEPT_BYTES = 32 << 20, 256 << 20
+"""Size of arrays whose memory a process that sums keeps when they are freed (no C library takes a larger one), and how
+much of it."""
 _MOST_FILES = 1 << 16
 """Open files that are enough: some systems count all that there might be when a process starts another."""
 
@@ -62,6 +65,17 @@ def limit_heaps() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none, and need none
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, 1)
+
+
+def keep_freed_memory() -> None:
+    """Keep the memory of freed arrays for the next ones: fresh pages cost more than what is written into them. Dask
+    tells its workers to give all of it back, by which glibc also ceases to learn how large arrays are."""
+    if sys.platform != "linux":
+        return
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, KEPT_ARRAY_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
 
 
 def raise_open_files() -> int:

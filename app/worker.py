@@ -16,7 +16,7 @@ from functools import partial
 
 from sqlalchemy import Connection
 
-from app import posix  # noqa: F401  says where the service runs before anything fails for it
+from app import posix  # says where the service runs before anything fails for it
 from app.compute.folder import ShardFolder
 from app.database.engine import Database
 from app.errors import NotFoundError, UnavailableError, WrongStoreError
@@ -60,8 +60,8 @@ _THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS
 
 _MEMORY_VARIABLES = {
     "MALLOC_ARENA_MAX": "1",
-    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
-    "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
+    "MALLOC_MMAP_THRESHOLD_": str(posix.KEPT_ARRAY_BYTES),
+    "MALLOC_TRIM_THRESHOLD_": str(posix.KEPT_BYTES),
 }
 """glibc keeps the memory of large arrays for the next ones: fresh memory costs more than what is written into it."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.compute.shards import PartialSum, ShardSums
+from app.posix import keep_freed_memory
 from core.numeric.shards import Part, tree_nodes
 
 
@@ -22,6 +23,7 @@ class ProcessSums(ShardSums):
 
     def __init__(self) -> None:
         super().__init__()
+        keep_freed_memory()
         self._kept: dict[str, _Kept] = {}
 
     def partitions_total(

@@ -72,6 +72,41 @@ def test_arrow_allocates_in_that_heap(said: dict[str, str], used: str) -> None:
     assert done.stdout.split() == [used]
 
 
+FAULTS = """
+import resource, sys, threading
+import numpy as np
+from app.posix import keep_freed_memory
+if sys.argv[1] == "keep":
+    keep_freed_memory()
+found = []
+def work():
+    for _ in range(3):  # the first time every page is new
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(20):
+            np.ones(1 << 19)
+        found.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+print(found[-1])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's thresholds")
+def test_freed_memory_is_kept_in_a_process_that_sums() -> None:
+    """Under what Dask's nanny tells its workers, in a thread as theirs: 20 arrays of 4 MiB are 20,480 pages."""
+    environment = {"PATH": "", "MALLOC_TRIM_THRESHOLD_": "65536"}
+    given_back, kept = (
+        int(
+            subprocess.run([sys.executable, "-c", FAULTS, how], capture_output=True, check=True, env=environment).stdout
+        )
+        for how in ("not", "keep")
+    )
+    if given_back < 10_000:
+        pytest.skip("another C library")
+    assert kept < 1_000
+
+
 LIMITS = """
 import resource, sys
 from app.posix import limit_resources, raise_open_files

@@ -155,7 +155,6 @@ class Table:
 def main(words: Sequence[str]) -> None:
     """Prints Markdown."""
     logging.basicConfig(level=logging.ERROR)
-    os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(256 << 20))  # for the workers, as deploy/README.md says
     dask.config.set(BACKGROUND)
     print(conditions(), flush=True)
     if "--simulate" in words:
