@@ -184,7 +184,7 @@ def _messages(recorder: Recorder) -> Messages:
     assert recorder.scattered is not None
     work, size, least = recorder.asked
     dataset, numbers, unit = recorder.scattered
-    with LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as workers:
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as workers:
         cluster = Cluster(workers.scheduler_address, recorder.folder)
         spread = cluster.scatter(dataset, numbers[:FEW_ROWS], unit).spread
         rows = cluster.sums(spread.shards[:1], spread.rows[:1])
