@@ -2,8 +2,9 @@
 
 They are compared on the rows held out for the report, which neither theta has seen, each with error bars that have not
 seen them either. The full process is taken where it loses less, by more than a standard error of the paired
-differences and LEAST_GAIN, and its squared errors are no larger than chance allows; where it is exact and costs next to
-nothing, unless it loses more by as much.
+differences and LEAST_GAIN, and its squared errors are no larger than chance allows; where the densities are the same
+within chance, if its squared errors on all left-out rows, which are many more, are smaller by more than their standard
+error and LEAST_FALL of them; where it is exact and costs next to nothing, unless it loses more by as much.
 """
 
 import time
@@ -37,6 +38,8 @@ from core.train.report import Candidate
 
 LEAST_GAIN = 0.01
 """Nats a row below which a full process is not worth its slower predictions."""
+LEAST_FALL = 0.02
+"""Share of the other model's squared errors that a full process takes off at least where densities do not tell."""
 CONSTANT_ERRORS = 3.0
 """Standard errors by which a full process has to be better than a constant."""
 STOP_BEHIND, STOP_ERRORS = 0.25, 3.0
@@ -240,6 +243,7 @@ class FarBehind:
 def prefers_full(
     full: Judged,
     other: Judged,
+    squares: tuple[FloatArray, FloatArray] | None = None,
     *,
     exact: bool = False,
     constant: bool = False,
@@ -247,15 +251,16 @@ def prefers_full(
 ) -> tuple[bool, str]:
     """Return whether the full process is taken, and why.
 
+    squares: squared errors of both on more rows that were left out, (m,) each, which decide where densities do not;
     exact: it costs next to nothing, and need only lose no more than chance has it. constant: the other model is a
     constant, so that a gain by chance would be one for noise; constant_errors: standard errors that it has to be then.
     """
-    fall, worse = other.loss - full.loss, full.squares - other.squares
-    gain, doubt = float(fall.mean()), float(fall.std() / np.sqrt(len(fall)))
+    better, worse = other.loss - full.loss, full.squares - other.squares
+    gain, doubt = float(better.mean()), float(better.std() / np.sqrt(len(better)))
     error, error_doubt = float(worse.mean()), float(worse.std() / np.sqrt(len(worse)))
-    verb = "gains" if gain > 0.0 else "loses"
     told = (
-        f"the full process {verb} {abs(gain):.4f} nats a row on {len(fall):,} left-out rows, standard error {doubt:.4f}"
+        f"the full process {'gains' if gain > 0.0 else 'loses'} {abs(gain):.4f} nats a row on {len(better):,} left-out "
+        f"rows, standard error {doubt:.4f}"
     )
     if error > error_doubt:
         return False, f"{told}; its squared errors are larger by more than their standard error"
@@ -264,5 +269,11 @@ def prefers_full(
         return taken, f"{told}: {'no more' if taken else 'more'} than one standard error is lost"
     errors = constant_errors if constant else 1.0
     taken = gain > max(errors * doubt, LEAST_GAIN)
+    if not taken and not constant and gain > -doubt:
+        own, others = squares or (full.squares, other.squares)
+        level, smaller = float(others.mean()), others - own
+        fall, fall_doubt = float(smaller.mean()), float(smaller.std() / np.sqrt(len(smaller)))
+        if fall > max(fall_doubt, LEAST_FALL * level):
+            return True, f"{told}; the squared errors of {len(own):,} are smaller by {fall / level:.1%}"
     least = f"{errors:g} standard error{'s' if errors > 1.0 else ''} and {LEAST_GAIN:g}"
     return taken, f"{told}: {'more' if taken else 'not a gain of more'} than {least}"

@@ -187,28 +187,30 @@ class Results:
         raw, group = self.raw_targets, self.dataset.row_groups.group
         grouped = self.dataset.row_groups.by is Grouping.GROUP
         held_out = len(np.unique(group[full.held_out])) if grouped else len(full.held_out)
-        if outcome.predicted is not None and held_out >= LEAST_ROWS:
-            both = full.held_out
-            targets = raw[full.held_out]
+        seen = outcome.predicted is None or held_out < LEAST_ROWS
+        if seen and self.constant and not grouped:
+            return False, "the rows held out are too few to tell its gain from noise"
+        rows, ours, theirs = self._judged_left_out(full, outcome)
+        squares = (ours.squares, theirs.squares)
+        if outcome.predicted is not None and not seen:
+            rows, targets = full.held_out, raw[full.held_out]
             ours = Judged.of(targets, self.on_held_out(full.moments(full.held_out), full.process.read))
             theirs = Judged.of(targets, self.on_held_out(outcome.predicted, outcome.read))
-        elif self.constant and not grouped:
-            return False, "the rows held out are too few to tell its gain from noise"
-        else:
-            places, predicted = self.left_out(outcome)
-            both, of_full, of_sparse = np.intersect1d(
-                full.process.left, np.arange(len(raw))[places], return_indices=True
-            )
-            left_out = full.left_out(self.transform)
-            ours = Judged.of(raw[full.process.left], left_out).take(of_full)
-            theirs = Judged.of(raw[places], predicted).take(of_sparse)
         exact, constant = full.process.exact, self.constant
         if not grouped:
-            return prefers_full(ours, theirs, exact=exact, constant=constant)
-        ours, theirs = ours.by_group(group[both]), theirs.by_group(group[both])
+            return prefers_full(ours, theirs, squares, exact=exact, constant=constant)
+        ours, theirs = ours.by_group(group[rows]), theirs.by_group(group[rows])
         if constant and len(ours.loss) < LEAST_GROUPS:
             return False, f"{len(ours.loss)} groups left out are too few to tell its gain over a constant from noise"
         return prefers_full(ours, theirs, exact=exact, constant=constant, constant_errors=GROUPED_ERRORS)
+
+    def _judged_left_out(self, full: FullModel, outcome: Outcome) -> tuple[IntArray, Judged, Judged]:
+        """Rows that both models left out, and the judgement of the full process and of the other, (m,) each."""
+        raw = self.raw_targets
+        places, predicted = self.left_out(outcome)
+        both, of_full, of_other = np.intersect1d(full.process.left, np.arange(len(raw))[places], return_indices=True)
+        ours = Judged.of(raw[full.process.left], full.left_out(self.transform)).take(of_full)
+        return both, ours, Judged.of(raw[places], predicted).take(of_other)
 
     def sparse_candidate(self, outcome: Outcome) -> Candidate:
         """The sparse model beside a full process, by the rows held out, or left out where there are none."""

@@ -357,3 +357,14 @@ def test_what_is_preferred() -> None:
     taken, reason = prefers_full(worse, judged(other))
     assert not taken
     assert "squared errors are larger" in reason
+    for gain, squares, smaller in ((0.03, 0.9, True), (-0.03, 0.9, True), (-0.08, 0.9, False), (-0.03, 0.99, False)):
+        full = judged(other - gain + noise, squares=np.full(400, squares))
+        taken, reason = prefers_full(full, judged(other))
+        assert taken is smaller
+        assert ("squared errors of 400 are smaller by 10.0%" in reason) is smaller
+        assert not prefers_full(full, judged(other), constant=True)[0]
+    alike = judged(other + noise)
+    assert not prefers_full(alike, judged(other))[0]
+    taken, reason = prefers_full(alike, judged(other), (np.full(4_000, 0.9), np.ones(4_000)))
+    assert taken
+    assert "squared errors of 4,000 are smaller by 10.0%" in reason
