@@ -31,6 +31,10 @@ RANK = 15.0
 """Rows that a basis takes for each square root of n: 1,500 of 10,000. With fewer of them iterations are many, with more
 its own factors cost as much as they save."""
 
+SENT_SIZE = 4_000
+"""Basis vectors from which other processes factorise: of fewer, d^3 / 6 multiply-adds take no longer than to send d^2
+numbers there and back."""
+
 
 def random_basis(X: FloatArray, random: np.random.Generator) -> FloatArray:
     """Return basis vectors for a preconditioner: random rows of X (n, p), about RANK sqrt(n) of them, (d, p).
@@ -78,7 +82,8 @@ class SparsePreconditioner:
         self._runs = partitioned(_Basis(kernel, Z, L), runs, workers, compute, float(len(X)) * len(Z))
         information = _Information(self._runs.total(_grams).by_fold, folds)
         columns = range(self.columns)
-        factors = partitioned(None, columns, workers, compute, float(len(Z)) ** 3)
+        elsewhere = compute if len(Z) >= SENT_SIZE else None
+        factors = partitioned(None, columns, workers, elsewhere, float(len(Z)) ** 3)
         self._factors = factors.total(_factor, None, information).pieces
 
     @property

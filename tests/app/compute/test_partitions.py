@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import core.mean.precondition
 import core.numeric.partitions
 from app.compute import cluster as cluster_module
 from app.compute.actor import ProcessSums
@@ -41,6 +42,7 @@ ITERATIONS = Stopping(tolerance=1e-9, most=4)
 @pytest.fixture(autouse=True)
 def _short_passes_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core.numeric.partitions, "LEAST_PASS", 0.0)
+    monkeypatch.setattr(core.mean.precondition, "SENT_SIZE", 0)
 
 
 def plus(common: float, partition: int, shared: float, own: float) -> VectorSum:
