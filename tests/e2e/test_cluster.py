@@ -1,5 +1,6 @@
 """A worker whose sums are computed by a Dask cluster: unavailable, there, lost in mid-training, and the results."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,37 @@ def test_a_table_in_a_bucket_is_whole_on_no_machine(tmp_path: Path) -> None:
     assert [path for path in (tmp_path / "folder").rglob("*.parquet") if "tables" in path.parts]
     assert found[0]["mean"] == found[1]["mean"]
     assert found[0]["std"] == found[1]["std"]
+
+
+def test_the_mean_of_all_rows_is_solved_for_by_the_cluster(tmp_path: Path) -> None:
+    """By its workers, of which one is killed in the midst of it, and by this machine where there is none: the same
+    predictions."""
+    spec = {"basis_size": 20, "adapt": False, "method": "rand", "mean_rows": "all", "holdout": 0}
+    rows = [[0.1, -0.2, 0.3, 1.5, "north"], [1.0, 1.0, -1.0, 0.0, "west"]]
+    with dask_processes(tmp_path) as processes, system(tmp_path) as made:
+        made.environment = {"PURSUIT_COMPUTE": f"dask://127.0.0.1:{processes.port}"}
+        with made.start_api() as client:
+            client.timeout = 120.0
+            made.start_worker()
+            killed, left = processes.workers
+            before = [processor_seconds(killed.pid), processor_seconds(left.pid)]
+            job = submit(client, surface(9_600), model="all", **spec)
+            wait_until(lambda: processor_seconds(killed.pid) > before[0] + 4.0, 900.0)
+            killed.kill()
+            killed.wait()
+            report = follow(client, job)[-1]["result"]["report"]
+            assert any(candidate["mean_rows"] == 9_600 for candidate in report["candidates"])
+            assert processor_seconds(left.pid) > before[1] + 4.0
+            processes.kill()
+            follow(client, submit(client, surface(9_600), model="all", **spec))
+            found = [
+                client.post("/predict", json={"model": f"all@{version}", "rows": rows}).json() for version in (1, 2)
+            ]
+    assert found[1]["mean"] == found[0]["mean"]
+    assert found[1]["std"] == found[0]["std"]
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor seconds of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
