@@ -76,6 +76,7 @@ from app.services.train.training import Training
 from app.services.train.updates import Updates
 from app.services.version import package_version
 from app.settings import Settings, available_cores
+from app.storage.locations import Locations
 from app.storage.process_folder import ProcessFolder
 from app.storage.stores import open_store
 from app.tables import Limits
@@ -199,6 +200,7 @@ def _services(settings: Settings, database: Database, measures: Measures) -> Ser
             read_memory=settings.read_memory,
             max_queued=settings.max_queued_jobs,
             large_rows=settings.large_table_rows,
+            locations=Locations(settings.allowed_locations),
         ),
         updates=Updates(
             database=database,
@@ -211,6 +213,7 @@ def _services(settings: Settings, database: Database, measures: Measures) -> Ser
         ),
         datasets=Datasets(
             database=database,
+            locations=Locations(settings.allowed_locations),
             blobs=blobs,
             limits=limits,
             scratch=process_folder.path,

@@ -87,6 +87,11 @@ class Settings(BaseSettings):
         description="Rows above which a training holds a sample of the table in memory and sums over the others, which "
         "lie in shards (no groups, order, missing cells to impute, or several targets).",
     )
+    dataset_locations: str = Field(
+        default="",
+        description="Folders whose Parquet files may be datasets where they are, and all folders below, with commas "
+        "between: s3://bucket/folder, or absolute paths that API and workers see alike. By default none.",
+    )
     max_upload_bytes: Positive = Field(default=1024 * MIB, description="Largest table that may be sent.")
     max_body_bytes: Positive = Field(default=64 * MIB, description="Largest body of any other request, and of JSON.")
     max_artefact_bytes: Positive = Field(
@@ -236,6 +241,16 @@ class Settings(BaseSettings):
             raise ValueError("a Dask cluster needs Dask here too: pip install 'pursuit-gp[dask]'")
         return value
 
+    @field_validator("dataset_locations")
+    @classmethod
+    def _known_locations(cls, value: str) -> str:
+        for prefix in _words(value):
+            if not (prefix.startswith("s3://") and urlsplit(prefix).netloc) and not Path(prefix).is_absolute():
+                raise ValueError(f"expected s3://bucket/folder or absolute paths, got {prefix!r}")
+            if prefix.startswith("s3://") and find_spec("obstore") is None:
+                raise ValueError("a folder of a bucket needs the package obstore: pip install 'pursuit-gp[s3]'")
+        return value
+
     @field_validator("cors_origins")
     @classmethod
     def _known_origins(cls, value: str) -> str:
@@ -251,6 +266,11 @@ class Settings(BaseSettings):
     def allowed_origins(self) -> list[str]:
         """The origins whose pages may ask."""
         return _words(self.cors_origins)
+
+    @property
+    def allowed_locations(self) -> tuple[str, ...]:
+        """The folders whose files may be datasets."""
+        return tuple(_words(self.dataset_locations))
 
     @property
     def is_loopback(self) -> bool:

@@ -47,6 +47,21 @@ class S3Server:
         httpx.put(f"{self.url}/{name}", trust_env=False, timeout=60.0).raise_for_status()
         return name
 
+    def put(self, bucket: str, key: str, data: bytes) -> None:
+        """Write an object."""
+        import obstore  # noqa: PLC0415  an extra
+        from obstore.store import S3Store  # noqa: PLC0415  an extra
+
+        store = S3Store(
+            bucket,
+            endpoint=self.url,
+            access_key_id="pursuit",
+            secret_access_key="pursuit",
+            region="us-east-1",
+            client_options={"allow_http": True},
+        )
+        obstore.put(store, key, data)
+
     def freeze(self) -> None:
         """Stop it: it takes connections and does not answer."""
         self.process.send_signal(signal.SIGSTOP)

@@ -284,6 +284,11 @@ class Client(Transport):
         query = {name: value for name, value in options.items() if value is not None}
         return self._post_once("/datasets", _DATASET, files=files, params=query)
 
+    def register_dataset(self, location: str, *, target: str | None = None) -> Json:
+        """Make a dataset of the Parquet files of a folder that the server sees; return it with its columns."""
+        query = {} if target is None else {"target": target}
+        return self._post_once("/datasets", _DATASET, json={"location": location}, params=query)
+
     def put_alias(self, name: str, alias: str, version: int) -> Json:
         """Point an alias at a version."""
         path = f"{model_path(name)}/aliases/{quote(alias, safe='')}"

@@ -1,5 +1,6 @@
 """`/datasets`: a table in, its columns described; for training by its id."""
 
+from copy import deepcopy
 from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
@@ -28,7 +29,7 @@ from app.routes.http.table_requests import (
 )
 from app.services.keys.caller import Caller
 from app.storage.datasets import MAX_PAGE_SIZE, Dataset
-from app.tables import ReadOptions
+from app.tables import AUTODETECT, ReadOptions
 from app.times import rfc3339
 
 router = APIRouter(tags=["datasets"])
@@ -71,6 +72,15 @@ _REQUEST: dict[str, Any] = {
         },
     },
 }
+_LOCATION: dict[str, Any] = {
+    "type": ["string", "null"],
+    "description": "Folder of Parquet files with the same columns, s3://bucket/folder/ or an absolute path, below one "
+    "that the operator allows (PURSUIT_DATASET_LOCATIONS). The files stay there and are read by ranges; in the order "
+    "of their names they are one table.",
+}
+_ADDED: dict[str, Any] = deepcopy(_REQUEST)
+_ADDED["requestBody"]["content"][JSON]["schema"]["properties"]["location"] = _LOCATION
+_ADDED["requestBody"]["content"][JSON]["schema"]["anyOf"].append({"required": ["location"]})
 
 
 class AddOptions(TypedDict):
@@ -101,6 +111,9 @@ class DatasetDetailBody(DatasetBody):
         "top texts and the number of levels."
     )
     warnings: list[str] = Field(description="What is to be looked at before training, in sentences.")
+    location: str | None = Field(description="Folder of its files, where they are not in the store.")
+    files: int | None = Field(description="How many they are.")
+    location_bytes: int | None = Field(description="Bytes of them all.")
 
 
 class DatasetsBody(BaseModel):
@@ -116,7 +129,7 @@ class DatasetsBody(BaseModel):
     response_class=Response,
     summary="Upload a dataset",
     responses={201: {"model": DatasetDetailBody}, **problems(400, 408, 409, 413, 415, 422)},
-    openapi_extra=_REQUEST,
+    openapi_extra=_ADDED,
 )
 async def add(
     request: Request,
@@ -149,7 +162,13 @@ async def add(
 
 
 def _add_json(app: Services, body: bytes, add_options: AddOptions) -> Dataset:
-    asked = read_request(body, app.settings.max_json_depth, "columns", "rows")
+    asked = read_request(body, app.settings.max_json_depth, "columns", "rows", "location")
+    if isinstance(asked.location, str):
+        if add_options["options"] != AUTODETECT:
+            raise InvalidRequestError("location: decimal, thousands and sheet are of uploads: Parquet has types")
+        return app.datasets.add_location(
+            asked.location, target=add_options["target"], key=add_options["key"], caller=add_options["caller"]
+        )
     if isinstance(asked.columns, msgspec.Raw):
         return app.datasets.add_columns(columns_of(asked.columns), **add_options)
     return app.datasets.add_rows(rows_of(asked.rows), **add_options)
@@ -230,4 +249,5 @@ def _json(dataset: Dataset) -> dict[str, Any]:
 
 
 def _detail(dataset: Dataset) -> dict[str, Any]:
-    return _json(dataset) | {name: dataset.profile[name] for name in ("target", "columns", "warnings")}
+    more = {name: dataset.profile.get(name) for name in ("location", "files", "location_bytes")}
+    return _json(dataset) | {name: dataset.profile[name] for name in ("target", "columns", "warnings")} | more

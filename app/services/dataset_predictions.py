@@ -23,6 +23,7 @@ from app.jobs import queries, queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.job import Job, JobState
 from app.jobs.workers import Resources
+from app.services.intake.stored_tables import refuse_location
 from app.services.jobs import JobView, refuse_other_request, view
 from app.services.keys.caller import ANYBODY, Caller
 from app.services.monitoring.kept_predictions import RowNumbers, interval_options, lacks_interval
@@ -84,6 +85,7 @@ class DatasetPredictions:
             caller.hold(connection)
             version = catalog.resolve(connection, reference)
             found = datasets.get(connection, dataset, hold=True)
+            refuse_location(found.table, "a prediction")
             asked = {
                 "reference": reference,
                 "dataset": found.id,

@@ -34,7 +34,7 @@ import obstore
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import S3Store
 
-from app.errors import NotFoundError, UnavailableError
+from app.errors import ConflictError, NotFoundError, UnavailableError
 from app.storage.blobs import Blob, chunks, damaged_blob, digest_of, is_key
 from app.storage.cache import FileCache
 
@@ -219,14 +219,34 @@ class BucketBlobStore:
             time.sleep(_PAUSE)
 
 
-def open_ranges(url: str) -> BinaryIO:
+def open_ranges(url: str, *, version: tuple[int, str] | None = None) -> BinaryIO:
     """Open an object of any bucket, s3://bucket/key, to be read by ranges: what is not read is not fetched. The bytes
-    are not checked against a hash. NotFoundError, UnavailableError."""
+    are not checked against a hash. version: size and version that it must have, as `list_folder` gave them: else
+    ConflictError. NotFoundError, UnavailableError."""
     place = urlsplit(url)
+    opened = _Ranges(_store_of(place.netloc), place.path.lstrip("/"))
+    if version is not None and opened.version != version:
+        name = place.path.rpartition("/")[2]
+        raise ConflictError(f"file {name!r} of the dataset's location has changed: make the dataset again from it")
+    return io.BufferedReader(opened, RANGE_BYTES)
+
+
+def list_folder(bucket: str, folder: str) -> list[tuple[str, int, str]]:
+    """Return key, size and version of each object directly in a folder of any bucket. UnavailableError."""
+    with _bucket_errors("read"):
+        found = obstore.list_with_delimiter(_store_of(bucket), folder or None)
+    return [(entry["path"], int(entry["size"]), _version_of(entry)) for entry in found["objects"]]
+
+
+def _store_of(bucket: str) -> S3Store:
     client, retry = _TRANSFER
     with _bucket_errors("read"):
-        store = S3Store(place.netloc, client_options=client, retry_config=retry)
-    return io.BufferedReader(_Ranges(store, place.path.lstrip("/")), RANGE_BYTES)
+        return S3Store(bucket, client_options=client, retry_config=retry)
+
+
+def _version_of(entry: "ObjectMeta") -> str:
+    """Return what changes whenever an object does: its ETag, where a store has none its time."""
+    return entry["e_tag"] or entry["last_modified"].replace(microsecond=0).isoformat()
 
 
 class _Ranges(io.RawIOBase):
@@ -236,7 +256,9 @@ class _Ranges(io.RawIOBase):
         self._store, self._key, self._place = store, key, 0
         self._absent = NotFoundError(f"the store has no {key}")
         with _bucket_errors("read", absent=self._absent):
-            self._size = int(obstore.head(store, key)["size"])
+            entry = obstore.head(store, key)
+        self._size = int(entry["size"])
+        self.version = self._size, _version_of(entry)
 
     def readable(self) -> bool:
         """Return True."""

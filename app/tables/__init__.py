@@ -6,14 +6,14 @@ from app.tables.columns.row_set import RowSet
 from app.tables.columns.table import Column, Kind, Table
 from app.tables.columns.type_inference import MAX_MIXED_LEVELS
 from app.tables.read.canonical import (
-    canonical_cuts,
-    canonical_part,
     canonical_parts,
+    canonical_rows,
     join_canonical,
     open_canonical,
     write_table,
     write_text_blocks,
 )
+from app.tables.read.file_set import FileSet, FileVersion, file_set_rows, file_set_table, read_file_set
 from app.tables.read.formats import is_binary, is_truncated, open_file, read_table
 from app.tables.read.json_tables import flatten_column, from_columns, from_rows
 from app.tables.read.limits import Limits
@@ -35,6 +35,8 @@ __all__ = [
     "Column",
     "DesignMatrix",
     "Feature",
+    "FileSet",
+    "FileVersion",
     "GroupedBy",
     "Kind",
     "Limits",
@@ -49,12 +51,13 @@ __all__ = [
     "TrainingRows",
     "Unseen",
     "build_design_matrix",
-    "canonical_cuts",
-    "canonical_part",
     "canonical_parts",
+    "canonical_rows",
     "check_appended",
     "check_targets",
     "design_matrices",
+    "file_set_rows",
+    "file_set_table",
     "fit_schema",
     "fit_table",
     "flatten_column",
@@ -66,6 +69,7 @@ __all__ = [
     "open_canonical",
     "open_file",
     "options_digest",
+    "read_file_set",
     "read_table",
     "schema_of",
     "target_rows",

@@ -1,12 +1,15 @@
 """A worker whose sums are computed by a Dask cluster: unavailable, there, lost in mid-training, and the results."""
 
+import io
 import os
 from pathlib import Path
 
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 
 from tests.app.compute.processes import dask_processes
-from tests.e2e.processes import follow, job_of, many_rows, submit, surface, system
+from tests.e2e.processes import ROWS, follow, job_of, many_rows, submit, surface, system
 from tests.processes import wait_until
 from tests.s3 import s3_server
 
@@ -145,3 +148,50 @@ def processor_seconds(pid: int) -> float:
     """Return the processor seconds of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_folder_of_files_in_a_bucket_is_whole_on_no_machine(tmp_path: Path) -> None:
+    """It is trained on by the workers of a cluster, who read ranges of its files: the bits of this machine's worker,
+    whose table is one file with the same rows. A file that changes is told."""
+    spec = {"model": "flights", "target": "y", "basis_size": 20, "adapt": False, "method": "rand"}
+    table, whole = pyarrow.csv.read_csv(io.BytesIO(surface(70_000).encode())), tmp_path / "whole.parquet"
+    pq.write_table(table, whole)
+    with s3_server() as s3, dask_processes(tmp_path, environment=s3.environment()) as processes:
+        bucket, found = s3.make_bucket(), []
+        for number in range(3):
+            part = io.BytesIO()
+            pq.write_table(table.slice(30_000 * number, 30_000), part, row_group_size=9_000)
+            s3.put(bucket, f"rows/part-{number}.parquet", part.getvalue())
+        settings = s3.environment() | {
+            "PURSUIT_LARGE_TABLE_ROWS": "2000",
+            "PURSUIT_DATASET_LOCATIONS": f"s3://{bucket}/rows",
+            "PURSUIT_COMPUTE": f"dask://127.0.0.1:{processes.port}",
+        }
+        with system(tmp_path, environment=settings) as made, made.start_api() as client:
+            client.timeout = 300.0
+            assert client.post("/datasets", json={"location": f"s3://{bucket}/other/"}).status_code == 422
+            answer = client.post("/datasets", json={"location": f"s3://{bucket}/rows/"})
+            assert answer.status_code == 201, answer.text
+            located = answer.json()
+            assert (located["rows"], located["files"], located["size_bytes"] < 5_000) == (70_000, 3, True)
+            with whole.open("rb") as file:
+                one = client.post("/datasets", files={"file": ("whole.parquet", file)}).json()
+            for dataset in (located, one):
+                made.start_worker()
+                job = client.post("/train", json={"dataset": dataset["id"], "spec": spec}).json()
+                report = follow(client, job["id"])[-1]["result"]["report"]
+                assert report["rows"] == 70_000
+                assert any("read by parts" in warning for warning in report["warnings"])
+                found.append(client.post("/predict", json={"model": "flights", "rows": ROWS}).json())
+                worker = made.workers.pop()
+                worker.kill()
+                worker.wait()
+                made.environment = {**made.environment, "PURSUIT_COMPUTE": "local"}
+            assert not list((tmp_path / "data").rglob("cache/*"))
+            s3.put(bucket, "rows/part-1.parquet", b"PAR1")
+            more = {"dataset": located["id"], "spec": spec | {"missing": "drop"}}
+            refused = client.post("/train", json=more)
+            assert refused.status_code == 409, refused.text
+            assert "file 'part-1.parquet' of the dataset's location has changed" in refused.json()["detail"]
+    assert found[0]["mean"] == found[1]["mean"]
+    assert found[0]["std"] == found[1]["std"]

@@ -155,7 +155,7 @@ COPY = "copy="
 
 
 def test_every_block_is_found() -> None:
-    assert len(BLOCKS) == 12
+    assert len(BLOCKS) == 13
     lines = [line[4:] for line in GUIDE.splitlines() if line.startswith("    ")]
     assert "\n".join(lines).split() == "".join(BLOCKS).split()
 

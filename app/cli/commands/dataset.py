@@ -97,6 +97,25 @@ def upload(
 
 
 @dataset.command()
+def register(
+    *,
+    location: Annotated[str, typer.Argument(metavar="LOCATION", help="Folder: s3://bucket/folder/, or a path there.")],
+    target: Target = None,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    local: Local = False,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Make a dataset of the Parquet files of a folder that the server sees, and show how their columns were read. The
+    files stay where they are; the operator allows folders (PURSUIT_DATASET_LOCATIONS)."""
+    with connect(url, key, local=local, data_dir=data_dir, workers=1) as client:
+        found = client.register_dataset(location, target=target)
+    _show(found, as_json=as_json, verbose=verbose)
+
+
+@dataset.command()
 def append(
     *,
     dataset_id: Id,

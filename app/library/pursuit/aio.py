@@ -73,6 +73,10 @@ class AsyncClient(AsyncFeedback):
         """Keep a table on the server; see `Client.upload`."""
         return await asyncio.to_thread(self._client.upload, data, target=target, name=name)
 
+    async def register(self, location: str, *, target: str | None = None) -> Dataset:
+        """Make a dataset of the Parquet files of a folder; see `Client.register`."""
+        return await asyncio.to_thread(self._client.register, location, target=target)
+
     async def predict_dataset(self, model: str, dataset: Dataset | str, **options: Any) -> PredictionJob:
         """Predict a dataset, and wait for the end of its job; see `Client.predict_dataset`, `PredictionJob.wait`."""
         job = await asyncio.to_thread(self._client.predict_dataset, model, dataset, **options)

@@ -68,6 +68,16 @@ class Datasets:
         with server_errors():
             return Dataset(self, self.http.add_dataset(shown, file, target=target))
 
+    def register(self, location: str, *, target: str | None = None) -> "Dataset":
+        """Make a dataset of the Parquet files of a folder that the server sees, s3://bucket/folder/ or a path there;
+        return it as it was read. The files stay where they are, and trainings on it refuse files that have changed.
+
+        target: as for `upload`. InvalidError for a folder that the operator does not allow, and naming file and column
+        where the files do not agree.
+        """
+        with server_errors():
+            return Dataset(self, self.http.register_dataset(location, target=target))
+
     def dataset(self, dataset: str) -> "Dataset":
         """Return a dataset by its id. NotFoundError where there is none."""
         with server_errors():

@@ -30,6 +30,7 @@ FILE: dict[str, Any] = {
     "format": "binary",
     "description": "CSV (comma, tab, semicolon, pipe), JSON Lines, Parquet, Arrow, Excel (.xlsx); plain, gzip or zstd.",
 }
+_WAYS = ("columns", "rows", "dataset", "location")
 KEY = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -41,12 +42,13 @@ KEY = {
 
 
 class TableRequest(msgspec.Struct, forbid_unknown_fields=True, rename={"origin": "from"}):
-    """The JSON body: one of `columns`, `rows` and `dataset`, and the specification. null is as if left out. origin:
-    `from`, for a training."""
+    """The JSON body: one of `columns`, `rows`, `dataset` and `location`, and the specification. null is as if left out.
+    origin: `from`, for a training."""
 
     columns: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     rows: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     dataset: str | msgspec.UnsetType | None = msgspec.UNSET
+    location: str | msgspec.UnsetType | None = msgspec.UNSET
     spec: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     origin: str | msgspec.UnsetType | None = msgspec.UNSET
 
@@ -77,7 +79,7 @@ def read_request(body: bytes, depth: int, *known: str) -> TableRequest:
     if "from" not in known and isinstance(asked.origin, str):
         raise InvalidRequestError("from: goes with POST /train")
     known = tuple(name for name in known if name != "from")
-    ways = [name for name in ("columns", "rows", "dataset") if getattr(asked, name) not in (msgspec.UNSET, None)]
+    ways = [name for name in _WAYS if getattr(asked, name) not in (msgspec.UNSET, None)]
     if len(ways) != 1 or ways[0] not in known:
         got = " and ".join(ways) or "none of them"
         expected = ", ".join(f"`{name}`" for name in known[:-1]) + f" and `{known[-1]}`"

@@ -1,21 +1,24 @@
 """Datasets: tables that are uploaded once, looked at, and trained on as often as wanted."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from app.database.engine import Database
 from app.errors import ConflictError, TooLargeError
 from app.services.intake.ingest import IngestRequest, IngestResult, ingest, ingest_table
+from app.services.intake.stored_tables import LIST_SUFFIX, refuse_location
 from app.services.intake.table_store import stored_table
 from app.services.keys.caller import ANYBODY, Caller
 from app.storage import datasets
 from app.storage.audit import AuditAction
 from app.storage.blobs import BlobStore
 from app.storage.datasets import Dataset
+from app.storage.locations import Locations
 from app.tables import (
     AUTODETECT,
+    FileVersion,
     Limits,
     ReadOptions,
     check_appended,
@@ -29,7 +32,7 @@ from app.tables import (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Datasets:
     """scratch: a directory for files in the making; read_seconds: how long reading a table may take;
-    read_memory: bytes that it may take."""
+    read_memory: bytes that it may take; locations: folders that may be read where they are."""
 
     database: Database
     blobs: BlobStore
@@ -37,6 +40,22 @@ class Datasets:
     scratch: Path
     read_seconds: float
     read_memory: int | None = None
+    locations: Locations = field(default_factory=Locations)
+
+    def add_location(
+        self, location: str, *, target: str | None = None, key: str | None = None, caller: Caller = ANYBODY
+    ) -> Dataset:
+        """Keep the Parquet files of a folder as a dataset, where they are: their list, and what their columns are.
+        Raises InvalidRequestError for a location that may not be read, and where the files do not agree; O(bytes)."""
+        found = self.locations.files(location)
+        files = tuple(FileVersion(address=file.address, size=file.size, version=file.version) for file in found)
+
+        def read(request: IngestRequest) -> IngestResult:
+            asked = replace(request, location=location, files=files)
+            return ingest(asked, seconds=self.read_seconds, memory=self.read_memory)
+
+        more = {"location": location, "files": len(files), "location_bytes": sum(file.size for file in files)}
+        return self._add(location.rstrip("/").rpartition("/")[2], target, key, AUTODETECT, read, caller, more)
 
     def add_file(
         self,
@@ -109,6 +128,7 @@ class Datasets:
         """Raise InvalidRequestError naming rows and columns that do not fit, NotFoundError."""
         with self.database.read() as connection:
             whole = datasets.get(connection, dataset)
+        refuse_location(whole.table, "appending rows")
         stored = self.blobs.path(whole.table)
 
         def joined(request: IngestRequest) -> IngestResult:
@@ -155,16 +175,18 @@ class Datasets:
         options: ReadOptions,
         read: Callable[[IngestRequest], IngestResult],
         caller: Caller,
+        more: Mapping[str, Any] | None = None,
     ) -> Dataset:
         name = "".join(letter for letter in filename if letter.isprintable()) or "table"
-        with stored_table(self.database, self.blobs, self.scratch) as table:
+        suffix = ".parquet" if more is None else LIST_SUFFIX
+        with stored_table(self.database, self.blobs, self.scratch, suffix=suffix) as table:
             result = read(
                 IngestRequest(stored=table.path, limits=self.limits, profile=True, target=target, options=options)
             )
             if caller.has_byte_limit:  # before it is in the store
                 with self.database.read() as connection:
                     caller.check_bytes(connection, table.path.stat().st_size)
-        profile = result.profile or {}
+        profile = (result.profile or {}) | dict(more or {})
         with self.database.write() as connection:
             caller.hold(connection)
             found, created = datasets.add(

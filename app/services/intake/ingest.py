@@ -19,12 +19,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import core.errors
 from app import errors
 from app.errors import (
-    MAX_FAULTS,
     Fault,
     InvalidRequestError,
     MalformedError,
@@ -38,14 +35,15 @@ from app.services.core_spec import core_spec
 from app.services.intake import cancellation
 from app.services.intake.cancellation import Cancellation
 from app.services.intake.large_table import PART_ROWS, is_large, sample_rows
+from app.services.intake.spread import check_spread, check_transform
+from app.services.intake.stored_tables import is_file_list, open_file_of, open_table
 from app.services.specification import SpecBody
 from app.tables import (
     AUTODETECT,
-    Kind,
+    FileVersion,
     Limits,
     ReadOptions,
     RowSet,
-    Schema,
     Source,
     Table,
     TableFit,
@@ -56,17 +54,14 @@ from app.tables import (
     is_truncated,
     open_canonical,
     open_file,
+    read_file_set,
     target_rows,
     write_table,
     write_text_blocks,
 )
-from app.tables.columns.sums import Ends, TableSums
 from app.tables.schema.profile import describe_table
-from core.arrays import BoolArray, FloatArray, IntArray
-from core.data import Dataset, standardization
-from core.errors import InvalidDataError, InvalidSpecError
-from core.predict.transforms import LEAST_TARGET
-from core.spec import TargetTransform
+from core.arrays import IntArray
+from core.errors import InvalidSpecError
 from core.train.memory import training_bytes
 from core.train.sharing import unshared_reason
 
@@ -94,7 +89,8 @@ class IngestRequest:
     spec: check that this could be trained; fit: the file of the fitted schema, there or to be written. profile:
     describe the columns, with this target (None: the last). options: how the upload is to be read. known: names of
     columns that a header would have. to_predict: one column is enough, and a sheet need not be there. large_rows: rows
-    above which a training reads the table by parts, None where none does.
+    above which a training reads the table by parts, None where none does. location, files: whose Parquet files
+    are the table, in place of an upload.
     """
 
     stored: Path
@@ -108,6 +104,8 @@ class IngestRequest:
     known: tuple[str, ...] = ()
     to_predict: bool = False
     large_rows: int | None = None
+    location: str = ""
+    files: tuple[FileVersion, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +142,10 @@ def ingest(request: IngestRequest, *, seconds: float, memory: int | None = None)
 
     Raises what is wrong with the table or the specification.
     """
+    if request.files is not None:
+        return _ingest_in_process(request, seconds, memory)
     if request.upload is None:
-        small = request.stored.stat().st_size <= SMALL_BYTES
+        small = request.stored.stat().st_size <= SMALL_BYTES and not is_file_list(request.stored)
         return _ingest_here(request) if small else _ingest_in_process(request, seconds, memory)
     source = Source(origin=request.upload, limits=request.limits)
     if is_truncated(source):
@@ -175,8 +175,11 @@ def ingest_table(table: Table, request: IngestRequest) -> IngestResult:
 
 
 def _ingest_here(request: IngestRequest) -> IngestResult:
+    if request.files is not None:
+        found = read_file_set(request.location, request.files, open_file_of, request.limits)
+        request.stored.write_bytes(found.to_bytes())
     if request.upload is None:
-        return _check(open_canonical(request.stored), request)
+        return _check(open_table(request.stored), request)
     asked_for = None if request.spec is None else request.spec.target
     targets = asked_for if isinstance(asked_for, list) else [asked_for]
     known = {*request.known, *(name for name in (*targets, request.target) if name is not None)}
@@ -215,7 +218,7 @@ def _check(table: Table, request: IngestRequest, *, parsing: float = 0.0) -> Ing
             if schema.other_targets is not None:
                 used = replace(used, kept=RowSet.of_numbers(target_rows(trained, target, used.rows), table.rows))
             check_spread(table, own, used, standardize=request.spec.standardize)
-            _check_transform(table, own, used, request.spec.target_transform)
+            check_transform(table, own, used, request.spec.target_transform)
     profile = describe_table(table, request.target) if request.profile else None
     return IngestResult(rows=table.rows, columns=len(table.names), memory=memory, profile=profile)
 
@@ -241,71 +244,6 @@ def _fit(table: Table, spec: SpecBody, kept: Path | None, parsing: float) -> Tab
     return fit
 
 
-def check_spread(table: Table, schema: Schema, training_rows: TrainingRows, *, standardize: bool) -> None:
-    """InvalidRequestError naming the columns that `core` cannot standardize; O(n p)."""
-    fills = {feature.name: feature for feature in schema.used if feature.kind is Kind.NUMBER}
-    kept = schema.as_trained(table).keep(training_rows.kept, (schema.target, *fills))
-    sums, names = TableSums(kept), []
-    sums.gather((schema.target, *fills))
-    for name in (*fills, schema.target):
-        offset, fill = (fills[name].offset, fills[name].fill) if name in fills else (None, None)
-        if _is_tame(sums[name].ends(offset)):
-            continue
-        values, nothing = kept.columns[name].minus(offset), np.zeros(1, np.bool_)
-        values = values if fill is None else np.where(np.isnan(values), fill, values)
-        counting = np.arange(len(values), dtype=np.float64)  # beside which only the other side can be at fault
-        inputs, targets = (values, counting) if name in fills else (counting, values)
-        if not _has_spread(inputs[:, np.newaxis], targets, nothing, standardize):
-            names.append(name)
-    if names:
-        message = "its spread is beyond what squares of 64-bit numbers hold; give it in another unit"
-        faults = [Fault(column=name, message=message) for name in names]
-        raise InvalidRequestError("; ".join(f"column {name!r}: {message}" for name in names[:MAX_FAULTS]), faults)
-
-
-def _check_transform(table: Table, schema: Schema, training_rows: TrainingRows, kind: TargetTransform) -> None:
-    """InvalidRequestError naming the rows whose target has no logarithm."""
-    if kind not in LEAST_TARGET:
-        return
-    least, total = LEAST_TARGET[kind], 0
-    bad: list[tuple[int, float]] = []
-    for first, part in TableSums(schema.as_trained(table))[schema.target].numbered():
-        values = part.numbers.values
-        places = training_rows.kept.between(first, first + len(part)) - first
-        places = places[values[places] <= least]
-        total += len(places)
-        bad += [(first + place, float(values[place])) for place in places[: MAX_FAULTS - len(bad)].tolist()]
-    if total:
-        message = f"{kind} needs a target above {least:g}"
-        lines = table.lines([row for row, _ in bad])
-        faults = [
-            Fault(row=row, line=lines.get(row), column=schema.target, value=repr(value), message=message)
-            for row, value in bad
-        ]
-        where = f"row {faults[0].row}" + ("" if faults[0].line is None else f", line {faults[0].line}")
-        more = f", and {total - 1} more row{'s' if total > 2 else ''}" if total > 1 else ""
-        raise InvalidRequestError(
-            f"{where}, column {schema.target!r}: target_transform {message}, got {faults[0].value}{more}",
-            faults,
-            total,
-        )
-
-
-def _is_tame(ends: Ends) -> bool:
-    """Return whether numbers with these ends are surely within what can be standardized."""
-    return max(-ends.low, ends.high) < 1e100 and ends.high - ends.low > 1e-100
-
-
-def _has_spread(inputs: FloatArray, targets: FloatArray, indicator: BoolArray, standardize: bool) -> bool:
-    with np.errstate(all="ignore"):  # what overflows is what is looked for
-        try:
-            unit = standardization(Dataset(inputs=inputs, targets=targets, indicator=indicator), enabled=standardize)
-        except InvalidDataError:
-            return False
-    finite = np.isfinite([*unit.input_shift, unit.target_shift, unit.target_scale]).all()
-    return bool(finite) and not np.isnan(unit.input_scale).any()  # the scale of a constant column is infinite
-
-
 def _ingest_in_process(request: IngestRequest, seconds: float, memory: int | None) -> IngestResult:
     """Ingest in a process of its own, which ends with this one, and when the request is cancelled."""
     asked = {
@@ -320,6 +258,8 @@ def _ingest_in_process(request: IngestRequest, seconds: float, memory: int | Non
         "known": request.known,
         "to_predict": request.to_predict,
         "large_rows": request.large_rows,
+        "location": request.location,
+        "files": None if request.files is None else [asdict(file) for file in request.files],
     }
     limits: dict[str, Any] = {"parent": os.getpid(), "memory": memory, "seconds": seconds}
     cancel = cancellation.current.get() or Cancellation()
@@ -380,6 +320,8 @@ def _main() -> None:
         known=tuple(asked["known"]),
         to_predict=asked["to_predict"],
         large_rows=asked["large_rows"],
+        location=asked["location"],
+        files=None if asked["files"] is None else tuple(FileVersion(**file) for file in asked["files"]),
     )
     try:
         answer = {"receipt": asdict(_ingest_here(request))}

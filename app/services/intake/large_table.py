@@ -1,6 +1,6 @@
 """A very large table for its training: a sample of its rows in memory, and all others in shard files.
 
-The table is read by parts of whole row groups, here or by the workers of a cluster, which write what they read where
+The table is read by parts, here or by the workers of a cluster, which write what they read where
 every machine sees it; nobody ever holds all of it, nor a number of every column for each row. A row is in the sample by
 the hash of its inputs, so equal ones are all in it or none, and it is the same however the table is cut and whoever
 reads it. Where inputs come ten times each and more, new rows will have known ones too (`core.row_groups`), and rows are
@@ -20,8 +20,8 @@ import numpy as np
 from app.compute.folder import ShardFolder
 from app.compute.stored_rows import SpreadsShards, StoredRows
 from app.errors import NotFoundError
+from app.services.intake.stored_tables import read_rows
 from app.services.specification import SpecBody
-from app.storage.stores import open_address
 from app.tables import (
     DesignMatrix,
     RowSet,
@@ -29,11 +29,9 @@ from app.tables import (
     TableFit,
     TrainingRows,
     build_design_matrix,
-    canonical_cuts,
-    canonical_part,
 )
 from core.arrays import FloatArray, IntArray
-from core.numeric.shards import SHARD_ROWS, Compute
+from core.numeric.shards import Compute
 from core.numeric.threads import map_threads
 from core.row_groups import MANY_REPLICATES, row_hashes
 from core.spec import Artefact, MeanRows, Variance
@@ -47,7 +45,9 @@ SAMPLE_NUMBERS, LEAST_SAMPLE_ROWS = 8_000_000, 50_000
 MOST_SHARE = 0.5
 """Most of a table's rows that a sample is of."""
 PART_ROWS = 1 << 16
-"""About the rows of a part, which threads read one each."""
+"""Rows of a part, which threads read one each: the same of a table in one file and in many, for the same sums."""
+WIDE = 100
+"""Columns of the inputs from which on a part has half as many."""
 UNEVEN = 1.5
 """Times that a sample may be larger or smaller than it was meant, before rows are drawn one by one."""
 
@@ -65,14 +65,13 @@ class Cluster(Compute, SpreadsShards, Protocol):
 class PartRequest:
     """A part to read.
 
-    table: address of the canonical file; groups: its row groups; first_row: number of their first row; kept: bits of
-    the part's rows, set where one is trained on, None where all are; schema: as JSON; folder: of the shards; share: of
-    the rows that is the sample; salt: which sample; alone: rows are drawn one by one.
+    table: address of the stored table; rows: of it; kept: bits of the part's rows, set where one is trained on, None
+    where all are; schema: as JSON; folder: of the shards; share: of the rows that is the sample; salt: which sample;
+    alone: rows are drawn one by one.
     """
 
     table: str
-    groups: range
-    first_row: int
+    rows: range
     kept: bytes | None
     schema: Mapping[str, Any]
     folder: Path
@@ -169,7 +168,7 @@ def read_large_table(
     """Read a table by parts. None where the sample has one target throughout, or all rows.
 
     Args:
-        table: address of the canonical file, of which nobody reads more than its parts.
+        table: address of the stored table, of which nobody reads more than its parts.
         fit: of the table.
         folder: of the shards.
         seed: draws the sample.
@@ -244,20 +243,19 @@ def read_part(asked: PartRequest) -> ReadPart:
     """Read a part of a table, write the rows that are not of the sample and return the others. Memory: the part."""
     schema = Schema.from_json(asked.schema)
     names = [schema.target, *(feature.name for feature in schema.used)]
-    with open_address(asked.table) as file:
-        given = canonical_part(file, names, asked.groups)
+    given, first = read_rows(asked.table, names, asked.rows), asked.rows.start
     rows = RowSet.every(given.rows)
     if asked.kept is not None:
         rows = RowSet.of(np.unpackbits(np.frombuffer(asked.kept, np.uint8), count=given.rows).astype(np.bool_))
     matrix = build_design_matrix(given, schema, TrainingRows(kept=rows))
     kept = rows.numbers
-    drawn_by = (asked.first_row + kept).astype(np.float64)[:, None] if asked.alone else matrix.inputs
+    drawn_by = (first + kept).astype(np.float64)[:, None] if asked.alone else matrix.inputs
     sampled = is_sampled(drawn_by, asked.share, asked.salt)
     others = np.column_stack((matrix.inputs[~sampled], matrix.targets[~sampled]))
     return ReadPart(
         inputs=matrix.inputs[sampled],
         targets=matrix.targets[sampled],
-        rows=asked.first_row + kept[sampled],
+        rows=first + kept[sampled],
         stored=ShardFolder(asked.folder).put(others) if len(others) else None,
         count=len(others),
         ends=np.stack((others.min(axis=0), others.max(axis=0))) if len(others) else np.empty((0, 0)),
@@ -281,14 +279,13 @@ def _parts(table: str, fit: TableFit, folder: Path, seed: int) -> Iterator[PartR
         share=sample_rows(rows.count, fit.schema.width) / rows.count,
         salt=seed,
     )
-    with open_address(table) as file:
-        cuts = canonical_cuts(file, rows=SHARD_ROWS)
-    ends = [*(first for _, _, first in cuts[1:]), fit.table_rows]
-    for (begin, end, first), last in zip(cuts, ends, strict=True):
+    size = PART_ROWS if fit.schema.width <= WIDE else PART_ROWS // 2
+    for first in range(0, fit.table_rows, size):
+        last = min(first + size, fit.table_rows)
         kept = rows.kept(first, last)
         if kept is None or kept.any():
             bits = None if kept is None else np.packbits(kept).tobytes()
-            yield make(groups=range(begin, end), first_row=first, kept=bits)
+            yield make(rows=range(first, last), kept=bits)
 
 
 def _told(sampled: int, rows: int) -> str:

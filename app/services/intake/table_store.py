@@ -37,19 +37,21 @@ class StoredTable:
 
 
 @contextmanager
-def stored_table(database: Database, blobs: BlobStore, scratch: Path) -> Iterator[StoredTable]:
-    """Keep the files that the block writes, one or both, in the store.
+def stored_table(
+    database: Database, blobs: BlobStore, scratch: Path, *, suffix: str = ".parquet"
+) -> Iterator[StoredTable]:
+    """Keep the files that the block writes, one or both, in the store. suffix: of the table.
 
     UnavailableError if the disk refuses it, or the store is not the database's: nobody else would find it there.
     """
     check_store_identity(database, blobs)
     try:
         with TemporaryDirectory(dir=scratch) as folder:
-            table = StoredTable(path=Path(folder, "table.parquet"), fit_path=Path(folder, "fit.json"))
+            table = StoredTable(path=Path(folder, f"table{suffix}"), fit_path=Path(folder, "fit.json"))
             yield table
             if table.path.exists():
                 table.size = table.path.stat().st_size
-                table.key = blobs.put(TABLES, ".parquet", table.path)
+                table.key = blobs.put(TABLES, suffix, table.path)
             if table.fit_path.exists():
                 table.fit_key = blobs.put(FITS, ".json", table.fit_path)
     except OSError as error:

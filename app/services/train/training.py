@@ -10,7 +10,7 @@ The three run in three processes and share nothing but the job's row and the sto
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from app.jobs import queries, queue
 from app.jobs.job import Job
 from app.jobs.workers import Resources
 from app.services.intake.ingest import IngestRequest, IngestResult, ingest, ingest_table, table_options
+from app.services.intake.stored_tables import LIST_SUFFIX
 from app.services.intake.table_store import StoredTable, stored_table
 from app.services.jobs import JobView, refuse_other_request, view
 from app.services.keys.caller import ANYBODY, Caller
@@ -30,6 +31,7 @@ from app.services.train.origin import read_spec_and_origin
 from app.storage import artefact, catalog, datasets
 from app.storage.audit import AuditAction
 from app.storage.blobs import BlobStore
+from app.storage.locations import Locations
 from app.tables import (
     Limits,
     ReadOptions,
@@ -49,7 +51,8 @@ log = logging.getLogger(__name__)
 class Training:
     """The API's side. max_basis_size: the largest basis one may ask for; scratch: a directory for files in the making;
     read_seconds: how long reading a table may take; read_memory: bytes that it may take; max_queued: most jobs that
-    wait; large_rows: rows above which a worker reads a table by parts, None where none does.
+    wait; large_rows: rows above which a worker reads a table by parts, None where none does; locations: folders that
+    may be read where they are.
     """
 
     database: Database
@@ -61,6 +64,7 @@ class Training:
     read_memory: int | None = None
     max_queued: int | None = None
     large_rows: int | None = None
+    locations: Locations = field(default_factory=Locations)
 
     def submit_file(
         self, path: Path, *, filename: str, spec: object, key: str | None = None, caller: Caller = ANYBODY
@@ -98,6 +102,8 @@ class Training:
         with self.database.read() as connection:
             found = datasets.get(connection, dataset)
         caller.check_model(body.model or default_name(found.name))
+        if found.table.endswith(LIST_SUFFIX):  # which the operator may allow no more
+            self.locations.check(str(found.profile["location"]))
         stored = self.blobs.path(found.table)
         digest = options_digest(table_options(body))
         with stored_table(self.database, self.blobs, self.scratch) as table:

@@ -14,6 +14,7 @@ from app.jobs.child import Handler, Reporter, Task
 from app.services.core_spec import core_spec
 from app.services.intake.ingest import table_options
 from app.services.intake.large_table import LargeTables
+from app.services.intake.stored_tables import open_table, table_at
 from app.services.specification import SpecBody
 from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of, without_copies
 from app.services.train.missing import CompletedTable, complete_table
@@ -25,12 +26,7 @@ from app.services.train.unseen import place_unseen
 from app.storage import artefact, training_state
 from app.storage.artefact import ModelArtefact
 from app.storage.blobs import MODELS, BlobStore
-from app.storage.stores import open_address
-from app.tables import (
-    Table,
-    TableFit,
-    open_canonical,
-)
+from app.tables import Table, TableFit
 from core.numeric.shards import Compute
 from core.spec import Artefact
 from core.train.progress import Checkpoint
@@ -183,16 +179,16 @@ def _stored(
 
 
 def open_stored(blobs: BlobStore, key: str, retry: StoreRetries) -> Table:
-    """Open a stored table, in a copy on this machine."""
-    return open_canonical(retry(lambda: blobs.path(key)))
+    """Open a stored table, in a copy on this machine, but for the files of a location."""
+    return open_table(retry(lambda: blobs.path(key)))
 
 
 def _fit_of_parts(blobs: BlobStore, task: Task, body: SpecBody, retry: StoreRetries) -> TableFit:
     """Return the fit of a table of which this machine may hold no copy."""
 
     def opened() -> TableFit:
-        with open_address(blobs.address(task.payload["table"])) as file:
-            return _fit(blobs, task, open_canonical(file), body, retry)
+        with table_at(blobs.address(task.payload["table"])) as table:
+            return _fit(blobs, task, table, body, retry)
 
     return retry(opened)
 

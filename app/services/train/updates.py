@@ -24,6 +24,7 @@ from app.jobs.child import Handler, Reporter, Task
 from app.jobs.workers import Resources
 from app.services.core_spec import core_spec
 from app.services.intake.ingest import PROCESS_BYTES, IngestRequest, IngestResult, ingest, ingest_table
+from app.services.intake.stored_tables import refuse_location
 from app.services.intake.table_store import stored_table
 from app.services.jobs import JobView, refuse_other_request, view
 from app.services.keys.caller import ANYBODY, Caller
@@ -126,6 +127,7 @@ class Updates:
         """Queue an update by the rows of a dataset. NotFoundError if there is none of that id."""
         with self.database.read() as connection:
             found = datasets.get(connection, dataset)
+        refuse_location(found.table, "an update")
         stored = self.blobs.path(found.table)
 
         def read(request: IngestRequest) -> IngestResult:

@@ -2,8 +2,9 @@
 
 import io
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NoReturn
 
@@ -29,7 +30,7 @@ _DAMAGE = (pa.ArrowException, OSError, ValueError, OverflowError, EOFError, Inde
 
 def open_parquet(source: Source) -> TextBlocks:
     """A Parquet file. Raises MalformedError for a damaged one, InvalidRequestError for columns that hold no cells."""
-    with _refuse_damage("Parquet"):
+    with refuse_damage("Parquet"):
         opened = _seekable(source)
         file = pq.ParquetFile(opened)
         source.limits.check_columns(file.metadata.num_columns)
@@ -40,7 +41,7 @@ def open_parquet(source: Source) -> TextBlocks:
         source.limits.check_rows(file.metadata.num_rows)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        with _refuse_damage("Parquet"):
+        with refuse_damage("Parquet"):
             yield from map(_checked, file.iter_batches(batch_size=_ROWS))
 
     return _text_blocks(schema, batches, source.limits, "Parquet")
@@ -48,7 +49,7 @@ def open_parquet(source: Source) -> TextBlocks:
 
 def open_arrow(source: Source) -> TextBlocks:
     """An Arrow IPC file or stream."""
-    with _refuse_damage("Arrow"):
+    with refuse_damage("Arrow"):
         opened = _seekable(source)
         is_file = source.head().startswith(b"ARROW1")
         check_arrow(_buffer(opened), source.limits, is_file=is_file)
@@ -56,7 +57,7 @@ def open_arrow(source: Source) -> TextBlocks:
         reader = pa.ipc.open_file(opened) if is_file else pa.ipc.open_stream(opened)
 
     def batches() -> Iterator[pa.RecordBatch]:
-        with _refuse_damage("Arrow"):
+        with refuse_damage("Arrow"):
             if isinstance(reader, pa.ipc.RecordBatchFileReader):
                 for place in range(reader.num_record_batches):
                     yield _checked(reader.get_batch(place))
@@ -95,26 +96,63 @@ def _buffer(opened: Any) -> Any:
 def _text_blocks(
     schema: pa.Schema, batches: Callable[[], Iterator[pa.RecordBatch]], limits: Limits, what: str
 ) -> TextBlocks:
-    with _refuse_damage(what):
-        given = schema.names  # which need not be UTF-8
-    named = read_names(given, limits)
-    names = named.names
-    kinds = [_cell_type(field.type) for field in schema]
-    for name, kind, field in zip(names, kinds, schema, strict=True):
-        if not _is_cell(kind):
-            _refuse_type(name, field.type)
-    durations = [name for name, kind in zip(names, kinds, strict=True) if pa.types.is_duration(kind)]
+    columns = arrow_columns(schema, limits, what)
     return TextBlocks(
-        names=names,
-        index=named.index,
-        blocks=_blocks(names, batches, limits, what),
+        names=columns.names,
+        index=columns.index,
+        blocks=_blocks(columns.names, batches, limits, what),
         header=f"the {what} file has columns",
         limits=limits,
-        marks={name: MarkCounts() for name, kind in zip(names, kinds, strict=True) if _is_text(kind)},
+        marks={name: MarkCounts() for name in columns.texts},
         tally=True,
-        notes=[f"{list_names(durations)}: a duration is read as days"] if durations else [],
-        types={name: known for name, kind in zip(names, kinds, strict=True) if (known := type_name(kind)) is not None},
+        notes=columns.notes,
+        types=columns.types,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrowColumns:
+    """Columns of a schema by the names that the table gives them. index: names of a data frame's index; kinds: types of
+    the cells; stored: names in the schema."""
+
+    names: tuple[str, ...]
+    index: tuple[str, ...]
+    kinds: Mapping[str, Any]
+    stored: Mapping[str, str]
+
+    @property
+    def texts(self) -> list[str]:
+        """Return the columns of text."""
+        return [name for name, kind in self.kinds.items() if _is_text(kind)]
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Return the types that a table keeps, see `app.tables.columns.types`."""
+        return {name: known for name, kind in self.kinds.items() if (known := type_name(kind)) is not None}
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what a person should know of the reading."""
+        durations = [name for name, kind in self.kinds.items() if pa.types.is_duration(kind)]
+        return [f"{list_names(durations)}: a duration is read as days"] if durations else []
+
+
+def arrow_columns(schema: pa.Schema, limits: Limits, what: str) -> ArrowColumns:
+    """Return the columns of a file's schema. InvalidRequestError for one that holds no cells."""
+    with refuse_damage(what):
+        given = schema.names  # which need not be UTF-8
+    named = read_names(given, limits)
+    kinds = {name: _cell_type(field.type) for name, field in zip(named.names, schema, strict=True)}
+    for name, field in zip(named.names, schema, strict=True):
+        if not _is_cell(kinds[name]):
+            _refuse_type(name, field.type)
+    stored = dict(zip(named.names, given, strict=True))
+    return ArrowColumns(names=named.names, index=named.index, kinds=kinds, stored=stored)
+
+
+def cells_as_text(column: Any, name: str, row: int) -> TextChunk:
+    """Return the cells of a column as text, as CSV would have written them. row: number of the first, for refusals."""
+    return _valid_texts(_unwrap(column, name, row), name, row)
 
 
 def _refuse_type(name: str, kind: object, more: str = "") -> NoReturn:
@@ -163,7 +201,7 @@ def _blocks(
             total += _text_bytes(column, name, row, limits)
             limits.check_bytes(total)
             columns.append(column)
-        with _refuse_damage(what):
+        with refuse_damage(what):
             block = [_valid_texts(column, name, row) for name, column in zip(names, columns, strict=True)]
         row += batch.num_rows
         yield block
@@ -232,7 +270,7 @@ def _texts(column: Any) -> TextChunk:
 
 
 @contextmanager
-def _refuse_damage(what: str) -> Iterator[None]:
+def refuse_damage(what: str) -> Iterator[None]:
     """MalformedError for what Arrow finds damaged."""
     try:
         yield

@@ -8,6 +8,7 @@ are read one at a time.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -35,9 +36,13 @@ def write_text_blocks(path: Path, text_blocks: TextBlocks, read_options: ReadOpt
         for block in checker.blocks():
             waiting.append(pa.record_batch(list(block), schema=schema))
             rows = sum(batch.num_rows for batch in waiting)
-            if rows >= _GROUP_ROWS or sum(batch.nbytes for batch in waiting) >= _GROUP_BYTES:
-                writer.write_table(pa.Table.from_batches(waiting, schema))
-                waiting = []
+            whole = rows - rows % _GROUP_ROWS  # parts that are read by themselves end where groups do
+            if sum(batch.nbytes for batch in waiting) >= _GROUP_BYTES:
+                whole = rows
+            if whole:
+                text = pa.Table.from_batches(waiting, schema)
+                writer.write_table(text.slice(0, whole), row_group_size=_GROUP_ROWS)
+                waiting = text.slice(whole).to_batches()
         if waiting:
             writer.write_table(pa.Table.from_batches(waiting, schema))
         writer.add_key_value_metadata(_metadata(checker.rows, text_blocks, read_options))
@@ -114,7 +119,7 @@ def canonical_parts(path: Path, names: Sequence[str], *, rows: int) -> Iterator[
                 batch_size=rows, columns=list(names), use_threads=False
             ):  # by name: "a" also reads "a.b"
                 columns = {name: Column(texts=pa.chunked_array([batch.column(name)])) for name in names}
-                yield replace(whole, names=tuple(names), columns=columns, rows=batch.num_rows)
+                yield replace(whole, names=tuple(names), columns=columns, rows=batch.num_rows, parts=None)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise MalformedError(f"the stored table is damaged: {error}") from error
 
@@ -151,27 +156,22 @@ def _parts(metadata: Any, columns: int) -> Iterator[list[int]]:
     yield groups
 
 
-def canonical_cuts(path: Path | BinaryIO, *, rows: int) -> list[tuple[int, int, int]]:
-    """Return how the file is cut into parts of whole row groups, each with at least so many rows but the last: first
-    group, end of its groups, number of its first row. Raises as `open_canonical`.
-    """
-    metadata = _opened(path).metadata
-    cuts, begin, first, row = list[tuple[int, int, int]](), 0, 0, 0
-    for group in range(metadata.num_row_groups):
-        row += metadata.row_group(group).num_rows
-        if row - first >= rows or group + 1 == metadata.num_row_groups:
-            cuts.append((begin, group + 1, first))
-            begin, first = group + 1, row
-    return cuts
-
-
-def canonical_part(path: Path | BinaryIO, names: Sequence[str], groups: range) -> Table:
-    """Read these columns of some row groups, with the marks of the whole. Memory: these. Raises as `open_canonical`."""
+def canonical_rows(path: Path | BinaryIO, names: Sequence[str], rows: range) -> Table:
+    """Read these columns of some rows, with the marks of the whole. Memory: their row groups. Raises as
+    `open_canonical`."""
     whole, file = open_canonical(path), _opened(path)
     try:
-        read: Any = file.read_row_groups(list(groups), columns=list(names))
+        sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+        ends = list(accumulate(sizes))
+        groups = [
+            group
+            for group, end in enumerate(ends)
+            if end > rows.start and end - sizes[group] < rows.stop and sizes[group]
+        ]
+        first = ends[groups[0]] - sizes[groups[0]] if groups else 0
+        read: Any = file.read_row_groups(groups, columns=list(names)).slice(rows.start - first, len(rows))
         columns = {name: Column(texts=read.column(name)) for name in names}
-        return replace(whole, names=tuple(names), columns=columns, rows=read.num_rows)
+        return replace(whole, names=tuple(names), columns=columns, rows=read.num_rows, parts=None)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise MalformedError(f"the stored table is damaged: {error}") from error
 

@@ -30,6 +30,15 @@ def test_rows_are_appended(table: Path) -> None:
     assert table.read_bytes() in sent[2]
 
 
+def test_a_folder_is_registered() -> None:
+    with stub({("POST", "/datasets"): [Answer(body=ANSWER, status=201)]}) as server:
+        shown = pursuit("dataset", "register", "s3://bucket/rows/", "--target", "y", url=server.url)
+        _, path, body = server.requests[0]
+    assert shown.exit_code == 0, shown.output
+    assert f"{ANSWER['id']}: cars.csv, 4 rows" in shown.stdout
+    assert (path, json.loads(body)) == ("/datasets?target=y", {"location": "s3://bucket/rows/"})
+
+
 def test_a_training_begins_at_a_model(table: Path) -> None:
     with stub({("POST", "/train"): [Answer(body=job("queued"), status=202)] * 2}) as server:
         by_file = pursuit("train", table, "--from", "cars@3", "--no-wait", url=server.url)

@@ -24,6 +24,7 @@ ONCE: dict[str, tuple[str, Any, Callable[[Client], Any]]] = {
     ),
     "predict a dataset": ("/predict", job("queued"), lambda client: client.predict_dataset("a", DATASET, {})),
     "upload": ("/datasets", KEPT, lambda client: client.add_dataset("t.csv", table())),
+    "register": ("/datasets", KEPT, lambda client: client.register_dataset("s3://bucket/rows/", target="y")),
     "append": (f"/datasets/{DATASET}/rows", KEPT, lambda client: client.append_dataset(DATASET, "t.csv", table())),
 }
 

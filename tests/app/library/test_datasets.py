@@ -96,6 +96,11 @@ def test_a_file_is_predicted_as_it_is(mixed: Model | LocalModel, tmp_path: Path)
         mixed.predict(tmp_path / "nowhere.csv")
 
 
+def test_a_folder_that_the_operator_does_not_allow_is_refused(client: Client, tmp_path: Path) -> None:
+    with pytest.raises(InvalidError, match="PURSUIT_DATASET_LOCATIONS"):
+        client.register(str(tmp_path), target="y")
+
+
 def test_a_table_is_kept_trained_on_predicted_and_deleted(client: Client, tmp_path: Path) -> None:
     frame = table(80)
     dataset = client.upload(frame, target="y", name="boats")

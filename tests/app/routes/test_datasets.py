@@ -81,7 +81,10 @@ def test_what_is_wrong_with_a_dataset_is_said_at_once(service: Service) -> None:
     assert_problem(service.client.post("/train", json={"dataset": 3}), 422, "dataset: expected a text")
     assert_problem(service.client.post("/train", json={"dataset": dataset, "rows": []}), 422, "rows and dataset")
     assert_problem(
-        service.client.post("/datasets", json={"dataset": dataset}), 422, "`columns` and `rows`", "got dataset"
+        service.client.post("/datasets", json={"dataset": dataset}),
+        422,
+        "`columns`, `rows` and `location`",
+        "got dataset",
     )
     for broken in (b"", b"a,b\n1\n", b"\0" * 20):
         answer = service.client.post("/datasets", files={"file": ("a.csv", broken)})

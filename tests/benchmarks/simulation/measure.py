@@ -132,7 +132,7 @@ def _counted(
         texts = pa.chunked_array([pa.repeat(pa.scalar("1"), rows)])
         file, its_fit = folder / f"{rows}.parquet", folder / f"{rows}.json"
         write_table(file, replace(table, names=(name,), columns={name: Column(texts=texts)}, rows=rows))
-        document = json.loads(fit.read_bytes()) | {"table_rows": rows, "rows_left_out": []}
+        document = json.loads(fit.read_bytes()) | {"table_rows": rows, "rows_kept": None}
         its_fit.write_text(json.dumps(document), encoding="utf-8")
         replayed = _Replayed(recorder.folder, share=0.0, rows_of_table=rows, given=recorder.read)
         written.append(_train(blobs, file, its_fit, body, replayed, rows))
@@ -157,15 +157,15 @@ class _Replayed(Recorder):
         inputs = np.concatenate([part.inputs for part in self.given])
         targets = np.concatenate([part.targets for part in self.given])
         cuts = np.arange(len(items) + 1) * len(targets) // len(items)
-        ends = [*(item.first_row for item in items[1:]), self.rows_of_table]
+        ends = [*(item.rows.start for item in items[1:]), self.rows_of_table]
         stored = [part for part in self.given if part.stored is not None]
         found = [
             replace(
                 stored[place % len(stored)],
                 inputs=inputs[cuts[place] : cuts[place + 1]],
                 targets=targets[cuts[place] : cuts[place + 1]],
-                rows=item.first_row + np.arange(cuts[place + 1] - cuts[place]),
-                count=int(end - item.first_row - cuts[place + 1] + cuts[place]),
+                rows=item.rows.start + np.arange(cuts[place + 1] - cuts[place]),
+                count=int(end - item.rows.start - cuts[place + 1] + cuts[place]),
             )
             for place, (item, end) in enumerate(zip(items, ends, strict=True))
         ]

@@ -57,7 +57,9 @@ class Planned:
             if place == last:
                 more = self.rows - self.parts.rows
                 yield Serial(
-                    name=ROWS_OF_TABLE, seconds=max(self.parts.counted * more, 0.0), writes=self.parts.written * more
+                    name=ROWS_OF_TABLE,
+                    seconds=max(self.parts.counted * more, 0.0),
+                    writes=max(self.parts.written * more, 0.0),
                 )
 
     def _reading(self, read: Reading) -> Spread:

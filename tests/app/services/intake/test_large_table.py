@@ -57,7 +57,7 @@ def test_every_row_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     fit, body = fit_of(path, missing="drop")
     assert is_large(fit, body, least=1_000)
     monkeypatch.setattr(large_table, "SAMPLE_ROWS", 600)
-    monkeypatch.setattr(large_table, "canonical_cuts", lambda *_, **__: [(0, 1, 0)])
+    monkeypatch.setattr(large_table, "PART_ROWS", 700)
     found = read_large_table(str(path), fit, tmp_path / "shards", seed=0, workers=workers)
     assert found is not None
     expected = build_design_matrix(open_canonical(path), fit.schema, fit.training_rows)
@@ -86,11 +86,11 @@ def test_the_sample_is_the_same_however_the_table_is_cut(tmp_path: Path, monkeyp
     with pq.ParquetWriter(tmp_path / "cut.parquet", file.schema_arrow) as writer:
         writer.write_table(file.read(), row_group_size=250)
         writer.add_key_value_metadata({"pursuit": noted[b"pursuit"].decode()})
-    monkeypatch.setattr(large_table, "SHARD_ROWS", 400)
+    monkeypatch.setattr(large_table, "PART_ROWS", 500)
     many = read_large_table(str(tmp_path / "cut.parquet"), fit, tmp_path / "many", seed=3, workers=2)
     assert one is not None
     assert many is not None
-    assert len(many.beyond.parts) == 6  # of two groups of 250 rows each
+    assert len(many.beyond.parts) == 6
     np.testing.assert_array_equal(one.sample.rows, many.sample.rows)
     np.testing.assert_array_equal(one.sample.inputs, many.sample.inputs)
     np.testing.assert_array_equal(everything(one), everything(many))

@@ -1,20 +1,26 @@
 """Trainings of tables that are read by parts: the service's side, with the child's handler and a real store."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from app.database.engine import Database
 from app.jobs.child import Task
 from app.jobs.job import JSON
+from app.services.intake import large_table
+from app.services.intake.datasets import Datasets
 from app.services.intake.large_table import LargeTables
 from app.services.train.training import Training
 from app.services.train.training_job import training_handler
 from app.storage import artefact, training_state
 from app.storage.blobs import LocalBlobStore
+from app.storage.locations import Locations
 from app.tables import Limits, Schema
 from core.predict.model import ModelPredictor
 from core.train.progress import Checkpoint
@@ -135,3 +141,45 @@ def test_a_checkpoint_of_rows_that_are_not_held_is_left(
     assert "the training begins again" in caplog.text
     again = trained(training, columns, tmp_path / "shards", model="again")
     assert found["report"]["holdout"] == again["report"]["holdout"]
+
+
+def test_a_folder_of_files_gives_the_model_of_one_file(
+    training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bit for bit, though its files and row groups are cut otherwise than the parts that are read."""
+    monkeypatch.setattr(large_table, "PART_ROWS", 700)
+    place = (tmp_path / "place").resolve()
+    (place / "folder").mkdir(parents=True)
+    table = pa.table(columns_of(ROWS))
+    for number, (first, last) in enumerate(pairwise((0, 1, 911, 1_500, ROWS))):
+        pq.write_table(table.slice(first, last - first), place / "folder" / f"{number}.parquet", row_group_size=300)
+    pq.write_table(table, place / "whole.parquet")
+    datasets = Datasets(
+        database=training.database,
+        blobs=training.blobs,
+        limits=Limits(),
+        scratch=training.scratch,
+        read_seconds=60.0,
+        locations=Locations([str(place)]),
+    )
+    training = replace(training, locations=datasets.locations, large_rows=1_000)
+    models = []
+    for dataset in (
+        datasets.add_location(str(place / "folder")),
+        datasets.add_file(place / "whole.parquet", filename="whole.parquet"),
+    ):
+        job = training.submit_dataset(dataset.id, spec=SPEC).job
+        task = Task(id=job.id, kind=job.kind, payload=job.payload, checkpoint=None, attempts=1, progress=None)
+        large = LargeTables(folder=tmp_path / "shards", least=1_000)
+        found = dict(training_handler(training.blobs, threads=1, large_tables=large)(task, Recorder()))
+        assert any("is read by parts" in warning for warning in found["report"]["warnings"])
+        models.append(artefact.load(training.blobs.read(found["artefact"])))
+    one, other = models
+    assert one.basis_rows == other.basis_rows
+    for name in ("basis", "alpha"):
+        np.testing.assert_array_equal(getattr(one.posterior, name), getattr(other.posterior, name))
+    fresh = columns_of(50, seed=1)
+    fresh.pop("y")
+    predicted = [ModelPredictor(m.model()).predict(Schema.from_json(m.schema).encode_columns(fresh)) for m in models]
+    np.testing.assert_array_equal(predicted[0].centre, predicted[1].centre)
+    np.testing.assert_array_equal(predicted[0].variance, predicted[1].variance)
