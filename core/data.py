@@ -12,6 +12,10 @@ SMALLEST = 1e-100
 """Spread of a column or target, and one over it, past which squares leave the range of doubles."""
 
 
+LEAST_WEIGHT = 1e-12
+"""Weight of a row as a share of the largest, at least: what a sum in double precision still knows of it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Dataset:
     """inputs (n, p) and targets (n,) in raw units, finite, n >= 2, p >= 1, the targets not all equal.
@@ -20,6 +24,8 @@ class Dataset:
     indicator: (p,), True for the 0/1 columns of a category, which keep their unit (empty, the default: none).
     row_groups: which rows are left out together (default: each alone).
     others: (n, k), more targets of the same rows, finite, that are learnt with the first one's theta (default: none).
+    weights: (n,), above zero: a row's noise variance is that of the model over its weight, as of a mean of so many
+    measurements (empty, the default: one each). Of a single target.
     Raises TooFewRowsError, ConstantTargetError, NonFiniteError, InvalidDataError.
     """
 
@@ -29,6 +35,7 @@ class Dataset:
     indicator: BoolArray = field(default_factory=lambda: np.empty(0, np.bool_))
     row_groups: RowGroups = field(default_factory=RowGroups)
     others: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    weights: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         inputs, targets = frozen(self.inputs), frozen(self.targets)
@@ -56,12 +63,15 @@ class Dataset:
         others = frozen(self.others if self.others.size else np.empty((rows, 0)))
         if others.ndim != 2 or len(others) != rows or not np.isfinite(others).all():
             raise InvalidDataError(f"others: expected finite targets ({rows}, k), got shape {others.shape}")
+        weights = frozen(self.weights)
+        _check_weights(weights, rows, others.shape[1])
         for name, value in (
             ("inputs", inputs),
             ("targets", targets),
             ("groups", groups),
             ("indicator", indicator),
             ("others", others),
+            ("weights", weights),
         ):
             object.__setattr__(self, name, value)
 
@@ -74,7 +84,21 @@ class Dataset:
             indicator=self.indicator,
             row_groups=self.row_groups.take(rows),
             others=self.others[rows],
+            weights=self.weights[rows] if len(self.weights) else self.weights,
         )
+
+    def with_relative_weights(self) -> "Dataset":
+        """Return the rows with weights of mean one, without any where all are equal.
+
+        The noise variance is learnt, so that only their ratios say anything. With this mean the precisions of all rows
+        add up to n / s2, as without weights, and s2 means what it does there: starts, bounds and priors hold.
+        """
+        if not len(self.weights):
+            return self
+        largest = self.weights.max()  # sums of huge ones overflow
+        relative = self.weights / largest
+        alike = bool((self.weights == largest).all())
+        return replace(self, weights=np.empty(0) if alike else relative / relative.mean())
 
     def of_other(self, place: int) -> "Dataset":
         """Return the same rows with another of the targets, alone."""
@@ -112,7 +136,8 @@ def standardization(dataset: Dataset, *, enabled: bool = True) -> Standardizatio
     """Zero mean and unit variance on the rows of `dataset`; indicator columns keep their unit.
 
     With enabled=False units stay as they are. Inputs are centred all the same, which no prediction can notice, and so
-    is the target, since the prior's mean is zero.
+    is the target, since the prior's mean is zero. Mean and variance of the target are by weight, for it has noise, and
+    those of the inputs are not.
     """
     with np.errstate(over="ignore", invalid="ignore"):  # looked for, and refused by name
         return _standardization(dataset, enabled)
@@ -127,8 +152,9 @@ def _standardization(dataset: Dataset, enabled: bool) -> Standardization:
     extreme = np.flatnonzero(~constant & ~((scale > SMALLEST) & (scale < 1.0 / SMALLEST)))
     keeps_unit = dataset.indicator if enabled else np.ones(len(scale), bool)
     scale[keeps_unit & ~constant] = 1.0
-    target_shift = float(targets[0] + (targets - targets[0]).mean())
-    target_spread = float(_deviation(targets - target_shift))
+    weights = dataset.weights if len(dataset.weights) else None
+    target_shift = float(targets[0] + _mean(targets - targets[0], weights))
+    target_spread = float(_deviation(targets - target_shift, weights))
     if len(extreme) or not SMALLEST < target_spread < 1.0 / SMALLEST:
         where = f"input column {extreme[0]}" if len(extreme) else "the target"
         raise InvalidDataError(f"{where}: its spread is beyond what squares of doubles hold; give it in another unit")
@@ -140,10 +166,34 @@ def _standardization(dataset: Dataset, enabled: bool) -> Standardization:
     )
 
 
-def _deviation(centred: FloatArray) -> FloatArray:
-    """Root mean square of each column, without overflow or underflow of the squares."""
+def _deviation(centred: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+    """Root mean square of each column, without overflow or underflow of the squares. weights (n,): of a single one."""
     largest = np.maximum(np.abs(centred).max(axis=0), np.finfo(float).tiny)
-    return np.asarray(largest * np.sqrt(np.square(centred / largest).mean(axis=0)))
+    return np.asarray(largest * np.sqrt(_mean(np.square(centred / largest), weights)))
+
+
+def _mean(values: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """Mean of each column, by weight where there are any."""
+    return np.asarray(values.mean(axis=0) if weights is None else weights @ values / weights.sum())
+
+
+def _check_weights(weights: FloatArray, rows: int, others: int) -> None:
+    if not weights.size:
+        return
+    if weights.shape != (rows,):
+        raise InvalidDataError(f"weights: expected one for each of the {rows} rows, got shape {weights.shape}")
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights > 0.0)))
+    if len(wrong):
+        raise InvalidDataError(
+            f"weights: expected numbers above zero, got {float(weights[wrong[0]])!r} in row {wrong[0]}"
+        )
+    if weights.min() < LEAST_WEIGHT * weights.max():
+        raise InvalidDataError(
+            f"weights: the smallest is {float(weights.min())!r} and the largest {float(weights.max())!r}; a row that "
+            f"counts less than {LEAST_WEIGHT:g} of another says nothing: leave it out"
+        )
+    if others:
+        raise InvalidDataError("weights: rows of several targets all count the same")
 
 
 def _check_finite(inputs: FloatArray, targets: FloatArray) -> None:

@@ -40,6 +40,7 @@ EXAMPLES: Mapping[str, Mapping[str, Example]] = {
         "missing_values": _example(
             "The table writes a missing cell as a number or a word.", missing="impute", missing_values=[-200, "unknown"]
         ),
+        "weights": _example("Rows are means of different numbers of observations.", weights="sales"),
         "duplicates": _example("Rows that are alike were measured, and not copied.", duplicates="keep"),
         "decimal": _example("Numbers are written as 1.234,5 and their column does not show it.", decimal=","),
         "thousands": _example("The same, for what groups their digits.", decimal=",", thousands="."),

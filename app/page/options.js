@@ -37,6 +37,7 @@ export function trainOptions(dataset) {
   const columns = dataset.columns.filter((column) => column.type !== "empty").map((column) => [column.name, column.name]);
   const groups = select([["", "Rows stand alone"], ...columns], "");
   const order = select([["", "Rows come in no order"], ...columns], "");
+  const weights = select([["", "All rows count the same"], ...columns], "");
   const holes = h("div", { "aria-live": "polite" });
   const group = newId("missing");
   let choice = "impute";
@@ -80,6 +81,7 @@ export function trainOptions(dataset) {
     if (transform.value !== "none") found.target_transform = transform.value;
     if (groups.value) found.groups = groups.value;
     if (order.value) found.order = order.value;
+    if (weights.value) found.weights = weights.value;
     return found;
   }
 
@@ -99,6 +101,7 @@ export function trainOptions(dataset) {
         field("The target is learnt as", transform, "For a target that is skewed, such as prices."),
         field("New rows will be of other groups, told by", groups, "A patient, a shop, a batch: whole groups are left out to measure the error."),
         field("New rows will be later ones, told by", order, "A date or a number: the latest rows are left out to measure the error."),
+        field("How much each row counts, told by", weights, "A number of measurements, or one over the variance of each: such rows have less noise. 0 leaves a row out."),
         field("Held-out rows, in %", holdout, "Kept back to measure the error; learnt from afterwards."),
         field("Sparse method", method, "How the rows that a sparse model rests on are chosen."),
         field("Size of the sparse model", size, "How many such rows; more is slower and often better."),

@@ -182,12 +182,23 @@ def _facts(report: Document) -> str:
         "basis vectors": report.get("basis_size"),
         "rows used": report.get("rows"),
         "rows dropped": report.get("rows_dropped"),
+        **_weights(report.get("weights")),
         "error bars calibrated by": calibration.get("by"),
         "on rows": calibration.get("rows"),
         "seconds": round(sum(seconds.values()), 1) if seconds else None,
         "peak memory, MiB": None if report.get("peak_memory_bytes") is None else report["peak_memory_bytes"] >> 20,
     }
     return table("", ("", ""), [(name, value) for name, value in facts.items() if value is not None], figures=(1,))
+
+
+def _weights(found: Document | None) -> dict[str, Any]:
+    if found is None:
+        return {}
+    return {
+        "weights by column": found["column"],
+        "weights from, to": f"{number(found['least'])} to {number(found['greatest'])}",
+        "rows of equal weight that say as much": round(found["effective_rows"]),
+    }
 
 
 def _spec(detail: Document) -> str:

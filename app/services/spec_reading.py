@@ -54,6 +54,9 @@ def read_spec(given: object, *, max_basis_size: int) -> SpecBody:
         field = "groups" if body.order is None else "order"
         message = f"spec.{field}: rows are left out by it to calibrate the error bars: not with calibrate off"
         raise InvalidRequestError(message, faults=[Fault(message=message, column=field)])
+    if body.weights is not None and body.missing == "impute":
+        message = "spec.weights: rows of missing cells all count the same: not with missing impute; use drop or error"
+        raise InvalidRequestError(message, faults=[Fault(message=message, column="weights")])
     for field in ("basis_size", "max_basis_size"):
         asked = getattr(body, field)
         if field in body.model_fields_set and asked is not None and asked > max_basis_size:

@@ -288,6 +288,12 @@ class SpecBody(_Body):
         description="Column of numbers or dates that says which rows come first: the latest are held out, and rows are "
         "predicted from earlier ones alone to calibrate the error bars, which are those of later rows.",
     )
+    weights: Text | None = Field(
+        None,
+        description="Column of numbers that says how much each row counts: a row of weight 4 is as precise as the mean "
+        "of 4 rows of weight 1, its noise variance a quarter of theirs; only ratios matter, and 0 leaves a row out. "
+        "Predictions and their error bars are those of a row of mean weight. It is no feature.",
+    )
     duplicates: Literal["drop", "keep"] = Field(
         "drop",
         description="Exact copies of earlier rows, inputs and a continuous target: counted once, or kept. Copies that "

@@ -126,7 +126,7 @@ def left_out_of_blocks(
             if groups is not None and not (groups.alone or groups.forward):
                 group = groups.take(block).group
                 folds = Folds(fold=group, count=int(group.max()) + 1)
-            found = closed_form_mean(some, kernel, np.full(len(block), hyperparameters.noise_variance), folds)
+            found = closed_form_mean(some, kernel, some.noises(hyperparameters.noise_variance), folds)
             error[place] = some.y - found.mean.left_out
             latent[place] = found.latent_variance
 

@@ -10,6 +10,10 @@ With error r_i, latent variance l_i and noise s_i of each such row (`core.sparse
 where far is the latent variance far from all data. Near the data, which is all that left-out rows know of, a latent
 variance is multiplied by a; far away it stays what the prior says: a multiplies the odds of l / far.
 
+Where rows have weights each noise s_i is the row's own, and ranks count every row once: its score is an error in units
+of what its weight says of it, and these are exchangeable whatever the weights. A weight is a claim on a row's noise,
+which scores can refute, and no share in the calibration.
+
 The order statistic is that of split conformal prediction (Vovk et al. 2005; Lei et al. 2018): for exchangeable scores
 a new one is below it with probability at least c, whatever their distribution. Of scores in groups, where a new
 one will be of a new group, it is the ceil(c (K + 1) / K n)-th, K the groups where scores of one are all alike (Lee,
@@ -75,8 +79,9 @@ class LeftOut:
 
     places: which of the training rows they are. far_variance: the fit's latent variance far from all data, infinite
     where there is none (SoR). group (m,): rows that were left out together, or in one forward fold; empty where each
-    was alone. noise_floor: what the noise is at least, on average, as rows of equal inputs say. others (m, k): errors
-    of more targets, left out by the same fits with the same variances; none by default.
+    was alone. noise_floor: what the noise is at least, on average, as rows of equal inputs say, of weight one. others
+    (m, k): errors of more targets, left out by the same fits with the same variances; none by default. weights (m,): of
+    the rows, whose noise is by these already; empty where all count the same.
     """
 
     places: IntArray
@@ -87,6 +92,7 @@ class LeftOut:
     group: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     noise_floor: float = 0.0
     others: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    weights: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def of_other(self, place: int) -> Self:
         """Return the same rows with the errors of another target, alone."""
@@ -103,6 +109,7 @@ class LeftOut:
             far_variance=np.concatenate([part.far_variance for part in parts]),
             group=np.concatenate([part.group for part in parts]),
             others=np.concatenate([part.others for part in parts]),
+            weights=np.concatenate([part.weights for part in parts]),
         )
 
     def take(self, which: IntArray) -> Self:
@@ -116,7 +123,13 @@ class LeftOut:
             far_variance=self.far_variance[which],
             group=self.group[which] if len(self.group) else self.group,
             others=self.others[which] if self.others.shape[1] else self.others,
+            weights=self.weights[which] if len(self.weights) else self.weights,
         )
+
+    @property
+    def typical_noise(self) -> float:
+        """Mean noise variance, of rows of weight one."""
+        return float((self.noise_variance * self.weights if len(self.weights) else self.noise_variance).mean())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -277,7 +290,7 @@ class Calibration:
 def fit_calibration(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRIC) -> Calibration:
     """Scales, then quantiles with those scales. O(m log m)."""
     latent_scale, noise_scale = scales(left_out)
-    noise_scale = max(noise_scale, min(left_out.noise_floor / float(left_out.noise_variance.mean()), MOST_SCALE))
+    noise_scale = max(noise_scale, min(left_out.noise_floor / left_out.typical_noise, MOST_SCALE))
     scaled = Calibration(latent_scale=latent_scale, noise_scale=noise_scale)
     variance = scaled.variance(left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
     scores = left_out.error / np.sqrt(variance)
@@ -299,14 +312,21 @@ def fit_calibration(left_out: LeftOut, intervals: Intervals = Intervals.SYMMETRI
     )
 
 
-def replicate_noise(error: FloatArray, group: IntArray) -> float:
+def replicate_noise(error: FloatArray, group: IntArray, weights: FloatArray | None = None) -> float:
     """Return what the noise is at least, with CONFIDENCE, as rows of equal inputs say: the lower confidence bound of
-    the pooled variance of errors (m,) in groups (m,) whose predictions are the same. 0 without such rows."""
+    the pooled variance of errors (m,) in groups (m,) whose predictions are the same. 0 without such rows.
+
+    weights (m,): of the rows, by which squares and means within a group are: the noise is then that of weight one.
+    """
     _, place, counts = np.unique(group, return_inverse=True, return_counts=True)
     freedom = len(error) - len(counts)
     if freedom < 1:
         return 0.0
-    within = error - (np.bincount(place, error) / counts)[place]
+    if weights is None or not len(weights):
+        within = error - (np.bincount(place, error) / counts)[place]
+    else:
+        within = error - (np.bincount(place, weights * error) / np.bincount(place, weights))[place]
+        within *= np.sqrt(weights)
     return float(np.square(within).sum() / chdtri(freedom, 1.0 - CONFIDENCE))
 
 

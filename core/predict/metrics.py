@@ -108,15 +108,19 @@ def row_scores(targets: FloatArray, predicted: Distribution) -> RowScores:
     )
 
 
-def scores(targets: FloatArray, predicted: Distribution) -> Scores:
-    """Scores of predictive distributions of `targets` (m,), m >= 1. Memory of a few vectors, whatever the levels."""
+def scores(targets: FloatArray, predicted: Distribution, weights: FloatArray | None = None) -> Scores:
+    """Scores of predictive distributions of `targets` (m,), m >= 1. Memory of a few vectors, whatever the levels.
+
+    weights (m,): of the rows, by which squared errors and var(y) are means, so that errors that are expected to be
+    large do not stand for all; each row has a distribution of its own noise, and all else counts every row once.
+    """
     levels: list[tuple[float, float]] = []
     for level in LEVELS:
         inside, width = _interval(targets, predicted, level)
         levels.append((float(inside.mean()), float(width.mean())))
     below = [float(np.mean(targets <= predicted.quantile(probability))) for probability in RELIABILITY]
     mean, loss = predicted.moments()[0], -predicted.log_density(targets)
-    return _summary(targets, mean, loss, predicted.crps(targets), levels, below)
+    return _summary(targets, mean, loss, predicted.crps(targets), levels, below, weights)
 
 
 def _interval(targets: FloatArray, predicted: Distribution, level: float) -> tuple[BoolArray, FloatArray]:
@@ -132,10 +136,15 @@ def _summary(
     crps: FloatArray,
     levels: Sequence[tuple[float, float]],
     below: Sequence[float],
+    weights: FloatArray | None = None,
 ) -> Scores:
     """levels: share inside and mean width at each of LEVELS; below: shares at each of RELIABILITY."""
     count = len(targets)
     squares, spread = np.square(targets - mean), float(np.var(targets))
+    if weights is not None:
+        weights = weights / weights.mean()
+        squares = weights * squares
+        spread = float(np.mean(weights * np.square(targets - np.mean(weights * targets))))
     coverage = {str(level): inside for level, (inside, _) in zip(LEVELS, levels, strict=True)}
     return Scores(
         rows=count,

@@ -1,6 +1,6 @@
 """The full GP on a few rows: where adaptation starts from.
 
-    phi = -log N(y; 0, C),  dphi/dK = (C^-1 - C^-1 y y'C^-1) / 2,  C = K + s2 I, or K + s2 diag(ratio)
+    phi = -log N(y; 0, C),  dphi/dK = (C^-1 - C^-1 y y'C^-1) / 2,  C = K + s2 I, or K + s2 diag(ratio / weights)
 
 Of several targets that share theta phi is the mean, for one factorisation.
 
@@ -26,7 +26,7 @@ def exact_nlml_and_gradient(
     Args:
         rows: training rows, (n, p) and (n,), standardized.
         hyperparameters: in standardized units.
-        ratio: noise of each row over s2, (n,), where it varies.
+        ratio: noise of each row of weight one over s2, (n,), where it varies.
 
     Returns:
         phi in nats for all n rows, and dphi/dtheta (g + 3,) in the layout of `core.process.theta`.
@@ -36,6 +36,8 @@ def exact_nlml_and_gradient(
         NumericalError: a result is not a finite number.
     """
     n, s2, kernel = len(rows), hyperparameters.noise_variance, Kernel.of(hyperparameters, rows.groups)
+    if rows.weighted:
+        ratio = (1.0 if ratio is None else ratio) / rows.weights
     K0 = kernel.stationary_gram(rows.X)
     C = np.asfortranarray(kernel.add_bias(K0))
     C[np.diag_indices(n)] += s2 if ratio is None else s2 * ratio

@@ -31,6 +31,7 @@ class Rows:
     compute: processes beside this one, however few the rows are; scatter: lets them read some of the rows, by their
     places, cut at `even_cuts`. handover: of a shard, what its passes leave for the next one.
     others (n, k): more targets, which an objective of theta and a choice by it are means over; none by default.
+    weights (n,): how much each row counts, its noise variance being s2 over that; empty, the default, for one each.
     """
 
     X: FloatArray
@@ -44,6 +45,7 @@ class Rows:
     compute: Compute | None = None
     handover: Handover | None = None
     others: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    weights: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def __len__(self) -> int:
         return len(self.y)
@@ -52,7 +54,10 @@ class Rows:
         """Some of the rows, summed here."""
         X, y = self.X[places], self.y[places]
         others = self.others[places] if self.several else self.others
-        return Rows(X=X, y=y, groups=self.groups, workers=workers, workspace=self.workspace, others=others)
+        weights = self.weights[places] if self.weighted else self.weights
+        return Rows(
+            X=X, y=y, groups=self.groups, workers=workers, workspace=self.workspace, others=others, weights=weights
+        )
 
     def sample(self, places: IntArray) -> "Rows":
         """Fewer than SHARDED_ROWS of the rows, summed as these are: on their threads, and of a very large table in
@@ -67,6 +72,28 @@ class Rows:
     def several(self) -> bool:
         """True where there are more targets than `y`."""
         return bool(self.others.shape[1])
+
+    @property
+    def weighted(self) -> bool:
+        """True where rows do not all count the same."""
+        return bool(len(self.weights))
+
+    def by_weight(self, values: FloatArray, places: IntArray | slice = _ALL) -> FloatArray:
+        """Return values of some rows (.., m), each times its row's weight: themselves where all count the same."""
+        return values * self.weights[places] if self.weighted else values
+
+    def noise(self, s2: float, places: IntArray | slice = _ALL) -> FloatArray | float:
+        """Return the noise variance of some rows, (m,), or s2 for all where they count the same."""
+        return np.asarray(s2 / self.weights[places]) if self.weighted else s2
+
+    def noises(self, s2: float) -> FloatArray:
+        """Return the noise variance of each row, (n,)."""
+        return np.zeros(len(self)) + self.noise(s2)
+
+    @property
+    def mean_square(self) -> float:
+        """Mean of y^2 by weight: of the target as a row of weight one has it."""
+        return mean_by_weight(np.square(self.y), self.weights)
 
     def of_other(self, place: int) -> "Rows":
         """Return the same rows with another of the targets, alone."""
@@ -90,6 +117,18 @@ class Rows:
         if self.remote is not None:
             return self.remote.total(work, size, least)
         return tree_total(lambda places: work(self, places), _runs(self, size, least), self.workers, discard)
+
+
+def mean_by_weight(values: FloatArray, weights: FloatArray) -> float:
+    """Return the mean of values (n,) by weights (n,), or the plain mean where these are empty."""
+    return float(values @ weights / weights.sum()) if len(weights) else float(np.mean(values))
+
+
+def variance_by_weight(values: FloatArray, weights: FloatArray) -> float:
+    """Return the variance of values (n,) by weights (n,), or the plain one where these are empty."""
+    if not len(weights):
+        return float(np.var(values))
+    return mean_by_weight(np.square(values - mean_by_weight(values, weights)), weights)
 
 
 def over_rows(

@@ -6,7 +6,8 @@ candidate costs O(n d); one that stays is carried along in O(n), since with w th
 
     z = s2 w_i + k'w,  S -= z^2,  h -= beta z,  (k - W'z) -= z w,  (k - V'V[:, i]) -= v_i v
 
-Criteria that need no kernel column score every row (`AllRows`).
+Criteria that need no kernel column score every row (`AllRows`). Products over rows are by their weights, where they
+have any (`core.selection.state`).
 """
 
 from collections import OrderedDict
@@ -135,11 +136,12 @@ class CandidateCache:
             return
         fit, s2 = self.fit, self.fit.hyperparameters.noise_variance
         K = self.columns.of(indices)
-        residuals = fit.residuals
+        residuals = fit.rows.by_weight(fit.residuals)
+        weighted = fit.rows.by_weight(K)
 
         def put(run: slice) -> tuple[FloatArray, FloatArray]:
             self.K[places, run] = K[:, run]
-            return np.einsum("cn,cn->c", K[:, run], K[:, run]), K[:, run] @ residuals[run]
+            return np.einsum("cn,cn->c", weighted[:, run], K[:, run]), K[:, run] @ residuals[run]
 
         parts = map_slices(put, len(fit.rows), 4 * K.size, fit.rows.workers)
         self.indices[places] = indices
@@ -147,7 +149,7 @@ class CandidateCache:
         self.h[places] = sum(h for _, h in parts) - s2 * fit.mu[indices]
         if self.needs.schur:
             W = fit.W[: fit.size]
-            Z = s2 * W[:, indices] + W @ K.T
+            Z = s2 * W[:, indices] + W @ weighted.T
             own = s2 * fit.hyperparameters.prior_variance + self.lengths[places]
             self.S[places] = own - np.einsum("kc,kc->c", Z, Z)
             if self.needs.toward:
@@ -159,7 +161,7 @@ class CandidateCache:
     def follow(self, step: Step) -> None:
         """Carries every candidate along after a basis vector was added. O(n) each."""
         s2 = self.fit.hyperparameters.noise_variance
-        z = s2 * step.w[self.indices] + self._times(step.w)
+        z = s2 * step.w[self.indices] + self._times(self.fit.rows.by_weight(step.w))
         self.h -= step.beta * z
         self.S -= np.square(z)
         if self.needs.toward:

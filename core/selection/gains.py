@@ -10,6 +10,9 @@ With S, h, e of `state` and `candidates`, K_ii the prior variance, v = k - V'V[:
     info               the information gain of Seeger et al. 2003, eq. 3
     loo-cve, nlgpp, gpe    minus the leave-one-out measure after inclusion   Sundararajan et al., eq. 2 to 4
 
+Where rows have weights the products k'r, k'k and v'v are by these, squared errors count by weight, and in `info`, as
+in leave-one-out variances, a row has its own noise, s2 over its weight.
+
 The first five are formulas over a few numbers of each candidate, which the cache of the loop and the pool of `batch`
 both carry: each is one entry of GAINS. The others read whole rows of the fit. CRITERIA says which method chooses by
 what, and what is known of its measure at the empty basis.
@@ -25,6 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.arrays import BoolArray, FloatArray, IntArray
+from core.process.rows import Rows
 from core.selection.candidates import CandidateCache, Candidates, Needs
 from core.selection.state import LEAST_SHARE, LEAST_SHARE_OF_EVIDENCE, LEAST_UNEXPLAINED, RIDGE, GrowingFit
 from core.spec import Gain, Method
@@ -109,11 +113,11 @@ GAINS: Mapping[Gain, Formula] = {
 class Start:
     """A method's measure at the empty basis, from which it is followed.
 
-    value: (y'y, n, prior variance, s2) -> measure. by_gains: each gain is taken off; otherwise a gain is minus the
+    value: (the rows, prior variance, s2) -> measure. by_gains: each gain is taken off; otherwise a gain is minus the
     measure.
     """
 
-    value: Callable[[float, int, float, float], float]
+    value: Callable[[Rows, float, float], float]
     by_gains: bool = False
 
 
@@ -163,7 +167,7 @@ def _cached(gain: Gain, start: Start | None = None) -> CacheCriterion:
             S=S,
             own=_own(cache),
             e=e,
-            across=np.einsum("cn,cn->c", cache.across, cache.across),
+            across=np.einsum("cn,cn->c", fit.rows.by_weight(cache.across), cache.across),
         )
         return np.where(rounding | explained, -np.inf, formula.value(found))
 
@@ -173,11 +177,11 @@ def _cached(gain: Gain, start: Start | None = None) -> CacheCriterion:
 
 def information(fit: GrowingFit, chosen: IntArray) -> FloatArray:
     """Return KL(new || old) when a row is included coupled to its own target only. O(1) each."""
-    s2 = fit.hyperparameters.noise_variance
+    s2 = fit.rows.noise(fit.hyperparameters.noise_variance, chosen)
     least = LEAST_UNEXPLAINED * fit.hyperparameters.prior_variance
     e = fit.hyperparameters.prior_variance - fit.p[chosen]
     ratio = s2 / np.maximum(e, least)
-    xi = 1.0 / (ratio + np.maximum(1.0 - fit.q[chosen], 0.0))  # q may round past 1 where there is hardly any noise
+    xi = 1.0 / (ratio + np.maximum(1.0 - fit.share[chosen], 0.0))  # q may round past 1 where there is hardly any noise
     kappa = xi * (1.0 + 2.0 * ratio)
     surprise = np.square(fit.residuals[chosen]) / s2
     gain = -0.5 * np.log(ratio) - 0.5 * (np.log(xi) + xi * (1.0 - kappa) * surprise - kappa + 2.0)
@@ -194,7 +198,7 @@ def loo_cve(fit: GrowingFit, cache: CandidateCache) -> FloatArray:
     """Return minus the mean squared leave-one-out error. O(n) each."""
     gains = np.empty(len(cache.indices))
     for run, error, _ in _left_out(fit, cache):
-        gains[run] = -np.mean(np.square(error), axis=1)
+        gains[run] = -np.mean(fit.rows.by_weight(np.square(error)), axis=1)
     return _without_useless(fit, cache, gains)
 
 
@@ -210,21 +214,24 @@ def gpe(fit: GrowingFit, cache: CandidateCache) -> FloatArray:
     """Return minus the mean of error^2 + variance, left out one by one. O(n) each."""
     gains = np.empty(len(cache.indices))
     for run, error, variance in _left_out(fit, cache):
-        gains[run] = -np.mean(np.square(error) + variance, axis=1)
+        gains[run] = -np.mean(fit.rows.by_weight(np.square(error) + variance), axis=1)
     return _without_useless(fit, cache, gains)
 
 
 def left_out_moments(
-    residuals: FloatArray, q: FloatArray, p: FloatArray, prior: float, s2: float
+    residuals: FloatArray, q: FloatArray, p: FloatArray, prior: float, s2: FloatArray | float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the leave-one-out error and variance of DTC: r / (1 - q), K_ii - p + s2 / (1 - q); shapes alike."""
+    """Return the leave-one-out error and variance of DTC: r / (1 - q), K_ii - p + s2 / (1 - q); shapes alike.
+
+    q: share of each row in its own prediction; s2: noise of each row, or of all.
+    """
     rest = np.maximum(1.0 - q, np.finfo(float).eps)
     return residuals / rest, np.maximum(prior - p, 0.0) + s2 / rest
 
 
 def _left_out(fit: GrowingFit, cache: CandidateCache) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
     """Yield error and variance (c, n) after inclusion, for some candidates at a time."""
-    s2, prior = fit.hyperparameters.noise_variance, fit.hyperparameters.prior_variance
+    s2, prior = fit.rows.noise(fit.hyperparameters.noise_variance), fit.hyperparameters.prior_variance
     S, _ = _schur(cache)
     e, _ = _unexplained(fit, cache.indices)
     for start in range(0, len(cache.indices), _RUN):
@@ -232,7 +239,7 @@ def _left_out(fit: GrowingFit, cache: CandidateCache) -> Iterator[tuple[slice, F
         w = cache.toward[run] / np.sqrt(S[run])[:, None]
         residuals = fit.residuals - (cache.h[run] / np.sqrt(S[run]))[:, None] * w
         p = fit.p + np.square(cache.across[run]) / e[run][:, None] if cache.needs.across else fit.p
-        error, variance = left_out_moments(residuals, fit.q + np.square(w), p, prior, s2)
+        error, variance = left_out_moments(residuals, fit.rows.by_weight(fit.q + np.square(w)), p, prior, s2)
         yield run, error, variance
 
 
@@ -263,9 +270,35 @@ def _without_useless(fit: GrowingFit, cache: CandidateCache, gains: FloatArray) 
     return np.where(out, -np.inf, gains)
 
 
-def _objective_without_basis(power: float, n: int, s2: float) -> float:
+def _power(rows: Rows) -> float:
+    """y'y, by weight."""
+    return float(rows.y @ rows.by_weight(rows.y))
+
+
+def _objective_without_basis(rows: Rows, s2: float) -> float:
     """DTC objective of the empty basis: -log N(y; 0, s2 I)."""
-    return float(0.5 * (n * np.log(2.0 * np.pi * s2) + power / s2))
+    found = float(0.5 * (len(rows) * np.log(2.0 * np.pi * s2) + _power(rows) / s2))
+    return found - 0.5 * float(np.log(rows.weights).sum()) if rows.weighted else found
+
+
+def _trace_without_basis(rows: Rows, prior: float, s2: float) -> float:
+    """VFE's trace term of the empty basis."""
+    return float(rows.weights.sum() if rows.weighted else len(rows)) * prior / (2.0 * s2)
+
+
+def _loss_without_basis(rows: Rows, prior: float, s2: float) -> float:
+    """Mean of y^2 / variance + log variance."""
+    if not rows.weighted:
+        return _power(rows) / len(rows) / (prior + s2) + float(np.log(prior + s2))
+    variance = prior + rows.noises(s2)
+    return float(np.mean(np.square(rows.y) / variance + np.log(variance)))
+
+
+def _errors_without_basis(rows: Rows, prior: float, s2: float) -> float:
+    """Mean of y^2 + variance, by weight."""
+    if not rows.weighted:
+        return _power(rows) / len(rows) + prior + s2
+    return float(np.mean(rows.by_weight(np.square(rows.y) + prior + rows.noises(s2))))
 
 
 _POST_BACKFITTING, _SB = _cached(Gain.POST_BACKFITTING), _cached(Gain.SB)
@@ -278,26 +311,26 @@ CRITERIA: dict[Method, Criterion] = {
     Method.NLPP: _SB,
     Method.NLML: _cached(
         Gain.NLML,
-        Start(value=lambda power, n, _, s2: _objective_without_basis(power, n, s2), by_gains=True),
+        Start(value=lambda rows, _, s2: _objective_without_basis(rows, s2), by_gains=True),
     ),
     Method.VFE: _cached(
         Gain.VFE,
         Start(
-            value=lambda power, n, prior, s2: _objective_without_basis(power, n, s2) + n * prior / (2.0 * s2),
+            value=lambda rows, prior, s2: _objective_without_basis(rows, s2) + _trace_without_basis(rows, prior, s2),
             by_gains=True,
         ),
     ),
     Method.LOO_CVE: CacheCriterion(
-        gains=loo_cve, needs=Needs(schur=True, toward=True), start=Start(value=lambda power, n, _prior, _s2: power / n)
+        gains=loo_cve,
+        needs=Needs(schur=True, toward=True),
+        start=Start(value=lambda rows, _prior, _s2: _power(rows) / len(rows)),
     ),
     Method.NLGPP: CacheCriterion(
         gains=nlgpp,
         needs=_LEFT_OUT,
-        start=Start(value=lambda power, n, prior, s2: power / n / (prior + s2) + float(np.log(prior + s2))),
+        start=Start(value=_loss_without_basis),
     ),
-    Method.GPE: CacheCriterion(
-        gains=gpe, needs=_LEFT_OUT, start=Start(value=lambda power, n, prior, s2: power / n + prior + s2)
-    ),
+    Method.GPE: CacheCriterion(gains=gpe, needs=_LEFT_OUT, start=Start(value=_errors_without_basis)),
     Method.INFO: RowCriterion(gains=information),
     Method.VARIANCE: RowCriterion(gains=variance_of_rows),
 }

@@ -10,6 +10,7 @@ a pivoted Cholesky factorisation of T whose pivot is the candidate of the larges
 variance left, run the same recursion on K_JJ (rows C, C_m = L^-1 K_IJ); and the VFE gain reads |k_j - V'V[:, j]|^2 from
 the numbers H = V K_.J and V V' that G gives. One pass over the rows, O(n P^2 / 2); then O(P d^2 / 2), or 3/2 with VFE.
 
+Where rows have weights G and g are products by these.
 Of several targets that share theta g and h have a row each, and gains read the root of the mean of h^2.
 
 G and g are sums over rows, and a choice needs no more than a good estimate of them: of many rows SUMMED_ROWS at random
@@ -79,8 +80,13 @@ def _products(
         for place in places:
             with rows.workspace.borrow(size, place.stop - place.start) as K:
                 kernel.block(basis, kernel.rows(rows.X[place]), K)
+                targets = rows.every_target(place).T if rows.several else rows.y[place]
+                if rows.weighted:
+                    roots = np.sqrt(rows.weights[place])
+                    np.multiply(K, roots, out=K)
+                    targets = targets * roots
                 add_gram_lower(G, K, work)
-                g += (K @ rows.every_target(place)).T if rows.several else K @ rows.y[place]
+                g += (K @ targets.T).T if rows.several else K @ targets
     return _Products(G=G, g=g)
 
 
@@ -164,7 +170,7 @@ class Pool:
 
 def _power(rows: Rows) -> float:
     """y'y, the mean over the targets."""
-    first = float(rows.y @ rows.y)
+    first = float(rows.y @ rows.by_weight(rows.y))
     return (first + float(np.square(rows.others).sum())) / (1 + rows.others.shape[1]) if rows.several else first
 
 

@@ -66,13 +66,13 @@ class Measure:
 
     def __init__(self, spec: TrainSpec, rows: Rows, hyperparameters: Hyperparameters, size: int) -> None:
         self._spec, self._rows, self._hyperparameters = spec, rows, hyperparameters
-        n, s2, prior = len(rows), hyperparameters.noise_variance, hyperparameters.prior_variance
+        s2, prior = hyperparameters.noise_variance, hyperparameters.prior_variance
         self._start = CRITERIA[spec.method].start if spec.method in CRITERIA else None
         searching = spec.basis_size is None
         self._dual = DualGreedy(rows, hyperparameters, size) if searching and spec.method in GAP_METHODS else None
         self.values: list[float] = []
         if self._start is not None:
-            self.values = [float(self._start.value(float(rows.y @ rows.y), n, prior, s2))]
+            self.values = [float(self._start.value(rows, prior, s2))]
         if self._dual is not None:
             self.values = [2.0]
 
@@ -124,7 +124,7 @@ def prefix_measures(rows: Rows, hyperparameters: Hyperparameters, found: Selecti
 
 @dataclass(slots=True, eq=False)
 class _PrefixErrors:
-    """Sums of squared leave-one-out errors by prefix, (d + 1,)."""
+    """Sums of squared leave-one-out errors, by weight, by prefix, (d + 1,)."""
 
     errors: FloatArray
 
@@ -137,16 +137,16 @@ def _prefix_part(
     factors: Factors, blocks: Iterable[Block], *, coefficients: Sequence[FloatArray], lower: LowerSolver
 ) -> _PrefixErrors:
     """coefficients: W y / sqrt(s2), (d,) for each target, over which errors are added up. lower: of LB."""
-    s2 = factors.hyperparameters.noise_variance
+    s2, rows = factors.hyperparameters.noise_variance, factors.rows
     total = np.zeros(len(coefficients[0]) + 1)
     for block in blocks:
         W = lower.solve(block.V.copy())  # sqrt(s2) W
         means = [np.cumsum(each[:, None] * W, axis=0) for each in coefficients]
         np.square(W, out=W)
-        W /= s2
+        W /= rows.noise(s2, block.rows)
         share = np.cumsum(W, axis=0)
-        for y, mean in zip(factors.rows.every_target(block.rows).T, means, strict=True):
-            total[0] += float(y @ y)
+        for y, mean in zip(rows.every_target(block.rows).T, means, strict=True):
+            total[0] += float(rows.by_weight(y, block.rows) @ y)
             error, _ = left_out_moments(y - mean, share, np.zeros(1), 0.0, s2)
-            total[1:] += np.einsum("km,km->k", error, error)
+            total[1:] += np.einsum("km,km->k", rows.by_weight(error, block.rows), error)
     return _PrefixErrors(total)

@@ -9,6 +9,8 @@ al. 2003, appendix A.1):
     mu += beta w,  q += w^2,  p += v^2
 
 W[:, i] and V[:, i] are columns already held, so nothing else is needed. O(n d) a step, one or two (d, n) arrays.
+Where rows have weights w every product over rows, k'k, W k, y'k, is by these, A = s2 Kuu + Kuf diag(w) Kuf', and the
+share that a row has in its own prediction is w q.
 """
 
 from collections.abc import Callable
@@ -112,6 +114,11 @@ class GrowingFit:
         return np.asarray(self.rows.y - self.mu)
 
     @property
+    def share(self) -> FloatArray:
+        """Share of each row in its own prediction, w q, (n,)."""
+        return self.rows.by_weight(self.q)
+
+    @property
     def unexplained(self) -> FloatArray:
         """e = K_ii - p_i of every row, (n,), never below zero."""
         return np.maximum(self.hyperparameters.prior_variance - self.p, 0.0)
@@ -123,15 +130,15 @@ class GrowingFit:
     def grow(self, index: int, column: FloatArray) -> Step | None:
         """Takes row `index` in, k = K(X, x_index) (n,); None, and nothing changes, where it adds only rounding."""
         s2, prior = self.hyperparameters.noise_variance, self.hyperparameters.prior_variance
-        W, size = self.W[: self.size], self.size
+        W, size, weighted = self.W[: self.size], self.size, self.rows.by_weight(column)
         unexplained = prior - self.p[index]
-        z = s2 * W[:, index] + np.asarray(sum(self._across(lambda run: W[:, run] @ column[run])))
-        own = s2 * prior + column @ column
+        z = s2 * W[:, index] + np.asarray(sum(self._across(lambda run: W[:, run] @ weighted[run])))
+        own = s2 * prior + weighted @ column
         schur = own - z @ z
         if not schur > LEAST_SHARE * own or (self.V is not None and unexplained <= LEAST_UNEXPLAINED * prior):
             return None
         root, w, v = np.sqrt(schur), self.W[size], None
-        beta = float((self.rows.y @ column - self.b[:size] @ z) / root)
+        beta = float((self.rows.y @ weighted - self.b[:size] @ z) / root)
         if self.V is not None:
             v, V, earlier = self.V[size], self.V[:size], self.V[:size, index].copy()
 

@@ -10,6 +10,8 @@ growing it is a Cholesky factorisation of s2 I + K with pivot h*^2 / S*, O(1) a 
     gap = 2 (Q + s2 Q* + |y|^2 / 2) / (-Q + s2 Q* + |y|^2 / 2)
 
 falls to zero as both sets grow. With k(x) in the place of y the same two halves bound the full GP's error bar at x.
+
+Rows of weights w are rows of weight one of another process, sqrt(w) f: K and y stand for W^1/2 K W^1/2 and W^1/2 y.
 """
 
 from dataclasses import dataclass
@@ -42,8 +44,9 @@ class DualGreedy:
         self._rows, self._hyperparameters = rows, hyperparameters
         self._kernel = Kernel.of(hyperparameters, rows.groups)
         self._U = np.empty((min(capacity, len(rows)), len(rows)))
-        self._S = np.full(len(rows), hyperparameters.noise_variance + hyperparameters.prior_variance)
-        self._h = rows.y.copy()
+        self._roots = np.sqrt(rows.weights) if rows.weighted else None
+        self._S = hyperparameters.noise_variance + rows.by_weight(np.full(len(rows), hyperparameters.prior_variance))
+        self._h = rows.y.copy() if self._roots is None else rows.y * self._roots
         self._free = np.ones(len(rows), bool)
         self.indices: list[int] = []
         self.value = 0.0
@@ -65,6 +68,8 @@ class DualGreedy:
         gains = np.where(allowed, np.square(self._h) / (2.0 * self._S), -np.inf)
         best = int(np.argmax(gains))
         column = self._kernel.cross(self._rows.X[best : best + 1], self._rows.X)[0]
+        if self._roots is not None:
+            column *= self._roots * self._roots[best]
         column[best] += self._hyperparameters.noise_variance
         root = np.sqrt(self._S[best])
         row = self._U[size]
@@ -79,7 +84,7 @@ class DualGreedy:
 
 def posterior_bounds(primal: float, dual: DualGreedy, rows: Rows, hyperparameters: Hyperparameters) -> PosteriorBounds:
     """The two bounds on Qmin and their gap, from Q of a basis (`primal`) and the dual set as it is."""
-    half_power = 0.5 * float(rows.y @ rows.y)
+    half_power = 0.5 * float(rows.by_weight(rows.y) @ rows.y)
     lower = -half_power - hyperparameters.noise_variance * dual.value
     difference, total = max(primal - lower, 0.0), -primal - lower
     return PosteriorBounds(
@@ -109,11 +114,12 @@ def bounds_of(
         return found, np.empty(0), np.empty(0)
     chosen = rows.X[dual.indices]
     kernel = Kernel.of(hyperparameters, rows.groups)
-    among = kernel.gram(chosen) + s2 * np.eye(len(chosen))
+    among = kernel.gram(chosen) + np.diag(rows.noises(s2)[dual.indices])
     near = solve_lower(cholesky(among, "s2 I + K"), kernel.cross(chosen, inputs))
     upper = prior + s2 - np.einsum("km,km->m", near, near)
     k = kernel.cross(inputs, rows.X)  # (m, n)
-    parts = factors.over_blocks(lambda blocks: sum(block.V @ k[:, block.rows].T for block in blocks))
+    weighted = rows.by_weight(k)
+    parts = factors.over_blocks(lambda blocks: sum(block.V @ weighted[:, block.rows].T for block in blocks))
     along = solve_lower(factors.LB, np.ascontiguousarray(sum(parts)))  # sqrt(s2) W k
-    missed = np.einsum("mn,mn->m", k, k) - np.einsum("km,km->m", along, along) / s2
+    missed = np.einsum("mn,mn->m", weighted, k) - np.einsum("km,km->m", along, along) / s2
     return found, np.maximum(prior + s2 - missed / s2, s2), upper

@@ -1,12 +1,13 @@
 """The factors that every sparse approximation shares, made in one pass over blocks of rows.
 
-    Kuu = L L',  V = L^-1 Kuf,  e = diag(Kff - V'V),  D = s2 + a e,  B = I + V D^-1 V' = LB LB'
+    Kuu = L L',  V = L^-1 Kuf,  e = diag(Kff - V'V),  D = s2 / w + a e,  B = I + V D^-1 V' = LB LB'
     alpha = L^-T B^-1 V D^-1 y                                        (posterior mean at x: k(x)' alpha)
 
 One number tells the approximations apart here, the power a of the diagonal correction: 0 for SoR, DTC (Keerthi &
 Chu 2005, eq. 6; Seeger et al. 2003) and VFE (Titsias 2009), 1 for FITC (Snelson & Ghahramani 2006), between them for
 power EP (Bui et al. 2017). A second one, the penalty, enters the objective only. With a = 0, L s2 B L' is
-s2 Kuu + Kuf Kfu.
+s2 Kuu + Kuf Kfu. w are the rows' weights, one each where they count the same: a row of weight w has the noise variance
+s2 / w of a mean of w measurements.
 
 Cost O(n d^2); memory O(d^2 + n) and, where it fits KEPT_BYTES, the kernel blocks for the gradient's second pass: here,
 or in the processes that hold the rows.
@@ -201,7 +202,7 @@ def factorise(
         information=information,
         jitter=jitter / hyperparameters.prior_variance,
         e=e,
-        D=s2 + a * e,
+        D=rows.noise(s2) + a * e,
         c=c,
         alpha=solve_vector(L, c, transposed=True),
         kept=tuple(sums.kept),
@@ -272,8 +273,8 @@ def _first_pass(
     work = rows.workspace.take(size, size)
     for block in _blocks(rows, Z, hyperparameters, lower, places, keep=keep):
         unexplained = _unexplained(block, hyperparameters)
-        D = s2 + a * unexplained
-        if a > 0.0:
+        D = rows.noise(s2, block.rows) + a * unexplained
+        if a > 0.0 or rows.weighted:
             with rows.workspace.borrow(*block.V.shape) as scaled:
                 add_gram(information, np.multiply(block.V, 1.0 / np.sqrt(D), out=scaled), work)
         else:
@@ -285,7 +286,7 @@ def _first_pass(
         if keep:
             kept.append(block)
     rows.workspace.give(work)
-    if a == 0.0:
+    if a == 0.0 and not rows.weighted:
         information /= s2
     if keep and rows.handover is not None:
         _release(rows, rows.handover.leave(_made_of(Z, hyperparameters), list(zip(kept, e, strict=True))) or [])
@@ -325,7 +326,8 @@ def _filling(
         made = _blocks(rows, factors.Z, factors.hyperparameters, factors.lower, places)
         for block, e in left or ((each, _unexplained(each, factors.hyperparameters)) for each in made):
             factors.e[block.rows] = e
-            factors.D[block.rows] = factors.hyperparameters.noise_variance + factors.scheme.power * e
+            noise = rows.noise(factors.hyperparameters.noise_variance, block.rows)
+            factors.D[block.rows] = noise + factors.scheme.power * e
             yield block
 
     found = work(factors, blocks())

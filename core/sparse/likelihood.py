@@ -1,6 +1,6 @@
 """The objective for theta and its gradient, for every approximation at once.
 
-    phi = -log N(y; 0, V'V + D) + penalty,   D = s2 + a e,   e = diag(Kff - V'V)
+    phi = -log N(y; 0, V'V + D) + penalty,   D = s2 / w + a e,   e = diag(Kff - V'V)
 
 With Sigma = V'V + D, beta = Sigma^-1 y = (y - mu) / D, g = diag(Sigma^-1 - beta beta') / 2 and
 t = dphi/de = a g + dpenalty/de, everything that theta moves is reached through two matrices (the pattern of
@@ -8,14 +8,15 @@ Seeger et al. 2003, appendix A.2):
 
     dphi/dKuf = L^-T B^-1 V D^-1 - alpha beta' - 2 L^-T V diag(t)
     dphi/dKuu = -1/2 L^-T (I - B^-1) L^-1 + 1/2 alpha alpha' + L^-T V diag(t) V' L^-1
-    dphi/ds2  = sum g + dpenalty/ds2
+    dphi/ds2  = sum g / w + dpenalty/ds2
 
 Everything else follows from the kernel's slope: with P = dphi/dK o (-dk/dR) every ARD weight and basis vector costs
-two products with blocks already held, never an (n, d, p) array. With a = 0
-D and t are constants and dphi/dKuf is a single product; cost 2 n d^2 multiply-adds then. With a > 0 (FITC, power EP)
+two products with blocks already held, never an (n, d, p) array. With a = 0, and rows of one weight,
+D and t are constants and dphi/dKuf is a single product; cost 2 n d^2 multiply-adds then. Otherwise (FITC, power EP;
+rows that do not count the same)
 
     2 t = (1 - a s) / D,   s = (q + r^2) / D,   q_i = V_i' B^-1 V_i,   r = y - mu
-    V diag(t) V' = (V D^-1 V' - a V diag(s / D) V') / 2
+    V diag(t) V' = (V D^-1 V' - a V diag(s / D) V') / 2                          (DTC, SoR: t = 0)
 
 where V D^-1 V' is there already and the rest is a sum of squares; cost 3 n d^2 then.
 
@@ -54,7 +55,7 @@ class _Sums:
     fit: float = 0.0
     """sum r^2 / D"""
     noise: float = 0.0
-    """sum g"""
+    """sum g / w"""
     unexplained: float = 0.0
     """sum t"""
     left_out: float = 0.0
@@ -161,7 +162,7 @@ def nlml_and_gradients(rows: Rows, Z: FloatArray, hyperparameters: Hyperparamete
     """Return phi, both gradients and the leave-one-out loss: `nlml_and_gradient` and what costs next to nothing
     more."""
     factors = factorise(rows, Z, hyperparameters, scheme)
-    second_pass = _second_pass_constant if scheme.power == 0.0 else _second_pass
+    second_pass = _second_pass_constant if scheme.power == 0.0 and not rows.weighted else _second_pass
     sums, dKuu = second_pass(factors)
     factors.release()
     value = _value(factors, sums.fit)
@@ -181,25 +182,30 @@ def _value(factors: Factors, fit: float) -> float:
     return float(0.5 * likelihood + _penalty(factors)[0])
 
 
-def _penalty(factors: Factors) -> tuple[float, FloatArray | float, float]:
-    """The penalty, its derivative by e (n,) or one number for all, and by s2."""
-    s2, a, e = factors.hyperparameters.noise_variance, factors.scheme.power, factors.e
+def _penalty(factors: Factors) -> tuple[float, float]:
+    """The penalty, and its derivative by s2."""
+    s2, a, e, rows = factors.hyperparameters.noise_variance, factors.scheme.power, factors.e, factors.rows
     match factors.scheme.penalty:
         case Penalty.NONE:
-            return 0.0, 0.0, 0.0
+            return 0.0, 0.0
         case Penalty.TRACE:
-            total = float(e.sum())
-            return total / (2.0 * s2), 1.0 / (2.0 * s2), -total / (2.0 * s2 * s2)
+            total = float(rows.by_weight(e).sum())
+            return total / (2.0 * s2), -total / (2.0 * s2 * s2)
         case Penalty.POWER:
             share = (1.0 - a) / (2.0 * a)
             by_noise = -share * float((a * e / (s2 * factors.D)).sum())
-            return share * float(np.log1p(a * e / s2).sum()), 0.5 * (1.0 - a) / factors.D, by_noise
+            return share * float(np.log1p(a * e / rows.noise(s2)).sum()), by_noise
+
+
+def _sees_unexplained(scheme: Scheme) -> bool:
+    """Return whether the objective has a term for e, as all but those of DTC and SoR do."""
+    return scheme.power > 0.0 or scheme.penalty is not Penalty.NONE
 
 
 def _second_pass_constant(factors: Factors) -> tuple[_Sums, FloatArray]:
     """D = s2 and t the same for every row: dphi/dKuf = E Kuf - alpha beta', E = L^-T (B^-1/s2 - 2 t I) L^-1."""
     rows, s2, vb = factors.rows, factors.hyperparameters.noise_variance, factors.hyperparameters.bias_variance
-    t = float(np.mean(_penalty(factors)[1]))
+    t = 1.0 / (2.0 * s2) if _sees_unexplained(factors.scheme) else 0.0
     n, size = len(rows), len(factors.Z)
     B_inverse = inverse_from_cholesky(factors.LB)
     E = _between_solves(factors, B_inverse / s2 - 2.0 * t * np.eye(size))
@@ -238,18 +244,21 @@ def _constant_part(factors: Factors, blocks: Iterable[Block], *, matrix: FloatAr
 
 
 def _second_pass(factors: Factors) -> tuple[_Sums, FloatArray]:
-    """D and t differ from row to row: L' dphi/dKuf D = B^-1 V - c r' - V diag(1 - a s)."""
+    """D and t differ from row to row: L' dphi/dKuf D = B^-1 V - c r' - V diag(1 - a s), the last where t is not 0."""
     size, a = len(factors.Z), factors.scheme.power
     B_inverse = inverse_from_cholesky(factors.LB)
     count = 1 + factors.rows.others.shape[1]
     sums = factors.total(partial(_varying_part, matrix=np.column_stack((B_inverse, -factors.c / count))))
-    inner = 0.5 * (B_inverse - np.eye(size) + factors.information - a * sums.squares)
+    inner = B_inverse - np.eye(size)
+    if _sees_unexplained(factors.scheme):
+        inner = inner + factors.information - a * sums.squares
+    inner = 0.5 * inner
     return sums, _between_solves(factors, inner) + 0.5 * _outer(factors)
 
 
 def _varying_part(factors: Factors, blocks: Iterable[Block], *, matrix: FloatArray) -> _Sums:
     """matrix: B^-1, -c over the number of targets, (d, d + 1)."""
-    rows, size, a = factors.rows, len(factors.Z), factors.scheme.power
+    rows, size, a, sees = factors.rows, len(factors.Z), factors.scheme.power, _sees_unexplained(factors.scheme)
     sums = _Sums(distances=DistanceSums.of(np.zeros((size, 0)), rows.X[:0]), squares=np.zeros((size, size)))
     for block in blocks:
         D, means = factors.D[block.rows], _means(factors, block)
@@ -268,14 +277,17 @@ def _varying_part(factors: Factors, blocks: Iterable[Block], *, matrix: FloatArr
                 np.subtract(inner, factors.other_c @ (np.array(others) / len(residuals)), out=inner)
             q = np.maximum(np.einsum("km,km->m", block.V, inner) + mu_r, 0.0)
             s = (q + r_r) / D
-            add_gram(sums.squares, np.multiply(block.V, np.sqrt(s / D), out=scaled), product)
-            np.subtract(inner, np.multiply(block.V, 1.0 - a * s, out=scaled), out=inner)
+            if a > 0.0:
+                add_gram(sums.squares, np.multiply(block.V, np.sqrt(s / D), out=scaled), product)
+            if sees:
+                np.subtract(inner, np.multiply(block.V, 1.0 - a * s, out=scaled), out=inner)
             _collect(factors, sums, block, factors.lower.solve_transposed(inner), 1.0 / D)
         sums.fit += _square(residuals, D)
         error, variance = factors.left_out(block, q, r)
         sums.left_out += 0.5 * float((np.square(error) / variance + np.log(2.0 * np.pi * variance)).sum())
-        sums.noise += 0.5 * float(((1.0 - s) / D).sum())
-        sums.unexplained += 0.5 * float(((1.0 - a * s) / D).sum())
+        sums.noise += 0.5 * float((rows.noise(1.0, block.rows) * ((1.0 - s) / D)).sum())
+        if sees:
+            sums.unexplained += 0.5 * float(((1.0 - a * s) / D).sum())
     return sums
 
 
@@ -309,7 +321,7 @@ def _chain(factors: Factors, sums: _Sums, dKuu: FloatArray) -> tuple[FloatArray,
         weights=by_weights,
         signal=sums.signal + float((dKuu * factors.among).sum()) + kernel.signal_variance * by_prior,
         bias=kernel.bias_variance * (sums.bias + float(dKuu.sum()) + by_prior),
-        noise=hyperparameters.noise_variance * (sums.noise + _penalty(factors)[2]),
+        noise=hyperparameters.noise_variance * (sums.noise + _penalty(factors)[1]),
     )
     by_basis = 2.0 * kernel.weights * (sums.distances.pulls(Z) + 2.0 * among.pulls(Z))
     return by_theta, by_basis

@@ -95,6 +95,8 @@ def with_rows_beyond(dataset: Dataset, spec: TrainSpec) -> TrainSpec:
         raise InvalidSpecError("bounds", "they are of tables that are held in memory")
     if spec.artefact is Artefact.COMPACT:
         raise InvalidSpecError("artefact", "compact ones are of tables that are held in memory")
+    if len(dataset.weights):
+        raise InvalidSpecError("weights", "they are of tables that are held in memory")
     if dataset.others.size:
         raise InvalidSpecError("target", "several targets are learnt from tables that are held in memory")
     calibrate = None if spec.calibrate is None else Calibrate.LOO

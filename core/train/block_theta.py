@@ -245,7 +245,7 @@ def _noise_ratio(
         places=learning[places],
         error=found.error,
         latent_variance=found.latent_variance,
-        noise_variance=np.full(len(places), theta.noise_variance),
+        noise_variance=rows.noises(theta.noise_variance)[places],
         far_variance=np.full(len(places), theta.signal_variance),
     )
     learnt = varying_noise(subset.dataset, left_out, random, workers=rows.workers)

@@ -19,6 +19,7 @@ from core.predict.distribution import PredictiveDistribution
 from core.predict.metrics import Scores, scores, with_coverage
 from core.predict.model import log_noise
 from core.predict.transforms import Transform
+from core.process.rows import Rows, mean_by_weight
 from core.row_groups import Grouping, RowGroups
 from core.sparse.bounds import bounds_of
 from core.spec import Calibrate, Noise, TrainSpec
@@ -61,19 +62,20 @@ class CalibrationResult:
         others = np.flatnonzero(~np.isin(self.left_out.places, places))
         return replace(self, calibration=fit_calibration(self.left_out.take(others), self.calibration.intervals))
 
-    def no_better_than_constant(self, targets: FloatArray) -> bool:
+    def no_better_than_constant(self, rows: Rows) -> bool:
         """Return True where left-out rows are predicted no better than by a constant.
 
         By the mean in squared error, and by the median in absolute error, each within one standard error (Breiman et
-        al. 1984). False where no rows were left out.
+        al. 1984), squared errors by weight. False where no rows were left out.
 
-        targets (n,): of the rows that `places` count in, standardized.
+        rows: those that `places` count in.
         """
         if self.left_out is None:
             return False
-        error, y = self.left_out.error, targets[self.left_out.places]
-        by_mean = np.square(y - targets.mean()) - np.square(error)  # both know the mean of all rows
-        by_median = np.abs(y - np.median(targets)) - np.abs(error)
+        places, error, y = self.left_out.places, self.left_out.error, rows.y[self.left_out.places]
+        centre = mean_by_weight(rows.y, rows.weights)
+        by_mean = rows.by_weight(np.square(y - centre) - np.square(error), places)  # both know the mean of all rows
+        by_median = np.abs(y - np.median(rows.y)) - np.abs(error)
         return all(gain.mean() <= gain.std() / np.sqrt(len(gain)) for gain in (by_mean, by_median))
 
     def log_noise(self, dataset: Dataset, places: IntArray) -> FloatArray:
@@ -153,6 +155,7 @@ def calibrate_on(fit: Fit, dataset: Dataset, unseen: IntArray, spec: TrainSpec, 
         fit.factors,
         unit.inputs(dataset.inputs[unseen]),
         unit.targets(dataset.targets[unseen]),
+        weights=dataset.weights[unseen] if len(dataset.weights) else None,
     )
     left_out = replace(left_out, places=unseen)
     read = calibrate_by(dataset, left_out, spec, seed, "held-out rows", fit.subset.rows.workers)
@@ -195,7 +198,7 @@ def calibrate_by(
     other processes that learn the noise instead.
     """
     plain = left_out
-    left_out, noise = grouped(left_out, dataset.row_groups), None
+    left_out, noise = grouped(left_out, dataset), None
     if spec.noise is not Noise.CONSTANT:
         random = np.random.default_rng([*seed, _NOISE])
         noise = varying_noise(dataset, left_out, random, workers=workers, compute=compute)
@@ -204,13 +207,16 @@ def calibrate_by(
     return CalibrationResult(calibration=calibration, noise=noise, by=by, left_out=read, plain=plain)
 
 
-def grouped(left_out: LeftOut, groups: RowGroups) -> LeftOut:
-    """Return the rows with their group, where new rows will be of other groups; rows of equal inputs also say what the
-    noise is at least."""
+def grouped(left_out: LeftOut, dataset: Dataset) -> LeftOut:
+    """Return the rows with their weights and their group, where new rows will be of other groups; rows of equal inputs
+    also say what the noise is at least. dataset: the rows that `left_out.places` count in."""
+    groups = dataset.row_groups
+    if len(dataset.weights):
+        left_out = replace(left_out, weights=dataset.weights[left_out.places])
     if groups.by not in (Grouping.EQUAL, Grouping.GROUP):
         return left_out
     group = groups.group[left_out.places]
-    floor = replicate_noise(left_out.error, group) if groups.by is Grouping.EQUAL else 0.0
+    floor = replicate_noise(left_out.error, group, left_out.weights) if groups.by is Grouping.EQUAL else 0.0
     return replace(left_out, group=group, noise_floor=floor)
 
 
@@ -231,12 +237,12 @@ def leave_one_out_predictive(fit: Fit, read: CalibrationResult, transform: Trans
     """Return the distribution of each training row given all the others, in the target's unit, (n,)."""
     mean, variance = fit.leave_one_out()
     unit, calibration = fit.subset.standardization, read.calibration
-    s2 = fit.factors.hyperparameters.noise_variance
-    noise = s2 * np.exp(read.log_noise(fit.subset.dataset, np.arange(len(mean))))
+    own = fit.subset.rows.noise(fit.factors.hyperparameters.noise_variance)
+    noise = own * np.exp(read.log_noise(fit.subset.dataset, np.arange(len(mean))))
     far = far_variance(fit.factors)
     return PredictiveDistribution(
         centre=mean * unit.target_scale + unit.target_shift,
-        variance=calibration.variance(np.maximum(variance - s2, 0.0), noise, far) * unit.target_scale**2,
+        variance=calibration.variance(np.maximum(variance - own, 0.0), noise, far) * unit.target_scale**2,
         calibration=calibration,
         transform=transform,
     )
@@ -260,10 +266,15 @@ def left_out_predictive(
     )
 
 
-def leave_one_out_scores(targets: FloatArray, predicted: PredictiveDistribution, read: CalibrationResult) -> Scores:
-    """Score leave-one-out predictions (n,). Where rows are few for ranks to tell the level, coverage is that of a
-    calibration which has not seen the row either, for a few folds of the rows."""
-    found = scores(targets, predicted)
+def leave_one_out_scores(
+    targets: FloatArray,
+    predicted: PredictiveDistribution,
+    read: CalibrationResult,
+    weights: FloatArray | None = None,
+) -> Scores:
+    """Score leave-one-out predictions (n,) of rows of these weights. Where rows are few for ranks to tell the level,
+    coverage is that of a calibration which has not seen the row either, for a few folds of the rows."""
+    found = scores(targets, predicted, weights)
     if read.left_out is None or len(read.left_out.places) < len(targets) or len(targets) > FEW_SCORED:
         return found
     parts = []

@@ -39,14 +39,14 @@ def left_out_in_closed_form(
     the basis vectors are, empty where they have moved.
     """
     mean, variance = moments
-    s2 = factors.hyperparameters.noise_variance
+    noise = factors.rows.noises(factors.hyperparameters.noise_variance)
     others = np.setdiff1d(np.arange(len(mean)), basis)
     places = others if len(others) >= LEAST_OTHERS else np.arange(len(mean))
     return LeftOut(
         places=places,
         error=(factors.rows.y - mean)[places],
-        latent_variance=np.maximum(variance - s2, 0.0)[places],
-        noise_variance=np.full(len(places), s2),
+        latent_variance=np.maximum(variance - noise, 0.0)[places],
+        noise_variance=noise[places],
         far_variance=np.full(len(places), far_variance(factors)),
         others=np.empty((0, 0)) if other_errors is None else other_errors[places],
     )
@@ -71,7 +71,9 @@ def left_out_by_folds(
 
     def part(number: int) -> LeftOut:
         fold, rest = splits[number]
-        return predicted(fit(number, rest), rows.X[fold], rows.y[fold], rows.others[fold] if rows.several else None)
+        others = rows.others[fold] if rows.several else None
+        weights = rows.weights[fold] if rows.weighted else None
+        return predicted(fit(number, rest), rows.X[fold], rows.y[fold], others, weights)
 
     parts: list[LeftOut] = []
     for found in map_in_order(part, range(len(splits)), rows.workers):
@@ -99,9 +101,15 @@ def _splits(rows: int, folds: int, random: np.random.Generator, groups: RowGroup
     return found
 
 
-def predicted(factors: Factors, X: FloatArray, y: FloatArray, others: FloatArray | None = None) -> LeftOut:
+def predicted(
+    factors: Factors,
+    X: FloatArray,
+    y: FloatArray,
+    others: FloatArray | None = None,
+    weights: FloatArray | None = None,
+) -> LeftOut:
     """New rows X (m, p) with targets y (m,), and (m, k) of the fit's other ones, standardized as the fit's own are.
-    O(m d^2)."""
+    weights (m,): of these rows, one each by default. O(m d^2)."""
     theta, kernel = factors.hyperparameters, factors.kernel
     error, latent = np.empty(len(y)), np.empty(len(y))
     lower = LowerSolver(factors.LB)
@@ -125,7 +133,7 @@ def predicted(factors: Factors, X: FloatArray, y: FloatArray, others: FloatArray
         places=np.arange(len(y)),
         error=error,
         latent_variance=latent,
-        noise_variance=np.full(len(y), theta.noise_variance),
+        noise_variance=np.full(len(y), theta.noise_variance) if weights is None else theta.noise_variance / weights,
         far_variance=np.full(len(y), far_variance(factors)),
         others=other_errors,
     )

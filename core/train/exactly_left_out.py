@@ -27,7 +27,7 @@ def exactly_left_out(rows: Rows, theta: Hyperparameters, groups: RowGroups) -> L
     """
     nothing = np.empty(0, np.int64)
     folds = each_left_out(len(rows), nothing, FOLDS, np.random.default_rng(0), groups)
-    noise = np.full(len(rows), theta.noise_variance)
+    noise = rows.noises(theta.noise_variance)
     found = closed_form_mean(rows, Kernel.of(theta, rows.groups), noise, folds)
     left = folds.left
     return LeftOut(

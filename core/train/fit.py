@@ -68,6 +68,7 @@ class Subset:
             scatter=scatter,
             compute=compute,
             others=np.column_stack(others) if others else np.empty((0, 0)),
+            weights=some.weights,
         )
         return cls(numbers=numbers, dataset=some, rows=rows, standardization=unit, other_units=units)
 

@@ -13,6 +13,7 @@ from core.errors import NumericalError
 from core.hyperparameters import Hyperparameters
 from core.mean.closed import closed_form_mean
 from core.process.kernel import Kernel
+from core.process.rows import variance_by_weight
 from core.train.fit import Subset
 
 MOST_ROWS = 1_000
@@ -64,12 +65,12 @@ def forward_errors(
     some = rows.take(np.sort(random.permutation(others)[:MOST_ROWS]))
     kernel = Kernel.of(theta, rows.groups)
     try:
-        found = closed_form_mean(some, kernel, np.full(len(some), theta.noise_variance))
+        found = closed_form_mean(some, kernel, some.noises(theta.noise_variance))
     except NumericalError:
         return None
     predicted = kernel.cross(some.X, rows.X[held_out]).T @ found.mean.alpha
-    variance = float(np.var(rows.y))
-    between = np.square(some.y - found.mean.left_out) / variance
-    later = np.square(rows.y[held_out] - predicted) / variance
+    variance = variance_by_weight(rows.y, rows.weights)
+    between = some.by_weight(np.square(some.y - found.mean.left_out)) / variance
+    later = rows.by_weight(np.square(rows.y[held_out] - predicted), held_out) / variance
     error = np.sqrt(between.var() / len(between) + later.var() / len(later))
     return ForwardErrors(between=float(between.mean()), later=float(later.mean()), standard_error=float(error))

@@ -21,6 +21,7 @@ from core.predict.metrics import Scores
 from core.predict.model import Model
 from core.predict.predictor import Moments
 from core.predict.transforms import Transform
+from core.process.rows import mean_by_weight, variance_by_weight
 from core.row_groups import Grouping, mean_by_group
 from core.selection.size import every_row
 from core.selection.state import Selection
@@ -60,16 +61,16 @@ def is_compared(spec: TrainSpec, learning: Subset, rows: int) -> bool:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Judged:
     """Left-out rows as one model predicts them: negative log density, nats, and squared error in units of the learnt
-    target, (m,) each."""
+    target, times the row's weight, (m,) each."""
 
     loss: FloatArray
     squares: FloatArray
 
     @classmethod
-    def of(cls, targets: FloatArray, predicted: PredictiveDistribution) -> "Judged":
-        """Judge predictions of targets (m,), in the target's unit."""
-        centred = predicted.transform.forward(targets) - predicted.centre
-        return cls(loss=-predicted.log_density(targets), squares=np.square(centred))
+    def of(cls, targets: FloatArray, predicted: PredictiveDistribution, weights: FloatArray | None = None) -> "Judged":
+        """Judge predictions of targets (m,), in the target's unit, of rows of these weights."""
+        squares = np.square(predicted.transform.forward(targets) - predicted.centre)
+        return cls(loss=-predicted.log_density(targets), squares=squares if weights is None else weights * squares)
 
     def take(self, places: IntArray) -> "Judged":
         """Return the judgement of some of the rows."""
@@ -91,7 +92,8 @@ class FullModel:
     seconds: float
 
     def moments(self, places: IntArray) -> Moments:
-        """Return what it predicts for these rows without their fold, in the target's unit, uncalibrated."""
+        """Return what it predicts for these rows without their fold, in the target's unit, uncalibrated, and with the
+        noise of a row of weight one."""
         unit, theta = self.subset.standardization, self.process.theta
         latent = self.process.latent_variance[places] * unit.target_scale**2
         return Moments(
@@ -135,7 +137,7 @@ class FullModel:
         read, left = self.process.read, self.process.left
         found = self.moments(left)
         noise = found.target_variance - found.latent_variance
-        noise = noise * np.exp(read.log_noise(self.subset.dataset, left))
+        noise = noise * np.exp(read.log_noise(self.subset.dataset, left)) * self.subset.rows.noise(1.0, left)
         return PredictiveDistribution(
             centre=found.mean,
             variance=read.calibration.variance(found.latent_variance, noise, found.far_variance),
@@ -192,7 +194,7 @@ def full_model(
     learning = np.setdiff1d(np.arange(len(subset.rows)), held_out)
     theta = block_theta(subset, learning, start, spec, random, lambda share: tell(0.4 * share))
     process = full_process(subset, held_out, theta, spec, seed, random, lambda share: tell(0.4 + 0.6 * share))
-    if process.read.no_better_than_constant(subset.rows.y):
+    if process.read.no_better_than_constant(subset.rows):
         return None
     return FullModel(process=process, subset=subset, held_out=held_out, seconds=time.perf_counter() - began)
 
@@ -216,10 +218,11 @@ class FarBehind:
         rows = full.subset.dataset.take(full.held_out)
         Z = self._learning.basis(found.selection)
         factors = factorise(self._learning.rows, Z, found.theta, self._scheme, keep=False)
-        left_out = predicted(factors, unit.inputs(rows.inputs), unit.targets(rows.targets))
+        weights = rows.weights if len(rows.weights) else None
+        left_out = predicted(factors, unit.inputs(rows.inputs), unit.targets(rows.targets), weights=weights)
         fall = loss_of(left_out, *scales(left_out)) - losses(full.process.read, full.held_out)
         own = (full.subset.rows.y - full.process.mean.left_out)[full.held_out]
-        squares = np.square(left_out.error) - np.square(own)
+        squares = full.subset.rows.by_weight(np.square(left_out.error) - np.square(own), full.held_out)
         behind, doubt = float(fall.mean()), float(fall.std() / np.sqrt(len(fall)))
         if behind <= max(STOP_BEHIND, STOP_ERRORS * doubt) or float(squares.mean()) <= 0.0:
             return False
@@ -231,7 +234,7 @@ class FarBehind:
             variance=Variance.BASIS.value,
             theta=SPARSE_THETA,
             rows=len(fall),
-            nmse=float(np.mean(np.square(left_out.error)) / np.var(targets)),
+            nmse=mean_by_weight(np.square(left_out.error), rows.weights) / variance_by_weight(targets, rows.weights),
             nlpd=float(loss_of(left_out, *scales(left_out)).mean()) + float(np.log(unit.target_scale)),
             seconds=self._clock(),
             taken=False,

@@ -85,7 +85,7 @@ def full_process(
     task = _Task(subset, held_out, theta, spec, seed, random, tell, start=start)
     best = spec.effort is Effort.BEST
     most = 0.5 if best else 1.0
-    first = found = task.at(np.full(len(subset.rows), theta.noise_variance), 0.0, 0.6 * most, None)
+    first = found = task.at(subset.rows.noises(theta.noise_variance), 0.0, 0.6 * most, None)
     if first.read.noise is not None and first.read.calibration.noise_scale <= MOST_FOLLOWED:
         second = task.at(task.following(first.read), 0.6 * most, 0.4 * most, first)
         tried = [first, second]
@@ -122,7 +122,7 @@ class _Task:
         self._product = (
             None
             if self._closed or folds is not None
-            else square_product(subset.rows, self._kernel, np.array([theta.noise_variance]), self._folds)
+            else square_product(subset.rows, self._kernel, subset.rows.noises(theta.noise_variance), self._folds)
         )
 
     def half_way(self, first: FullProcess, second: FullProcess, begin: float) -> FullProcess:
@@ -173,12 +173,12 @@ class _Task:
             places=left,
             error=(rows.y - mean.left_out)[left],
             latent_variance=latent[left],
-            noise_variance=np.full(len(left), theta.noise_variance),
+            noise_variance=rows.noises(theta.noise_variance)[left],
             far_variance=np.full(len(left), theta.signal_variance),
             group=self._folds.fold[left] if self._folds.forward else np.empty(0, np.int64),
         )
         if before is not None:
-            read = recalibrated(before.read, grouped(left_out, self._subset.dataset.row_groups), self._spec)
+            read = recalibrated(before.read, grouped(left_out, self._subset.dataset), self._spec)
         else:
             by = "leave-one-out" if self._closed and self._folds.count == len(rows) else "cross-fitting"
             read = calibrate_by(self._subset.dataset, left_out, self._spec, self._seed, by, rows.workers)
@@ -200,7 +200,8 @@ class _Task:
     def following(self, read: CalibrationResult) -> FloatArray:
         """Return the noise of each row as a calibration has learnt it, (n,)."""
         logarithm = read.log_noise(self._subset.dataset, np.arange(len(self._rows)))
-        return np.asarray(read.calibration.noise_scale * self._theta.noise_variance * np.exp(logarithm))
+        own = self._rows.noise(self._theta.noise_variance)
+        return np.asarray(read.calibration.noise_scale * own * np.exp(logarithm))
 
     def loss(self, found: FullProcess) -> float:
         """Return the mean predictive loss of left-out rows by the calibration, nats; of the held-out ones where there

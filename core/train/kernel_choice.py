@@ -158,7 +158,8 @@ class _Sparse:
     def _predicted(self, theta: Hyperparameters, fold: IntArray, rest: IntArray) -> LeftOut:
         fitted = self._rows.take(rest, workers=self._rows.workers)
         factors = factorise(fitted, self._basis(fitted, theta), theta, self._scheme)
-        return predicted(factors, self._rows.X[fold], self._rows.y[fold])
+        weights = self._rows.weights[fold] if self._rows.weighted else None
+        return predicted(factors, self._rows.X[fold], self._rows.y[fold], weights=weights)
 
     def _basis(self, rows: Rows, theta: Hyperparameters) -> FloatArray:
         return np.asarray(rows.X[select(rows, theta, self._spec, np.random.default_rng(self._seed)).indices])
@@ -166,13 +167,13 @@ class _Sparse:
 
 def _by_leave_one_out(factors: Factors) -> LeftOut:
     mean, variance = leave_one_out(factors)
-    noise = factors.hyperparameters.noise_variance
+    noise = factors.rows.noises(factors.hyperparameters.noise_variance)
     count = len(mean)
     return LeftOut(
         places=np.arange(count),
         error=factors.rows.y - mean,
         latent_variance=np.maximum(variance - noise, 0.0),
-        noise_variance=np.full(count, noise),
+        noise_variance=noise,
         far_variance=np.full(count, far_variance(factors)),
     )
 

@@ -1,6 +1,6 @@
 """Choice between the mean of the basis vectors and one that rests on many more rows.
 
-    (Kff + D) alpha = y,    D_i = s2 b exp g(x_i)                       all rows, or M of them: `core.mean`
+    (Kff + D) alpha = y,    D_i = s2 b exp g(x_i) / w_i                 all rows, or M of them: `core.mean`
 
 at the theta of the sparse fit, which also gives the error bars. Rows are left out by folds in lockstep with the whole
 fit, or one at a time where there is a Cholesky factor; one fold are the rows held out for the report. From the errors
@@ -193,13 +193,13 @@ class _Task:
         self.places = np.arange(n) if count == n else self._centres(count)
         assert read.left_out is not None
         both = read.left_out.take(np.flatnonzero(self.folds.fold[read.left_out.places] >= 0))
-        self.left_out = replace(both, noise_variance=np.full(len(both.places), self.s2))
+        self.left_out = replace(both, noise_variance=self.rows.noises(self.s2)[both.places])
         self._product: SquareProduct | None = None
 
     def noise(self, read: CalibrationResult, scale: float) -> FloatArray:
         """Return the noise variance of each row, (n,), as a calibration has learnt it, above what K rounds to."""
         logarithm = 0.0 if read.noise is None else log_noise(read.noise.noise, self.fit.subset.dataset.inputs)
-        noise = scale * self.s2 * np.exp(np.zeros(len(self.rows)) + logarithm)
+        noise = scale * self.rows.noise(self.s2) * np.exp(np.zeros(len(self.rows)) + logarithm)
         return np.asarray(np.maximum(noise, LEAST_NOISE * len(self.rows) * self.kernel.diagonal))
 
     def mean(self, D: FloatArray, begin: float, share: float, resume: FloatArray | None) -> Mean:
@@ -266,7 +266,7 @@ class _Task:
 
     def read_again(self, mean: Mean, before: CalibrationResult) -> CalibrationResult:
         """Return scales and quantiles by the errors of a mean, with the noise as it was learnt before."""
-        left_out = grouped(self._left_out_by(mean), self.fit.subset.dataset.row_groups)
+        left_out = grouped(self._left_out_by(mean), self.fit.subset.dataset)
         return recalibrated(before, left_out, self.spec)
 
     def _left_out_by(self, mean: Mean) -> LeftOut:
@@ -380,4 +380,4 @@ def _scores(fit: Fit, read: CalibrationResult, transform: Transform, targets: Fl
     predicted = PredictiveDistribution(
         centre=centre, variance=variance * unit.target_scale**2, calibration=read.calibration, transform=transform
     )
-    return scores(targets[left_out.places], predicted)
+    return scores(targets[left_out.places], predicted, left_out.weights if len(left_out.weights) else None)

@@ -1,8 +1,8 @@
 """Noise that varies with the inputs: a small second GP on the logarithms of left-out rows' squared errors.
 
-With errors r_i of variance l_i + s2 as the first GP sees them,
+With errors r_i of variance l_i + s2 / w_i as the first GP sees them, w_i the weight of a row, one where it has none,
 
-    log (r_i^2 / (l_i + s2)) = g(x_i) + log chi^2_1,    E log chi^2_1 = -gamma - log 2,  Var = pi^2 / 2
+    log (r_i^2 / (l_i + s2 / w_i)) = g(x_i) + log chi^2_1,    E log chi^2_1 = -gamma - log 2,  Var = pi^2 / 2
 
 so g, learnt as any target, is the logarithm of how much more noise there is at x than everywhere (the idea of Goldberg
 et al. 1998 and Kersting et al. 2007, in one step). A mean of logarithms so noisy is drawn towards their average, and
@@ -93,8 +93,9 @@ def varying_noise(
     logarithms = np.log(np.maximum(ratio, LEAST_RATIO)) - _EXPECTED
     if np.ptp(logarithms) == 0.0:
         return None
+    nothing = np.empty((0, 0))
     unit = standardization(
-        replace(dataset, inputs=inputs, targets=logarithms, row_groups=RowGroups(), others=np.empty((0, 0)))
+        replace(dataset, inputs=inputs, targets=logarithms, row_groups=RowGroups(), others=nothing, weights=np.empty(0))
     )
     rows = Rows(X=unit.inputs(inputs), y=unit.targets(logarithms), groups=dataset.groups, workers=workers)
     mean = np.empty(len(rows))

@@ -70,7 +70,7 @@ def _with_prior(
     rows: Rows, hyperparameters: Hyperparameters, value: float, gradient: FloatArray
 ) -> tuple[float, FloatArray]:
     """Add minus the log of the prior; the gradient is by log w = -2 log ell + constant."""
-    power = float(np.mean(np.square(rows.y)))
+    power = rows.mean_square
     z = float(np.log(hyperparameters.noise_variance / (NOISE_SHARE * power))) / NOISE_DEVIATION
     reach = np.square(IRRELEVANT * group_spread(rows) / hyperparameters.lengthscales)
     slope = Theta.assemble(weights=0.5 * reach / (1.0 + reach), signal=0.0, bias=0.0, noise=z / NOISE_DEVIATION)

@@ -32,11 +32,14 @@ Objective = Callable[[Hyperparameters], tuple[float, FloatArray]]
 def box(rows: Rows) -> Box:
     """Bounds in units of the rows' own spread, so that they fit data that were not standardized too."""
     spread = group_spread(rows)
-    power = float(np.mean(np.square(rows.y)))
+    power = rows.mean_square
+    noise_range = NOISE_RANGE
+    if rows.weighted:  # that of the row that counts most has the same floor
+        noise_range = min(NOISE_RANGE[0] * float(rows.weights.max()), 0.01 * NOISE_RANGE[1]), NOISE_RANGE[1]
     longest, shortest = LENGTHSCALE_RANGE[1] * spread, LENGTHSCALE_RANGE[0] * spread
 
     def bound(lengthscales: FloatArray, end: int) -> FloatArray:
-        variances = (power * limits[end] for limits in (SIGNAL_RANGE, BIAS_RANGE, NOISE_RANGE))
+        variances = (power * limits[end] for limits in (SIGNAL_RANGE, BIAS_RANGE, noise_range))
         signal, bias, noise = variances
         return np.log(Theta.assemble(weights=0.5 / lengthscales**2, signal=signal, bias=bias, noise=noise))
 
@@ -48,7 +51,7 @@ def heuristic(
 ) -> Hyperparameters:
     """A start: lengthscales reach * sqrt(g) standard deviations, the target's variance as signal, a tenth as noise."""
     spread = group_spread(rows)
-    power = float(np.mean(np.square(rows.y)))
+    power = rows.mean_square
     return Hyperparameters(
         lengthscales=reach * np.sqrt(len(spread)) * spread,
         signal_variance=power,

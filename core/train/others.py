@@ -73,7 +73,7 @@ def sparse_results(
             predicted = results.with_mean(predicted, fit.subset, served[place])
         else:
             read = reads[place]
-        if read.no_better_than_constant(fit.subset.rows.y):
+        if read.no_better_than_constant(fit.subset.rows):
             found.append(None)
             continue
         fitted = posterior_of(outcome.fitted, outcome.fit, place)
@@ -107,7 +107,7 @@ def full_results(
     processes = processes_of(subsets, full.held_out, full.process, spec, seed, random, tell)
     found: list[TrainResult | None] = []
     for subset, process, results in zip(subsets, processes, others, strict=True):
-        if process.read.no_better_than_constant(subset.rows.y):
+        if process.read.no_better_than_constant(subset.rows):
             found.append(None)
             continue
         own = FullModel(process=process, subset=subset, held_out=full.held_out, seconds=full.seconds)

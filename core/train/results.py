@@ -14,6 +14,7 @@ from core.predict.metrics import Scores, scores, with_groups
 from core.predict.model import Model
 from core.predict.predictor import Moments
 from core.predict.transforms import Transform
+from core.process.rows import mean_by_weight, variance_by_weight
 from core.row_groups import Grouping
 from core.selection.state import Selection
 from core.spec import MeanRows, TrainSpec, Variance
@@ -47,6 +48,7 @@ from core.train.search import Stage, random_of
 from core.train.state import TrainingState
 from core.train.transform_choice import TransformChoice
 from core.train.unlearnt import UnlearntRows
+from core.train.weight_check import weight_doubt
 
 GROUPED_ERRORS = 1.0
 """Standard errors, of groups, by which a full process has to be better than a constant: a sparse model that learnt the
@@ -93,7 +95,7 @@ class Results:
             bounds = None if self.spec.bounds is None else bounds_report(fit, self.spec.bounds.rows)
             theta = fit.factors.hyperparameters
             splits = self._splits(fit.subset, theta)
-        self._warn(fit.selection, note, doubt)
+        self._warn(fit.selection, note, doubt, weight_doubt(read))
         local = local_coverage_of(fit, read)
         report = self._report(
             model, stored, theta, fit.selection, read, holdout, left_out, local, splits, rows, bounds, candidates
@@ -127,14 +129,15 @@ class Results:
             model = replace(model, precision=precision)
             predicted = full.left_out(self.transform)
             left, holdout = full.process.left, None
-            left_out = self._by_groups(leave_one_out_scores(self.raw_targets[left], predicted, read), left)
+            left_out = leave_one_out_scores(self.raw_targets[left], predicted, read, self._weights(left))
+            left_out = self._by_groups(left_out, left)
             rows = PredictedRows.of(left, self.raw_targets, predicted, held_out=False)
             if len(self.held_out):
                 holdout, rows = self._on_held_out(full.moments(self.held_out), read, model)
             assert read.left_out is not None  # a full process is always calibrated
             local = local_coverage_by(full.subset, full.process.theta.lengthscales, read, read.left_out)
             splits = self._splits(full.subset, full.process.theta)
-        self._warn(selection, None, doubt)
+        self._warn(selection, None, doubt, weight_doubt(read))
         own = replace(self.full_candidate(full), taken=True, reason=reason)
         candidates = (*(replace(each, taken=False) for each in others), own)
         stored, theta = model.posterior, full.process.theta
@@ -159,6 +162,8 @@ class Results:
         calibration = read.without(self.held_out).calibration
         constant = predicted.target_variance - predicted.latent_variance
         noise = constant * np.exp(read.log_noise(self.dataset, self.held_out))
+        if (weights := self._weights(self.held_out)) is not None:
+            noise = noise / weights
         variance = calibration.variance(predicted.latent_variance, noise, predicted.far_variance)
         return PredictiveDistribution(
             centre=predicted.mean, variance=variance, calibration=calibration, transform=self.transform
@@ -193,9 +198,9 @@ class Results:
         rows, ours, theirs = self._judged_left_out(full, outcome)
         squares = (ours.squares, theirs.squares)
         if outcome.predicted is not None and not seen:
-            rows, targets = full.held_out, raw[full.held_out]
-            ours = Judged.of(targets, self.on_held_out(full.moments(full.held_out), full.process.read))
-            theirs = Judged.of(targets, self.on_held_out(outcome.predicted, outcome.read))
+            rows, targets, weights = full.held_out, raw[full.held_out], self._weights(full.held_out)
+            ours = Judged.of(targets, self.on_held_out(full.moments(full.held_out), full.process.read), weights)
+            theirs = Judged.of(targets, self.on_held_out(outcome.predicted, outcome.read), weights)
         exact, constant = full.process.exact, self.constant
         if not grouped:
             return prefers_full(ours, theirs, squares, exact=exact, constant=constant)
@@ -209,16 +214,16 @@ class Results:
         raw = self.raw_targets
         places, predicted = self.left_out(outcome)
         both, of_full, of_other = np.intersect1d(full.process.left, np.arange(len(raw))[places], return_indices=True)
-        ours = Judged.of(raw[full.process.left], full.left_out(self.transform)).take(of_full)
-        return both, ours, Judged.of(raw[places], predicted).take(of_other)
+        left = full.process.left
+        ours = Judged.of(raw[left], full.left_out(self.transform), self._weights(left)).take(of_full)
+        return both, ours, Judged.of(raw[places], predicted, self._weights(places)).take(of_other)
 
     def sparse_candidate(self, outcome: Outcome) -> Candidate:
         """The sparse model beside a full process, by the rows held out, or left out where there are none."""
         if outcome.predicted is not None:
-            found = scores(self.raw_targets[self.held_out], self.on_held_out(outcome.predicted, outcome.read))
+            found = self._scores(self.held_out, self.on_held_out(outcome.predicted, outcome.read))
         else:
-            places, predicted = self.left_out(outcome)
-            found = scores(self.raw_targets[places], predicted)
+            found = self._scores(*self.left_out(outcome))
         return Candidate(
             kernel=outcome.fit.factors.hyperparameters.kernel.value,
             mean=MeanRows.BASIS.value,
@@ -236,10 +241,17 @@ class Results:
         """The full process, by the rows held out, or left out where there are none."""
         if len(self.held_out):
             predicted = self.on_held_out(full.moments(self.held_out), full.process.read)
-            found = scores(self.raw_targets[self.held_out], predicted)
+            found = self._scores(self.held_out, predicted)
         else:
-            found = scores(self.raw_targets[full.process.left], full.left_out(self.transform))
+            found = self._scores(full.process.left, full.left_out(self.transform))
         return full.candidate(found)
+
+    def _weights(self, places: IntArray | slice) -> FloatArray | None:
+        """Weights of some rows, None where all count the same."""
+        return self.dataset.weights[places] if len(self.dataset.weights) else None
+
+    def _scores(self, places: IntArray | slice, predicted: PredictiveDistribution) -> Scores:
+        return scores(self.raw_targets[places], predicted, self._weights(places))
 
     def _on_held_out(self, moments: Moments, read: CalibrationResult, model: Model) -> tuple[Scores, PredictedRows]:
         """Score the held-out rows, and return some of them."""
@@ -268,7 +280,7 @@ class Results:
         """Score the held-out rows, and beside them as large a share of those that the model did not learn from."""
         targets = self.raw_targets[self.held_out]
         if self.unlearnt is None:
-            return scores(targets, predicted)
+            return self._scores(self.held_out, predicted)
         random = random_of(self.spec, Stage.UNLEARNT)
         return self.unlearnt.scores_beside(targets, predicted, model, len(self.raw_targets), random)
 
@@ -276,13 +288,15 @@ class Results:
         self, fit: Fit, places: IntArray | slice, predicted: PredictiveDistribution, read: CalibrationResult
     ) -> Scores:
         targets = fit.subset.dataset.targets[places]
-        unexplained = float(np.mean(np.square(targets - predicted.centre)) / np.var(targets))
+        weights = self.dataset.weights[places] if len(self.dataset.weights) else self.dataset.weights
+        unexplained = mean_by_weight(np.square(targets - predicted.centre), weights)
+        unexplained /= variance_by_weight(targets, weights)
         if unexplained > EXPLAINS_NOTHING and not self.constant:
             self.journal.warn(
                 f"the model explains almost nothing of the target (it leaves {unexplained:.1%} of its variance): "
                 "either the columns say nothing about it, or the adaptation found only noise; try another seed"
             )
-        return leave_one_out_scores(self.raw_targets[places], predicted, read)
+        return leave_one_out_scores(self.raw_targets[places], predicted, read, self._weights(places))
 
     def _splits(self, subset: Subset, theta: Hyperparameters) -> SplitsReport:
         """Tell how rows were left out, and where they follow each other what a random split would have promised."""

@@ -128,7 +128,9 @@ class _Run:
         warm: WarmStart | None = None,
         beyond: BeyondRows | None = None,
     ) -> None:
-        self.warm = warm
+        self.warm, dataset = warm, dataset.with_relative_weights()
+        if len(dataset.weights):
+            compute = None  # whose shards have no weights
         if beyond is not None:
             spec = with_rows_beyond(dataset, spec)
         self.raw_targets, self.beyond = dataset.targets, beyond
@@ -189,7 +191,7 @@ class _Run:
                 self.journal.part(0.0, 1.0)
                 return self._of_full(full, (far_behind.candidate,), "the sparse model is far behind")
             outcome = self._outcome(search, found, learning, whole)
-            if self.spec.adaptation is not None and outcome.read.no_better_than_constant(whole.rows.y):
+            if self.spec.adaptation is not None and outcome.read.no_better_than_constant(whole.rows):
                 self.results.constant = True
                 outcome = self._outcome(*search.constant(), learning, whole)
             self.sparse_read = outcome.read

@@ -138,7 +138,7 @@ class Search:
         self._journal.withdraw(KERNEL_REASON)
         bounds = box(self._subset.rows)
         longest = Theta(values=bounds.lower)  # lengthscales; and the smallest signal
-        theta = longest.with_noise(float(np.mean(np.square(self._subset.rows.y))))
+        theta = longest.with_noise(self._subset.rows.mean_square)
         start = Theta(values=bounds.clip(theta.values)).hyperparameters(_family(self._spec))
         spec = replace(self._spec, start=start, adaptation=None, refinement=None, basis_size=1)
         search = Search(spec, self._scheme, self._subset, self._journal, None, beyond=self._beyond)
@@ -386,4 +386,5 @@ def _share_of_rounds(spec: TrainSpec) -> float:
 
 def _some(rows: Rows, places: IntArray) -> Rows:
     others = rows.others[places] if rows.several else rows.others
-    return Rows(X=rows.X[places], y=rows.y[places], groups=rows.groups, others=others)
+    weights = rows.weights[places] if rows.weighted else rows.weights
+    return Rows(X=rows.X[places], y=rows.y[places], groups=rows.groups, others=others, weights=weights)

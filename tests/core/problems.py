@@ -1,7 +1,7 @@
 """Small regressions that the tests share, and the bridge from core's types to the oracles'."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +29,7 @@ class Problem:
     hyperparameters: Hyperparameters
     indices: IntArray
     workers: int = 1
+    weights: FloatArray = field(default_factory=lambda: np.empty(0))
 
     @property
     def Z(self) -> FloatArray:  # the papers' letter
@@ -38,7 +39,7 @@ class Problem:
     @property
     def rows(self) -> Rows:
         """Rows as `core.sparse.factors` takes them."""
-        return Rows(X=self.X, y=self.y, groups=self.groups, workers=self.workers)
+        return Rows(X=self.X, y=self.y, groups=self.groups, workers=self.workers, weights=self.weights)
 
     def factors(self, approximation: Approximation) -> Factors:
         """Factors that core makes of it."""
@@ -48,6 +49,11 @@ class Problem:
         """Model that the oracles make of it."""
         params = oracle_params(self.hyperparameters, self.groups)
         return Sparse(approximation.value, params, self.X, self.y, self.Z, POWER, jitter)
+
+    def weighted(self, seed: int = 0, spread: float = 1.0) -> Self:
+        """The same with weights of mean one, of such a standard deviation of their logarithms."""
+        weights = np.exp(spread * np.random.default_rng([7, seed]).normal(size=len(self.y)))
+        return replace(self, weights=weights / weights.mean())
 
     def changed(self, **changes: Any) -> Self:
         """The same with some fields replaced."""

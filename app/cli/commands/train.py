@@ -87,6 +87,15 @@ def train(
             rich_help_panel=READ,
         ),
     ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Column of how much each row counts; a larger weight is a smaller noise variance.",
+            show_default="all the same",
+            rich_help_panel=READ,
+        ),
+    ] = None,
     decimal: Annotated[
         str | None, choice(DECIMALS, "Decimal mark of numbers in text.", default="as the columns show", panel=READ)
     ] = None,
@@ -119,7 +128,8 @@ def train(
     asked = target[0] if target is not None and len(target) == 1 else target or None
     given = {"target": asked, "model": model, "method": method, "basis_size": size, "missing": missing}
     given |= {"effort": effort, "kernel": kernel, "mean_rows": rows}
-    given |= {"groups": groups, "order": order, "decimal": decimal, "thousands": thousands, "sheet": sheet}
+    given |= {"groups": groups, "order": order, "weights": weights}
+    given |= {"decimal": decimal, "thousands": thousands, "sheet": sheet}
     fields |= {name: value for name, value in given.items() if value is not None}
     if local and not wait:
         raise typer.BadParameter("--local has nobody to go on with the job: leave out --no-wait", param_hint="--local")

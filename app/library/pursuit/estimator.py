@@ -47,6 +47,11 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
 
     Inputs are numbers without missing values: put an encoder and an imputer before it, as a ColumnTransformer.
 
+    `fit` takes weights, which say how precise each row is: noise variances are one over them, up to a factor that is
+    learnt. They are not called `sample_weight`, which in scikit-learn counts repetitions: a row that comes twice is a
+    copy here and counts once, and weights that are all equal change nothing. With metadata routing,
+    `set_fit_request(weights=True)`.
+
     Args:
         effort: `quick`, `normal` or `best`: how many models are compared.
         kernel: `auto`, `gaussian`, `matern52`, `matern32` or `matern12`.
@@ -120,20 +125,27 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Self:
         """Train on inputs (n, p) and targets (n,), or (n, t) of several. InvalidError, a ValueError, for what cannot be
-        learned from."""
+        learned from.
+
+        weights (n,): how much each row counts, at least 0, by default all the same; of a single target. A row of weight
+        4 is as precise as the mean of 4 rows of weight 1; only ratios matter, a row of weight 0 is left out, and error
+        bars are those of a row of mean weight.
+        """
         named, columns = getattr(y, "name", None), getattr(y, "columns", None)
         inputs, targets = validate_data(
             self, X, y, dtype=np.float64, order="C", y_numeric=True, multi_output=True, ensure_min_samples=2
         )
         targets = np.asarray(targets, dtype=np.float64)
         with model_errors(), one_blas_thread():
+            counts = None if weights is None else _counts(weights, targets)
             if targets.ndim == 2:
                 names = [f"y{place}" for place in range(targets.shape[1])] if columns is None else map(str, columns)
                 self.artefact_, self.report_ = self._train_several(inputs, targets, list(names))
             else:
-                self.artefact_, self.report_ = self._train(inputs, targets, named if isinstance(named, str) else "y")
+                target = named if isinstance(named, str) else "y"
+                self.artefact_, self.report_ = self._train(inputs, targets, target, counts)
         self._model = LocalModel(self.artefact_)
         return self
 
@@ -223,7 +235,11 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         return self._model.explain(X, nearest=nearest)
 
     def _train(
-        self, inputs: NDArray[np.float64], targets: NDArray[np.float64], target: str
+        self,
+        inputs: NDArray[np.float64],
+        targets: NDArray[np.float64],
+        target: str,
+        weights: NDArray[np.float64] | None,
     ) -> tuple[bytes, dict[str, Any]]:
         """Return the artefact and the report."""
         names = self._feature_names(inputs)
@@ -238,7 +254,13 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
             indicator=schema.indicator,
             rows=np.arange(len(targets)),
             dropped=0,
+            weights=np.empty(0) if weights is None else weights,
         )
+        if weights is not None and not weights.all():
+            absent = np.flatnonzero(weights == 0.0)
+            design_matrix = design_matrix.without(
+                absent, f"{len(absent):,} of {len(weights):,} rows have a weight of 0"
+            )
         if body.duplicates == "drop":
             design_matrix = without_copies(design_matrix)
         dataset = dataset_of(design_matrix)
@@ -286,6 +308,21 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         }
         spec["seed"] = _seed(self.random_state)
         return {name: dict(value) if isinstance(value, Mapping) else _plain(value) for name, value in spec.items()}
+
+
+def _counts(weights: ArrayLike, targets: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return weights as numbers, (n,). InvalidError for any other."""
+    found = np.asarray(weights, dtype=np.float64)
+    if targets.ndim == 2:
+        raise InvalidError("weights: rows of several targets all count the same; fit one target at a time")
+    if found.shape != targets.shape:
+        raise InvalidError(f"weights: expected one for each of the {len(targets)} rows, got shape {found.shape}")
+    wrong = np.flatnonzero(~(np.isfinite(found) & (found >= 0.0)))
+    if len(wrong):
+        raise InvalidError(f"weights: row {wrong[0]}: expected a number of at least 0, got {float(found[wrong[0]])!r}")
+    if np.count_nonzero(found) < 2:
+        raise InvalidError("weights: at least 2 rows have to count for more than 0")
+    return found
 
 
 _DEFAULTS = SparseGPRegressor().get_params(deep=False)

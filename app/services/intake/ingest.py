@@ -134,6 +134,7 @@ def table_options(body: SpecBody) -> TableOptions:
         max_levels=body.max_levels,
         groups=body.groups,
         order=body.order,
+        weights=body.weights,
     )
 
 

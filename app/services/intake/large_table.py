@@ -136,10 +136,11 @@ class LargeTables:
 
 def is_large(fit: TableFit, body: SpecBody, *, least: int) -> bool:
     """Return whether a training reads a table by parts: of more than so many rows, and nothing is asked that needs each
-    of them: no groups, order or cells to integrate over, no other target, bounds, other mean or full process."""
+    of them: no groups, order, weights or cells to integrate over, no other target, bounds, mean or full process."""
     return (
         fit.training_rows.kept.count > least
         and fit.training_rows.row_groups is None
+        and fit.training_rows.weights is None
         and fit.schema.other_targets is None
         and not fit.schema.integrates
         and body.bounds is None

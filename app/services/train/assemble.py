@@ -39,12 +39,15 @@ def dataset_of(design_matrix: DesignMatrix) -> Dataset:
         groups=design_matrix.groups,
         indicator=design_matrix.indicator,
         row_groups=groups,
+        weights=design_matrix.weights,
     )
 
 
 def without_copies(design_matrix: DesignMatrix) -> DesignMatrix:
-    """Return the rows that are no exact copies of earlier ones, with a warning that tells how many were."""
-    found = copies(design_matrix.inputs, design_matrix.targets)
+    """Return the rows that are no exact copies of earlier ones, of the same weight, with a warning that tells how many
+    were."""
+    inputs, weights = design_matrix.inputs, design_matrix.weights
+    found = copies(np.column_stack((inputs, weights)) if len(weights) else inputs, design_matrix.targets)
     if not len(found):
         return design_matrix
     total, count = len(design_matrix.targets), len(found)
@@ -101,6 +104,8 @@ def build_report(
         found["bounds"]["rows"] = [int(design_matrix.rows[row]) for row in found["bounds"]["rows"]]
     if design_matrix.row_groups is not None:
         found["splits"]["column"] = design_matrix.row_groups.name
+    if len(design_matrix.weights):
+        found["weights"] = weights_report(design_matrix)
     local = result.report.local_coverage.to_json(schema.group_names, _names_of_groups(design_matrix))
     doubts = [local["worst"]] if local["alarming"] else []
     return found | {
@@ -126,6 +131,19 @@ def build_report(
             *result.report.warnings,
             *doubts,
         ],
+    }
+
+
+def weights_report(design_matrix: DesignMatrix) -> dict[str, Any]:
+    """Return what the rows count, as JSON. effective_rows: how many rows of equal weight say as much of a mean (Kish
+    1965)."""
+    weights = design_matrix.weights / design_matrix.weights.max()
+    return {
+        "column": design_matrix.weight_column,
+        "least": float(design_matrix.weights.min()),
+        "mean": float(weights.mean() * design_matrix.weights.max()),
+        "greatest": float(design_matrix.weights.max()),
+        "effective_rows": float(weights.sum() ** 2 / np.square(weights).sum()),
     }
 
 

@@ -123,7 +123,8 @@ def training_handler(
         if unlearnt is not None:
             report["missing"] = completed.report(unlearnt, result.model, spec.seed)
         model = build_artefact(body, schema, design_matrix, result, report, profile, donors)
-        own = result.state if design_matrix.row_groups is None else None
+        alone = design_matrix.row_groups is None and not len(design_matrix.weights)
+        own = result.state if alone else None
         state = _state_key(blobs, model, [own and own.numbered(design_matrix.rows)], retry)
         return _stored(blobs, model, report, state, retry)
 

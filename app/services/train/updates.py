@@ -268,6 +268,10 @@ def _reason_without_state(version: Version, stored: ModelArtefact) -> str:
     for field in ("groups", "order"):
         if (column := stored.spec.get(field)) is not None:
             return f"it was trained with `{field}` ({column!r}), and only models of rows that stand alone are updated"
+    if (column := stored.spec.get("weights")) is not None:
+        return (
+            f"it was trained with `weights` ({column!r}), and only models of rows that all count the same are updated"
+        )
     return "it was trained by an earlier release, which did not keep the state of a training"
 
 

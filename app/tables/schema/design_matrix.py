@@ -13,12 +13,14 @@ from app.tables.schema.row_groups import RowGroupColumn
 class TrainingRows:
     """Rows to train on.
 
-    kept: those of the upload; warnings: in words; row_groups: the column that rows are left out by.
+    kept: those of the upload; warnings: in words; row_groups: the column that rows are left out by; weights: the column
+    of how much each counts.
     """
 
     kept: RowSet
     warnings: tuple[str, ...] = ()
     row_groups: RowGroupColumn | None = None
+    weights: str | None = None
 
     @property
     def rows(self) -> IntArray:
@@ -38,7 +40,8 @@ class DesignMatrix:
     inputs (n, p); targets (n,); groups (p,): the lengthscale of each column; indicator (p,): columns of 0 and 1;
     rows (n,): 0-based row numbers of the upload; dropped: how many of its rows are not here; warnings: in plain words.
     row_groups: the column that rows are left out by, group_values (n,) what it says of each row, and group_names the
-    names of groups by these; none and empty without.
+    names of groups by these; none and empty without. weight_column: the column of weights, and weights (n,) what each
+    row counts, above zero; None and empty without.
     """
 
     inputs: FloatArray
@@ -51,6 +54,8 @@ class DesignMatrix:
     row_groups: RowGroupColumn | None = None
     group_values: FloatArray | IntArray = field(default_factory=lambda: np.empty(0))
     group_names: tuple[str, ...] = ()
+    weight_column: str | None = None
+    weights: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def take(self, places: IntArray, *reasons: str) -> "DesignMatrix":
         """Return some of its rows. reasons: why the others are left out, for the warnings, in plain words."""
@@ -60,6 +65,7 @@ class DesignMatrix:
             targets=self.targets[places],
             rows=self.rows[places],
             group_values=self.group_values if self.row_groups is None else self.group_values[places],
+            weights=self.weights[places] if len(self.weights) else self.weights,
             dropped=self.dropped + len(self.targets) - len(places),
             warnings=(*self.warnings, *reasons),
         )
@@ -69,7 +75,7 @@ class DesignMatrix:
         return self.take(np.setdiff1d(np.arange(len(self.targets)), places), reason)
 
     def __post_init__(self) -> None:
-        for name in ("inputs", "targets", "groups", "indicator", "rows", "group_values"):
+        for name in ("inputs", "targets", "groups", "indicator", "rows", "group_values", "weights"):
             view = getattr(self, name).view()
             view.flags.writeable = False
             object.__setattr__(self, name, view)

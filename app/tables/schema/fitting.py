@@ -44,10 +44,12 @@ from app.tables.schema.leaks import leak_warnings
 from app.tables.schema.report_notes import cycle_warnings, format_warnings
 from app.tables.schema.row_groups import (
     GroupedBy,
+    RowGroupColumn,
     check_groups,
     group_warnings,
     row_group_column,
 )
+from app.tables.schema.row_weights import note_weights, rows_that_count, weight_column
 from app.tables.schema.schema import Schema, Unseen
 from app.tables.schema.table_options import (
     Dates,
@@ -89,8 +91,8 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
     sums = TableSums(table)
     sums.gather((*targets, *(name for name in names if choices.get(name) is not DeclaredType.IGNORE)))
     grouped = row_group_column(sums, targets, options, choices)
-    if grouped is not None and grouped.by is GroupedBy.GROUPS and options.features is None:
-        names = [name for name in names if name != grouped.name]  # of new rows it will be another
+    weights = weight_column(table, targets, options, choices, grouped)
+    names = _without_row_columns(names, options, grouped, weights)
     state = FitState(
         table=table,
         sums=sums,
@@ -102,9 +104,7 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
     )
     for each in targets:
         inspect_target(state, each)
-    if grouped is not None:
-        grouped.note_invalid(sums[grouped.name], state.cell_errors)
-        note_missing(state, grouped.name, grouped.inferred)
+    _inspect_row_columns(state, grouped, weights)
     inferred_types = {name: inspect_column(state, name, choices.get(name)) for name in names}
     wanted = {*choices, *(names if options.features is not None else ())}
     drop_identifiers(state, inferred_types, wanted)
@@ -115,7 +115,7 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
     numbers = [name for name in used if inferred_types[name].kind is Kind.NUMBER]
     if not read_options.sets_number_format:
         state.warnings += format_warnings(table, number_formats, [*numbers, *targets])
-    rows = kept_rows(state, targets, used, grouped, several)
+    rows = rows_that_count(state, kept_rows(state, targets, used, grouped, weights, several), weights)
     others = () if grouped is None or grouped.name in names else (grouped.name,)
     kept = table.keep(rows, [*targets, *names, *others])
     kept_sums = _sums_of_kept(state, kept, (*targets, *numbers))
@@ -142,10 +142,30 @@ def fit_table(table: Table, options: TableOptions) -> tuple[Schema, TrainingRows
         _refuse_nothing(state.warnings[len(table.notes) :])
     warnings = [*state.warnings, *leak_warnings(own, schema)]
     if grouped is None:
-        warnings += group_warnings(table, rows_with_target(state, rows, target) if several else rows, schema)
+        own_rows = rows_with_target(state, rows, target) if several else rows
+        warnings += group_warnings(table, own_rows, schema, weights)
     else:
         check_groups(kept, grouped)
-    return schema, TrainingRows(kept=rows, warnings=tuple(warnings), row_groups=grouped)
+    return schema, TrainingRows(kept=rows, warnings=tuple(warnings), row_groups=grouped, weights=weights)
+
+
+def _without_row_columns(
+    names: list[str], options: TableOptions, grouped: RowGroupColumn | None, weights: str | None
+) -> list[str]:
+    """Features, without the columns that say something of rows, unless those of groups are asked for by name."""
+    if grouped is not None and grouped.by is GroupedBy.GROUPS and options.features is None:
+        names = [name for name in names if name != grouped.name]  # of new rows it will be another
+    return [name for name in names if name != weights]
+
+
+def _inspect_row_columns(state: FitState, grouped: RowGroupColumn | None, weights: str | None) -> None:
+    """Note wrong and missing cells of the columns that say something of rows."""
+    if grouped is not None:
+        grouped.note_invalid(state.sums[grouped.name], state.cell_errors)
+        note_missing(state, grouped.name, grouped.inferred)
+    if weights is not None:
+        note_weights(state.sums[weights], weights, state.cell_errors)
+        note_missing(state, weights, InferredType(kind=Kind.NUMBER))
 
 
 def _sums_of_kept(state: FitState, kept: Table, names: Iterable[str]) -> TableSums:
@@ -177,8 +197,9 @@ def fit_schema(table: Table, **options: object) -> tuple[Schema, DesignMatrix]:
 def build_design_matrix(table: Table, schema: Schema, training_rows: TrainingRows) -> DesignMatrix:
     """The design matrix of the rows that are trained on."""
     table = schema.as_trained(table)
-    used, grouped = [feature.name for feature in schema.used], training_rows.row_groups
+    used, grouped, weights = [feature.name for feature in schema.used], training_rows.row_groups, training_rows.weights
     names = [schema.target, *used] if grouped is None or grouped.name in used else [schema.target, *used, grouped.name]
+    names += [] if weights is None else [weights]
     kept = table if len(training_rows.rows) == table.rows else table.take(training_rows.rows, names)
     return DesignMatrix(
         inputs=schema.encode_table(kept),
@@ -191,6 +212,8 @@ def build_design_matrix(table: Table, schema: Schema, training_rows: TrainingRow
         row_groups=grouped,
         group_values=np.empty(0) if grouped is None else grouped.values(kept.columns[grouped.name]),
         group_names=() if grouped is None else grouped.names(kept.columns[grouped.name]),
+        weight_column=weights,
+        weights=np.empty(0) if weights is None else kept.columns[weights].numbers.values,
     )
 
 

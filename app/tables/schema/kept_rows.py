@@ -22,14 +22,20 @@ _ADVICE = (
 
 
 def kept_rows(
-    state: FitState, targets: Sequence[str], used: Sequence[str], grouped: RowGroupColumn | None, several: bool
+    state: FitState,
+    targets: Sequence[str],
+    used: Sequence[str],
+    grouped: RowGroupColumn | None,
+    weights: str | None,
+    several: bool,
 ) -> RowSet:
     """Rows to train on, of several targets those that have one of them. Refuses wrong cells, and missing ones under
     "error"; under "impute" a row without a group is one of its own, and one without a place in time is dropped."""
     table = state.table
     if state.cell_errors.total:
         state.cell_errors.refuse(_ADVICE)
-    by = () if grouped is None else (grouped.name,)
+    own = () if weights is None else (weights,)
+    by = own if grouped is None else (grouped.name, *own)
     absent = [name for name in dict.fromkeys((*(() if several else targets), *used, *by)) if name in state.absent]
     counts = {name: cells_of(state.sums[name], state.absent[name]).missing for name in absent}
     if state.missing is Missing.ERROR and absent:
@@ -39,7 +45,7 @@ def kept_rows(
         state.cell_errors.refuse(
             'set "missing" to "drop" to leave such rows out, or to "impute" to integrate over what they may be'
         )
-    needed = (*targets, *by) if grouped is not None and grouped.by is GroupedBy.ORDER else targets
+    needed = (*targets, *(by if grouped is not None and grouped.by is GroupedBy.ORDER else own))
     causes = absent if state.missing is Missing.DROP else [name for name in needed if name in absent]
     without_target = several and all(target in state.absent for target in targets)
     if not causes and not without_target:

@@ -143,9 +143,9 @@ def note_invalid(name: str, column: ColumnSums, inferred: InferredType, cell_err
         cell_errors.add_first(name, counts.invalid, counts.first, lambda cell: as_read.describe(cell, part))
 
 
-def group_warnings(table: Table, rows: RowSet, schema: Schema) -> list[str]:
+def group_warnings(table: Table, rows: RowSet, schema: Schema, weights: str | None = None) -> list[str]:
     """Return a sentence on a column that may name groups: text, or whole numbers, whose values repeat and explain most
-    of the target. O(n) a column, n at most SAMPLE of the rows that are trained on."""
+    of the target. weights: a column that does not. O(n) a column, n at most SAMPLE of the rows that are trained on."""
     if rows.count > SAMPLE:
         places = np.sort(np.random.default_rng(0).choice(rows.count, SAMPLE, replace=False))
         table = table.sample(rows.places(places), table.names)
@@ -155,7 +155,7 @@ def group_warnings(table: Table, rows: RowSet, schema: Schema) -> list[str]:
     numbers = {feature.name for feature in schema.used if feature.kind is not Kind.CATEGORY}
     found: list[tuple[float, str, int]] = []
     for name in table.names:
-        if name in schema.targets or (name in numbers and not _whole(table.columns[name])):
+        if name in (*schema.targets, weights) or (name in numbers and not _whole(table.columns[name])):
             continue
         between, groups = _between(table.columns[name], y)
         if between >= DOMINATES:

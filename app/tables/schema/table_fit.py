@@ -26,7 +26,7 @@ from app.tables.schema.row_groups import RowGroupColumn
 from app.tables.schema.schema import Schema
 from app.tables.schema.table_options import TableOptions
 
-_FORMAT: Final = "pursuit-table-fit/4"
+_FORMAT: Final = "pursuit-table-fit/5"
 """Counts up whenever the document changes, or fitting decides otherwise than before: kept fits are then made again."""
 
 
@@ -63,6 +63,7 @@ class TableFit:
             "schema": self.schema.to_json(),
             "warnings": list(self.training_rows.warnings),
             "row_groups": None if groups is None else groups.to_json(),
+            "weights": self.training_rows.weights,
             "seconds": dict(self.seconds),
         }
         return json.dumps(document).encode()
@@ -83,6 +84,7 @@ class TableFit:
                     kept=_rows_of(document["rows_kept"], rows),
                     warnings=tuple(map(str, document["warnings"])),
                     row_groups=None if groups is None else RowGroupColumn.from_json(groups),
+                    weights=None if document["weights"] is None else str(document["weights"]),
                 ),
                 seconds={str(name): float(cost) for name, cost in document["seconds"].items()},
             )

@@ -50,6 +50,7 @@ class TableOptions:
     max_levels: int | None = None
     groups: str | None = None
     order: str | None = None
+    weights: str | None = None
 
 
 def parse_choice(kind: type[_Choice], field_name: str, value: str) -> _Choice:

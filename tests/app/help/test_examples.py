@@ -109,13 +109,13 @@ def test_the_blocks_of_a_text_are_found() -> None:
 def cars() -> str:
     """The table that the page of fields begins with."""
     source = random.Random(3)
-    lines = ["name,maker,sold,doors,weight,horsepower,price"]
+    lines = ["name,maker,sold,doors,weight,horsepower,sales,price"]
     for row in range(120):
         weight, horsepower = source.uniform(900, 2200), source.uniform(50, 250)
         day = f"202{row % 4}-{row % 12 + 1:02}-{row % 28 + 1:02}"
         price = 5_000 + 80 * horsepower + 2 * weight + source.gauss(0, 500)
         maker = f"maker {row % 24}"
-        lines.append(f"car {row},{maker},{day},{2 + row % 3},{weight:.0f},{horsepower:.0f},{price:.0f}")
+        lines.append(f"car {row},{maker},{day},{2 + row % 3},{weight:.0f},{horsepower:.0f},{1 + row % 7},{price:.0f}")
     return "\n".join(lines) + "\n"
 
 

@@ -155,3 +155,60 @@ def test_random_state_decides_what_is_random() -> None:
     np.testing.assert_array_equal(predicted(np.random.RandomState(1)), predicted(np.random.RandomState(1)))
     assert not np.array_equal(predicted(1), predicted(2))
     assert not np.array_equal(predicted(None), predicted(None))
+
+
+def measured(rows: int) -> tuple[Numbers, Numbers, Numbers]:
+    """Inputs, means of 1 or 50 measurements of noise 1 by turns, and how many they are."""
+    random = np.random.default_rng(5)
+    inputs, times = random.uniform(-3, 3, (rows, 1)), np.where(np.arange(rows) % 2, 50.0, 1.0)
+    return inputs, np.sin(inputs[:, 0]) + random.normal(size=rows) / np.sqrt(times), times
+
+
+def test_weights_say_how_precise_a_row_is() -> None:
+    inputs, targets, times = measured(150)
+    new = np.linspace(-2.8, 2.8, 40)[:, None]
+    weighted = SparseGPRegressor(**QUICK).fit(inputs, targets, weights=times)
+    plain = SparseGPRegressor(**QUICK).fit(inputs, targets)
+    errors = [np.sqrt(np.mean((each.predict(new) - np.sin(new[:, 0])) ** 2)) for each in (weighted, plain)]
+    assert errors[0] < 0.7 * errors[1]
+    assert weighted.report_["weights"]["mean"] == 25.5
+    scaled = SparseGPRegressor(**QUICK).fit(inputs, targets, weights=(1024 * times).tolist())
+    np.testing.assert_array_equal(scaled.predict(new, return_std=True), weighted.predict(new, return_std=True))
+    equal = SparseGPRegressor(**QUICK).fit(inputs, targets, weights=np.full(150, 7.0))
+    np.testing.assert_array_equal(equal.predict(new, return_std=True), plain.predict(new, return_std=True))
+    nought = SparseGPRegressor(**QUICK).fit(inputs, targets, weights=np.where(times > 1, times, 0.0))
+    rest = SparseGPRegressor(**QUICK).fit(inputs[1::2], targets[1::2])
+    np.testing.assert_array_equal(nought.predict(new), rest.predict(new))
+    assert "75 of 150 rows have a weight of 0" in nought.report_["warnings"][0]
+
+
+def test_weights_go_through_pipelines_and_searches() -> None:
+    inputs, targets, times = measured(80)
+    pipeline = make_pipeline(StandardScaler(), SparseGPRegressor(**QUICK))
+    pipeline.fit(inputs, targets, sparsegpregressor__weights=times)
+    assert pipeline[-1].report_["weights"]["greatest"] == 50.0
+    search = GridSearchCV(SparseGPRegressor(**QUICK), {"kernel": ["gaussian"]}, cv=2).fit(
+        inputs, targets, weights=times
+    )
+    assert search.best_estimator_.report_["weights"]["greatest"] == 50.0
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0, 2.0], r"weights: expected one for each of the 30 rows, got shape \(2,\)"),
+        ([-1.0] + 29 * [1.0], r"weights: row 0: expected a number of at least 0, got -1\.0"),
+        (29 * [1.0] + [np.nan], "weights: row 29: expected a number of at least 0, got nan"),
+        (29 * [0.0] + [1.0], "weights: at least 2 rows have to count for more than 0"),
+        (29 * [1.0] + [1e-14], "weights: the smallest is 1e-14"),
+    ],
+)
+def test_weights_that_are_wrong(weights: list[float], message: str) -> None:
+    with pytest.raises(InvalidError, match=message):
+        SparseGPRegressor(**QUICK).fit(*table(30), weights=weights)
+
+
+def test_weights_are_of_a_single_target() -> None:
+    inputs, targets = table(30)
+    with pytest.raises(InvalidError, match="weights: rows of several targets"):
+        SparseGPRegressor(**QUICK).fit(inputs, np.column_stack((targets, inputs[:, 0])), weights=np.ones(30))

@@ -119,6 +119,7 @@ def test_settings_that_come_again_and_again_are_all_in_the_sample(tmp_path: Path
     [
         {"groups": "kind"},
         {"order": "a"},
+        {"weights": "a"},
         {"bounds": {"rows": [1]}},
         {"artefact": "compact"},
         {"mean_rows": "all"},
