@@ -119,7 +119,6 @@ def test_settings_that_come_again_and_again_are_all_in_the_sample(tmp_path: Path
     [
         {"groups": "kind"},
         {"order": "a"},
-        {"weights": "a"},
         {"bounds": {"rows": [1]}},
         {"artefact": "compact"},
         {"mean_rows": "all"},
@@ -134,6 +133,13 @@ def test_what_needs_every_row_is_not_read_by_parts(tmp_path: Path, fields: dict[
     plain, usual = fit_of(path)
     assert is_large(plain, usual, least=100)
     assert not is_large(plain, usual, least=200)
+
+
+def test_a_table_of_weights_is_not_read_by_parts(tmp_path: Path) -> None:
+    path = table_file(tmp_path / "t.parquet", [line.lstrip("-") for line in lines_of(200)])
+    fit, body = fit_of(path, weights="a")
+    assert fit.training_rows.weights == "a"
+    assert not is_large(fit, body, least=100)
 
 
 def test_a_table_with_cells_to_integrate_over_is_not_read_by_parts(tmp_path: Path) -> None:
