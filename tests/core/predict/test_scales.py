@@ -81,7 +81,9 @@ def test_variance_is_stretched_and_has_its_noise() -> None:
 
 def test_some_rows_in_another_order() -> None:
     left_out, which = (
-        replace(random_rows(10, 12, share=0.1), group=np.arange(12) // 2, noise_floor=0.3),
+        replace(
+            random_rows(10, 12, share=0.1), group=np.arange(12) // 2, noise_floor=0.3, weights=np.arange(1.0, 13.0)
+        ),
         np.array([7, 0, 3]),
     )
     taken = left_out.take(which)
