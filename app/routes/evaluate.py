@@ -43,10 +43,8 @@ class EvaluateQuery(BaseModel):
     on_error: OnError = Field(
         OnError.REFUSE, description="Rows that cannot be predicted: refuse the table, or leave them out."
     )
-    target: str | None = Field(
-        None,
-        description="Which of several targets; the only one need not be named.",
-        json_schema_extra={"minLength": 1},
+    target: Annotated[str, Field(json_schema_extra={"minLength": 1})] | None = Field(
+        None, description="Which of several targets; the only one need not be named."
     )
 
     def options(self) -> EvaluateOptions:
