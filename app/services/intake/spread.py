@@ -4,7 +4,8 @@ import numpy as np
 
 from app.errors import MAX_FAULTS, Fault, InvalidRequestError
 from app.tables import Kind, Schema, Table, TrainingRows
-from app.tables.columns.sums import Ends, TableSums
+from app.tables.columns.counts import Ends
+from app.tables.columns.sums import TableSums
 from core.arrays import BoolArray, FloatArray
 from core.data import Dataset, standardization
 from core.errors import InvalidDataError

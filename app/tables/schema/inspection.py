@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from app.errors import InvalidRequestError
 from app.tables.columns.cell_errors import CellErrors, list_names
 from app.tables.columns.cells import BLANKS, quote
+from app.tables.columns.counts import CellCounts
 from app.tables.columns.lookalikes import LOOKALIKE_ADVICE, match_lookalike
 from app.tables.columns.rounding import check_target
 from app.tables.columns.row_numbers import is_index, row_number_start
 from app.tables.columns.sentinels import Sentinel, find_sentinels, may_be_sentinel
-from app.tables.columns.sums import CellCounts, ColumnSums, TableSums
+from app.tables.columns.sums import ColumnSums, TableSums
 from app.tables.columns.table import Kind, Table
 from app.tables.columns.type_inference import (
     DeclaredType,

@@ -8,11 +8,12 @@ import numpy as np
 from app.errors import InvalidRequestError
 from app.tables.columns.cell_errors import plural
 from app.tables.columns.cells import FloatArray, IntArray, cell_text, quote
+from app.tables.columns.counts import DistinctNumbers, Ends, LevelwiseCounts
 from app.tables.columns.dates_and_booleans import parse_by_level
 from app.tables.columns.integers import add_offset
 from app.tables.columns.row_numbers import is_index, row_number_start
 from app.tables.columns.sentinels import describe
-from app.tables.columns.sums import ColumnSums, DistinctNumbers, Ends, LevelwiseCounts, TableSums
+from app.tables.columns.sums import ColumnSums, TableSums
 from app.tables.columns.table import Column, Kind, Table
 from app.tables.columns.type_inference import (
     InferredType,

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from app.errors import InvalidRequestError
 from app.tables import Column, Limits, Table, TableOptions, fit_table, open_canonical, read_table, write_table
 from app.tables.columns import sums
-from app.tables.columns.sums import DistinctNumbers, LevelCounts, TableSums
+from app.tables.columns.counts import DistinctNumbers, LevelCounts
+from app.tables.columns.sums import TableSums
 from app.tables.read import canonical
 from app.tables.schema import leaks, row_groups
 from app.tables.schema.profile import describe_table
