@@ -7,6 +7,7 @@ for STALE_SECONDS: no key can be revoked then, as that is written there too.
 
 import asyncio
 import logging
+import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -83,8 +84,7 @@ class KeyRing:
             raise UnauthenticatedError("the Authorization header has no API key: expected `Bearer pk_..`", invalid=True)
         key = self._matching(known, parsed)
         if key is None and parsed[0] not in known.keys and parsed[0] not in known.ended:
-            await asyncio.sleep(max(0.0, known.at + UNKNOWN_SECONDS - now))
-            key = self._matching(await self._look_since(now), parsed)
+            key = self._matching(await self._looked_after(now, known), parsed)
         if key is None:
             raise UnauthenticatedError(self._reason(parsed), invalid=True)
         return key
@@ -126,18 +126,33 @@ class KeyRing:
         return key
 
     async def _look_since(self, since: float) -> _Known:
-        """Start a look, unless there is one, and wait for it where the last one began before this monotonic time."""
+        """Start a look, unless there is one, where the last one began before this monotonic time, and wait for it; also
+        where that was LOOK_SECONDS ago, without waiting."""
         for _ in range(2):  # the look that is under way may have begun too early
-            if self._look is None:
+            known, now = self._known, time.monotonic()
+            late = known is None or known.at < since
+            if self._look is None and (known is None or late or now - known.at > LOOK_SECONDS):
                 self._look = asyncio.create_task(self._look_again())
-            if self._known is not None and (self._known.at >= since or time.monotonic() < self._impatient_until):
+            if known is not None and (not late or now < self._impatient_until):
                 break
+            assert self._look is not None
             _, slow = await asyncio.wait({self._look}, timeout=PATIENCE_SECONDS)
             if slow:
                 self._impatient_until = time.monotonic() + LOOK_SECONDS
         known = self._known
         if known is None or (known.any_ever and time.monotonic() - known.at > STALE_SECONDS):
             raise UnavailableError("the database does not answer, so API keys cannot be checked")
+        return known
+
+    async def _looked_after(self, now: float, known: _Known) -> _Known:
+        """Return keys of a look that began after this monotonic time, and UNKNOWN_SECONDS after the one before it,
+        however many wait for it; older ones where the database does not answer. known: those of the last look."""
+        for _ in range(2):  # the look that is under way may have begun too early
+            await asyncio.sleep(max(0.0, known.at + UNKNOWN_SECONDS - time.monotonic()))
+            known = self._known or known
+            if known.at >= now:
+                break
+            known = await self._look_since(math.nextafter(known.at, math.inf))
         return known
 
     async def _look_again(self) -> None:
