@@ -228,6 +228,7 @@ def test_same_seed_same_bits() -> None:
     assert other.model.calibration.quantiles.tolist() != first.model.calibration.quantiles.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refinement", [None, Refinement(steps=5)])
 @pytest.mark.parametrize("calibrate", [Calibrate.LOO, Calibrate.CROSS_FIT])
 def test_resumed_run_gives_the_same_calibration(calibrate: Calibrate, refinement: Refinement | None) -> None:

@@ -244,6 +244,7 @@ def test_variance_that_was_asked_for() -> None:
     assert train(dataset, TrainSpec(**NORMAL | {"variance": "basis"})).model.near is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("holdout", [0.0, 0.02])
 def test_few_or_no_rows_held_out(holdout: float, way: str) -> None:
     """All left-out rows are then compared."""
@@ -263,6 +264,7 @@ def test_pure_noise_is_a_constant(seed: int) -> None:
     assert not any(warning.startswith(KERNEL_REASON) for warning in result.report.warnings)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_cut_off_gives_the_same_bits(way: str) -> None:
     dataset, spec = waves(300), TrainSpec(**NORMAL | {"effort": Effort.BEST})
     result, checkpoints = checkpoints_of(dataset, spec)
@@ -305,6 +307,7 @@ def test_transformed_targets(way: str) -> None:
     assert (lower > 0.0).all()
 
 
+@pytest.mark.slow
 def test_rows_that_come_twice(way: str) -> None:
     """Equal rows make a singular K, which the noise lifts."""
     dataset = waves(150)

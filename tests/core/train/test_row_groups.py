@@ -70,6 +70,7 @@ def covered(result: TrainResult, inputs: np.ndarray, targets: np.ndarray) -> flo
     return float(np.mean((lower <= targets) & (targets <= upper)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [FULL, SPARSE], ids=["full", "sparse"])
 def test_new_groups_get_what_the_report_promises(options: dict[str, object]) -> None:
     """By rows the report says 94% and new subjects get less than 85%."""
@@ -138,6 +139,7 @@ def test_standard_errors_by_group_do_not_count_rows_that_are_scored_beside() -> 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [FULL, SPARSE], ids=["full", "sparse"])
 def test_settings_that_come_twice_are_left_out_together(options: dict[str, object]) -> None:
     """Pure noise uploaded twice is nothing that could be known: by rows 0% of fresh rows are covered."""
@@ -154,6 +156,7 @@ def test_settings_that_come_twice_are_left_out_together(options: dict[str, objec
     assert np.mean(got) > 0.9
 
 
+@pytest.mark.slow
 def test_later_rows_get_what_the_report_promises() -> None:
     """A level that wanders: rows between others are predicted better than later ones, which the report says."""
     got, promised, told = [], [], 0
@@ -177,6 +180,7 @@ def test_later_rows_get_what_the_report_promises() -> None:
     assert abs(np.mean(promised) - np.mean(got)) < 0.1
 
 
+@pytest.mark.slow
 def test_groups_in_a_sparse_training_are_never_split() -> None:
     """Leave-one-out is not taken, whatever is asked, and the held-out rows are whole groups."""
     X, y, subject = subjects(3, 60)

@@ -102,6 +102,7 @@ def test_a_basis_for_a_target_and_its_double_is_that_of_the_target(gain: Gain) -
     np.testing.assert_allclose(alone.gains, together.gains, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "spec",
     [
@@ -234,6 +235,7 @@ def test_progress_never_falls_and_a_run_goes_on_from_its_checkpoint() -> None:
         np.testing.assert_array_equal(one.model.posterior.alpha, two.model.posterior.alpha)
 
 
+@pytest.mark.slow
 def test_sharing_is_decided_on_targets_as_they_are_learnt() -> None:
     """Log-normal targets of one function share theta in logarithms, which is how they are learnt; as they are, the
     large values of one are another function."""

@@ -64,6 +64,7 @@ def with_weights(dataset: Dataset, weights: FloatArray) -> Dataset:
 # ---- what weights are
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "n"),
     [(TrainSpec(**QUICK), 90), (TrainSpec(holdout=0.0), 40), (TrainSpec(**FULL), 90)],
