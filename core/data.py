@@ -190,7 +190,7 @@ def _check_weights(weights: FloatArray, rows: int, others: int) -> None:
     if weights.min() < LEAST_WEIGHT * weights.max():
         raise InvalidDataError(
             f"weights: the smallest is {float(weights.min())!r} and the largest {float(weights.max())!r}; a row that "
-            f"counts less than {LEAST_WEIGHT:g} of another says nothing: leave it out"
+            f"counts less than {LEAST_WEIGHT:g} of another has no effect: leave it out"
         )
     if others:
         raise InvalidDataError("weights: rows of several targets all count the same")

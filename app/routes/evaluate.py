@@ -1,6 +1,7 @@
 """`POST /evaluate`: a table with the truth in, scores of a model's predictions out."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,7 @@ from app.tables import Limits, Schema, Table, from_columns, from_rows, read_tabl
 
 router = APIRouter(tags=["prediction"])
 
+_DEFAULTS = EvaluateOptions()
 _TABLES = tuple(kind for kind in TABLES if kind != NPY)
 
 
@@ -39,9 +41,11 @@ class EvaluateQuery(BaseModel):
         json_schema_extra={"pattern": REFERENCE},
     )
     by: list[str] = Field([], max_length=MOST_BY, description="Columns whose groups are scored too; may be repeated.")
-    worst: int = Field(10, ge=0, le=MOST_WORST, description="How many rows with the largest errors are listed.")
+    worst: int = Field(
+        _DEFAULTS.worst, ge=0, le=MOST_WORST, description="How many rows with the largest errors are listed."
+    )
     on_error: OnError = Field(
-        OnError.REFUSE, description="Rows that cannot be predicted: refuse the table, or leave them out."
+        _DEFAULTS.on_error, description="Rows that cannot be predicted: refuse the table, or leave them out."
     )
     target: Annotated[str, Field(json_schema_extra={"minLength": 1})] | None = Field(
         None, description="Which of several targets; the only one need not be named."
@@ -121,7 +125,7 @@ _FIELDS = tuple(EvaluateQuery.model_fields)
 _OPTIONS: dict[str, Any] = EvaluateQuery.model_json_schema()["properties"] | {
     "on_error": {
         "enum": list(OnError),
-        "default": OnError.REFUSE.value,
+        "default": _DEFAULTS.on_error.value,
         "description": EvaluateQuery.model_fields["on_error"].description,
     }
 }
@@ -184,12 +188,11 @@ async def _answer_json(request: Request, app: Services) -> Response:
     body = await read_json(request, app.settings.max_body_bytes)
     check_depth(body, app.settings.max_json_depth)
     asked = decode(body, EvaluateRequest)
-    options = EvaluateOptions(
-        by=tuple(asked.by or ()),
-        worst=10 if asked.worst is None else asked.worst,
-        on_error=OnError.REFUSE if asked.on_error is None else word_of(OnError, asked.on_error, "on_error"),
-        target=asked.target,
-    )
+    options = EvaluateOptions(by=tuple(asked.by or ()), target=asked.target)
+    if asked.worst is not None:
+        options = replace(options, worst=asked.worst)
+    if asked.on_error is not None:
+        options = replace(options, on_error=word_of(OnError, asked.on_error, "on_error"))
     return await _answer(request, app, asked.model, options, lambda _: _table_of(asked, app.body_limits))
 
 

@@ -26,7 +26,7 @@ class ProgressBody(BaseModel):
     basis_size: int | None = Field(None, description="Basis vectors so far.")
     objective: float | None = Field(None, description="Objective of the adaptation, which is minimised.")
     waiting: str | None = Field(
-        None, description="What its worker waits for, such as a store that is away or a disk that is full; else null."
+        None, description="What its worker waits for, such as an unavailable store or a full disk; else null."
     )
     elapsed_s: float = Field(description="Seconds since work on it began, breaks included.")
     eta_s: float | None = Field(

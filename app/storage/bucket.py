@@ -31,16 +31,16 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 import obstore
-from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.exceptions import BaseError, PermissionDeniedError, PreconditionError, UnauthenticatedError
 from obstore.store import S3Store
 
-from app.errors import ConflictError, NotFoundError, UnavailableError
+from app.errors import NotFoundError, UnavailableError
 from app.storage.blobs import Blob, chunks, damaged_blob, digest_of, is_key
 from app.storage.cache import FileCache
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
-    from obstore import ObjectMeta
+    from obstore import GetOptions, ObjectMeta
     from obstore.store import ClientConfig, RetryConfig
 
 log = logging.getLogger(__name__)
@@ -219,15 +219,14 @@ class BucketBlobStore:
             time.sleep(_PAUSE)
 
 
-def open_ranges(url: str, *, version: tuple[int, str] | None = None) -> BinaryIO:
+def open_ranges(url: str, *, version: tuple[int, str] | None = None, changed: Exception | None = None) -> BinaryIO:
     """Open an object of any bucket, s3://bucket/key, to be read by ranges: what is not read is not fetched. The bytes
-    are not checked against a hash. version: size and version that it must have, as `list_folder` gave them: else
-    ConflictError. NotFoundError, UnavailableError."""
+    are not checked against a hash. version: size and version that it must have, as `list_folder` gave them, now and in
+    each read: else `changed` is raised. NotFoundError, UnavailableError."""
     place = urlsplit(url)
-    opened = _Ranges(_store_of(place.netloc), place.path.lstrip("/"))
-    if version is not None and opened.version != version:
-        name = place.path.rpartition("/")[2]
-        raise ConflictError(f"file {name!r} of the dataset's location has changed: make the dataset again from it")
+    opened = _Ranges(_store_of(place.netloc), place.path.lstrip("/"), changed)
+    if changed is not None and opened.version != version:
+        raise changed
     return io.BufferedReader(opened, RANGE_BYTES)
 
 
@@ -250,15 +249,17 @@ def _version_of(entry: "ObjectMeta") -> str:
 
 
 class _Ranges(io.RawIOBase):
-    """An object of a bucket as a file to read."""
+    """An object of a bucket as a file to read. changed: is raised where it is not what it was when it was opened."""
 
-    def __init__(self, store: S3Store, key: str) -> None:
+    def __init__(self, store: S3Store, key: str, changed: Exception | None) -> None:
         self._store, self._key, self._place = store, key, 0
+        self._changed = changed
         self._absent = NotFoundError(f"the store has no {key}")
         with _bucket_errors("read", absent=self._absent):
             entry = obstore.head(store, key)
         self._size = int(entry["size"])
         self.version = self._size, _version_of(entry)
+        self._tag = None if changed is None else entry["e_tag"]
 
     def readable(self) -> bool:
         """Return True."""
@@ -278,16 +279,22 @@ class _Ranges(io.RawIOBase):
         view = memoryview(buffer)
         length = max(min(len(view), self._size - self._place), 0)
         if length:
-            with _bucket_errors("read", absent=self._absent):
-                found = obstore.get_range(self._store, self._key, start=self._place, length=length)
-            view[:length] = memoryview(found.to_bytes())
+            with _bucket_errors("read", absent=self._absent, changed=self._changed):
+                view[:length] = self._fetched(length)
             self._place += length
         return length
 
+    def _fetched(self, length: int) -> bytes:
+        if self._tag is None:
+            return obstore.get_range(self._store, self._key, start=self._place, length=length).to_bytes()
+        options: GetOptions = {"range": (self._place, self._place + length), "if_match": self._tag}
+        return obstore.get(self._store, self._key, options=options).bytes().to_bytes()
+
 
 @contextmanager
-def _bucket_errors(verb: str, *, absent: Exception | None = None) -> Iterator[None]:
-    """Raise UnavailableError for an error of the bucket, `absent` for an object that is not there.
+def _bucket_errors(verb: str, *, absent: Exception | None = None, changed: Exception | None = None) -> Iterator[None]:
+    """Raise UnavailableError for an error of the bucket, `absent` for an object that is not there, `changed` for one
+    that is another than was asked for.
 
     The cause goes to the log alone: it names the bucket and is many lines long.
     """
@@ -298,6 +305,10 @@ def _bucket_errors(verb: str, *, absent: Exception | None = None) -> Iterator[No
             raise absent from None
         cause: Exception = error
         reason = "there is no such bucket"
+    except PreconditionError as error:
+        if changed is not None:
+            raise changed from None
+        cause, reason = error, "the bucket does not answer as it should"
     except (PermissionDeniedError, UnauthenticatedError) as error:
         cause, reason = error, "the bucket refuses these credentials"
     except (BaseError, OSError) as error:

@@ -10,24 +10,16 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final
 from urllib.parse import urlsplit
 
 from app.errors import ConflictError, Fault, InvalidRequestError, NotFoundError, unwritable
+from app.file_version import FileVersion
 
 MOST_FILES: Final = 10_000
 """Files of a location."""
 _S3 = "s3://"
 _SUFFIXES = (".parquet", ".pq")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocatedFile:
-    """A file as it was found. address: path or URL; version: what changes whenever the file does."""
-
-    address: str
-    size: int
-    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +28,7 @@ class Locations:
 
     prefixes: Sequence[str] = ()
 
-    def files(self, location: str) -> list[LocatedFile]:
+    def files(self, location: str) -> list[FileVersion]:
         """Return the Parquet files of a location by name. InvalidRequestError where it is none that may be read, or has
         none; UnavailableError."""
         place = self.check(location)
@@ -66,17 +58,17 @@ class Locations:
         raise _refused(f"{location[:200]!r} is below no folder that this server may read (PURSUIT_DATASET_LOCATIONS)")
 
 
-def _in_bucket(bucket: str, *folder: str) -> list[LocatedFile]:
+def _in_bucket(bucket: str, *folder: str) -> list[FileVersion]:
     from app.storage.bucket import list_folder  # noqa: PLC0415  an extra, and only where it is needed
 
     return [
-        LocatedFile(address=f"{_S3}{bucket}/{key}", size=size, version=version)
+        FileVersion(address=f"{_S3}{bucket}/{key}", size=size, version=version)
         for key, size, version in list_folder(bucket, "/".join(folder))
         if _is_parquet(key.rpartition("/")[2]) and _key_parts(f"{_S3}{bucket}/{key}") is not None
     ]
 
 
-def _in_folder(folder: Path, location: str) -> list[LocatedFile]:
+def _in_folder(folder: Path, location: str) -> list[FileVersion]:
     try:
         names = [entry.name for entry in os.scandir(folder) if _is_parquet(entry.name)]
         return [found for name in names if (found := _regular(folder / name)) is not None]
@@ -88,33 +80,14 @@ def _in_folder(folder: Path, location: str) -> list[LocatedFile]:
         raise unwritable(error) from error
 
 
-class FoundFile(Protocol):
-    """A `LocatedFile`, or what was kept of it."""
-
-    @property
-    def address(self) -> str:
-        """Return where it is."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """Return its bytes."""
-        ...
-
-    @property
-    def version(self) -> str:
-        """Return what changes whenever it does."""
-        ...
-
-
-def open_unchanged(file: FoundFile) -> BinaryIO:
-    """Open a file of a location; the caller closes it. ConflictError where it is not as it was found any more,
-    NotFoundError where this machine does not see it, UnavailableError."""
+def open_unchanged(file: FileVersion) -> BinaryIO:
+    """Open a file of a location; the caller closes it. ConflictError where it is not as it was found any more, of a
+    bucket also while it is read; NotFoundError where this machine does not see it, UnavailableError."""
     if file.address.startswith(_S3):
         from app.storage.bucket import open_ranges  # noqa: PLC0415  an extra, and only where it is needed
 
         try:
-            return open_ranges(file.address, version=(file.size, file.version))
+            return open_ranges(file.address, version=(file.size, file.version), changed=_changed(file, "has changed"))
         except NotFoundError:
             raise _changed(file, "is not there any more") from None
     try:
@@ -134,17 +107,16 @@ def open_unchanged(file: FoundFile) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
-def _changed(file: FoundFile, what: str) -> ConflictError:
-    name = file.address.rpartition("/")[2]
-    return ConflictError(f"file {name!r} of the dataset's location {what}: make the dataset again from it")
+def _changed(file: FileVersion, what: str) -> ConflictError:
+    return ConflictError(f"file {file.name!r} of the dataset's location {what}: make the dataset again from it")
 
 
-def _regular(path: Path) -> LocatedFile | None:
+def _regular(path: Path) -> FileVersion | None:
     """The file, None where it is none or a link."""
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode):
         return None
-    return LocatedFile(address=str(path), size=status.st_size, version=_version(status))
+    return FileVersion(address=str(path), size=status.st_size, version=_version(status))
 
 
 def _version(status: Any) -> str:

@@ -72,7 +72,7 @@ class Judged:
         squares = np.square(predicted.transform.forward(targets) - predicted.centre)
         return cls(loss=-predicted.log_density(targets), squares=squares if weights is None else weights * squares)
 
-    def take(self, places: IntArray) -> "Judged":
+    def take(self, places: IntArray | slice) -> "Judged":
         """Return the judgement of some of the rows."""
         return Judged(loss=self.loss[places], squares=self.squares[places])
 

@@ -28,7 +28,7 @@ from core.train.calibrate import (
 )
 from core.train.fit import Fit, Subset
 from core.train.forward import forward_errors
-from core.train.full_choice import LEAST_ROWS, FullModel, Judged, prefers_full
+from core.train.full_choice import CONSTANT_ERRORS, LEAST_ROWS, FullModel, Judged, prefers_full
 from core.train.local_coverage import LocalCoverage
 from core.train.mean_choice import SPARSE_THETA, ServedMean
 from core.train.outcome import Outcome
@@ -189,34 +189,39 @@ class Results:
         """Return whether the full process is taken, and why."""
         if self.spec.variance is Variance.NEAR:
             return True, "asked for"
-        raw, group = self.raw_targets, self.dataset.row_groups.group
+        group = self.dataset.row_groups.group
         grouped = self.dataset.row_groups.by is Grouping.GROUP
         held_out = len(np.unique(group[full.held_out])) if grouped else len(full.held_out)
         seen = outcome.predicted is None or held_out < LEAST_ROWS
         if seen and self.constant and not grouped:
             return False, "the rows held out are too few to tell its gain from noise"
-        rows, ours, theirs = self._judged_left_out(full, outcome)
+        ours, theirs = self._judged_left_out(full, outcome)
         squares = (ours.squares, theirs.squares)
         if outcome.predicted is not None and not seen:
-            rows, targets, weights = full.held_out, raw[full.held_out], self._weights(full.held_out)
-            ours = Judged.of(targets, self.on_held_out(full.moments(full.held_out), full.process.read), weights)
-            theirs = Judged.of(targets, self.on_held_out(outcome.predicted, outcome.read), weights)
+            ours = self._judged(full.held_out, self.on_held_out(full.moments(full.held_out), full.process.read))
+            theirs = self._judged(full.held_out, self.on_held_out(outcome.predicted, outcome.read))
         exact, constant = full.process.exact, self.constant
-        if not grouped:
-            return prefers_full(ours, theirs, squares, exact=exact, constant=constant)
-        ours, theirs = ours.by_group(group[rows]), theirs.by_group(group[rows])
-        if constant and len(ours.loss) < LEAST_GROUPS:
+        if grouped and constant and len(ours.loss) < LEAST_GROUPS:
             return False, f"{len(ours.loss)} groups left out are too few to tell its gain over a constant from noise"
-        return prefers_full(ours, theirs, exact=exact, constant=constant, constant_errors=GROUPED_ERRORS)
+        errors = GROUPED_ERRORS if grouped else CONSTANT_ERRORS
+        return prefers_full(ours, theirs, squares, exact=exact, constant=constant, constant_errors=errors)
 
-    def _judged_left_out(self, full: FullModel, outcome: Outcome) -> tuple[IntArray, Judged, Judged]:
-        """Rows that both models left out, and the judgement of the full process and of the other, (m,) each."""
-        raw = self.raw_targets
+    def _judged(
+        self, places: IntArray, predicted: PredictiveDistribution, which: IntArray | slice = slice(None)
+    ) -> Judged:
+        """Return the judgement of predictions of rows (m,), or of some of these: of each, or where new rows will be of
+        other groups of each group."""
+        targets, groups = self.raw_targets[places], self.dataset.row_groups
+        found = Judged.of(targets, predicted, self._weights(places)).take(which)
+        return found.by_group(groups.group[places[which]]) if groups.by is Grouping.GROUP else found
+
+    def _judged_left_out(self, full: FullModel, outcome: Outcome) -> tuple[Judged, Judged]:
+        """Return the judgement of the full process, and of the other, by the rows that both left out."""
         places, predicted = self.left_out(outcome)
-        both, of_full, of_other = np.intersect1d(full.process.left, np.arange(len(raw))[places], return_indices=True)
-        left = full.process.left
-        ours = Judged.of(raw[left], full.left_out(self.transform), self._weights(left)).take(of_full)
-        return both, ours, Judged.of(raw[places], predicted, self._weights(places)).take(of_other)
+        left, others = full.process.left, np.arange(len(self.raw_targets))[places]
+        _, of_full, of_other = np.intersect1d(left, others, return_indices=True)
+        ours = self._judged(left, full.left_out(self.transform), of_full)
+        return ours, self._judged(others, predicted, of_other)
 
     def sparse_candidate(self, outcome: Outcome) -> Candidate:
         """The sparse model beside a full process, by the rows held out, or left out where there are none."""

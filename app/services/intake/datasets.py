@@ -18,7 +18,6 @@ from app.storage.datasets import Dataset
 from app.storage.locations import Locations
 from app.tables import (
     AUTODETECT,
-    FileVersion,
     Limits,
     ReadOptions,
     check_appended,
@@ -47,8 +46,7 @@ class Datasets:
     ) -> Dataset:
         """Keep the Parquet files of a folder as a dataset, where they are: their list, and what their columns are.
         Raises InvalidRequestError for a location that may not be read, and where the files do not agree; O(bytes)."""
-        found = self.locations.files(location)
-        files = tuple(FileVersion(address=file.address, size=file.size, version=file.version) for file in found)
+        files = tuple(self.locations.files(location))
 
         def read(request: IngestRequest) -> IngestResult:
             asked = replace(request, location=location, files=files)

@@ -29,6 +29,7 @@ from app.errors import (
     TooLargeError,
     UnavailableError,
 )
+from app.file_version import FileVersion
 from app.launch import python_command
 from app.posix import end_with_parent, limit_resources
 from app.services.core_spec import core_spec
@@ -36,11 +37,11 @@ from app.services.intake import cancellation
 from app.services.intake.cancellation import Cancellation
 from app.services.intake.large_table import PART_ROWS, is_large, sample_rows
 from app.services.intake.spread import check_spread, check_transform
-from app.services.intake.stored_tables import is_file_list, open_file_of, open_table
+from app.services.intake.stored_tables import is_file_list, open_table
 from app.services.specification import SpecBody
+from app.storage.locations import open_unchanged
 from app.tables import (
     AUTODETECT,
-    FileVersion,
     Limits,
     ReadOptions,
     RowSet,
@@ -177,7 +178,7 @@ def ingest_table(table: Table, request: IngestRequest) -> IngestResult:
 
 def _ingest_here(request: IngestRequest) -> IngestResult:
     if request.files is not None:
-        found = read_file_set(request.location, request.files, open_file_of, request.limits)
+        found = read_file_set(request.location, request.files, open_unchanged, request.limits)
         request.stored.write_bytes(found.to_bytes())
     if request.upload is None:
         return _check(open_table(request.stored), request)

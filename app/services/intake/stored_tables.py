@@ -11,21 +11,16 @@ from typing import BinaryIO
 from app.errors import Fault, InvalidRequestError
 from app.storage.locations import open_unchanged
 from app.storage.stores import open_address
-from app.tables import FileSet, FileVersion, Table, canonical_rows, file_set_rows, file_set_table, open_canonical
+from app.tables import FileSet, Table, canonical_rows, file_set_rows, file_set_table, open_canonical
 
 LIST_SUFFIX = ".json"
 """Suffix of the list of the files of a location in the store."""
 
 
-def open_file_of(file: FileVersion) -> BinaryIO:
-    """Open a file of a location, which must be as it was found: ConflictError, NotFoundError, UnavailableError."""
-    return open_unchanged(file)
-
-
 def open_table(path: Path | BinaryIO) -> Table:
     """A table over what is stored of it; see `open_canonical` and `file_set_table`, also for what they raise."""
     found = _file_set(path)
-    return open_canonical(path) if found is None else file_set_table(found, open_file_of)
+    return open_canonical(path) if found is None else file_set_table(found, open_unchanged)
 
 
 @contextmanager
@@ -39,7 +34,7 @@ def read_rows(address: str, names: Sequence[str], rows: range) -> Table:
     """Read these columns of some rows of the table at an address. Memory: these."""
     with open_address(address) as file:
         found = _file_set(file)
-        return canonical_rows(file, names, rows) if found is None else file_set_rows(found, open_file_of, names, rows)
+        return canonical_rows(file, names, rows) if found is None else file_set_rows(found, open_unchanged, names, rows)
 
 
 def is_file_list(path: Path | BinaryIO) -> bool:

@@ -1,4 +1,4 @@
-"""Calls to the store, and to the disks of shards and copies, that wait for one that is away or full."""
+"""Calls to the store, and to the disks of shards and copies, that wait for one that is unavailable or full."""
 
 import logging
 import time

@@ -7,6 +7,7 @@ are, and how numbers are written in columns of text.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 from typing import Any, BinaryIO, Final, NoReturn
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from app.errors import Fault, InvalidRequestError, MalformedError
+from app.file_version import FileVersion
 from app.tables.columns.cell_errors import list_names
 from app.tables.columns.cells import TextChunk
 from app.tables.columns.number_formats import PLAIN, MarkCounts, NumberFormat, infer_formats
@@ -29,20 +31,6 @@ PART_ROWS: Final = 1 << 16
 """Rows of a part, as a fit and a profile read it."""
 MOST_GROUP_BYTES: Final = 1 << 30
 """Largest row group of a file, unpacked."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileVersion:
-    """A file as it was found. address: path or URL; version: what changes whenever the file does."""
-
-    address: str
-    size: int
-    version: str
-
-    @property
-    def name(self) -> str:
-        """Return the last part of the address."""
-        return self.address.rpartition("/")[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,19 +266,13 @@ def _refuse(each: FileVersion, column: str | None, message: str) -> NoReturn:
     )
 
 
-class _named:  # noqa: N801  a context manager
-    """Adds the name of a file to what is wrong with it."""
-
-    def __init__(self, each: FileVersion) -> None:
-        self._name = each.name
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Raise the same error with the name of the file."""
-        if isinstance(error, MalformedError | InvalidRequestError):
-            raise type(error)(f"location: file {self._name!r}: {error.message}", error.faults, error.total) from error
+@contextmanager
+def _named(each: FileVersion) -> Iterator[None]:
+    """Add the name of a file to what is wrong with it."""
+    try:
+        yield
+    except (MalformedError, InvalidRequestError) as error:
+        raise type(error)(f"location: file {each.name!r}: {error.message}", error.faults, error.total) from error
 
 
 class _WholeColumns(Mapping[str, Column]):

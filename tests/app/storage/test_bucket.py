@@ -16,12 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 from obstore.store import S3Store
 
-from app.errors import NotFoundError, UnavailableError
+from app.errors import ConflictError, NotFoundError, UnavailableError
 from app.settings import Settings
 from app.storage import bucket as bucket_module
 from app.storage.blobs import BlobStore, LocalBlobStore
 from app.storage.bucket import BucketBlobStore
 from app.storage.cache import FileCache
+from app.storage.locations import Locations, open_unchanged
 from app.storage.stores import open_address, open_store
 from tests.s3 import Relay, S3Server, s3_server
 
@@ -234,6 +235,24 @@ def test_a_table_is_read_by_ranges_and_not_whole(s3: S3Server, tmp_path: Path, m
     assert found.column("a").to_pylist() == [*numbers[120_000:160_000], *numbers[680_000:720_000]]
     assert sum(fetched) < 1_000_000 < file.stat().st_size / 6
     assert not (tmp_path / "here").exists()
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(s3: S3Server) -> None:
+    """Also where it keeps its size: parts of two files are no file."""
+    bucket = s3.make_bucket()
+    store = raw(bucket)
+    obstore.put(store, "rows/a.parquet", b"1" * 300_000)
+    file = Locations([f"s3://{bucket}/rows"]).files(f"s3://{bucket}/rows")[0]
+    with open_unchanged(file) as opened:
+        assert opened.read(10) == b"1" * 10
+        obstore.put(store, "rows/a.parquet", b"2" * 300_000)
+        with pytest.raises(ConflictError, match=r"'a\.parquet' of the dataset's location has changed"):
+            opened.read(200_000)
+    with pytest.raises(ConflictError, match="has changed"):
+        open_unchanged(file)
+    obstore.delete(store, "rows/a.parquet")
+    with pytest.raises(ConflictError, match="not there any more"):
+        open_unchanged(file)
 
 
 def test_an_address_that_leads_nowhere(s3: S3Server, tmp_path: Path) -> None:

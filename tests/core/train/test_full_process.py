@@ -12,8 +12,9 @@ from core.errors import InvalidSpecError
 from core.hyperparameters import Hyperparameters, KernelFamily
 from core.mean.near import NEAREST
 from core.predict.model import ModelPredictor
+from core.row_groups import Grouping, RowGroups
 from core.spec import Artefact, Effort, KernelChoice, MeanRows, Refinement, TrainSpec, Variance
-from core.train import block_theta, full_choice, full_process
+from core.train import block_theta, full_choice, full_process, results
 from core.train.fit import Subset
 from core.train.full_choice import Judged, prefers_full
 from core.train.kernel_choice import KERNEL_REASON
@@ -340,6 +341,25 @@ def test_tables_that_are_too_large_or_small_have_no_other(monkeypatch: pytest.Mo
     monkeypatch.setattr(full_choice, "MOST_ROWS", 200)
     names = [each.variance for each in train(waves(260), TrainSpec(**NORMAL)).report.candidates]
     assert "near" not in names
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_squared_errors_of_all_left_out_rows_are_compared(grouped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a tenth of the rows decide by density, those of all where density does not; of groups their means."""
+    compared: list[tuple[int, int]] = []
+
+    def prefers(full: Judged, other: Judged, squares: tuple[FloatArray, FloatArray], **_: Any) -> tuple[bool, str]:
+        assert len(full.loss) == len(other.squares)
+        assert len(squares[0]) == len(squares[1])
+        compared.append((len(full.loss), len(squares[0])))
+        return True, "asked for"
+
+    monkeypatch.setattr(results, "prefers_full", prefers)
+    dataset = waves(250)
+    if grouped:
+        dataset = replace(dataset, row_groups=RowGroups(by=Grouping.GROUP, group=np.repeat(np.arange(125), 2)))
+    train(dataset, TrainSpec(**NORMAL | {"effort": Effort.BEST, "holdout": 0.2}))  # no search ends early
+    assert compared == [(25, 125) if grouped else (50, 250)]
 
 
 def judged(loss: FloatArray, squares: FloatArray | None = None) -> Judged:

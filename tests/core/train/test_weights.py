@@ -61,9 +61,6 @@ def with_weights(dataset: Dataset, weights: FloatArray) -> Dataset:
     return replace(dataset, weights=weights)
 
 
-# ---- what weights are
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("spec", "n"),

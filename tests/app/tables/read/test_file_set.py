@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import InvalidRequestError, MalformedError, TooLargeError
+from app.file_version import FileVersion
 from app.tables import (
     FileSet,
-    FileVersion,
     Limits,
     Table,
     file_set_rows,
