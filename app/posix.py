@@ -6,6 +6,7 @@ The service runs on POSIX systems; the commands that ask a server, and `core`, r
 
 import ctypes
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -76,6 +77,17 @@ def keep_freed_memory() -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, KEPT_ARRAY_BYTES)
         mallopt(_M_TRIM_THRESHOLD, KEPT_BYTES)
+
+
+def peak_memory() -> int:
+    """Return the most memory that this process has held, in bytes."""
+    status = Path("/proc/self/status")
+    if status.exists():  # `ru_maxrss` begins with what the process held that started this one
+        found = re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(encoding="ascii"), re.MULTILINE)
+        if found is not None:
+            return 1024 * int(found[1])
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def raise_open_files() -> int:

@@ -131,6 +131,17 @@ def limited(what: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", LIMITS, what], capture_output=True, text=True, timeout=60, check=False)
 
 
+def test_the_peak_of_a_process_is_not_that_of_the_one_that_started_it() -> None:
+    child = "from app.posix import peak_memory; print(peak_memory())"
+    parent = (
+        "import subprocess, sys; from app.posix import peak_memory; held = b'1' * (300 << 20); "
+        f"print(peak_memory(), flush=True); subprocess.run([sys.executable, '-c', {child!r}], check=True)"
+    )
+    found = subprocess.run([sys.executable, "-c", parent], capture_output=True, check=True, text=True).stdout
+    of_parent, of_child = map(int, found.split())
+    assert 0 < of_child < 100 << 20 < 300 << 20 < of_parent
+
+
 def test_open_files_are_raised_as_far_as_allowed() -> None:
     assert limited("files").stdout.split() == ["512", "512"]
 

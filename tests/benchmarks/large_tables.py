@@ -11,7 +11,6 @@ before. The peak is that of the process that has the job; its processor's second
 import io
 import json
 import os
-import re
 import resource
 import signal
 import subprocess
@@ -25,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from app.posix import peak_memory
 from app.services.core_spec import core_spec
 from app.services.intake.ingest import table_options
 from app.services.intake.large_table import read_large_table
@@ -102,7 +102,7 @@ def _do_job() -> None:
     stored, cluster = Path(asked["stored"]), None
     body = SpecBody.model_validate({"basis_size": SIZE})
     fit = TableFit.of(open_canonical(stored), table_options(body))
-    fitted = _peak()
+    fitted = peak_memory()
     from core.predict.model import ModelPredictor  # noqa: PLC0415  after the fit, whose peak is told by itself
     from core.train.run import train  # noqa: PLC0415
 
@@ -126,7 +126,7 @@ def _do_job() -> None:
             {
                 "seconds": seconds,
                 "phases": {"reading": reading, **result.report.seconds},
-                "peak": _peak(),
+                "peak": peak_memory(),
                 "fitted": fitted,
                 "processor": used.ru_utime + used.ru_stime,
                 "mean": predicted.centre.tolist(),
@@ -134,13 +134,6 @@ def _do_job() -> None:
             }
         )
     )
-
-
-def _peak() -> int:
-    """The most memory that this process has held: `ru_maxrss` has that of the process that started it too."""
-    found = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return 1024 * int(found[1])
 
 
 def _say(name: str, run: Mapping[str, Any], alone: Mapping[str, Any]) -> None:

@@ -1,8 +1,6 @@
 """A training job in its process: the stored table to a matrix, that to a model, this to an artefact and a report."""
 
 import logging
-import resource
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +9,7 @@ from typing import Any
 
 from app.errors import MalformedError, NotFoundError
 from app.jobs.child import Handler, Reporter, Task
+from app.posix import peak_memory
 from app.services.core_spec import core_spec
 from app.services.intake.ingest import table_options
 from app.services.intake.large_table import LargeTables
@@ -67,9 +66,7 @@ def training_handler(
             )
             listener.report_phase("publishing", PUBLISH)
             state = _state_key(blobs, several.artefact, several.states, retry)
-            return _stored(
-                blobs, several.artefact, several.report | {"peak_memory_bytes": _peak_memory()}, state, retry
-            )
+            return _stored(blobs, several.artefact, several.report | {"peak_memory_bytes": peak_memory()}, state, retry)
         large = None
         if large_tables is not None and by_parts:
             read = partial(large_tables.read, blobs.address(key), fit, body, workers=threads, tell=listener.reading)
@@ -115,7 +112,7 @@ def training_handler(
             profile=profile,
             rows_uploaded=task.payload["rows"],
             seconds={**completed.seconds, "reading": reading},
-            peak_memory=_peak_memory(),
+            peak_memory=peak_memory(),
             large=large,
         )
         if start is not None:
@@ -209,9 +206,3 @@ def _fit(blobs: BlobStore, task: Task, table: Table, body: SpecBody, retry: Stor
         except (NotFoundError, MalformedError) as error:
             log.warning("the table is fitted again: %s", error)
     return TableFit.of(table, options)
-
-
-def _peak_memory() -> int:
-    """The most memory this process has held, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
