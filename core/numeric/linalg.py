@@ -7,11 +7,12 @@ products is quicker than OpenBLAS's own.
 
 import math
 import warnings
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from core.arrays import FloatArray
+from core.arrays import BoolArray, FloatArray
 from core.errors import InvalidDataError, NotPositiveDefiniteError, NumericalError
 
 ROW_UNIT = 8
@@ -65,7 +66,7 @@ def jittered_cholesky(matrix: FloatArray, name: str) -> tuple[FloatArray, float]
     scale = float(np.trace(matrix)) / len(matrix)
     for rung, relative in enumerate(JITTERS):
         jittered = matrix.copy()
-        jittered[np.diag_indices_from(jittered)] += relative * scale
+        jittered.reshape(-1)[:: len(matrix) + 1] += relative * scale
         try:
             factor = cholesky(jittered, name)
         except NotPositiveDefiniteError:
@@ -100,7 +101,11 @@ class LowerSolver:
             inverse, failed = lapack.dtrtri(factor[run, run], lower=1)
             if failed:
                 raise NumericalError(f"a factor ({self._size} x {self._size}) has a zero on its diagonal")
-            inverse = np.tril(inverse)
+            inverse = np.where(_on_and_below(end - begin), inverse, 0.0)
+            if end - begin == self._size:  # nothing above or below
+                self._down.append((run, inverse))
+                self._up.append((run, np.ascontiguousarray(inverse.T)))
+                continue
             self._down.append((run, np.hstack((-inverse @ factor[run, :begin], inverse))))
             self._up.append((run, np.hstack((inverse.T, -inverse.T @ factor[end:, run].T))))
 
@@ -120,6 +125,8 @@ class LowerSolver:
 
     def inverse(self) -> FloatArray:
         """L^-1, (d, d). O(d^3 / 3)."""
+        if len(self._down) == 1:
+            return self._down[0][1].copy()
         inverse = np.eye(self._size)
         for run, matrix in self._down:
             inverse[run, : run.stop] = matrix @ inverse[: run.stop, : run.stop]
@@ -150,7 +157,15 @@ def mirror_lower(matrix: FloatArray) -> None:
         rows, end = slice(begin, begin + TILE), begin + TILE
         matrix[rows, end:] = matrix[end:, rows].T
         square = matrix[rows, rows]
-        square[:] = np.tril(square) + np.tril(square, -1).T
+        np.copyto(square, square.T, where=_on_and_below(len(square)).T)
+
+
+@lru_cache(maxsize=SOLVED)
+def _on_and_below(size: int) -> BoolArray:
+    """Where the lower half of a (d, d) matrix is, d at most TILE; to make it anew costs more than to use it."""
+    mask = np.tri(size, dtype=bool)
+    mask.flags.writeable = False
+    return mask
 
 
 def pack_upper(matrix: FloatArray) -> FloatArray:

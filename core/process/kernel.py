@@ -165,13 +165,23 @@ class DistanceSums:
     def of(cls, weighted: FloatArray, inputs: FloatArray, scale: FloatArray | None = None) -> "DistanceSums":
         """Return the sums of one block P = weighted diag(scale), scale (m,). O(d m p) in one product."""
         rows, columns = inputs.shape
-        scale = np.ones(rows) if scale is None else scale
-        sums = weighted @ np.column_stack((inputs * scale[:, None], scale))
+        scaled = np.empty((rows, columns + 1))
+        if scale is None:
+            scaled[:, :columns], scaled[:, columns] = inputs, 1.0
+        else:
+            np.multiply(inputs, scale[:, None], out=scaled[:, :columns])
+            scaled[:, columns] = scale
+        sums, total = weighted @ scaled, weighted.sum(axis=0)
         return cls(  # arrays of their own, as they are once they are sent: parts of one are added up in another order
             inputs=np.ascontiguousarray(sums[:, :columns]),
             rows=sums[:, columns].copy(),
-            squares=np.square(inputs).T @ (weighted.sum(axis=0) * scale),
+            squares=np.square(inputs).T @ (total if scale is None else total * scale),
         )
+
+    @classmethod
+    def zero(cls, size: int, columns: int) -> "DistanceSums":
+        """Return the sums of no block, for d = `size` and p = `columns`."""
+        return cls(inputs=np.zeros((size, columns)), rows=np.zeros(size), squares=np.zeros(columns))
 
     def add(self, other: "DistanceSums") -> None:
         """Add the sums of another block."""

@@ -242,7 +242,7 @@ class _Pursuit:
         scores = np.where(self._out, -np.inf, scores)
         best = int(np.argmax(scores))
         self.negligible = bool(self.chosen) and -np.inf < scores[best] < least
-        if self.negligible or np.isneginf(scores[best]):
+        if self.negligible or scores[best] == -np.inf:
             return False
         self._add_to_fit(best)
         if self._with_e:

@@ -229,7 +229,7 @@ def _outer(factors: Factors) -> FloatArray:
 def _constant_part(factors: Factors, blocks: Iterable[Block], *, matrix: FloatArray) -> _Sums:
     """matrix: E, vb E 1, -alpha over the number of targets, (d, d + 2)."""
     rows, s2 = factors.rows, factors.hyperparameters.noise_variance
-    sums = _Sums(distances=DistanceSums.of(np.zeros((len(factors.Z), 0)), rows.X[:0]))
+    sums = _Sums(distances=DistanceSums.zero(*factors.Z.shape))
     for block in blocks:
         r, *others = residuals = _residuals(factors, block)
         sums.fit += _square(residuals, 1.0) / s2
@@ -259,7 +259,7 @@ def _second_pass(factors: Factors) -> tuple[_Sums, FloatArray]:
 def _varying_part(factors: Factors, blocks: Iterable[Block], *, matrix: FloatArray) -> _Sums:
     """matrix: B^-1, -c over the number of targets, (d, d + 1)."""
     rows, size, a, sees = factors.rows, len(factors.Z), factors.scheme.power, _sees_unexplained(factors.scheme)
-    sums = _Sums(distances=DistanceSums.of(np.zeros((size, 0)), rows.X[:0]), squares=np.zeros((size, size)))
+    sums = _Sums(distances=DistanceSums.zero(*factors.Z.shape), squares=np.zeros((size, size)))
     for block in blocks:
         D, means = factors.D[block.rows], _means(factors, block)
         r, *others = residuals = _subtracted(factors, block, means)
