@@ -77,6 +77,11 @@ def checkpoints_of(dataset: Dataset, spec: TrainSpec) -> tuple[TrainResult, list
 
     def listen(event: Progress | Checkpoint) -> None:
         if isinstance(event, Checkpoint):
-            checkpoints.append(Checkpoint.from_json(json.loads(json.dumps(asdict(event), allow_nan=False))))
+            checkpoints.append(saved(event))
 
     return train(dataset, spec, listen=listen), checkpoints
+
+
+def saved(checkpoint: Checkpoint) -> Checkpoint:
+    """A checkpoint as it comes back from a database."""
+    return Checkpoint.from_json(json.loads(json.dumps(asdict(checkpoint), allow_nan=False)))

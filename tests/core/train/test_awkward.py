@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from core.data import Dataset
@@ -16,6 +16,8 @@ from core.train.report import TrainResult
 from core.train.run import train
 from tests.core.problems import problem
 from tests.core.runs import QUICK, START, table
+
+pytestmark = pytest.mark.usefixtures("few_folds")
 
 
 def assert_quiet_and_finite(dataset: Dataset, result: TrainResult) -> None:
@@ -114,7 +116,7 @@ def test_awkward_tables_train_and_predict(kind: str, approximation: Approximatio
     assert_quiet_and_finite(dataset, train(dataset, spec))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     kind=st.sampled_from(KINDS),
     approximation=st.sampled_from(list(Approximation)),

@@ -45,6 +45,8 @@ from tests.dense.kernel import Sparse
 from tests.dense.loo import leave_one_out
 from tests.dense.posterior import predict as oracle_predict
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 
 def oracle_of(dataset: Dataset, result: TrainResult, spec: TrainSpec) -> Sparse:
     """The model that the report describes, standardized here again and rebuilt from nothing."""
@@ -92,9 +94,15 @@ def test_published_model_is_the_one_the_report_describes(method: Method, approxi
     assert result.report.rows == 90
 
 
-@pytest.mark.parametrize("noise", [Noise.CONSTANT, Noise.INPUT_DEPENDENT])
-@pytest.mark.parametrize("method", [Method.BATCH, Method.DMAX, Method.NLML])
-@pytest.mark.parametrize("family", [family for family in KernelFamily if family is not KernelFamily.GAUSSIAN])
+@pytest.mark.parametrize(
+    ("family", "method", "noise"),
+    [
+        (family, method, noises[(row + column) % 2])
+        for noises in [(Noise.CONSTANT, Noise.INPUT_DEPENDENT)]
+        for row, family in enumerate(family for family in KernelFamily if family is not KernelFamily.GAUSSIAN)
+        for column, method in enumerate((Method.BATCH, Method.DMAX, Method.NLML))
+    ],
+)
 def test_a_model_of_every_kernel_is_the_dense_one(family: KernelFamily, method: Method, noise: Noise) -> None:
     dataset = table(3)
     spec = TrainSpec(

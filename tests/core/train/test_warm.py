@@ -14,6 +14,8 @@ from core.train.warm import WarmStart
 from tests.core.problems import hyperparameters
 from tests.core.runs import QUICK, table
 
+pytestmark = pytest.mark.usefixtures("few_folds")
+
 HP = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.3, noise_variance=0.07)
 
 
@@ -59,7 +61,6 @@ def test_columns_that_are_not_known_are_as_the_others() -> None:
     np.testing.assert_allclose(nothing.theta.lengthscales, 1.6)
 
 
-@pytest.mark.slow
 def test_the_kernel_is_the_models_unless_it_is_asked_for() -> None:
     dataset, rough = table(0, n=90), replace(HP, kernel=KernelFamily.MATERN32)
     warm = WarmStart.of(rough, HP.lengthscales, np.empty((0, 4)))
@@ -70,7 +71,6 @@ def test_the_kernel_is_the_models_unless_it_is_asked_for() -> None:
     assert other.report.hyperparameters.kernel is KernelFamily.GAUSSIAN
 
 
-@pytest.mark.slow
 def test_a_broken_run_goes_on_with_the_same_numbers() -> None:
     dataset, checkpoints = table(0, n=90), []
     warm = WarmStart.of(HP, HP.lengthscales, dataset.inputs[:5])
