@@ -28,7 +28,7 @@ def residual_diagonal(model: Sparse) -> FloatArray:
 def likelihood_diagonal(model: Sparse) -> FloatArray:
     """Lambda, (n,)."""
     share = {"sor": 0.0, "dtc": 0.0, "vfe": 0.0, "fitc": 1.0, "pep": model.power}[model.approximation]
-    return model.params.s2 + share * residual_diagonal(model)
+    return model.params.s2 + share * residual_diagonal(model) if share else np.full(len(model.X), model.params.s2)
 
 
 def target_covariance(model: Sparse) -> FloatArray:

@@ -287,6 +287,9 @@ def test_leave_one_out(problem: Problem) -> None:
     e, q = residual_diagonal(problem.sparse("dtc")), np.sum(f.W**2, axis=0)
     for approximation in APPROXIMATIONS:
         mean, variance = leave_one_out(problem.sparse(approximation))
+        others = problem.sparse(approximation)._replace(X=problem.X[1:], y=problem.y[1:])
+        expected = predict(others, problem.X[:1])  # nothing of the row that is gone
+        np.testing.assert_allclose((mean[0], variance[0] - problem.params.s2), np.ravel(expected), rtol=1e-8)
         C = target_covariance(problem.sparse(approximation))
         lam = np.diag(C - projected(problem.sparse("dtc"), X, X))
         inverse = np.linalg.inv(C)

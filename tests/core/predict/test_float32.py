@@ -14,7 +14,7 @@ from core.spec import Approximation, Artefact, Method, Noise, Precision, TrainSp
 from core.train.report import TrainResult
 from core.train.run import train
 
-FEW = {"method": Method.RAND, "basis_size": 40, "adaptation": None, "holdout": 0.0}
+FEW = {"method": Method.RAND, "basis_size": 40, "adaptation": None, "holdout": 0.0, "noise": Noise.CONSTANT}
 
 
 def wave(rows: int = 300, noise: float = 0.3) -> Dataset:

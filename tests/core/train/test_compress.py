@@ -1,6 +1,7 @@
 """core/train/compress.py: how small a compact model may be, and what it changes of the error bars that are served."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pytest
@@ -22,6 +23,16 @@ from tests.dense.posterior import predict as conditioned
 
 LATENT = [0.05, 0.3, 1.0, 4.0, 20.0]
 SCALES = [(1.0, 1.0), (2.5, 0.6), (0.3, 1.4)]
+Value = TypeVar("Value")
+
+
+def in_turn(values: Sequence[Value]) -> list[tuple[float, Approximation, Value]]:
+    """Every approximation with every value, with noise that varies and constant noise in turn."""
+    return [
+        (0.7 * ((row + column) % 2), approximation, value)
+        for row, approximation in enumerate(EVERY)
+        for column, value in enumerate(values)
+    ]
 
 
 def dense_deviations(
@@ -33,9 +44,7 @@ def dense_deviations(
     return np.sqrt(latent + calibration.noise_scale * dense.params.s2 * np.exp(logarithms))
 
 
-@pytest.mark.parametrize("approximation", EVERY)
-@pytest.mark.parametrize("scales", SCALES)
-@pytest.mark.parametrize("depth", [0.0, 0.7])
+@pytest.mark.parametrize(("depth", "approximation", "scales"), in_turn(SCALES))
 def test_the_rank_is_the_smallest_that_serves(
     depth: float, approximation: Approximation, scales: tuple[float, float]
 ) -> None:
@@ -57,9 +66,7 @@ def test_the_rank_is_the_smallest_that_serves(
     assert ranks[0] < ranks[-1]
 
 
-@pytest.mark.parametrize("approximation", EVERY)
-@pytest.mark.parametrize("scales", [*SCALES, (0.05, 1.0), (20.0, 0.3)])
-@pytest.mark.parametrize("depth", [0.0, 0.7])
+@pytest.mark.parametrize(("depth", "approximation", "scales"), in_turn([*SCALES, (0.05, 1.0), (20.0, 0.3)]))
 def test_the_error_is_that_of_the_error_bars_that_are_served(
     depth: float, approximation: Approximation, scales: tuple[float, float]
 ) -> None:
@@ -79,9 +86,7 @@ def test_the_error_is_that_of_the_error_bars_that_are_served(
         assert compact.tolerance == tolerance
 
 
-@pytest.mark.parametrize("approximation", EVERY)
-@pytest.mark.parametrize("latent_scale", LATENT)
-@pytest.mark.parametrize("depth", [0.0, 0.7])
+@pytest.mark.parametrize(("depth", "approximation", "latent_scale"), in_turn(LATENT))
 def test_the_bound_holds_everywhere(depth: float, latent_scale: float, approximation: Approximation) -> None:
     case = problem(5, n=100, d=16)
     factors, full = fitted(case, approximation)
@@ -126,7 +131,7 @@ def test_rows_far_from_the_basis_and_a_bias_well_known(noise: float, latent_scal
         bias_variance=25.0, signal_variance=1.0, lengthscales=[0.15, 0.15, 0.15], noise_variance=noise
     )
     calibration = Calibration(latent_scale=latent_scale)
-    for approximation in EVERY:
+    for approximation in EVERY if latent_scale == 1.0 else (Approximation.PEP, Approximation.VFE):
         factors, full = fitted(case, approximation)
         dense = case.sparse(approximation, factors.jitter)
         for tolerance in (0.1, 0.005):
@@ -150,7 +155,7 @@ EXTREMES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     theta=EXTREMES,
     seed=st.integers(0, 50),

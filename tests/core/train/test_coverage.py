@@ -88,7 +88,7 @@ def test_skewed_targets_are_learnt_and_covered_in_their_own_unit(kind: TargetTra
     t = np.sin(2.0 * inputs[:, 0]) + 0.4 * rng.normal(size=4500)
     targets = np.exp(t) if kind is TargetTransform.LOG else np.square(t + 4.0)
     dataset = Dataset(inputs=inputs[:500], targets=targets[:500])
-    spec = TrainSpec(basis_size=30, target_transform=kind)
+    spec = TrainSpec(basis_size=30, target_transform=kind, adaptation=Adaptation(rounds=2, steps=15))
     result = train(dataset, spec)
     for level in (0.5, 0.8, 0.95):
         doubt = np.sqrt(level * (1.0 - level) / 450)

@@ -17,7 +17,7 @@ from core.train.report import TrainResult
 from core.train.run import train
 from core.train.unlearnt import UnlearntRows
 
-SPEC = TrainSpec(basis_size=40, adaptation=Adaptation(rounds=2), noise="constant", calibrate="loo")  # type: ignore[arg-type]
+SPEC = TrainSpec(basis_size=40, adaptation=Adaptation(rounds=2, steps=12), noise="constant", calibrate="loo")  # type: ignore[arg-type]
 
 
 def completed(inputs: FloatArray, targets: FloatArray, spec: TrainSpec = SPEC, **table: Any) -> CompletedRows:

@@ -33,16 +33,17 @@ def test_on_a_small_table_it_is_chosen_by_leave_one_out() -> None:
 
 def test_a_rough_target_is_predicted_better_by_the_kernel_that_folds_chose() -> None:
     """Squared errors of 300 rows that no training saw."""
-    dataset, errors = drawn(900, rough=True, noise=0.03), []
+    dataset, errors = drawn(700, rough=True, noise=0.03), []
     for kernel in (KernelChoice.AUTO, KernelChoice.GAUSSIAN):
-        spec = TrainSpec(kernel=kernel, basis_size=60, adaptation=Adaptation(rounds=1, steps=12), calibrate=None)
-        result = train(dataset.take(np.arange(600)), spec)
-        new = dataset.take(np.arange(600, 900))
+        spec = TrainSpec(kernel=kernel, basis_size=60, adaptation=Adaptation(rounds=1, steps=8), calibrate=None)
+        result = train(dataset.take(np.arange(400)), spec)
+        new = dataset.take(np.arange(400, 700))
         errors.append(float(np.mean(np.square(Predictor(result.model.posterior).mean(new.inputs) - new.targets))))
         assert (result.report.hyperparameters.kernel is KernelFamily.GAUSSIAN) is (kernel is KernelChoice.GAUSSIAN)
     assert errors[0] < 0.9 * errors[1]
 
 
+@pytest.mark.usefixtures("few_folds")
 def test_where_it_stays_with_the_gaussian_nothing_else_changes() -> None:
     dataset = drawn(120, rough=False)
     auto, gaussian = (train(dataset, TrainSpec(kernel=kernel)) for kernel in ("auto", "gaussian"))  # type: ignore[arg-type]  # names of choices
@@ -62,6 +63,7 @@ def test_a_run_that_was_cut_off_keeps_the_kernel_it_had_chosen() -> None:
         assert_same_bits(train(dataset, spec, resume=checkpoint), whole)  # the reason too
 
 
+@pytest.mark.usefixtures("few_folds")
 @pytest.mark.parametrize("family", [KernelFamily.GAUSSIAN, KernelFamily.MATERN32])
 def test_given_hyperparameters_keep_their_kernel(family: KernelFamily) -> None:
     start = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.3, noise_variance=0.07, kernel=family)
@@ -70,6 +72,7 @@ def test_given_hyperparameters_keep_their_kernel(family: KernelFamily) -> None:
     assert f"the kernel is {family}: with hyperparameters given none is chosen" in result.report.warnings
 
 
+@pytest.mark.usefixtures("few_folds")
 def test_a_constant_model_is_one_with_every_kernel() -> None:
     random = np.random.default_rng(2)
     noise: FloatArray = random.normal(size=60)

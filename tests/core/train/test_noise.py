@@ -78,7 +78,7 @@ def test_constant_noise_is_left_alone_for_most_draws() -> None:
 
 
 def test_same_draw_same_bits() -> None:
-    one, other = found(0, 400, varies=True), found(0, 400, varies=True)
+    one, other = found(0, LEAST_ROWS, varies=True), found(0, LEAST_ROWS, varies=True)
     assert one is not None
     assert other is not None
     np.testing.assert_array_equal(one.left_out.noise_variance, other.left_out.noise_variance)
@@ -86,7 +86,7 @@ def test_same_draw_same_bits() -> None:
 
 
 def test_targets_are_not_read() -> None:
-    dataset, seen, _ = left_out(0, 300, varies=True)
+    dataset, seen, _ = left_out(0, LEAST_ROWS, varies=True)
     other = Dataset(inputs=dataset.inputs, targets=dataset.targets[::-1])
     one, two = (varying_noise(each, seen, np.random.default_rng(0)) for each in (dataset, other))
     assert one is not None

@@ -136,7 +136,7 @@ def test_far_from_all_data_error_bars_are_the_priors(approximation: Approximatio
 def test_rounds_never_make_the_objective_worse() -> None:
     dataset = fast_sine(6, rows=300)
     start = Hyperparameters(lengthscales=np.array([1.0]), signal_variance=1.0, bias_variance=1e-3, noise_variance=0.3)
-    spec = TrainSpec(basis_size=20, adaptation=Adaptation(rounds=6, steps=3), start=start)
+    spec = TrainSpec(basis_size=20, adaptation=Adaptation(rounds=6, steps=3), start=start, calibrate=None)
     objectives = train(dataset, spec).report.objectives
     assert len(objectives) > 2
     assert all(later <= earlier + 1e-6 for earlier, later in pairwise(objectives))
