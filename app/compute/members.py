@@ -8,8 +8,8 @@ Each sum is divided, and candidates (two descents of a round) are not computed s
 another beside them, and divided ones cost two processes together no more than one.
 
 A short sum is one run of neighbouring shards for each process, by how fast it was before, and the same run each time:
-so it finds there what the last pass has left. A long one is cut into pieces of PIECE_WORK, which go to whoever is free,
-unless its processes keep what they have made of their run.
+so it finds there what the last pass has left. A long one, of more than LONG_WORK for each thread, is cut into pieces of
+PIECE_WORK, which go to whoever is free, unless its processes keep what they have made of their run.
 """
 
 import asyncio
@@ -35,8 +35,9 @@ START_SECONDS = 30.0
 START_POLL_SECONDS = 0.05
 POLL_SECONDS = 2.0
 """Seconds after which the scheduler is asked again which processes there are."""
-PIECE_WORK = 4e10
-"""Multiply-adds of a piece, for each thread: one to two seconds, which are lost with a process."""
+LONG_WORK, PIECE_WORK = 4e10, 1e10
+"""Multiply-adds of a long sum and of a piece of it, for each thread. A piece is some tenths of a second, which are lost
+with a process; larger ones are waited for longer in the end (`tests/benchmarks/results/large.md`)."""
 AHEAD = 2
 """Pieces that a process has at once, so that it never waits for the next one."""
 MOST_LOST = 3
@@ -249,7 +250,7 @@ class Members:
         without a process."""
         everything = range(asked.count)
         threads = sum(member.threads for member in self._members.values())
-        if not threads or (asked.cost(everything) > PIECE_WORK * threads and not asked.stays):
+        if not threads or (asked.cost(everything) > LONG_WORK * threads and not asked.stays):
             return {}
         members = list(self._members.values())
         addresses = tuple(member.address for member in members)

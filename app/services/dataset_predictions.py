@@ -10,6 +10,7 @@ import time
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,7 +24,7 @@ from app.jobs import queries, queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.job import Job, JobState
 from app.jobs.workers import Resources
-from app.services.intake.stored_tables import refuse_location
+from app.services.intake.stored_tables import open_table, stored_parts
 from app.services.jobs import JobView, refuse_other_request, view
 from app.services.keys.caller import ANYBODY, Caller
 from app.services.monitoring.kept_predictions import RowNumbers, interval_options, lacks_interval
@@ -32,7 +33,7 @@ from app.services.predict.loaded_model import LoadedModel, load_model
 from app.services.predict.options import Keep, OnError, PredictOptions, predict_options
 from app.services.predict.row_notes import RowNotes
 from app.services.predict.run import answer_arrays, interval_bases, named_arrays, shown_arrays
-from app.services.predict.table_parts import PART_ROWS, PartOptions, TablePart, file_parts
+from app.services.predict.table_parts import PART_ROWS, PartOptions, TablePart, parts_of
 from app.storage import catalog, datasets, kept_predictions
 from app.storage.audit import AuditAction
 from app.storage.blobs import BlobStore
@@ -85,7 +86,6 @@ class DatasetPredictions:
             caller.hold(connection)
             version = catalog.resolve(connection, reference)
             found = datasets.get(connection, dataset, hold=True)
-            refuse_location(found.table, "a prediction")
             asked = {
                 "reference": reference,
                 "dataset": found.id,
@@ -145,12 +145,13 @@ def prediction_handler(blobs: BlobStore) -> Handler:
             raise MeanOnlyError
         part_options = PartOptions(on_error=options.on_error, keep=keep, typed=True)
         notes, done, total = RowNotes(), 0, max(int(asked["rows"]), 1)
+        table = blobs.path(asked["table"])
+        read = partial(stored_parts, table, rows=PART_ROWS)
         waiting: list[RowNumbers] | None = [] if asked.get(FEEDBACK) else None
         with TemporaryDirectory() as folder:
             path = Path(folder, "predictions.parquet")
-            with path.open("wb") as sink:
-                file = ParquetFile(sink, rows=total, note=asked_reference(task))
-                for part in file_parts(model, blobs.path(asked["table"]), part_options):
+            with path.open("wb") as sink, ParquetFile(sink, rows=total, note=asked_reference(task)) as file:
+                for part in parts_of(model, open_table(table).names, read, part_options):
                     found = answer_arrays(model, part.decoded.inputs, options, first_row=part.first_row)
                     arrays = part.decoded.spread(found)
                     if waiting is not None:

@@ -13,7 +13,7 @@ from app.tables.read.canonical import (
     write_table,
     write_text_blocks,
 )
-from app.tables.read.file_set import FileSet, file_set_rows, file_set_table, read_file_set
+from app.tables.read.file_set import FileSet, file_set_parts, file_set_rows, file_set_table, read_file_set
 from app.tables.read.formats import is_binary, is_truncated, open_file, read_table
 from app.tables.read.json_tables import flatten_column, from_columns, from_rows
 from app.tables.read.limits import Limits
@@ -55,6 +55,7 @@ __all__ = [
     "check_appended",
     "check_targets",
     "design_matrices",
+    "file_set_parts",
     "file_set_rows",
     "file_set_table",
     "fit_schema",

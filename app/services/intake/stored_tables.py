@@ -11,7 +11,16 @@ from typing import BinaryIO
 from app.errors import Fault, InvalidRequestError
 from app.storage.locations import open_unchanged
 from app.storage.stores import open_address
-from app.tables import FileSet, Table, canonical_rows, file_set_rows, file_set_table, open_canonical
+from app.tables import (
+    FileSet,
+    Table,
+    canonical_parts,
+    canonical_rows,
+    file_set_parts,
+    file_set_rows,
+    file_set_table,
+    open_canonical,
+)
 
 LIST_SUFFIX = ".json"
 """Suffix of the list of the files of a location in the store."""
@@ -35,6 +44,13 @@ def read_rows(address: str, names: Sequence[str], rows: range) -> Table:
     with open_address(address) as file:
         found = _file_set(file)
         return canonical_rows(file, names, rows) if found is None else file_set_rows(found, open_unchanged, names, rows)
+
+
+def stored_parts(path: Path, names: Sequence[str], *, rows: int) -> Iterator[Table]:
+    """Read these columns of a stored table a part of at most so many rows at a time, of a location's files one that
+    they are decoded by. Memory: a part. Raises as `open_table`."""
+    found = _file_set(path)
+    return canonical_parts(path, names, rows=rows) if found is None else file_set_parts(found, open_unchanged, names)
 
 
 def is_file_list(path: Path | BinaryIO) -> bool:

@@ -7,7 +7,7 @@ place for text.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,10 @@ _NAME_KEY = "pursuit"
 
 
 class AnswerFile(ABC):
-    """A file of predictions, written into `sink`, which stays open. rows: of the whole; note: what it is of."""
+    """A file of predictions, written into `sink`, which stays open. rows: of the whole; note: what it is of.
+
+    As a context it lets go of the sink where something is raised before `close`; the file has no use then.
+    """
 
     def __init__(self, sink: IO[bytes], *, rows: int, note: str) -> None:
         self._sink = sink
@@ -45,6 +48,16 @@ class AnswerFile(ABC):
 
     def close(self, warning: str | None = None) -> None:  # noqa: B027  most formats end with their last row
         """Write the end. warning: what the file should tell of its rows."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is not None and self._started:
+            self._abandon()
+
+    def _abandon(self) -> None:  # noqa: B027  most formats hold nothing
+        """Let go of the sink."""
 
     @abstractmethod
     def _start(self, arrays: Mapping[str, FloatArray], kept: Mapping[str, Texts]) -> None:
@@ -122,6 +135,9 @@ class ParquetFile(AnswerFile):
             self._write()
             notes = {_NAME_KEY: self._note} | ({} if warning is None else {"pursuit.warnings": warning})
             self._writer.add_key_value_metadata(notes)
+
+    def _abandon(self) -> None:
+        self._writer.close()
 
     def _write(self) -> None:
         if self._waiting:

@@ -1,7 +1,8 @@
 """A table to be predicted, part by part: a small one in memory is one part, a file on disk many, in bounded memory."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +52,26 @@ def file_parts(
     model: LoadedModel, path: Path, options: PartOptions, lines: LineFinder = no_lines
 ) -> Iterator[TablePart]:
     """Read a canonical file. lines: finds the lines of the upload for row numbers."""
-    schema = model.schema
     names = open_canonical(path).names
+    return parts_of(model, names, partial(canonical_parts, path, rows=PART_ROWS), options, lines)
+
+
+def parts_of(
+    model: LoadedModel,
+    names: Sequence[str],
+    read: Callable[[Sequence[str]], Iterator[Table]],
+    options: PartOptions,
+    lines: LineFinder = no_lines,
+) -> Iterator[TablePart]:
+    """Read a table with these columns. read: some of them, a part of the rows after another; lines: see
+    `file_parts`."""
+    schema = model.schema
     kept = kept_columns(schema, names, options.keep)
     meant = schema.meaning(names)
     needed = {*meant.values(), *kept}
-    read = [name for name in names if name in needed or len(meant) < len(schema.used)]  # all of them to say what lacks
+    asked = [name for name in names if name in needed or len(meant) < len(schema.used)]  # all of them to say what lacks
     first = 0
-    for table in canonical_parts(path, read, rows=PART_ROWS):
+    for table in read(asked):
         yield table_part(schema, table, options, kept, first_row=first, lines=lines)
         first += table.rows
 

@@ -182,6 +182,15 @@ def file_set_rows(found: FileSet, opener: Opener, names: Sequence[str], rows: ra
     return Table(names=tuple(names), columns=columns, rows=len(rows), marks=found.marks, types=found.types)
 
 
+def file_set_parts(found: FileSet, opener: Opener, names: Sequence[str]) -> Iterator[Table]:
+    """Read these columns of the files some rows at a time, _BATCH_ROWS at most. Memory: these, and pages of a row
+    group. Raises as `file_set_table`."""
+    for block in _blocks(found, opener, names, range(found.rows), None):
+        columns = {name: Column(texts=pa.chunked_array([texts], pa.string())) for name, texts in block.items()}
+        rows = len(next(iter(block.values())))
+        yield Table(names=tuple(names), columns=columns, rows=rows, marks=found.marks, types=found.types)
+
+
 def _columns(
     found: FileSet, opener: Opener, names: Sequence[str], rows: range, formats: Mapping[str, NumberFormat]
 ) -> dict[str, Column]:

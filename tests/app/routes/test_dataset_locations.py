@@ -10,6 +10,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from app.tables.read import file_set
 from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import QUICK, Service, running, waves
 
@@ -87,9 +88,36 @@ def test_what_needs_one_file_says_so(served: Service, place: Path) -> None:
     served.work()
     rows = {"rows": [{"x": 1.0, "y": 1.0}]}
     assert_problem(served.client.post(f"/datasets/{id_}/rows", json=rows), 422, "upload its rows as one file")
-    for path in ("/predict", "/models/one/update"):
-        asked = {"dataset": id_} | ({"model": "one"} if path == "/predict" else {})
-        assert_problem(served.client.post(path, json=asked), 422, "upload its rows as one file")
+    assert_problem(served.client.post("/models/one/update", json={"dataset": id_}), 422, "upload its rows as one file")
+
+
+def test_the_rows_of_a_location_are_predicted_where_they_are(
+    served: Service, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By parts of two files: the file of predictions that one file of the rows gives, columns beside it included."""
+    monkeypatch.setattr(file_set, "_BATCH_ROWS", 16)
+    folder = folder_of(place, "asked")
+    located = add(served, folder).json()["id"]
+    upload = {"file": ("asked.parquet", (place / "asked.parquet").read_bytes())}
+    whole = served.client.post("/datasets", files=upload).json()["id"]
+    assert served.client.post("/train", json={"dataset": whole, "spec": QUICK | {"model": "asked"}}).status_code == 202
+    served.work()
+    found = []
+    for dataset in (located, whole):
+        asked = {"model": "asked", "dataset": dataset, "keep": "all"}
+        job = served.client.post("/predict", json=asked).json()
+        served.work()
+        file = served.client.get(f"/jobs/{job['id']}/predictions")
+        assert file.status_code == 200, file.text
+        found.append(pq.read_table(io.BytesIO(file.content)))
+    assert found[0].num_rows == 120
+    assert found[0].equals(found[1])
+    pq.write_table(pq.read_table(folder / "b.parquet").slice(1), folder / "b.parquet")
+    job = served.client.post("/predict", json={"model": "asked", "dataset": located}).json()
+    served.work()
+    ended = served.client.get(f"/jobs/{job['id']}").json()
+    assert ended["state"] == "failed"
+    assert "'b.parquet' of the dataset's location has changed" in json.dumps(ended["error"])
 
 
 def test_what_may_not_be_read_is_refused(served: Service, place: Path) -> None:

@@ -42,6 +42,7 @@ SCENARIOS = (
     Scenario(name="64 machines", hardware=replace(HARDWARE, machines=64)),
     Scenario(name="network and file server without limits", hardware=replace(HARDWARE, link=1e18, disk=1e18)),
     Scenario(name="network and file server a tenth as fast", hardware=replace(HARDWARE, link=GIGABIT, disk=1e8)),
+    Scenario(name="pieces of the pass over all rows four times as large", finer=0.25),
     Scenario(name="pieces of the pass over all rows a quarter as large", finer=4.0),
     Scenario(name="cores half as fast where all 16 are busy", slower=2.0),
 )

@@ -100,7 +100,7 @@ def test_runs_cover_all_shards_evenly(shards: int, processes: int) -> None:
 
 
 def test_pieces_are_of_the_work_that_a_process_may_lose() -> None:
-    assert piece_length([32_768] * 3_052, 300) == 8
+    assert piece_length([32_768] * 3_052, 300) == 2
     assert piece_length([32_768] * 3_052, 2_000) == 1
     assert piece_length([10] * 12, 10) == 16
 
