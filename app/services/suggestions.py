@@ -12,7 +12,6 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
-from scipy.stats import qmc
 
 from app.errors import Fault, InvalidRequestError
 from app.services.decoding import check_whole_numbers
@@ -218,6 +217,8 @@ class _Ranges:
     def draw(self, asked: Mapping[str, Any], count: int, seed: int, what: str) -> list[dict[str, Any]]:
         """Return so many rows that fill the ranges evenly. InvalidRequestError naming the column."""
         check_whole_numbers(asked, what)
+        from scipy.stats import qmc  # noqa: PLC0415  half a second to import, and few servers are asked
+
         unknown = [name for name in asked if name not in self._features]
         if unknown:
             known = ", ".join(map(repr, self._features))

@@ -26,8 +26,8 @@ import numpy as np
 
 from app.posix import peak_memory
 from app.services.core_spec import core_spec
-from app.services.intake.ingest import table_options
 from app.services.intake.large_table import read_large_table
+from app.services.intake.training_checks import table_options
 from app.services.specification import SpecBody
 from app.services.train.assemble import dataset_of
 from app.tables import Limits, Source, TableFit, open_canonical, open_file, write_text_blocks

@@ -5,7 +5,6 @@ line of JSON in and one out), so that the API does not grow with what people sen
 one, of which only unpacking shows what it unpacks to.
 """
 
-import contextlib
 import json
 import logging
 import math
@@ -24,7 +23,6 @@ from app import errors
 from app.errors import (
     Fault,
     InvalidRequestError,
-    MalformedError,
     PursuitError,
     TooLargeError,
     UnavailableError,
@@ -32,11 +30,8 @@ from app.errors import (
 from app.file_version import FileVersion
 from app.launch import python_command
 from app.posix import end_with_parent, limit_resources
-from app.services.core_spec import core_spec
 from app.services.intake import cancellation
 from app.services.intake.cancellation import Cancellation
-from app.services.intake.large_table import PART_ROWS, is_large, sample_rows
-from app.services.intake.spread import check_spread, check_transform
 from app.services.intake.stored_tables import is_file_list, open_table
 from app.services.specification import SpecBody
 from app.storage.locations import open_unchanged
@@ -44,27 +39,17 @@ from app.tables import (
     AUTODETECT,
     Limits,
     ReadOptions,
-    RowSet,
     Source,
     Table,
-    TableFit,
-    TableOptions,
-    TrainingRows,
-    check_targets,
     is_binary,
     is_truncated,
     open_canonical,
     open_file,
     read_file_set,
-    target_rows,
     write_table,
     write_text_blocks,
 )
 from app.tables.schema.profile import describe_table
-from core.arrays import IntArray
-from core.errors import InvalidSpecError
-from core.train.memory import training_bytes
-from core.train.sharing import unshared_reason
 
 log = logging.getLogger(__name__)
 
@@ -74,13 +59,6 @@ SMALL = Limits(bytes=32 << 20, rows=200_000)
 """... and so are those that unpack to more than this."""
 
 _COMMAND = python_command("app.services.intake.ingest")
-
-PROCESS_BYTES = 200 << 20
-"""Bytes that the process of a training holds before it reads anything."""
-TARGET_BYTES = 1_500
-"""Bytes that a row takes for each target beyond the first: columns of the iterations for its mean, and its copies."""
-READ_BYTES = 40
-"""Bytes that one cell of the table takes while it is read, about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,26 +95,6 @@ class IngestResult:
     columns: int
     memory: int | None = None
     profile: dict[str, Any] | None = None
-
-
-def table_options(body: SpecBody) -> TableOptions:
-    """Options of the table in the specification."""
-    return TableOptions(
-        target=body.target,
-        features=body.features,
-        columns=body.columns,
-        missing=body.missing,
-        missing_values=body.missing_values,
-        dates=body.dates,
-        unseen=body.unseen,
-        decimal=body.decimal,
-        thousands=body.thousands,
-        sheet=body.sheet,
-        max_levels=body.max_levels,
-        groups=body.groups,
-        order=body.order,
-        weights=body.weights,
-    )
 
 
 def ingest(request: IngestRequest, *, seconds: float, memory: int | None = None) -> IngestResult:
@@ -202,48 +160,12 @@ def _ingest_here(request: IngestRequest) -> IngestResult:
 def _check(table: Table, request: IngestRequest, *, parsing: float = 0.0) -> IngestResult:
     memory = None
     if request.spec is not None:
-        fit = _fit(table, request.spec, request.fit, parsing)
-        schema, training_rows = fit.schema, fit.training_rows
-        if schema.other_targets is not None:
-            check_targets(schema, schema.targets)
-        spec = core_spec(request.spec, schema.group_names, _named_rows(request.spec, training_rows))
-        if schema.other_targets is not None and request.spec.share is True and (reason := unshared_reason(spec)):
-            raise InvalidSpecError("share", reason)
-        rows, read = training_rows.kept.count, table.rows
-        if request.large_rows is not None and is_large(fit, request.spec, least=request.large_rows):
-            rows, read = sample_rows(rows, schema.width), PART_ROWS
-        memory = PROCESS_BYTES + READ_BYTES * read * len(table.names) + training_bytes(rows, schema.width, spec)
-        memory += TARGET_BYTES * training_rows.kept.count * len(schema.other_targets or ())
-        trained = schema.as_trained(table)
-        for target in schema.targets:
-            own, used = replace(schema, target=target), training_rows
-            if schema.other_targets is not None:
-                used = replace(used, kept=RowSet.of_numbers(target_rows(trained, target, used.rows), table.rows))
-            check_spread(table, own, used, standardize=request.spec.standardize)
-            check_transform(table, own, used, request.spec.target_transform)
+        from app.services.intake.training_checks import check_training  # noqa: PLC0415  imports what trains, which a
+        # table without a specification does not wait for
+
+        memory = check_training(table, request.spec, request.fit, parsing=parsing, large_rows=request.large_rows)
     profile = describe_table(table, request.target) if request.profile else None
     return IngestResult(rows=table.rows, columns=len(table.names), memory=memory, profile=profile)
-
-
-def _named_rows(spec: SpecBody, training_rows: TrainingRows) -> IntArray | range:
-    """Return the numbers of the rows that are trained on; where the specification names none, how many they are."""
-    return range(training_rows.kept.count) if spec.bounds is None else training_rows.rows
-
-
-def _fit(table: Table, spec: SpecBody, kept: Path | None, parsing: float) -> TableFit:
-    """Return the fit that is kept in this file if it is one of this table and these options, else make and keep it."""
-    options = table_options(spec)
-    if kept is not None and kept.exists():
-        with contextlib.suppress(MalformedError):
-            fit = TableFit.from_bytes(kept.read_bytes())
-            if fit.is_of(table, options):
-                return fit
-    began = time.perf_counter()
-    fit = TableFit.of(table, options)
-    fit = replace(fit, seconds={"parsing": parsing, "fitting": time.perf_counter() - began})
-    if kept is not None:
-        kept.write_bytes(fit.to_bytes())
-    return fit
 
 
 def _ingest_in_process(request: IngestRequest, seconds: float, memory: int | None) -> IngestResult:

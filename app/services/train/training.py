@@ -21,9 +21,10 @@ from app.errors import Fault, InvalidRequestError, NotFoundError, UnavailableErr
 from app.jobs import queries, queue
 from app.jobs.job import Job
 from app.jobs.workers import Resources
-from app.services.intake.ingest import IngestRequest, IngestResult, ingest, ingest_table, table_options
+from app.services.intake.ingest import IngestRequest, IngestResult, ingest, ingest_table
 from app.services.intake.stored_tables import LIST_SUFFIX
 from app.services.intake.table_store import StoredTable, stored_table
+from app.services.intake.training_checks import table_options
 from app.services.jobs import JobView, refuse_other_request, view
 from app.services.keys.caller import ANYBODY, Caller
 from app.services.specification import SpecBody, default_name

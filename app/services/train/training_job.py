@@ -11,9 +11,9 @@ from app.errors import MalformedError, NotFoundError
 from app.jobs.child import Handler, Reporter, Task
 from app.posix import peak_memory
 from app.services.core_spec import core_spec
-from app.services.intake.ingest import table_options
 from app.services.intake.large_table import LargeTables
 from app.services.intake.stored_tables import open_table, table_at
+from app.services.intake.training_checks import table_options
 from app.services.specification import SpecBody
 from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of, without_copies
 from app.services.train.missing import CompletedTable, complete_table

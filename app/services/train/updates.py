@@ -23,9 +23,10 @@ from app.jobs import queries, queue
 from app.jobs.child import Handler, Reporter, Task
 from app.jobs.workers import Resources
 from app.services.core_spec import core_spec
-from app.services.intake.ingest import PROCESS_BYTES, IngestRequest, IngestResult, ingest, ingest_table
+from app.services.intake.ingest import IngestRequest, IngestResult, ingest, ingest_table
 from app.services.intake.stored_tables import refuse_location
 from app.services.intake.table_store import stored_table
+from app.services.intake.training_checks import PROCESS_BYTES
 from app.services.jobs import JobView, refuse_other_request, view
 from app.services.keys.caller import ANYBODY, Caller
 from app.services.specification import SpecBody

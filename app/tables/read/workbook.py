@@ -18,9 +18,6 @@ from itertools import chain, islice
 from typing import IO, Any
 from xml.etree.ElementTree import ParseError, iterparse
 
-from openpyxl import load_workbook
-from openpyxl.utils.exceptions import InvalidFileException
-
 from app.errors import Fault, InvalidRequestError, MalformedError, UnsupportedMediaError
 from app.tables.columns.cell_errors import list_names
 from app.tables.columns.cells import Cell, cell_text
@@ -36,10 +33,10 @@ Sheet = str | int | None
 _SAMPLE = 100  # rows that are looked at for titles and units
 _ROWS = 2_000  # rows in a block
 _DAMAGE = (
-    *(zipfile.BadZipFile, zlib.error, struct.error, InvalidFileException, ParseError, EOFError, NotImplementedError),
+    *(zipfile.BadZipFile, zlib.error, struct.error, ParseError, EOFError, NotImplementedError),
     *(KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RuntimeError, AssertionError),
 )
-"""Errors of the libraries for a damaged, encrypted or foreign workbook."""
+"""Errors of the libraries for a damaged, encrypted or foreign workbook, beside openpyxl's own."""
 
 
 def open_workbook(
@@ -110,6 +107,8 @@ def _blocks(rows: Iterator[tuple[int, Any]], width: int) -> Iterator[list[list[C
 
 def _filled_rows(source: Source, sheet: Sheet, fallback: bool) -> Iterator[tuple[Any, Any]]:
     """The titles of all sheets and that of the one to read; then its rows that have a cell, with their numbers."""
+    from openpyxl import load_workbook  # noqa: PLC0415  slow to import, and most processes read no workbook
+
     with io.BytesIO(source.origin) if isinstance(source.origin, bytes) else source.origin.open("rb") as stored:
         with zipfile.ZipFile(stored) as archive:
             if "xl/workbook.xml" not in archive.namelist():
@@ -201,9 +200,11 @@ def _cell(cell: Any) -> str | float | int | bool | None:
 @contextmanager
 def _refuse_damage() -> Iterator[None]:
     """MalformedError for what the libraries say of a damaged file; an error of the server's disk stays one."""
+    from openpyxl.utils.exceptions import InvalidFileException  # noqa: PLC0415  as above
+
     try:
         yield
-    except (*_DAMAGE, OSError) as error:
+    except (*_DAMAGE, InvalidFileException, OSError) as error:
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # EINVAL: a place before the file
             raise
         cut = isinstance(error, zipfile.BadZipFile)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.errors import InvalidRequestError
 from app.services.core_spec import core_spec
-from app.services.intake.ingest import table_options
+from app.services.intake.training_checks import table_options
 from app.services.spec_reading import read_spec
 from app.services.specification import BY_HAND, SpecBody, default_name
 from core.hyperparameters import KernelFamily

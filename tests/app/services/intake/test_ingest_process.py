@@ -1,4 +1,4 @@
-"""The process that reads a table ends with the one that started it."""
+"""The process that reads a table ends with the one that started it, and starts soon."""
 
 import os
 import subprocess
@@ -35,3 +35,10 @@ def test_a_reader_ends_with_a_killed_parent(tmp_path: Path) -> None:
         os.kill(started.pid, 9)
         started.wait()
     wait_until(lambda: not alive(reader), 5.0)
+
+
+def test_a_reader_does_not_wait_for_what_it_does_not_need() -> None:
+    """An upload without a specification starts a process that loads neither what trains nor what reads workbooks."""
+    program = "import app.services.intake.ingest, sys; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True).stdout.split()
+    assert not {"core.train", "scipy.optimize", "sqlalchemy", "openpyxl"} & set(loaded)

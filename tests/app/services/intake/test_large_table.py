@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from app.compute.cluster import Cluster
 from app.compute.folder import ShardFolder
 from app.services.intake import large_table
-from app.services.intake.ingest import IngestRequest, ingest, table_options
+from app.services.intake.ingest import IngestRequest, ingest
 from app.services.intake.large_table import LargeTable, is_large, is_sampled, read_large_table, sample_rows
+from app.services.intake.training_checks import table_options
 from app.services.specification import SpecBody
 from app.tables import Limits, RowSet, TableFit, build_design_matrix, open_canonical, read_table, write_table
 from tests.app.compute.processes import dask_processes

@@ -13,7 +13,7 @@ from app.errors import InvalidRequestError, UnavailableError, WrongStoreError
 from app.jobs import queue
 from app.jobs.child import Task
 from app.jobs.job import Job
-from app.services.intake.ingest import PROCESS_BYTES
+from app.services.intake.training_checks import PROCESS_BYTES
 from app.services.jobs import JobView
 from app.services.train.store_retries import StoreRetries
 from app.services.train.training import Training, publish
