@@ -230,11 +230,13 @@ def open_ranges(url: str, *, version: tuple[int, str] | None = None, changed: Ex
     return io.BufferedReader(opened, RANGE_BYTES)
 
 
-def list_folder(bucket: str, folder: str) -> list[tuple[str, int, str]]:
-    """Return key, size and version of each object directly in a folder of any bucket. UnavailableError."""
+def list_folder(bucket: str, folder: str) -> tuple[list[tuple[str, int, str]], list[str]]:
+    """Return key, size and version of each object directly in a folder of any bucket, and the folders in it.
+    UnavailableError."""
     with _bucket_errors("read"):
         found = obstore.list_with_delimiter(_store_of(bucket), folder or None)
-    return [(entry["path"], int(entry["size"]), _version_of(entry)) for entry in found["objects"]]
+    objects = [(entry["path"], int(entry["size"]), _version_of(entry)) for entry in found["objects"]]
+    return objects, [prefix.rstrip("/") for prefix in found["common_prefixes"]]
 
 
 def _store_of(bucket: str) -> S3Store:

@@ -1,17 +1,19 @@
 """Folders of Parquet files that lie where this service did not put them: on disks that it sees, or in a bucket.
 
 Which of them may be read is the operator's to say: prefixes, none by default. A location is below one of them by its
-resolved path, so neither `..` nor a link leads out of it; of its files the Parquet files directly in it are listed,
-and each is opened as it was found or not at all.
+resolved path, so neither `..` nor a link leads out of it. Its files are the Parquet files directly in it, and those in
+folders that are named `column=value`, which Hive, Spark, Dask and others write; each is opened as it was found or not
+at all.
 """
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from app.errors import ConflictError, Fault, InvalidRequestError, NotFoundError, unwritable
 from app.file_version import FileVersion
@@ -20,6 +22,10 @@ MOST_FILES: Final = 10_000
 """Files of a location."""
 _S3 = "s3://"
 _SUFFIXES = (".parquet", ".pq")
+_MISSING = "__HIVE_DEFAULT_PARTITION__"
+
+Partition = tuple[tuple[str, str | None], ...]
+"""Columns and values that the names of folders say; see `FileVersion`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +38,13 @@ class Locations:
         """Return the Parquet files of a location by name. InvalidRequestError where it is none that may be read, or has
         none; UnavailableError."""
         place = self.check(location)
-        found = _in_folder(place, location) if isinstance(place, Path) else _in_bucket(*place)
+        files = _in_folder(place, location) if isinstance(place, Path) else _in_bucket(place[0], place[1:])
+        found = list(islice(files, MOST_FILES + 1))
         if not found:
-            raise _refused(f"there are no Parquet files (*.parquet) in {location[:200]!r}")
+            folders = "neither directly nor in folders named column=value"
+            raise _refused(f"there are no Parquet files (*.parquet) in {location[:200]!r}, {folders}")
         if len(found) > MOST_FILES:
-            raise _refused(f"there are {len(found):,} Parquet files in {location[:200]!r}, more than {MOST_FILES:,}")
+            raise _refused(f"there are more than {MOST_FILES:,} Parquet files in {location[:200]!r}")
         return sorted(found, key=lambda file: file.address)
 
     def check(self, location: str) -> Path | tuple[str, ...]:
@@ -58,26 +66,52 @@ class Locations:
         raise _refused(f"{location[:200]!r} is below no folder that this server may read (PURSUIT_DATASET_LOCATIONS)")
 
 
-def _in_bucket(bucket: str, *folder: str) -> list[FileVersion]:
+def _in_bucket(bucket: str, folder: Sequence[str], partition: Partition = ()) -> Iterator[FileVersion]:
     from app.storage.bucket import list_folder  # noqa: PLC0415  an extra, and only where it is needed
 
-    return [
-        FileVersion(address=f"{_S3}{bucket}/{key}", size=size, version=version)
-        for key, size, version in list_folder(bucket, "/".join(folder))
-        if _is_parquet(key.rpartition("/")[2]) and _key_parts(f"{_S3}{bucket}/{key}") is not None
-    ]
+    objects, folders = list_folder(bucket, "/".join(folder))
+    for key, size, version in objects:
+        address = f"{_S3}{bucket}/{key}"
+        if _is_parquet(key.rpartition("/")[2]) and _key_parts(address) is not None:
+            yield FileVersion(address=address, size=size, version=version, partition=partition)
+    for key in folders:
+        name = key.rpartition("/")[2]
+        if (value := _partition(name, partition)) is None:
+            continue
+        if _key_parts(f"{_S3}{bucket}/{key}") is None:
+            raise _refused(
+                f"the folder {name[:200]!r} has a name with one of ? # % @ \\, which are not read of a bucket"
+            )
+        yield from _in_bucket(bucket, (*folder, name), (*partition, value))
 
 
-def _in_folder(folder: Path, location: str) -> list[FileVersion]:
+def _in_folder(folder: Path, location: str, partition: Partition = ()) -> Iterator[FileVersion]:
     try:
-        names = [entry.name for entry in os.scandir(folder) if _is_parquet(entry.name)]
-        return [found for name in names if (found := _regular(folder / name)) is not None]
+        with os.scandir(folder) as entries:
+            found = list(entries)
+        for entry in found:
+            if _is_parquet(entry.name) and (file := _regular(folder / entry.name, partition)) is not None:
+                yield file
+            elif entry.is_dir(follow_symlinks=False) and (value := _partition(entry.name, partition)) is not None:
+                yield from _in_folder(folder / entry.name, location, (*partition, value))
     except (FileNotFoundError, NotADirectoryError):
         raise _refused(f"there is no folder {location[:200]!r}") from None
     except PermissionError:
-        raise _refused(f"the folder {location[:200]!r} may not be read by this server") from None
+        raise _refused(f"the folder {location[:200]!r}, or one in it, may not be read by this server") from None
     except OSError as error:
         raise unwritable(error) from error
+
+
+def _partition(name: str, above: Partition) -> tuple[str, str | None] | None:
+    """Column and value that the name of a folder says; None where it is none of a partition. InvalidRequestError where
+    a folder above says the same column."""
+    column, separator, value = name.partition("=")
+    column = unquote(column).strip()
+    if not separator or not column or name.startswith((".", "_")):
+        return None
+    if column in dict(above):
+        raise _refused(f"the folder {name[:200]!r} lies in another one that has values of {column!r}")
+    return column, None if value == _MISSING else unquote(value)
 
 
 def open_unchanged(file: FileVersion) -> BinaryIO:
@@ -111,12 +145,12 @@ def _changed(file: FileVersion, what: str) -> ConflictError:
     return ConflictError(f"file {file.name!r} of the dataset's location {what}: make the dataset again from it")
 
 
-def _regular(path: Path) -> FileVersion | None:
+def _regular(path: Path, partition: Partition) -> FileVersion | None:
     """The file, None where it is none or a link."""
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode):
         return None
-    return FileVersion(address=str(path), size=status.st_size, version=_version(status))
+    return FileVersion(address=str(path), size=status.st_size, version=_version(status), partition=partition)
 
 
 def _version(status: Any) -> str:

@@ -1,5 +1,5 @@
-"""The flights of 2013 from New York, of which nobody holds more than a part: trained on in a bucket by a cluster, and
-here as one file."""
+"""The flights of 2013 from New York, of which nobody holds more than a part: trained on by a cluster, in a bucket with
+a folder for each carrier, and here as one file."""
 
 import gzip
 import io
@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
@@ -18,7 +19,7 @@ from tests.e2e.processes import System, follow, system
 from tests.s3 import s3_server
 
 FILE = FOLDER / "nycflights13.csv.gz"
-FILE_ROWS, GROUP_ROWS = 90_000, 25_000
+GROUP_ROWS = 25_000
 LARGE_TABLE_ROWS = 100_000
 FLIGHT = {
     "year": 2013,
@@ -85,10 +86,14 @@ def trained(made: System, client: httpx.Client, dataset: str, environment: dict[
 
 def test_files_in_a_bucket_give_the_numbers_of_one_file_here(tmp_path: Path) -> None:
     table = flights()
+    carriers = sorted(map(str, set(table["carrier"].to_pylist())))
+    parts = [table.filter(pc.equal(table["carrier"], pa.scalar(carrier))) for carrier in carriers]
+    whole = pa.concat_tables(parts)
+    whole = whole.select([*(name for name in whole.column_names if name != "carrier"), "carrier"])
     with s3_server() as s3, dask_processes(tmp_path, environment=s3.environment()) as processes:
         bucket = s3.make_bucket()
-        for number, first in enumerate(range(0, table.num_rows, FILE_ROWS)):
-            s3.put(bucket, f"flights/part-{number}.parquet", parquet(table.slice(first, FILE_ROWS)))
+        for carrier, part in zip(carriers, parts, strict=True):
+            s3.put(bucket, f"flights/carrier={carrier}/part-0.parquet", parquet(part.drop_columns("carrier")))
         settings = s3.environment() | {
             "PURSUIT_LARGE_TABLE_ROWS": str(LARGE_TABLE_ROWS),
             "PURSUIT_DATASET_LOCATIONS": f"s3://{bucket}/flights",
@@ -99,7 +104,7 @@ def test_files_in_a_bucket_give_the_numbers_of_one_file_here(tmp_path: Path) -> 
             located = client.post("/datasets", json={"location": f"s3://{bucket}/flights/"})
             assert located.status_code == 201, located.text
             assert located.json()["rows"] == table.num_rows
-            here = client.post("/datasets", files={"file": ("flights.parquet", parquet(table))})
+            here = client.post("/datasets", files={"file": ("flights.parquet", parquet(whole))})
             assert here.status_code == 201, here.text
             spread, by_cluster = trained(made, client, located.json()["id"], cluster)
             alone, by_itself = trained(made, client, here.json()["id"], {"PURSUIT_COMPUTE": "local"})

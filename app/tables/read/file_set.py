@@ -1,8 +1,8 @@
 """Many Parquet files as one table: their rows after each other, in the order of the files, read by ranges of rows.
 
-Nothing is converted or copied: cells become text, as those of an upload do (`arrow_files`), when a part of the rows is
-read, and nobody reads more than that. What stands for the table is a small document with the files, what their columns
-are, and how numbers are written in columns of text.
+What the names of their folders say (`month=6`) are columns too. Nothing is converted or copied: cells become text, as
+those of an upload do (`arrow_files`), when a part of the rows is read, and nobody reads more than that. What stands for
+the table is a small document with the files, what their columns are, and how numbers are written in columns of text.
 """
 
 import json
@@ -35,7 +35,8 @@ MOST_GROUP_BYTES: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFile(FileVersion):
-    """A file of a table. groups: rows of each of its row groups; stored: its own names of the table's columns."""
+    """A file of a table. groups: rows of each of its row groups; stored: its own names of the table's columns, after
+    which come those of the partition."""
 
     groups: tuple[int, ...]
     stored: tuple[str, ...]
@@ -93,6 +94,7 @@ class FileSet:
                     address=str(file["address"]),
                     size=int(file["size"]),
                     version=str(file["version"]),
+                    partition=tuple((str(name), _text(value)) for name, value in file.get("partition", ())),
                     groups=tuple(map(int, file["groups"])),
                     stored=tuple(map(str, file["stored"])),
                 )
@@ -113,8 +115,8 @@ class FileSet:
 
 def read_file_set(location: str, found: Sequence[FileVersion], opener: Opener, limits: Limits) -> FileSet:
     """Return the table of Parquet files by their footers, and how numbers are written in their columns of text, which
-    alone are read. Raises InvalidRequestError naming file and column where the files do not agree, TooLargeError,
-    MalformedError naming the file, and what `opener` does."""
+    alone are read. A column of the partition that the files have too is theirs. Raises InvalidRequestError naming file
+    and column where the files do not agree, TooLargeError, MalformedError naming the file, and what `opener` does."""
     files, first, rows, size = list[TableFile](), None, 0, 0
     for each in found:
         with opener(each) as stream, _named(each), refuse_damage("Parquet"):
@@ -137,11 +139,12 @@ def read_file_set(location: str, found: Sequence[FileVersion], opener: Opener, l
         files.append(TableFile(**asdict(each), groups=tuple(group.num_rows for group in groups), stored=tuple(stored)))
     if first is None or not rows:
         raise InvalidRequestError(f"location: the Parquet files of {location} have no rows")
-    marks = {name: MarkCounts() for name in first.texts}
+    partition = [name for name, _ in found[0].partition if name not in first.names]
+    marks = {name: MarkCounts() for name in (*first.texts, *partition)}
     found_set = FileSet(
         location=location,
         files=tuple(files),
-        names=first.names,
+        names=(*first.names, *partition),
         index=first.index,
         types=first.types,
         notes=tuple(first.notes),
@@ -208,16 +211,21 @@ def _blocks(
     found: FileSet, opener: Opener, names: Sequence[str], rows: range, limits: Limits | None
 ) -> Iterator[dict[str, TextChunk]]:
     """Iterate over the cells of these rows as text. limits: of their length, None where they were checked before."""
-    places = [found.names.index(name) for name in names]
+    places = {name: found.names.index(name) for name in names}
     start = 0
     for each in found.files:
         begin, end = max(rows.start - start, 0), min(rows.stop - start, each.rows)
         if begin < end:
-            stored = [each.stored[place] for place in places]
+            of_rows = {name: each.stored[place] for name, place in places.items() if place < len(each.stored)}
+            values = dict(each.partition)
             with opener(each) as stream, _named(each), refuse_damage("Parquet"):
-                for first, batch in _batches(stream, each, stored, begin, end):
-                    columns = dict(zip(names, (batch.column(name) for name in stored), strict=True))
-                    block = {name: cells_as_text(column, name, start + first) for name, column in columns.items()}
+                for first, batch in _batches(stream, each, list(of_rows.values()), begin, end):
+                    block = {
+                        name: cells_as_text(batch.column(of_rows[name]), name, start + first)
+                        if name in of_rows
+                        else pa.repeat(pa.scalar(values[name], pa.string()), batch.num_rows)
+                        for name in names
+                    }
                     if limits is not None:
                         _check_cells(block, start + first, limits)
                     yield block
@@ -256,6 +264,10 @@ def _check_cells(block: Mapping[str, TextChunk], row: int, limits: Limits) -> No
 
 def _agreed(each: FileVersion, columns: ArrowColumns, first_file: FileVersion, first: ArrowColumns) -> list[str]:
     """Return what a file itself calls the columns of the first. InvalidRequestError where it has others."""
+    folders, first_folders = [[name for name, _ in file.partition] for file in (each, first_file)]
+    if folders != first_folders:
+        has, others = (list_names(some) if some else "none" for some in (folders, first_folders))
+        _refuse(each, None, f"its folders say values of {has}, and those of {first_file.name!r} of {others}")
     missing = [name for name in first.names if name not in columns.names]
     more = [name for name in columns.names if name not in first.names]
     if missing:
@@ -267,6 +279,10 @@ def _agreed(each: FileVersion, columns: ArrowColumns, first_file: FileVersion, f
         if own != others:
             _refuse(each, name, f"its column {name!r} is {own}, and {others} in {first_file.name!r}")
     return [columns.stored[name] for name in first.names]
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def _refuse(each: FileVersion, column: str | None, message: str) -> NoReturn:

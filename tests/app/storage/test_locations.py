@@ -34,6 +34,36 @@ def test_the_parquet_files_of_a_folder_are_found_in_order(root: Path) -> None:
         assert file.read() == b"bb"
 
 
+def test_folders_that_are_named_by_values_are_of_the_table(root: Path) -> None:
+    """And no others, nor links."""
+    folder = root / "allowed" / "day"
+    for name in (
+        "month=2/day=1",
+        "month=10/day=__HIVE_DEFAULT_PARTITION__",
+        "month=10/day=a%20b%2Fc",
+        "plain",
+        "=1",
+        "_x=1",
+    ):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "part.parquet").write_bytes(b"xyz")
+    (folder / "month=3").symlink_to(root / "other")
+    (folder / "month=10" / "_SUCCESS").write_bytes(b"")
+    for name in ("a.parquet", "b.parquet"):
+        (folder / name).unlink()
+    found = Locations([str(root / "allowed")]).files(str(folder))
+    assert [(file.name, file.partition) for file in found] == [
+        ("month=10/day=__HIVE_DEFAULT_PARTITION__/part.parquet", (("month", "10"), ("day", None))),
+        ("month=10/day=a%20b%2Fc/part.parquet", (("month", "10"), ("day", "a b/c"))),
+        ("month=2/day=1/part.parquet", (("month", "2"), ("day", "1"))),
+    ]
+    with open_unchanged(found[2]) as file:
+        assert file.read() == b"xyz"
+    (folder / "month=2" / "month=3").mkdir()
+    with pytest.raises(InvalidRequestError, match="'month=3' lies in another one that has values of 'month'"):
+        Locations([str(root / "allowed")]).files(str(folder))
+
+
 @pytest.mark.parametrize(
     "location",
     [

@@ -1,6 +1,7 @@
 """Many Parquet files are the table that one file of the same rows is."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from itertools import pairwise
 from pathlib import Path
@@ -90,6 +91,34 @@ def test_cells_are_those_of_one_file(
     assert cells(part) == {name: cells(whole)[name][first:last] for name in ("y", "text")}
     assert made.parts is not None
     assert [text for part in made.parts(["text"]) for text in part["text"].texts.to_pylist()] == cells(whole)["text"]
+
+
+@pytest.mark.parametrize("asked", [("y", "month", "kind"), ("kind", "month"), ("number",)])
+def test_folders_of_a_partition_are_columns(tmp_path: Path, asked: tuple[str, ...]) -> None:
+    """As if each file had the values in all of its rows; of a column that the files have too theirs count."""
+    table = pa.table(columns_of(90))
+    found = [
+        replace(file, partition=(("month", month), ("kind", "other")))
+        for file, month in zip(write_parts(tmp_path, table, (20, 50), 30), ("1,5", None, "12"), strict=True)
+    ]
+    months = ["1,5"] * 20 + [None] * 30 + ["12"] * 40
+    pq.write_table(table.append_column("month", pa.array(months, pa.string())), tmp_path / "whole.parquet")
+    whole = read_table((tmp_path / "whole.parquet").read_bytes(), limits=Limits())
+    files = read_file_set("here", found, opener, Limits())
+    assert FileSet.from_bytes(files.to_bytes()) == files
+    made = file_set_table(files, opener)
+    assert (made.names, made.rows, made.types) == (whole.names, 90, whole.types)
+    assert made.number_formats() == whole.number_formats()
+    assert cells(made) == cells(whole)
+    part = file_set_rows(files, opener, asked, range(15, 70))
+    assert cells(part) == {name: cells(whole)[name][15:70] for name in asked}
+
+
+def test_files_of_other_partitions_are_named(tmp_path: Path) -> None:
+    found = write_parts(tmp_path, pa.table(columns_of(40)), (20,), 30)
+    found[1] = replace(found[1], partition=(("month", "3"),))
+    with pytest.raises(InvalidRequestError, match="its folders say values of 'month', and those of 'part-000"):
+        read_file_set("here", found, opener, Limits())
 
 
 def test_columns_may_stand_in_another_order(tmp_path: Path) -> None:
