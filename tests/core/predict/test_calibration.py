@@ -136,15 +136,15 @@ def test_every_level_has_an_interval_and_they_nest(count: int, seed: int, shape:
 
 @pytest.mark.parametrize("count", [6, 10, 20, 40])
 def test_few_normal_scores_hold_levels_beyond_their_ranks(count: int) -> None:
-    """New rows of 400 fits of a few errors each, whose variance is known from these alone: a normal distribution would
-    hold 89 and 96% of them for 6 rows. A mean of 400 coverages has a standard error of .005 at 95%, .003 at 99%."""
+    """New rows of 200 fits of a few errors each, whose variance is known from these alone: a normal distribution would
+    hold 89 and 96% of them for 6 rows. A mean of 200 coverages has a standard error of .007 at 95%, .004 at 99%."""
     rng = np.random.default_rng(count)
     inside = dict.fromkeys((0.95, 0.99), 0.0)
-    for _ in range(400):
+    for _ in range(200):
         found = fit_calibration(rows(rng.normal(size=count)))
         sizes = np.abs(rng.normal(size=500)) / np.sqrt(found.noise_scale)
         for level in inside:
-            inside[level] += float(np.mean(sizes <= found.interval(level)[1])) / 400
+            inside[level] += float(np.mean(sizes <= found.interval(level)[1])) / 200
     assert inside[0.95] == pytest.approx(0.95, abs=0.02)
     assert inside[0.99] == pytest.approx(0.99, abs=0.012)
 
@@ -178,9 +178,14 @@ def test_a_std_agrees_with_the_interval(errors: str, shape: Intervals) -> None:
     assert (found.std_factor == 1.0) is (errors in ("normal", "heavy"))
 
 
-@pytest.mark.parametrize("shape", list(Intervals))
-@pytest.mark.parametrize("level", [0.5, 0.9, 0.985])
-@pytest.mark.parametrize("count", [49, 199])
+@pytest.mark.parametrize(
+    ("count", "level", "shape"),
+    [
+        ((49, 199)[(row + column) % 2], level, shape)  # in turn
+        for row, level in enumerate((0.5, 0.9, 0.985))
+        for column, shape in enumerate(Intervals)
+    ],
+)
 def test_coverage_is_guaranteed_for_heavy_tails(count: int, level: float, shape: Intervals) -> None:
     """New rows of a t distribution of two degrees of freedom, each with a scale of its own: no moment that helps.
 

@@ -240,6 +240,7 @@ def test_log_normal_variance_is_a_number_where_its_mean_underflows() -> None:
     assert variance[0] >= 0.0
 
 
+@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize("shape", ["log-normal", "Pareto"])
 def test_heavy_tails_have_a_mean_near_their_targets(shape: str) -> None:
     """A power below 0 maps no finite t beyond -1 / power back: every prediction's mean is then made of FARTHEST."""

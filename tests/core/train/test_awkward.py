@@ -17,7 +17,7 @@ from core.train.run import train
 from tests.core.problems import problem
 from tests.core.runs import QUICK, START, table
 
-pytestmark = pytest.mark.usefixtures("few_folds")
+pytestmark = pytest.mark.usefixtures("short_search")
 
 
 def assert_quiet_and_finite(dataset: Dataset, result: TrainResult) -> None:

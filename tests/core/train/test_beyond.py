@@ -24,6 +24,8 @@ from core.train.run import train
 from core.train.state import NewRows
 from core.train.update import update
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 
 @dataclass(frozen=True, eq=False)
 class Pieces:

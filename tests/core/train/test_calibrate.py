@@ -78,7 +78,7 @@ def test_auto_takes_the_cheapest_that_holds(rows: int, basis_size: int, expected
     assert calibration_method(TrainSpec(calibrate=None), rows, basis_size) is None
 
 
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 def test_the_report_says_by_what() -> None:
     """All 90 rows, the held-out ones too; leave-one-out takes those of the basis, where so few others are there."""
     dataset = table()
@@ -99,7 +99,7 @@ def test_the_report_says_by_what() -> None:
     assert (many.by, many.rows) == ("leave-one-out", 397)
 
 
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize("asked", list(Calibrate))
 def test_calibration_changes_error_bars_and_nothing_else(asked: Calibrate) -> None:
     """The published posterior is the uncalibrated one, read with the report's scales on its two parts."""
@@ -151,7 +151,7 @@ def test_leave_one_out_scores_are_read_through_the_calibration(approximation: Ap
         assert report.leave_one_out.coverage[name] == pytest.approx(expected.coverage[name], abs=1.5 / 130)
 
 
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("adaptation", [None, Adaptation(rounds=1, steps=3)])
 def test_folds_choose_their_basis_among_their_own_rows(
@@ -221,7 +221,7 @@ def test_folds_that_share_a_pool_choose_as_if_they_had_their_own(gain: Gain, mon
 # The same again
 
 
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 def test_same_seed_same_bits() -> None:
     dataset = table(8, n=240)
     spec = TrainSpec(**QUICK, **EVERYTHING)
@@ -233,7 +233,7 @@ def test_same_seed_same_bits() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize("refinement", [None, Refinement(steps=5)])
 @pytest.mark.parametrize("calibrate", [Calibrate.LOO, Calibrate.CROSS_FIT])
 def test_resumed_run_gives_the_same_calibration(calibrate: Calibrate, refinement: Refinement | None) -> None:

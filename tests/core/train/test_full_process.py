@@ -28,6 +28,8 @@ from tests.core.runs import QUICK, START, assert_same_bits, checkpoints_of, save
 from tests.dense.kernel import kernel
 from tests.dense.mean import conditional_variance, full_weights, nearest
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 VARYING: dict[str, Any] = {
     "effort": Effort.NORMAL,
     "mean_rows": MeanRows.AUTO,

@@ -17,6 +17,8 @@ from core.train.report import TrainResult
 from core.train.run import train
 from core.train.unlearnt import UnlearntRows
 
+pytestmark = pytest.mark.usefixtures("short_search")
+
 SPEC = TrainSpec(basis_size=40, adaptation=Adaptation(rounds=2, steps=12), noise="constant", calibrate="loo")  # type: ignore[arg-type]
 
 
@@ -126,7 +128,7 @@ def test_few_rows_are_complete() -> None:
     assert inside(unlearnt.predictor(result.model), *some(400)) == pytest.approx(0.95, abs=0.04)
 
 
-@pytest.mark.parametrize("share", [0, 1, 30])
+@pytest.mark.parametrize("share", [*(pytest.param(share, marks=pytest.mark.slow) for share in (0, 1)), 30])
 def test_fresh_rows_with_missing_cells_are_covered(share: int) -> None:
     """Over two columns that tell of each other, and over levels: 95% within 4 points, and 1.5 for 900 fresh rows."""
     shares = []

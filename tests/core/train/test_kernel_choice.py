@@ -43,13 +43,13 @@ def test_a_rough_target_is_predicted_better_by_the_kernel_that_folds_chose() -> 
     assert errors[0] < 0.9 * errors[1]
 
 
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 def test_where_it_stays_with_the_gaussian_nothing_else_changes() -> None:
-    dataset = drawn(120, rough=False)
+    dataset = drawn(110, rough=False)
     auto, gaussian = (train(dataset, TrainSpec(kernel=kernel)) for kernel in ("auto", "gaussian"))  # type: ignore[arg-type]  # names of choices
     assert_same_model(auto.model, gaussian.model)
     assert auto.report.warnings == (
-        "the kernel is gaussian: no other makes 108 rows likelier",
+        "the kernel is gaussian: no other makes 99 rows likelier",
         *gaussian.report.warnings,
     )
 
@@ -63,7 +63,7 @@ def test_a_run_that_was_cut_off_keeps_the_kernel_it_had_chosen() -> None:
         assert_same_bits(train(dataset, spec, resume=checkpoint), whole)  # the reason too
 
 
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize("family", [KernelFamily.GAUSSIAN, KernelFamily.MATERN32])
 def test_given_hyperparameters_keep_their_kernel(family: KernelFamily) -> None:
     start = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.3, noise_variance=0.07, kernel=family)
@@ -72,7 +72,7 @@ def test_given_hyperparameters_keep_their_kernel(family: KernelFamily) -> None:
     assert f"the kernel is {family}: with hyperparameters given none is chosen" in result.report.warnings
 
 
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 def test_a_constant_model_is_one_with_every_kernel() -> None:
     random = np.random.default_rng(2)
     noise: FloatArray = random.normal(size=60)

@@ -20,7 +20,7 @@ from tests.core.runs import QUICK, START, assert_same_bits, assert_same_model, c
 from tests.dense.kernel import kernel
 from tests.dense.mean import full_weights, subset_weights
 
-pytestmark = pytest.mark.usefixtures("few_folds")
+pytestmark = pytest.mark.usefixtures("short_search")
 
 FIXED: dict[str, Any] = {"basis_size": 10, "adaptation": None, "start": START, "noise": "constant"}
 WAVES: dict[str, Any] = {

@@ -170,6 +170,7 @@ def test_coverage_by_region_improves(seed: int, calibrate: Calibrate) -> None:
     assert loss[noise] < loss[Noise.CONSTANT] - 0.2
 
 
+@pytest.mark.slow
 def test_a_run_on_constant_noise_keeps_one_number() -> None:
     rng = np.random.default_rng(0)
     inputs = rng.uniform(-2.0, 2.0, size=(500, 2))
@@ -205,6 +206,7 @@ def halves(draw: int) -> FloatArray:
     return np.array([np.mean(inside[fresh[:, 0] < 5.0]), np.mean(inside[fresh[:, 0] >= 5.0])])
 
 
+@pytest.mark.slow
 def test_noise_that_jumps_is_covered_on_both_sides() -> None:
     """Four draws; a draw's coverage has a standard deviation of about .025, their mean of half that."""
     below, above = np.mean([halves(draw) for draw in range(4)], axis=0)

@@ -21,7 +21,8 @@ def fast_sine(seed: int, rows: int) -> Dataset:
     return Dataset(inputs=x[:, None], targets=np.sin(5.0 * x) + 0.1 * random.normal(size=rows))
 
 
-@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 6])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 6])
 def test_easy_data_are_learned_whatever_the_draw(seed: int) -> None:
     """A fast sine: rounds once led to ever smoother kernels and smaller bases, and published worse than the mean.
 
@@ -45,7 +46,8 @@ def test_easy_data_are_learned_whatever_the_draw(seed: int) -> None:
     assert found.nlpd < scores(fresh.targets, plain).nlpd + 0.01
 
 
-@pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.slow), 5])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 5])
 def test_noise_free_data_have_honest_error_bars(seed: int) -> None:
     """The start once took a signal of 10,000 against a noise of 1e-6, beyond what a basis can follow."""
     random = np.random.default_rng(seed)
@@ -170,7 +172,8 @@ def test_columns_that_say_nothing_give_the_mean_with_error_bars_that_hold(seed: 
     assert covered["0.9"] == pytest.approx(0.9, abs=0.05)
 
 
-@pytest.mark.parametrize("seed", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
 def test_a_weak_signal_is_kept(seed: int) -> None:
     dataset, fresh = heavy_noise(seed, 1.0), heavy_noise(seed + 100, 1.0, rows=5000)
     result = train(dataset, TrainSpec())
@@ -181,7 +184,8 @@ def test_a_weak_signal_is_kept(seed: int) -> None:
 
 def test_given_hyperparameters_and_uncalibrated_models_are_left_alone() -> None:
     dataset = heavy_noise(1, 0.0)
-    for spec in (TrainSpec(basis_size=20, adaptation=None), TrainSpec(basis_size=20, calibrate=None)):
+    few = Adaptation(rounds=1, steps=5)
+    for spec in (TrainSpec(basis_size=20, adaptation=None), TrainSpec(basis_size=20, calibrate=None, adaptation=few)):
         result = train(dataset, spec)
         assert len(result.selection.indices) == 20
         assert not any("no better than the target mean" in text for text in result.report.warnings)

@@ -17,7 +17,7 @@ class CutError(Exception):
     """Stands for the process that dies."""
 
 
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize(
     ("method", "approximation"),
     [
@@ -69,7 +69,7 @@ def test_resumed_run_ends_with_the_same_bits_for_any_theta() -> None:
             assert_same_bits(train(dataset, spec, resume=checkpoint), whole)
 
 
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 def test_run_cut_off_again_and_again_ends_with_the_same_bits() -> None:
     """Each attempt dies in the middle of a round that it has just begun, as under kill -9."""
     dataset = table(5)
@@ -95,7 +95,7 @@ def test_run_cut_off_again_and_again_ends_with_the_same_bits() -> None:
     assert_same_bits(result, train(dataset, spec))
 
 
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 def test_resume_with_a_given_start_and_no_bias_keeps_it_exactly() -> None:
     """exp(log v) is not v to the last bit, and the logarithm of no bias is not a number."""
     start = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.0, noise_variance=0.07)
@@ -107,7 +107,7 @@ def test_resume_with_a_given_start_and_no_bias_keeps_it_exactly() -> None:
         assert_same_bits(train(dataset, spec, resume=checkpoint), whole)
 
 
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 def test_warnings_of_finished_rounds_are_in_the_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     """A jitter raised in round one is in the report whether or not the run was cut off after it."""
     monkeypatch.setattr(core.numeric.linalg, "JITTERS", (1e-18, 1e-8))
@@ -145,7 +145,7 @@ def test_progress(method: Method) -> None:
     assert adapting[-1].objective is not None
 
 
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 def test_checkpoints_hold_rows_of_the_dataset() -> None:
     dataset = table(7)
     result, checkpoints = checkpoints_of(dataset, TrainSpec(**QUICK))
@@ -157,7 +157,7 @@ def test_checkpoints_hold_rows_of_the_dataset() -> None:
     np.testing.assert_allclose(rounds[-1].theta, to_log(result.report.hyperparameters), rtol=1e-14)
 
 
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 def test_report_is_json_with_seconds_for_every_phase() -> None:
     report = train(table(), TrainSpec(**QUICK)).report.to_json()
     assert json.loads(json.dumps(report, allow_nan=False)) == report

@@ -89,6 +89,7 @@ def test_new_groups_get_what_the_report_promises(options: dict[str, object]) -> 
     assert abs(np.mean(got) - np.mean(promised)) < 0.05
 
 
+@pytest.mark.slow
 def test_theta_does_not_know_groups_by_heart() -> None:
     """Age tells each patient apart, so that a likelihood of all rows learns the patients; what age itself says is found
     where no two rows of a patient are in one likelihood."""

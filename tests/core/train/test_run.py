@@ -45,7 +45,7 @@ from tests.dense.kernel import Sparse
 from tests.dense.loo import leave_one_out
 from tests.dense.posterior import predict as oracle_predict
 
-pytestmark = pytest.mark.usefixtures("few_folds")
+pytestmark = pytest.mark.usefixtures("short_search")
 
 
 def oracle_of(dataset: Dataset, result: TrainResult, spec: TrainSpec) -> Sparse:

@@ -29,7 +29,7 @@ from core.train.state import NewRows
 from core.train.update import update
 from core.train.warm import WarmStart
 
-pytestmark = pytest.mark.usefixtures("few_folds")
+pytestmark = pytest.mark.usefixtures("short_search")
 
 QUICK = TrainSpec(basis_size=25, adaptation=Adaptation(rounds=1, steps=8), noise=Noise.CONSTANT, pool_size=120)
 COMPLETE = TrainSpec(adaptation=Adaptation(rounds=1, steps=8), noise=Noise.CONSTANT)

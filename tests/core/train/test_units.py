@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from core.arrays import FloatArray
@@ -13,6 +13,8 @@ from core.data import Dataset
 from core.predict.model import ModelPredictor
 from core.spec import Adaptation, Method, TrainSpec
 from core.train.run import train
+
+pytestmark = pytest.mark.usefixtures("short_search")
 
 AGREES = 1e-3
 """Share of the target's standard deviation. Seen is 1e-7 at most; an offset of 1e6 takes ten digits off the data."""
@@ -77,7 +79,7 @@ def assert_agree(data: Dataset, columns: list[Unit], target: Unit, spec: TrainSp
         np.testing.assert_allclose(second, first, rtol=0.0, atol=AGREES * data.targets.std())
 
 
-@settings(max_examples=2, deadline=None)
+@settings(max_examples=2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 99), rows=st.sampled_from([12, 25, 60]), columns=st.tuples(UNITS, UNITS), target=UNITS)
 @example(seed=0, rows=25, columns=(Unit(1.0, 273.15), SAME), target=SAME)
 @example(seed=0, rows=25, columns=(Unit(1e3, 0.0), SAME), target=SAME)

@@ -242,7 +242,7 @@ def test_conjugate_gradients_begin_at_the_old_weights(monkeypatch: pytest.Monkey
     assert np.sqrt(np.mean(np.square(means[0] - means[1]))) < 0.05 * dataset.targets.std()
 
 
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 def test_a_mean_on_all_rows_is_fitted_again() -> None:
     """Beside a sparse posterior that is a refit."""
     dataset, places = table(0, n=90), np.arange(ROWS, 90)

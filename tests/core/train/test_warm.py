@@ -14,7 +14,7 @@ from core.train.warm import WarmStart
 from tests.core.problems import hyperparameters
 from tests.core.runs import QUICK, table
 
-pytestmark = pytest.mark.usefixtures("few_folds")
+pytestmark = pytest.mark.usefixtures("short_search")
 
 HP = hyperparameters([1.1, 2.0, 1.6], signal_variance=1.4, bias_variance=0.3, noise_variance=0.07)
 

@@ -61,7 +61,7 @@ def with_weights(dataset: Dataset, weights: FloatArray) -> Dataset:
     return replace(dataset, weights=weights)
 
 
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize(
     ("spec", "n"),
     [(TrainSpec(**QUICK), 90), (TrainSpec(holdout=0.0), 40), (TrainSpec(**FULL), 90)],
@@ -72,7 +72,7 @@ def test_equal_weights_are_no_weights_to_the_bit(spec: TrainSpec, n: int) -> Non
     assert_same_bits(train(with_weights(rows, np.full(n, 0.3)), spec), train(rows, spec))
 
 
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 def test_only_ratios_matter() -> None:
     """A power of two, which changes no digit."""
     rows, _ = uneven(80, 1)
@@ -306,7 +306,7 @@ def test_the_noise_floor_of_theta_is_that_of_the_heaviest_row() -> None:
 # ---- whole runs
 
 
-@pytest.mark.usefixtures("few_folds")
+@pytest.mark.usefixtures("short_search")
 def test_scores_of_squared_errors_are_by_weight() -> None:
     rows, _ = uneven(200, 12)
     model = train(rows, TrainSpec(**QUICK)).model
