@@ -1,6 +1,7 @@
 """The definitions of `tests.dense.selection` in 60-digit decimals: what a gain is where float64 has no digits left."""
 
 from decimal import Decimal, localcontext
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -149,10 +150,33 @@ class _Rows:
 
 
 def exact(params: Params, X: FloatArray, y: FloatArray, basis: list[int], candidate: int) -> Exact:
-    """Every gain of one candidate."""
+    """Every gain of one candidate; computed once for all methods that ask for one."""
+    numbers = params.w.tobytes(), float(params.v0), float(params.vb), float(params.s2), params.family
+    return _exact(_Table(numbers, X.shape, X.tobytes(), y.tobytes()), tuple(basis), candidate)
+
+
+class _Table(NamedTuple):
+    """One problem by value: weights, v0, vb, s2 and family; X (n, p) and y (n,)."""
+
+    numbers: tuple[bytes, float, float, float, str]
+    shape: tuple[int, ...]
+    X: bytes
+    y: bytes
+
+
+@lru_cache(maxsize=4)
+def _rows_of(table: _Table) -> _Rows:
+    w, v0, vb, s2, family = table.numbers
+    X = np.frombuffer(table.X).reshape(table.shape)
+    return _Rows(Params(np.frombuffer(w), v0, vb, s2, family), X, np.frombuffer(table.y))
+
+
+@lru_cache(maxsize=1000)
+def _exact(table: _Table, chosen: tuple[int, ...], candidate: int) -> Exact:
+    basis = list(chosen)
     with localcontext() as context:
         context.prec = DIGITS
-        rows = _Rows(params, X, y)
+        rows = _rows_of(table)
         after = [*basis, candidate]
         (dtc, vfe), (dtc_after, vfe_after) = rows.objectives(basis), rows.objectives(after)
         cve, nlgpp, gpe = rows.left_out(after)

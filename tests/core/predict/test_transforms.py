@@ -241,7 +241,7 @@ def test_log_normal_variance_is_a_number_where_its_mean_underflows() -> None:
 
 
 @pytest.mark.usefixtures("short_search")
-@pytest.mark.parametrize("shape", ["log-normal", "Pareto"])
+@pytest.mark.parametrize("shape", ["log-normal", pytest.param("Pareto", marks=pytest.mark.slow)])
 def test_heavy_tails_have_a_mean_near_their_targets(shape: str) -> None:
     """A power below 0 maps no finite t beyond -1 / power back: every prediction's mean is then made of FARTHEST."""
     rng = np.random.default_rng(0)

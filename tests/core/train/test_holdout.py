@@ -42,6 +42,7 @@ def test_published_model_learns_from_all_rows() -> None:
     assert none.report.holdout is None
 
 
+@pytest.mark.usefixtures("short_search")
 def test_holdout_scores_are_honest() -> None:
     """A smooth function with known noise, the report is close to what rows never uploaded say."""
     dataset = table(3, n=900)

@@ -144,6 +144,7 @@ def test_rounds_never_make_the_objective_worse() -> None:
     assert all(later <= earlier + 1e-6 for earlier, later in pairwise(objectives))
 
 
+@pytest.mark.usefixtures("short_search")
 def test_what_there_is_too_little_of_is_said() -> None:
     few = train(table(n=30), TrainSpec(basis_size=40, adaptation=None, start=START)).report
     assert any("only" in text and "of the 40 basis vectors" in text for text in few.warnings)
@@ -158,7 +159,8 @@ def heavy_noise(seed: int, slope: float, rows: int = 300) -> Dataset:
     return Dataset(inputs=inputs, targets=slope * inputs[:, 0] + random.standard_t(2.0, size=rows))
 
 
-@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.slow), 5])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 5])
 def test_columns_that_say_nothing_give_the_mean_with_error_bars_that_hold(seed: int) -> None:
     """Evidence that follows a few outliers once led to hundreds of basis vectors, and ten times the mean's error."""
     dataset, fresh = heavy_noise(seed, 0.0), heavy_noise(seed + 100, 0.0, rows=5000)
@@ -182,6 +184,7 @@ def test_a_weak_signal_is_kept(seed: int) -> None:
     assert np.corrcoef(mean, fresh.inputs[:, 0])[0, 1] > 0.9
 
 
+@pytest.mark.usefixtures("short_search")
 def test_given_hyperparameters_and_uncalibrated_models_are_left_alone() -> None:
     dataset = heavy_noise(1, 0.0)
     few = Adaptation(rounds=1, steps=5)

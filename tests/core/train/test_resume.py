@@ -12,6 +12,9 @@ from core.train.run import train
 from tests.core.problems import hyperparameters, to_log
 from tests.core.runs import QUICK, assert_same_bits, checkpoints_of, table
 
+OFTEN = (Method.BATCH, Method.DMAX, Method.NLML, Method.INFO)
+"""One method of each way to see candidates, and the one that most of the others differ from by their gain."""
+
 
 class CutError(Exception):
     """Stands for the process that dies."""
@@ -21,11 +24,16 @@ class CutError(Exception):
 @pytest.mark.parametrize(
     ("method", "approximation"),
     [
-        *((method, Approximation.PEP) for method in Method),
+        *((method, Approximation.PEP) for method in OFTEN),
+        (Method.BATCH, Approximation.DTC),
+        (Method.DMAX, Approximation.FITC),
         *(
-            (method, other)
-            for method in (Method.BATCH, Method.DMAX)
-            for other in (Approximation.DTC, Approximation.FITC)
+            pytest.param(method, approximation, marks=pytest.mark.slow)
+            for method, approximation in [
+                *((method, Approximation.PEP) for method in Method if method not in OFTEN),
+                (Method.BATCH, Approximation.FITC),
+                (Method.DMAX, Approximation.DTC),
+            ]
         ),
     ],
 )
