@@ -221,7 +221,7 @@ class BucketBlobStore:
 
 def open_ranges(url: str, *, version: tuple[int, str] | None = None, changed: Exception | None = None) -> BinaryIO:
     """Open an object of any bucket, s3://bucket/key, to be read by ranges: what is not read is not fetched. The bytes
-    are not checked against a hash. version: size and version that it must have, as `list_folder` gave them, now and in
+    are not checked against a hash. version: size and version that it must have, as `list_below` gave them, now and in
     each read: else `changed` is raised. NotFoundError, UnavailableError."""
     place = urlsplit(url)
     opened = _Ranges(_store_of(place.netloc), place.path.lstrip("/"), changed)
@@ -230,13 +230,13 @@ def open_ranges(url: str, *, version: tuple[int, str] | None = None, changed: Ex
     return io.BufferedReader(opened, RANGE_BYTES)
 
 
-def list_folder(bucket: str, folder: str) -> tuple[list[tuple[str, int, str]], list[str]]:
-    """Return key, size and version of each object directly in a folder of any bucket, and the folders in it.
-    UnavailableError."""
+def list_below(bucket: str, folder: str) -> Iterator[tuple[str, int, str]]:
+    """Iterate over key, size and version of each object in a folder of any bucket and all folders below. One request
+    for each thousand of them. UnavailableError."""
     with _bucket_errors("read"):
-        found = obstore.list_with_delimiter(_store_of(bucket), folder or None)
-    objects = [(entry["path"], int(entry["size"]), _version_of(entry)) for entry in found["objects"]]
-    return objects, [prefix.rstrip("/") for prefix in found["common_prefixes"]]
+        for chunk in obstore.list(_store_of(bucket), folder or None):
+            for entry in chunk:
+                yield entry["path"], int(entry["size"]), _version_of(entry)
 
 
 def _store_of(bucket: str) -> S3Store:

@@ -20,6 +20,8 @@ from app.file_version import FileVersion
 
 MOST_FILES: Final = 10_000
 """Files of a location."""
+MOST_LISTED: Final = 1_000_000
+"""Objects in a folder of a bucket, of the table or not."""
 _S3 = "s3://"
 _SUFFIXES = (".parquet", ".pq")
 _MISSING = "__HIVE_DEFAULT_PARTITION__"
@@ -66,34 +68,32 @@ class Locations:
         raise _refused(f"{location[:200]!r} is below no folder that this server may read (PURSUIT_DATASET_LOCATIONS)")
 
 
-def _in_bucket(bucket: str, folder: Sequence[str], partition: Partition = ()) -> Iterator[FileVersion]:
-    from app.storage.bucket import list_folder  # noqa: PLC0415  an extra, and only where it is needed
+def _in_bucket(bucket: str, folder: Sequence[str]) -> Iterator[FileVersion]:
+    from app.storage.bucket import list_below  # noqa: PLC0415  an extra, and only where it is needed
 
-    objects, folders = list_folder(bucket, "/".join(folder))
-    for key, size, version in objects:
-        address = f"{_S3}{bucket}/{key}"
-        if _is_parquet(key.rpartition("/")[2]) and _key_parts(address) is not None:
-            yield FileVersion(address=address, size=size, version=version, partition=partition)
-    for key in folders:
-        name = key.rpartition("/")[2]
-        if (value := _partition(name, partition)) is None:
+    for count, (key, size, version) in enumerate(list_below(bucket, "/".join(folder))):
+        if count == MOST_LISTED:
+            raise _refused(f"there are more than {MOST_LISTED:,} objects in {'/'.join((bucket, *folder))[:200]!r}")
+        *folders, name = key.split("/")[len(folder) :]
+        if not _is_parquet(name) or (partition := _partition(folders)) is None:
             continue
-        if _key_parts(f"{_S3}{bucket}/{key}") is None:
-            raise _refused(
-                f"the folder {name[:200]!r} has a name with one of ? # % @ \\, which are not read of a bucket"
-            )
-        yield from _in_bucket(bucket, (*folder, name), (*partition, value))
+        address = f"{_S3}{bucket}/{key}"
+        if _key_parts(address) is None:
+            raise _refused(f"the path {key[:200]!r} has one of ? # % @ \\, which are not read in a bucket")
+        yield FileVersion(address=address, size=size, version=version, partition=partition)
 
 
-def _in_folder(folder: Path, location: str, partition: Partition = ()) -> Iterator[FileVersion]:
+def _in_folder(folder: Path, location: str, above: Sequence[str] = ()) -> Iterator[FileVersion]:
     try:
         with os.scandir(folder) as entries:
             found = list(entries)
+        partition = _partition(above) or ()
         for entry in found:
+            folders = (*above, entry.name)
             if _is_parquet(entry.name) and (file := _regular(folder / entry.name, partition)) is not None:
                 yield file
-            elif entry.is_dir(follow_symlinks=False) and (value := _partition(entry.name, partition)) is not None:
-                yield from _in_folder(folder / entry.name, location, (*partition, value))
+            elif entry.is_dir(follow_symlinks=False) and _partition(folders) is not None:
+                yield from _in_folder(folder / entry.name, location, folders)
     except (FileNotFoundError, NotADirectoryError):
         raise _refused(f"there is no folder {location[:200]!r}") from None
     except PermissionError:
@@ -102,16 +102,19 @@ def _in_folder(folder: Path, location: str, partition: Partition = ()) -> Iterat
         raise unwritable(error) from error
 
 
-def _partition(name: str, above: Partition) -> tuple[str, str | None] | None:
-    """Column and value that the name of a folder says; None where it is none of a partition. InvalidRequestError where
-    a folder above says the same column."""
-    column, separator, value = name.partition("=")
-    column = unquote(column).strip()
-    if not separator or not column or name.startswith((".", "_")):
-        return None
-    if column in dict(above):
-        raise _refused(f"the folder {name[:200]!r} lies in another one that has values of {column!r}")
-    return column, None if value == _MISSING else unquote(value)
+def _partition(folders: Sequence[str]) -> Partition | None:
+    """Columns and values that the names of nested folders say; None where one says none. InvalidRequestError where two
+    say the same column."""
+    found: dict[str, str | None] = {}
+    for name in folders:
+        column, separator, value = name.partition("=")
+        column = unquote(column).strip()
+        if not separator or not column or name.startswith((".", "_")):
+            return None
+        if column in found:
+            raise _refused(f"the folder {name[:200]!r} lies in another one that has values of {column!r}")
+        found[column] = None if value == _MISSING else unquote(value)
+    return tuple(found.items())
 
 
 def open_unchanged(file: FileVersion) -> BinaryIO:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from obstore.store import S3Store
 
-from app.errors import ConflictError, NotFoundError, UnavailableError
+from app.errors import ConflictError, InvalidRequestError, NotFoundError, UnavailableError
 from app.settings import Settings
 from app.storage import bucket as bucket_module
 from app.storage.blobs import BlobStore, LocalBlobStore
@@ -161,6 +161,27 @@ def calls(store: BlobStore, key: str) -> dict[str, Callable[[], object]]:
         "clean": lambda: store.clean(older_than=0),
         "check": store.check,
     }
+
+
+def test_folders_that_are_named_by_values_are_of_a_location(s3: S3Server) -> None:
+    """And no others, however deep; a name that a URL would change is refused, not left out."""
+    bucket = s3.make_bucket()
+    for key in ("a.parquet", "day=2/b.parquet", "day=10/hour=1/c.parquet", "plain/d.parquet", "day=1/plain/e.parquet"):
+        s3.put(bucket, f"rows/{key}", b"xy")
+    s3.put(bucket, "rows-not/day=1/f.parquet", b"x")
+    locations = Locations([f"s3://{bucket}/rows"])
+    found = locations.files(f"s3://{bucket}/rows/")
+    assert [(file.address.removeprefix(f"s3://{bucket}/"), file.name, file.partition) for file in found] == [
+        ("rows/a.parquet", "a.parquet", ()),
+        ("rows/day=10/hour=1/c.parquet", "day=10/hour=1/c.parquet", (("day", "10"), ("hour", "1"))),
+        ("rows/day=2/b.parquet", "day=2/b.parquet", (("day", "2"),)),
+    ]
+    assert [file.partition for file in locations.files(f"s3://{bucket}/rows/day=10")] == [(("hour", "1"),)]
+    with open_unchanged(found[2]) as file:
+        assert file.read() == b"xy"
+    s3.put(bucket, "rows/day=a@b/g.parquet", b"x")
+    with pytest.raises(InvalidRequestError, match="'rows/day=a@b/g"):
+        locations.files(f"s3://{bucket}/rows")
 
 
 @pytest.mark.usefixtures("s3")
