@@ -43,6 +43,7 @@ def mean_and_deviation(result: TrainResult, inputs: FloatArray) -> tuple[FloatAr
 # Which rows
 
 
+@pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize("each", [8, 200])
 def test_every_level_of_a_category_is_in_the_basis(each: int) -> None:
     """Targets one above and one below: means 10, 20, 30, and a new target's deviation is that of the level's mean and
@@ -66,6 +67,7 @@ def test_a_curve_of_thirty_rows_is_a_full_process() -> None:
         assert np.all((deviation > 0.03) & (deviation < 0.1))
 
 
+@pytest.mark.usefixtures("short_search")
 def test_copies_of_a_row_are_one_basis_vector() -> None:
     data = curve(1)
     thrice = Dataset(inputs=np.tile(data.inputs, (3, 1)), targets=np.tile(data.targets, 3))
@@ -103,6 +105,7 @@ def test_a_table_of_more_distinct_rows_than_that_is_not_small() -> None:
     assert selection.indices.tolist() == list(range(7))
 
 
+@pytest.mark.usefixtures("short_search")
 def test_rows_that_are_all_basis_vectors_do_not_move() -> None:
     """No other basis says more; and the calibration keeps its folds, where one that moved has seen every target."""
     spec: dict[str, Any] = {"adaptation": Adaptation(rounds=1, steps=5)}

@@ -74,6 +74,7 @@ def test_held_out_rows_are_not_looked_at() -> None:
     assert first.reason == second.reason
 
 
+@pytest.mark.usefixtures("short_search")
 def test_a_run_with_auto_is_the_run_with_what_it_chose() -> None:
     random = np.random.default_rng(3)
     x = random.uniform(0.0, 3.0, size=(90, 1))
