@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 from tests.needs import HOW, ROOT, left_out
@@ -9,6 +10,10 @@ from tests.needs import HOW, ROOT, left_out
 # Before anything imports numpy: the matrices of the tests are small, and threads that wait for each other on them
 # make the suite ten times slower. What is set outside stays.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# Each process that a test starts would compile all of the service anew, and pytest all tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # A shell starts what it runs in the background with SIGINT ignored, and every process that a test starts would inherit
 # that: Ctrl-C would not end it.

@@ -15,6 +15,7 @@ from app.storage.bucket import BucketBlobStore
 from app.storage.cache import FileCache
 from tests.postgres import SERVER_VARIABLE, new_database
 from tests.s3 import S3Server, s3_server
+from tests.sqlite import make_migrated
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -33,7 +34,10 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
 def database(database_url: str) -> Iterator[Database]:
     """A migrated database of the test's own."""
     opened = Database(database_url)
-    opened.migrate()
+    if opened.path is None:
+        opened.migrate()
+    else:
+        make_migrated(opened.path)
     yield opened
     opened.close()
 

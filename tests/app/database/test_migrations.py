@@ -72,7 +72,7 @@ def test_commands_that_start_together_migrate_once(database_url: str, tmp_path: 
     environment = {**os.environ, "PURSUIT_DATABASE_URL": database_url, "PURSUIT_DATA_DIR": str(tmp_path / "data")}
     started = [
         subprocess.Popen([sys.executable, "-m", "app.cli", "migrate"], stderr=subprocess.PIPE, env=environment)
-        for _ in range(4)
+        for _ in range(2)
     ]
     finish(started, 200.0)
     with Database(database_url) as database:

@@ -107,11 +107,11 @@ def test_a_frozen_supervisor_that_wakes_up_is_refused(database: Database, databa
     assert published(database) == [job.id, second.id]
 
 
-def test_two_workers_twenty_jobs_each_once(database: Database, database_url: str, tmp_path: Path) -> None:
+def test_two_workers_ten_jobs_each_once(database: Database, database_url: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     jobs = [
         submit_echo(database, "steps", payload=stepping(log, steps=1, seconds=0.0) | {"log": f"{log}{number}"})
-        for number in range(20)
+        for number in range(10)
     ]
     with Worker(database_url, "a") as first, Worker(database_url, "b") as second:
         wait_until(lambda: all(read(database, job).state.ended for job in jobs), 30.0)
@@ -188,7 +188,7 @@ def test_workers_that_are_killed_before_the_first_checkpoint_fail_no_job(
     assert (after.state, after.claims) == (JobState.SUCCEEDED, 4)
 
 
-@pytest.mark.parametrize("hours", [1.0, -1.0])
+@pytest.mark.parametrize("hours", [1.0, pytest.param(-1.0, marks=pytest.mark.slow)])
 def test_clocks_of_workers_an_hour_apart(tmp_path: Path, hours: float) -> None:
     """SQLite goes by the clock of whoever asks. A living job is not taken over; that of a dead worker is, and soon."""
     url, log = f"sqlite:///{tmp_path / 'pursuit.db'}", tmp_path / "log"

@@ -19,6 +19,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 Numbers = NDArray[np.float64]
 QUICK: dict[str, Any] = {"adapt": False, "basis_size": 20, "method": "rand"}
+MEAN: dict[str, Any] = {**QUICK, "calibrate": False, "holdout": 0}
+"""Where error bars do not matter: their calibration takes most of the time of a quick fit."""
 
 
 def table(rows: int, seed: int = 20) -> tuple[Numbers, Numbers]:
@@ -34,7 +36,7 @@ def fitted() -> SparseGPRegressor:
     return SparseGPRegressor().fit(*table(300))
 
 
-@parametrize_with_checks([SparseGPRegressor(**QUICK)])  # type: ignore[untyped-decorator]
+@parametrize_with_checks([SparseGPRegressor(**MEAN)])  # type: ignore[untyped-decorator]
 def test_scikit_learns_checks(estimator: SparseGPRegressor, check: Callable[[Any], None]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -82,7 +84,7 @@ def test_in_a_pipeline_with_columns_of_text_under_a_grid_search() -> None:
     targets = targets + 2.0 * (frame["kind"] == "high")
     columns = ColumnTransformer([("number", StandardScaler(), ["x"]), ("text", OneHotEncoder(), ["kind"])])
     search = GridSearchCV(
-        make_pipeline(columns, SparseGPRegressor(effort="quick", adapt=False)),
+        make_pipeline(columns, SparseGPRegressor(effort="quick", adapt=False, calibrate=False, holdout=0)),
         {"sparsegpregressor__kernel": ["matern12", "gaussian"], "sparsegpregressor__basis_size": np.array([2, 30])},
         cv=2,
     )
@@ -93,14 +95,14 @@ def test_in_a_pipeline_with_columns_of_text_under_a_grid_search() -> None:
 
 
 def test_under_cross_validation() -> None:
-    scores = cross_val_score(SparseGPRegressor(**QUICK), *table(150), cv=3)
+    scores = cross_val_score(SparseGPRegressor(**MEAN), *table(150), cv=3)
     assert scores.min() > 0.7
 
 
 def test_with_mapie() -> None:
     mapie = pytest.importorskip("mapie.regression")
     inputs, targets = table(300)
-    conformal = mapie.SplitConformalRegressor(SparseGPRegressor(**QUICK), confidence_level=0.9, prefit=False)
+    conformal = mapie.SplitConformalRegressor(SparseGPRegressor(**MEAN), confidence_level=0.9, prefit=False)
     conformal.fit(inputs[:200], targets[:200]).conformalize(inputs[200:], targets[200:])
     new, truth = table(1_000, seed=3)
     _, intervals = conformal.predict_interval(new)
@@ -150,7 +152,7 @@ def test_random_state_decides_what_is_random() -> None:
     inputs, targets = table(100)
 
     def predicted(state: Any) -> Numbers:
-        return SparseGPRegressor(**QUICK, random_state=state).fit(inputs, targets).predict(inputs)
+        return SparseGPRegressor(**MEAN, random_state=state).fit(inputs, targets).predict(inputs)
 
     np.testing.assert_array_equal(predicted(np.random.RandomState(1)), predicted(np.random.RandomState(1)))
     assert not np.array_equal(predicted(1), predicted(2))
@@ -184,12 +186,10 @@ def test_weights_say_how_precise_a_row_is() -> None:
 
 def test_weights_go_through_pipelines_and_searches() -> None:
     inputs, targets, times = measured(80)
-    pipeline = make_pipeline(StandardScaler(), SparseGPRegressor(**QUICK))
+    pipeline = make_pipeline(StandardScaler(), SparseGPRegressor(**MEAN))
     pipeline.fit(inputs, targets, sparsegpregressor__weights=times)
     assert pipeline[-1].report_["weights"]["greatest"] == 50.0
-    search = GridSearchCV(SparseGPRegressor(**QUICK), {"kernel": ["gaussian"]}, cv=2).fit(
-        inputs, targets, weights=times
-    )
+    search = GridSearchCV(SparseGPRegressor(**MEAN), {"kernel": ["gaussian"]}, cv=2).fit(inputs, targets, weights=times)
     assert search.best_estimator_.report_["weights"]["greatest"] == 50.0
 
 

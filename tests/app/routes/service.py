@@ -26,9 +26,10 @@ from app.storage.stores import open_store
 from app.worker import job_handlers, publish
 from core.errors import CoreError
 from tests.app.routes.openapi_check import openapi_checker
+from tests.sqlite import make_migrated
 
-QUICK: dict[str, Any] = {"adapt": False, "basis_size": 20, "method": "rand"}
-"""A specification that trains in no time."""
+QUICK: dict[str, Any] = {"adapt": False, "basis_size": 20, "method": "rand", "calibrate": "loo"}
+"""A specification that trains in no time: without the fits of a cross-fit, too."""
 
 
 JSON_BODY = {"content-type": "application/json"}
@@ -168,6 +169,8 @@ def running(directory: Path, **settings: Any) -> Iterator[Service]:
         "artefact_url": f"{directory}/blobs",
     }
     chosen = Settings(**here | settings)
+    if chosen.database == here["database_url"] and not (directory / "pursuit.db").exists():
+        make_migrated(directory / "pursuit.db")
     config = uvicorn.Config(create_app(chosen), port=0, log_config=None, access_log=False, lifespan="on")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, name="server")

@@ -14,7 +14,7 @@ from tests.app.routes.service import QUICK, Service, cells, curve, even, louder,
 
 LEVELS = [0.5, 0.8, 0.9, 0.95, 0.99]
 MODELS = ("even", "loo", "plain", "skewed", "varied")
-SPEC: dict[str, Any] = QUICK | {"basis_size": 12, "noise": "constant"}
+SPEC: dict[str, Any] = QUICK | {"basis_size": 12, "noise": "constant", "calibrate": "auto"}
 NOISY = {"signal_variance": 1.0, "bias_variance": 1.0, "noise_variance": 0.4, "lengthscales": {"x": 1.0}}
 """Where no time is to go into finding them."""
 PLACES = [[0.1], [1.7], [4.4], [9.0], [60.0]]

@@ -345,7 +345,7 @@ def mutated(data: bytes, what: str, share: float, value: Any) -> bytes:
     return joined(header, document, tensors)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(MUTATION, min_size=1, max_size=3))
 def test_a_changed_artefact_is_refused_or_works(
     service: Service, waves_artefact: bytes, changes: list[tuple[str, float, Any]]

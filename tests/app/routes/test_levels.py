@@ -32,6 +32,7 @@ def scores(service: Service, seed: int, *, spread: float, count: int = SHOPS) ->
     return nmse, float(np.mean((lower <= truth) & (truth <= upper))), job["result"]["report"]
 
 
+@pytest.mark.slow
 def test_shops_are_told_apart_by_default(empty: Service) -> None:
     """The noise alone leaves .0031 of the variance, .0033 where a shop's mean is that of 12 rows; 50 shops told apart
     left .62. A share of 560 rows is known to .009, that of a fit to 1,680 rows to about twice that."""

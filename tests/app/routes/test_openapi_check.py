@@ -7,7 +7,8 @@ import pytest
 
 from tests.app.routes.openapi_check import openapi_checker
 
-THING = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}
+MANY = {"type": "array", "items": {"type": ["number", "null"], "minimum": 0}}
+THING = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}, "many": MANY}}
 DOCUMENT: dict[str, Any] = {
     "components": {"schemas": {"Thing": THING}},
     "paths": {
@@ -49,3 +50,14 @@ def test_what_is_described_passes() -> None:
 def test_what_is_not_does_not(status: int, answer: dict[str, Any], complaint: str) -> None:
     with pytest.raises(AssertionError, match=complaint):
         assert_described(status, **answer)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"), [("x", "'x' is not of type"), (-0.5, "less than"), (True, "not of type")]
+)
+def test_no_number_of_a_long_list_is_overlooked(wrong: object, complaint: str) -> None:
+    many: list[object] = [*map(float, range(4_000)), None]
+    assert_described(200, json={"n": 1, "many": many})
+    many[2_500] = wrong
+    with pytest.raises(AssertionError, match=rf"many\[2500\].*{complaint}"):
+        assert_described(200, json={"n": 1, "many": many})

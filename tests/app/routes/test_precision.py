@@ -29,7 +29,9 @@ def test_it_changes_the_last_digits_of_error_bars(service: Service, table: str) 
 def test_it_is_not_kept_where_it_would_be_seen(service: Service) -> None:
     exact = "x,y\n" + "".join(f"{place / 40},{(place / 40) ** 2}\n" for place in range(120))
     start = {"signal_variance": 1.0, "bias_variance": 1.0, "noise_variance": 1e-10, "lengthscales": {"x": 1.0}}
-    job = service.train(exact, model="exact", precision="float32", hyperparameters=start, calibrate=False, **QUICK)
+    job = service.train(
+        exact, model="exact", precision="float32", hyperparameters=start, **QUICK | {"calibrate": False}
+    )
     report = job["result"]["report"]
     assert report["artefact"]["precision"] == "float64"
     assert any("the model predicts in float64" in warning for warning in report["warnings"])

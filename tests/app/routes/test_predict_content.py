@@ -13,8 +13,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
-from app.routes import predict
-from app.services.predict.table_parts import PART_ROWS
+from app.routes import predict, predict_files
+from app.services.predict import table_parts
 from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import QUICK, Service, numbers, waves
 
@@ -89,6 +89,13 @@ def by_way_of(monkeypatch: pytest.MonkeyPatch, *, disk: bool) -> None:
         monkeypatch.setattr(predict, "SMALL_BYTES", 0)
 
 
+@pytest.fixture
+def part_rows(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Rows of a part of a file: few."""
+    monkeypatch.setattr(table_parts, "PART_ROWS", 700)
+    return table_parts.PART_ROWS
+
+
 def post(service: Service, query: str, body: bytes, kind: str, accept: str) -> httpx.Response:
     return service.client.post(f"/predict?{query}", content=body, headers={"content-type": kind, "accept": accept})
 
@@ -143,10 +150,12 @@ def test_json_rows_are_answered_as_files(service: Service) -> None:
 
 
 @pytest.mark.parametrize("disk", [False, True])
-def test_many_parts_are_one_answer(service: Service, disk: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_parts_are_one_answer(
+    service: Service, disk: bool, part_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     by_way_of(monkeypatch, disk=disk)
-    table = columns(2 * PART_ROWS + 5, seed=1)
-    places = [0, PART_ROWS - 1, PART_ROWS, 2 * PART_ROWS + 4]
+    table = columns(2 * part_rows + 5, seed=1)
+    places = [0, part_rows - 1, part_rows, 2 * part_rows + 4]
     expected = service.ask("numbers", [[table["a"][i], table["b"][i]] for i in places], quantiles=[0.1])
     options = "model=numbers&quantiles=0.1&interval=0.5,0.95"
     for accept in (CSV, ARROW, NPY):
@@ -238,11 +247,11 @@ def test_a_bad_row_is_null_where_that_is_asked(
 
 @pytest.mark.parametrize("disk", [False, True])
 def test_a_refusal_names_the_row_and_the_line_of_the_file(
-    service: Service, disk: bool, monkeypatch: pytest.MonkeyPatch
+    service: Service, disk: bool, part_rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_way_of(monkeypatch, disk=disk)
-    row = PART_ROWS + 7
-    cells = [f"{i / 1e5},0.5" for i in range(PART_ROWS + 20)]
+    row = part_rows + 7
+    cells = [f"{i / 1e5},0.5" for i in range(part_rows + 20)]
     cells[row] = "0.1,?"
     answer = post(service, "model=numbers", ("a,b\n" + "\n".join(cells)).encode(), CSV, CSV)
     assert_problem(answer, 422, f"line {row + 2:,}", "'b'")
@@ -324,8 +333,9 @@ def test_a_body_of_no_announced_length(service: Service) -> None:
     assert answer.content == post(service, "model=numbers", body, CSV, CSV).content
 
 
-def test_a_file_that_unpacks_to_much_goes_by_way_of_the_disk(service: Service) -> None:
-    rows = 250_000
+def test_a_file_that_unpacks_to_much_goes_by_way_of_the_disk(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predict_files, "SMALL_ROWS", 20_000)
+    rows = 25_000
     body = as_parquet({"a": [0.25] * rows, "b": [0.5] * rows})
     assert len(body) < 100_000
     found = read(post(service, "model=numbers", body, PARQUET, NPY))

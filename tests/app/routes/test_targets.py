@@ -11,7 +11,7 @@ import pytest
 from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import CSV_BODY, Service, running
 
-SPEC: dict[str, Any] = {"basis_size": 20, "adapt": {"rounds": 1, "steps": 6}, "noise": "constant"}
+SPEC: dict[str, Any] = {"basis_size": 20, "adapt": {"rounds": 1, "steps": 6}, "noise": "constant", "calibrate": "loo"}
 ROWS = [[0.25, -0.5], [0.5, 0.75], [-0.125, 0.0]]
 NAMES = ["y1", "y2", "other"]
 

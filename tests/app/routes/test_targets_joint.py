@@ -13,7 +13,13 @@ from app.services.predict.json_answer import dump_json
 from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import CSV_BODY, Service, running
 
-SPEC: dict[str, Any] = {"basis_size": 20, "adapt": {"rounds": 1, "steps": 6}, "noise": "constant", "features": ["a"]}
+SPEC: dict[str, Any] = {
+    "basis_size": 20,
+    "adapt": {"rounds": 1, "steps": 6},
+    "noise": "constant",
+    "calibrate": "loo",
+    "features": ["a"],
+}
 ROWS = [[0.25], [0.5], [-0.125], [0.75]]
 NAMES = ["y1", "y2", "y3"]
 

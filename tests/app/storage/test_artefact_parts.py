@@ -2,6 +2,7 @@
 
 import struct
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ FIRST_ANSWER = {
 }
 
 
+@cache
 def rich(kind: Artefact, transform: TargetTransform = TargetTransform.LOG) -> ModelArtefact:
     """A model that has all there can be."""
     chance = np.random.default_rng(0)

@@ -2,6 +2,7 @@
 
 import gc
 import tracemalloc
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,13 @@ from core.numeric.workspace import Workspace
 from core.predict.model import VaryingNoise
 from core.sparse.posterior import SparsePosterior
 from core.spec import Precision
+
+
+@pytest.fixture(autouse=True)
+def _thawed() -> Iterator[None]:
+    """What a test has taken from the collector is given back to it."""
+    yield
+    gc.unfreeze()
 
 
 def posterior(size: int, columns: int) -> SparsePosterior:
@@ -71,6 +79,7 @@ def held(data: bytes, scratch: Workspace) -> tuple[int, LoadedModel]:
 
 def _held_once(data: bytes, scratch: Workspace) -> tuple[int, LoadedModel]:
     gc.collect()
+    gc.freeze()  # all that other tests have loaded, which the next collection need not look at
     tracemalloc.start()
     model = load_model(data, scratch)
     gc.collect()

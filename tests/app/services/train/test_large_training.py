@@ -29,7 +29,14 @@ from tests.app.routes.service import Recorder
 ROWS = 2_400
 SPEC: dict[str, Any] = {"model": "m", "basis_size": 25, "adapt": {"rounds": 1, "steps": 5}, "duplicates": "keep"}
 
-PLAIN: dict[str, Any] = {"adapt": False, "method": "rand", "mean_rows": "basis", "target_transform": "none"}
+QUICK: dict[str, Any] = {"effort": "quick", "calibrate": "loo", "noise": "constant"}
+PLAIN: dict[str, Any] = {
+    **QUICK,
+    "adapt": False,
+    "method": "rand",
+    "mean_rows": "basis",
+    "target_transform": "none",
+}
 
 
 @pytest.fixture
@@ -116,7 +123,7 @@ def test_a_small_table_and_one_without_a_folder_are_held_in_memory(training: Tra
 
 
 def test_the_state_of_a_large_model_learns_more_rows(training: Training, tmp_path: Path) -> None:
-    found = trained(training, columns_of(ROWS), tmp_path / "shards")
+    found = trained(training, columns_of(ROWS), tmp_path / "shards", **QUICK)
     (state,) = training_state.load(training.blobs.read(found["state"]))
     assert state.rows == state.trained == ROWS
     assert 0 < len(state.numbers) < 0.6 * ROWS  # of the sample: there is nothing for each row of the others
@@ -126,7 +133,7 @@ def test_the_state_of_a_large_model_learns_more_rows(training: Training, tmp_pat
 
 def test_copies_are_dropped_from_the_sample_alone(training: Training, tmp_path: Path) -> None:
     columns = {name: cells * 2 for name, cells in columns_of(ROWS // 2).items()}
-    found = trained(training, columns, tmp_path / "shards", duplicates="drop")
+    found = trained(training, columns, tmp_path / "shards", **QUICK | {"duplicates": "drop"})
     assert found["report"]["rows"] < ROWS
     assert any("exact cop" in warning for warning in found["report"]["warnings"])
 
@@ -137,9 +144,9 @@ def test_a_checkpoint_of_rows_that_are_not_held_is_left(
     """Of a worker that held the whole table in memory."""
     columns = columns_of(ROWS)
     begun = asdict(Checkpoint(round=1, theta=(0.0,) * 5, indices=(3, ROWS - 1), gains=(1.0, 0.5), objectives=(9.0,)))
-    found = trained(training, columns, tmp_path / "shards", checkpoint=begun)
+    found = trained(training, columns, tmp_path / "shards", checkpoint=begun, **QUICK)
     assert "the training begins again" in caplog.text
-    again = trained(training, columns, tmp_path / "shards", model="again")
+    again = trained(training, columns, tmp_path / "shards", model="again", **QUICK)
     assert found["report"]["holdout"] == again["report"]["holdout"]
 
 
@@ -168,7 +175,7 @@ def test_a_folder_of_files_gives_the_model_of_one_file(
         datasets.add_location(str(place / "folder")),
         datasets.add_file(place / "whole.parquet", filename="whole.parquet"),
     ):
-        job = training.submit_dataset(dataset.id, spec=SPEC).job
+        job = training.submit_dataset(dataset.id, spec=SPEC | QUICK).job
         task = Task(id=job.id, kind=job.kind, payload=job.payload, checkpoint=None, attempts=1, progress=None)
         large = LargeTables(folder=tmp_path / "shards", least=1_000)
         found = dict(training_handler(training.blobs, threads=1, large_tables=large)(task, Recorder()))

@@ -24,7 +24,14 @@ from app.tables import Limits, fit_table, open_file
 from app.worker import sweep_store
 from tests.app.routes.service import Recorder
 
-SPEC: dict[str, Any] = {"model": "m", "basis_size": 5, "missing": "impute", "adapt": False, "method": "rand"}
+SPEC: dict[str, Any] = {
+    "model": "m",
+    "basis_size": 5,
+    "missing": "impute",
+    "adapt": False,
+    "method": "rand",
+    "calibrate": False,
+}
 CSV = "when,kind,size,y\n" + "".join(
     f"2020-01-{1 + row % 28:02d},{'abc'[row % 3]},{'' if row % 7 == 0 else row % 5},{row % 11}\n" for row in range(30)
 )

@@ -12,7 +12,7 @@ from app.tables.schema.fitting import fit_schema
 from core.arrays import FloatArray
 from core.data import Dataset
 from core.predict.model import Model, ModelPredictor
-from core.spec import Adaptation, Noise, TrainSpec
+from core.spec import Adaptation, Calibrate, Noise, TrainSpec
 from core.train.run import train
 
 NOISE = 0.5
@@ -40,7 +40,13 @@ class Shops:
         dataset = Dataset(
             inputs=prepared.inputs, targets=prepared.targets, groups=prepared.groups, indicator=prepared.indicator
         )
-        spec = TrainSpec(adaptation=Adaptation(rounds=2), basis_size=self.basis, holdout=0.0, noise=Noise.CONSTANT)
+        spec = TrainSpec(
+            adaptation=Adaptation(rounds=2),
+            basis_size=self.basis,
+            holdout=0.0,
+            noise=Noise.CONSTANT,
+            calibrate=Calibrate.LOO,
+        )
         return train(dataset, spec).model
 
     def answer(self, model: Model, schema: Schema, rows: slice) -> tuple[FloatArray, FloatArray, FloatArray]:

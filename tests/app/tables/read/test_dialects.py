@@ -77,7 +77,7 @@ def tables(draw: st.DrawFn) -> dict[str, list[Any]]:
     return made
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(table=tables(), dialect=dialects)
 def test_a_table_comes_back_or_is_refused(table: dict[str, list[Any]], dialect: Dialect) -> None:
     data = dialect.write(table)

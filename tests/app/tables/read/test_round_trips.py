@@ -103,7 +103,7 @@ def same(one: DesignMatrix, other: DesignMatrix) -> bool:
     )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(columns=tables(), dialect=dialects, missing=st.sampled_from(Missing))
 def test_csv_and_json_give_the_same_bits(columns: Columns, dialect: Dialect, missing: Missing) -> None:
     rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
@@ -123,7 +123,7 @@ def test_csv_and_json_give_the_same_bits(columns: Columns, dialect: Dialect, mis
     assert same(by_row[1], prepared)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(columns=tables(), dialect=dialects)
 def test_every_way_to_encode_agrees_with_training(columns: Columns, dialect: Dialect) -> None:
     fitted = attempt(from_columns(columns), Missing.IMPUTE)

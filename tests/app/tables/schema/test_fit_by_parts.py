@@ -76,7 +76,7 @@ def but_for_rounding(document: Any) -> Any:
     return document | {"columns": columns}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.integers(2, 300), st.lists(st.integers(1, 299), max_size=8), st.sampled_from(OPTIONS))
 def test_parts_are_fitted_as_the_whole(seed: int, rows: int, ends: list[int], options: dict[str, Any]) -> None:
     table = table_of(messy_columns(seed, rows))
@@ -124,7 +124,7 @@ def test_a_fit_holds_no_column_of_a_large_table(monkeypatch: pytest.MonkeyPatch)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 40))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_levels_beyond_the_limit_are_estimated_and_the_common_ones_kept(seed: int, parts: int) -> None:
     random = np.random.default_rng(seed)
     names = [f"rare {number}" for number in random.integers(0, 4_000, 6_000).tolist()]
