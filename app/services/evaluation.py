@@ -88,7 +88,7 @@ def evaluate(model: LoadedModel, table: Table, options: EvaluateOptions | None =
             for value, members in _groups(table, column, rows)
         ],
         "worst": found.worst(rows, options.worst, table),
-        "warnings": _warnings(scores, errors.first() if failed.any() else None),
+        "warnings": _warnings(scores, model.predictor.calibration.rows, errors.first() if failed.any() else None),
     }
 
 
@@ -224,12 +224,15 @@ def _quarters(values: FloatArray) -> Sequence[tuple[str | None, IntArray]]:
     return [*found, *([(None, np.flatnonzero(~known))] if not known.all() else [])]
 
 
-def _warnings(scores: Mapping[str, Any], failed: str | None) -> list[str]:
-    """Return what a person should know before the figures are believed."""
+def _warnings(scores: Mapping[str, Any], calibrated: int, failed: str | None) -> list[str]:
+    """Return what a person should know before the figures are believed. calibrated: how many left-out rows the error
+    bars were fitted to, 0 where they were to none: their number is chance for the share of new rows, too."""
     said = [] if failed is None else [f"rows that cannot be predicted do not count, the first at {failed}"]
     share = scores.get("coverage", {}).get(str(INTERVAL))
     if share is not None:
         error = scores["coverage_standard_error"][str(INTERVAL)]
+        if calibrated:
+            error = float(np.hypot(error, np.sqrt(INTERVAL * (1.0 - INTERVAL) / calibrated)))
         if abs(share - INTERVAL) > _OFF * error:
             size = "short" if share < INTERVAL else "long"
             said.append(

@@ -47,7 +47,9 @@ class Monitoring:
             targets = Targets.of(version.summary)
             summaries = monitoring.days(connection, name, number, limit=days)
             truths = [monitoring.truths(connection, name, number, limit=days, place=place) for place in targets.places]
-        profiles = _profiles(artefact.load(self.blobs.read(version.artefact)))
+        stored = artefact.load(self.blobs.read(version.artefact))
+        profiles = _profiles(stored)
+        calibrated = [each.model().calibration.rows for each in (stored, *(stored.others or ()))]
         total = Summary()
         by_day = []
         for day, document in summaries:
@@ -55,7 +57,7 @@ class Monitoring:
             total.add(summary)
             by_day.append({"day": day, **_drift_json(_drifts(summary, profiles), targets)})
         found = _drifts(total, profiles)
-        feedback = [feedback_json(*each) for each in zip(truths, profiles, strict=True)]
+        feedback = [feedback_json(*each) for each in zip(truths, profiles, calibrated, strict=True)]
         return {
             "model": name,
             "version": number,
@@ -114,8 +116,9 @@ class Monitoring:
         return counts_json(kept.model, kept.version, found, left.waiting.sum(axis=1).tolist(), targets)
 
 
-def feedback_json(truths: list[Truth], profile: TrainingProfile | None) -> dict[str, Any]:
-    """Live coverage with its interval, error, and a sentence where the level is outside of that interval."""
+def feedback_json(truths: list[Truth], profile: TrainingProfile | None, calibrated: int) -> dict[str, Any]:
+    """Live coverage with its interval, error, and a sentence where the level is outside of that interval and of what
+    chance has made of error bars that were fitted to so many left-out rows, `calibrated`, 0 where they were to none."""
     rows, known = sum(truth.rows for truth in truths), sum(truth.with_interval for truth in truths)
     covered, squared = sum(truth.covered for truth in truths), sum(truth.squared_error for truth in truths)
     mean_squared = squared / rows if rows else None
@@ -132,6 +135,8 @@ def feedback_json(truths: list[Truth], profile: TrainingProfile | None) -> dict[
             "lower": low,
             "upper": high,
         }
+        counted = known if not calibrated else known * calibrated / (known + calibrated)
+        low, high = wilson(counted * covered / known, counted)
         if known >= LEAST_ROWS and not low <= LEVEL <= high:
             message = (
                 f"of {known:,} rows whose truth came back {covered:,} ({covered / known:.1%}) are inside of their "
@@ -183,8 +188,8 @@ def _sentences(
     ]
 
 
-def wilson(successes: int, count: int) -> tuple[float, float]:
-    """Interval of a share by Wilson's score (1927), 95%; count >= 1."""
+def wilson(successes: float, count: float) -> tuple[float, float]:
+    """Interval of a share by Wilson's score (1927), 95%; count above 0, that of rows that say as much."""
     share = successes / count
     centre = share + _Z**2 / (2 * count)
     spread = _Z * math.sqrt(share * (1.0 - share) / count + _Z**2 / (4 * count**2))

@@ -222,6 +222,13 @@ def test_error_bars_that_do_not_fit_the_rows_are_told(service: Service) -> None:
     assert post(service, NEW)["warnings"] == []
 
 
+@pytest.mark.parametrize(("calibrated", "told"), [(0, True), (300, False), (100_000, True)])
+def test_few_left_out_rows_are_chance_for_the_coverage_of_new_rows(calibrated: int, told: bool) -> None:
+    """93.1% of 3,000 rows: 4.8 standard errors of the rows, 1.5 of them and the 300 that the bars were fitted to."""
+    scores = {"coverage": {"0.95": 0.931}, "coverage_standard_error": {"0.95": 0.00398}, "nmse": 0.5}
+    assert bool(evaluation._warnings(scores, calibrated, None)) == told
+
+
 def test_a_model_of_the_mean_alone(service: Service) -> None:
     service.train(waves(), model="mean", artefact="mean", **QUICK)
     found = post(service, NEW, model="mean", by="kind")

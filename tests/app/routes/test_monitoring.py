@@ -13,6 +13,7 @@ from sqlalchemy import select
 from app.database.tables import summaries
 from app.services.monitoring import monitor
 from app.services.monitoring.monitor import Monitor
+from app.services.monitoring.monitoring import feedback_json
 from app.settings import Settings
 from app.storage import monitoring
 from app.storage.monitoring import Truth
@@ -176,6 +177,14 @@ def test_coverage_that_has_left_its_interval_is_told(waved: Service, noise: floa
     assert words in found["feedback"]["message"]
     assert found["feedback"]["message"] in found["messages"]
     assert "300 rows whose truth came back" in found["feedback"]["message"]
+
+
+@pytest.mark.parametrize(("calibrated", "told"), [(0, True), (300, False), (100_000, True)])
+def test_few_left_out_rows_are_chance_for_live_coverage(calibrated: int, told: bool) -> None:
+    truth = Truth(day="2026-11-30", rows=1_000, with_interval=1_000, covered=930, squared_error=1.0)
+    found = feedback_json([truth], None, calibrated)
+    assert (found["message"] is not None) == told
+    assert found["coverage"]["lower"] < 0.93 < found["coverage"]["upper"] < 0.95
 
 
 def test_truth_that_does_not_fit(waved: Service) -> None:
