@@ -29,7 +29,7 @@ from tests.e2e.stage import MODEL, Outcome, Stage
 from tests.processes import wait_until
 
 SPEC = (
-    b'{"model": "surface", "target": "y", "basis_size": 150, "adapt": {"rounds": 8, "steps": 20}, "calibrate": "loo"}'
+    b'{"model": "surface", "target": "y", "basis_size": 150, "adapt": {"rounds": 4, "steps": 10}, "calibrate": "loo"}'
 )
 """A job that is in each of these phases for longer than its worker is silent, and evaluates for less than a lease: who
 waits for SQLite's lock when it publishes must not outlast that.

@@ -79,7 +79,7 @@ class Stage:
     def first_model(self) -> None:
         """Train a first model to predict with."""
         with self.client() as client:
-            job = follow(client, submit(client, surface(300), basis_size=30, adapt=False))[-1]
+            job = follow(client, submit(client, surface(300), basis_size=30, adapt=False, calibrate="loo"))[-1]
             assert job["state"] == "succeeded", job
 
     def names(self, kind: str) -> list[str]:

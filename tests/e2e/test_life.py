@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes through /proc"),
 ]
 
-ROUNDS: dict[str, Any] = {"basis_size": 100, "adapt": {"rounds": 6, "steps": 6}}
+ROUNDS: dict[str, Any] = {"basis_size": 100, "adapt": {"rounds": 6, "steps": 6}, "calibrate": "loo"}
 """A few seconds in several rounds."""
 
 
