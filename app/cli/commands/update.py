@@ -68,8 +68,9 @@ def update(
 
 
 def _told(told: Json) -> str:
+    copied = f"{told['rows_copied']:,} copies left out, " if told.get("rows_copied") else ""
     return (
-        f"{told['rows_added']:,} rows added, {_left_out(told)}{told['rows_forgotten']:,} forgotten, "
+        f"{told['rows_added']:,} rows added, {copied}{_left_out(told)}{told['rows_forgotten']:,} forgotten, "
         f"{told['basis_added']:,} basis vectors added"
     )
 

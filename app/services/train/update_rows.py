@@ -1,7 +1,7 @@
 """Rows with targets for a model that is there, read as it reads rows to predict."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,12 @@ from app.tables import CellErrors, Column, Schema, Table
 from app.tables.columns.cells import Cell, quote
 from app.tables.read.names import match_names
 from core.arrays import FloatArray, IntArray
+from core.copies import copies
 from core.data import SMALLEST
 from core.predict.inputs import LARGEST_INPUT
 from core.predict.model import Model
+from core.predict.transforms import Transform
+from core.train.state import TrainingState
 
 LARGEST_DIFFERENCE = 1.0 / SMALLEST
 """New targets are less than this from those of the training, in their own unit and in deviations: squares of it, and
@@ -25,13 +28,14 @@ _ADVICE = "correct the rows, or leave them out"
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReadRows:
     """Rows to learn from: inputs (k, p), targets (k,), and their row numbers in the table (k,). incomplete: rows
-    with a missing cell; left_out: JSON on those."""
+    with a missing cell; left_out: JSON on those; copies: rows that were there already."""
 
     inputs: FloatArray
     targets: FloatArray
     rows: IntArray
     incomplete: int = 0
     left_out: dict[str, Any] = field(default_factory=dict)
+    copies: int = 0
 
 
 def read_rows(schema: Schema, table: Table, models: Sequence[Model]) -> list[ReadRows]:
@@ -72,6 +76,17 @@ def read_rows(schema: Schema, table: Table, models: Sequence[Model]) -> list[Rea
         ReadRows(inputs=inputs[own], targets=values[own], rows=own, incomplete=incomplete, left_out=left_out)
         for own, values in zip(rows, targets, strict=True)
     ]
+
+
+def without_copies(read: ReadRows, state: TrainingState, transform: Transform) -> ReadRows:
+    """Return the rows that are no exact copies, inputs and target, of earlier ones nor of those that the model has,
+    where their state has them: a copy is no news (`core.copies`). transform: of the targets."""
+    had = len(state.targets)
+    targets = np.concatenate((state.targets, transform.forward(read.targets)))
+    places = copies(np.vstack((state.inputs.reshape(had, read.inputs.shape[1]), read.inputs)), targets)
+    again = places[places >= had] - had
+    kept = np.setdiff1d(np.arange(len(read.rows)), again)
+    return replace(read, inputs=read.inputs[kept], targets=read.targets[kept], rows=read.rows[kept], copies=len(again))
 
 
 def _left_out(schema: Schema, table: Table, inputs: FloatArray) -> dict[str, Any]:

@@ -70,8 +70,9 @@ def _report(
         "how": found.how,
         "rows_added": len(used.rows),
         "rows_left_out": used.incomplete,
+        "rows_copied": used.copies,
         **(
-            {"rows_without_target": uploaded - used.incomplete - len(used.rows)}
+            {"rows_without_target": uploaded - used.incomplete - used.copies - len(used.rows)}
             if TARGET_NAMES in stored.report
             else {}
         ),

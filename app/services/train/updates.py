@@ -32,7 +32,7 @@ from app.services.keys.caller import ANYBODY, Caller
 from app.services.specification import SpecBody
 from app.services.train.several import together
 from app.services.train.store_retries import StoreRetries
-from app.services.train.update_rows import ReadRows, read_rows
+from app.services.train.update_rows import ReadRows, read_rows, without_copies
 from app.services.train.updated_model import expected_nlpd, updated_model
 from app.storage import artefact, catalog, datasets, training_state
 from app.storage.artefact import HIDDEN, ModelArtefact
@@ -302,6 +302,16 @@ def update_handler(blobs: BlobStore, *, threads: int) -> Handler:
         every = _every(stored)
         schema = Schema.from_json(stored.schema)
         read = read_rows(schema, table, [each.model() for each in every])
+        if _body(stored).duplicates == "drop":
+            read = [
+                without_copies(rows, state, each.model().transform)
+                for rows, state, each in zip(read, states, every, strict=True)
+            ]
+        if not options["forget"] and not any(len(rows.targets) for rows in read):
+            raise InvalidRequestError(
+                f"there is nothing new to learn: all {read[0].copies:,} rows are exact copies, inputs and target, of "
+                'rows that the model has, or of each other; of a model trained with "duplicates": "keep" they count'
+            )
         found = update_several(
             [_target(*each, first) for each in zip(every, states, read, strict=True)],
             forget=np.array(options["forget"], np.int64),

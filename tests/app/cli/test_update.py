@@ -45,7 +45,7 @@ def test_rows_are_sent_and_the_version_is_told(table: Path) -> None:
 
 
 def test_what_each_target_learnt_is_told(table: Path) -> None:
-    other = TOLD | {"rows_added": 7, "drift": {"reasons": ["it is late"]}}
+    other = TOLD | {"rows_added": 7, "rows_copied": 2, "drift": {"reasons": ["it is late"]}}
     targets = {"y1": {"update": TOLD}, "y [m]": {"update": other}}
     report = REPORT | {"update": TOLD, "targets": targets}
     done = job("succeeded", result={"model": "cars", "version": 4, "report": report})
@@ -54,7 +54,7 @@ def test_what_each_target_learnt_is_told(table: Path) -> None:
     assert result.exit_code == 0, result.output
     assert (
         "cars version 4\n  y1: 1,200 rows added, 3 forgotten, 2 basis vectors added\n"
-        "  y [m]: 7 rows added, 3 forgotten, 2 basis vectors added\n"
+        "  y [m]: 7 rows added, 2 copies left out, 3 forgotten, 2 basis vectors added\n"
     ) in result.stdout
     assert "a full training may pay for y1: 1,300 rows came" in result.stderr
     assert "a full training may pay for y [m]: it is late" in result.stderr

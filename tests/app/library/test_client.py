@@ -31,6 +31,7 @@ from tests.app.routes.service import QUICK, Service, running
 from tests.processes import wait_until
 
 ROWS = [{"a": float(number), "kind": "odd" if number % 2 else "even", "y": number**1.5} for number in range(40)]
+NEWS = [row | {"y": float(str(row["y"])) + 0.25} for row in ROWS[:2]]
 QUEUED = Answer(body=job("queued"), status=202)
 
 
@@ -279,7 +280,7 @@ def test_rows_join_a_model(client: Client, tmp_path: Path) -> None:
         assert job.wait().reference == f"joined@{number}"
         assert job.report is not None
         assert job.report["update"]["rows_forgotten"] == 1
-    updated = client.model("joined@4").update(ROWS[:1], extra_basis=1).wait()
+    updated = client.model("joined@4").update(NEWS[:1], extra_basis=1).wait()
     assert (updated.reference, updated.report["update"]["from"]) == ("joined@5", 4)
     with pytest.raises(InvalidError, match="no column 'y'"):
         client.update("joined", [{"a": 1.0, "kind": "odd"}])
@@ -328,7 +329,7 @@ def test_the_same_awaited(service: Service, tmp_path: Path) -> None:
             explained = await model.explain(ROWS[:2], nearest=3)
             assert explained.rows == (await client.explain(model.reference, ROWS[:2], nearest=3)).rows
             assert [len(row["nearest"]) for row in explained.rows] == [3, 3]
-            assert (await (await model.update(ROWS[:2])).wait()).reference == "trains@2"
+            assert (await (await model.update(NEWS)).wait()).reference == "trains@2"
             assert (await (await client.update("trains", ROWS[:2], forget=[0])).wait()).reference == "trains@3"
             await (await client.model("trains")).delete()
 

@@ -124,8 +124,9 @@ def test_a_table_is_kept_trained_on_predicted_and_deleted(client: Client, tmp_pa
     assert told == {"rows": 80, "covered": inside, "waiting": 0}
     with pytest.raises(InvalidError, match="kept no predictions"):
         _ = client.predict_dataset(model.reference, dataset).wait().prediction_id
-    for data in (dataset, dataset.id):
-        updated = client.update("boats", data).wait()
+    for shift in (0.25, 0.5):
+        more = client.upload(frame.assign(y=frame["y"] + shift), target="y")
+        updated = client.update("boats", more if shift == 0.25 else more.id).wait()
         assert updated.report["update"]["rows_added"] == 80
     frame.to_csv(tmp_path / "boats.csv", index=False)
     for path in (tmp_path / "boats.csv", str(tmp_path / "boats.csv")):

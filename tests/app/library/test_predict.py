@@ -97,8 +97,8 @@ def test_a_dict_of_columns_is_trained_on(client: Client) -> None:
     job = client.train(columns, "y", model="columns", **QUICK).wait()
     assert job.report["rows"] == 60
     assert [column["kind"] for column in job.report["columns"]] == ["number", "category"]
-    added = client.update("columns", {name: cells[:3] for name, cells in columns.items()}).wait()
-    assert added.report["update"]["rows_added"] == 3
+    added = client.update("columns", columns | {"y": [cell + 0.25 for cell in columns["y"]]}).wait()
+    assert added.report["update"]["rows_added"] == 60
     assert [column["name"] for column in client.upload(columns).columns] == ["x", "kind", "y"]
 
 

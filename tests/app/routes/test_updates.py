@@ -57,7 +57,7 @@ def test_a_version_with_new_rows_is_published(trained: Service) -> None:
     """The bars shrink where the rows are, what was asked about them is told, a second update goes on from the first."""
     place = [[1.234]]
     before = trained.ask("plain@1", place, include=["latent_std"])
-    job = update(trained, "plain", [{"x": 1.234, "y": 0.94}] * 30 + rows(30))
+    job = update(trained, "plain", [{"x": 1.234, "y": 0.94 + 0.001 * place} for place in range(30)] + rows(30))
     result = job["result"]
     assert (result["model"], result["version"]) == ("plain", 2)
     told = result["report"]["update"]
@@ -287,3 +287,18 @@ def test_the_shares_of_columns_are_those_of_the_new_version(trained: Service) ->
     explained = trained.client.post(f"/models/kinds@{version}/explain", json={"rows": [{"x": 1.0, "kind": "low"}]})
     (row,) = explained.json()["rows"]
     assert row["centre"] == pytest.approx(trained.ask(f"kinds@{version}", [{"x": 1.0, "kind": "low"}])["mean"][0])
+
+
+@pytest.mark.parametrize("model", ["plain", "full", "log"])
+def test_rows_that_the_model_has_are_no_news(trained: Service, model: str) -> None:
+    """A retry adds nothing: copies are left out and told, of an update that has nothing else it says so."""
+    new = [{**row, "y": math.exp(row["y"])} if model == "log" else row for row in rows(8, seed=77)]
+    update(trained, model, new)
+    report = update(trained, model, [*new, *new[:3], {"x": 2.5, "y": 1.5}])["result"]["report"]
+    assert (report["update"]["rows_added"], report["update"]["rows_copied"]) == (1, 11)
+    assert report["update"]["rows_left_out"] == 0
+    answer = trained.client.post(f"/models/{model}/update", json={"rows": new})
+    trained.work()
+    job = trained.client.get(answer.headers["location"]).json()
+    assert job["state"] == "failed"
+    assert "nothing new to learn: all 8 rows are exact copies" in job["error"]["message"]
