@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from app.services.specification import SpecBody
 from app.services.train.feature_ranges import feature_ranges
 from app.storage.artefact import PREDICTED_ROWS, TRAINING_PROFILE, ModelArtefact
 from app.tables import DesignMatrix, GroupedBy, Kind, Schema
-from core.copies import copies
+from core.copies import copies, copies_but_for
 from core.data import Dataset
 from core.explain.product_mean import ProductMean
 from core.predict.missing import Donors
@@ -57,6 +57,23 @@ def without_copies(design_matrix: DesignMatrix) -> DesignMatrix:
         f"{count:,} of {total:,} rows {said} of earlier rows, inputs and target, and left out: a copy on the other "
         'side of a split would look like a row that was predicted; "duplicates": "keep" has them in',
     )
+
+
+def with_copies_told(design_matrix: DesignMatrix, names: Sequence[str]) -> DesignMatrix:
+    """Return the same rows, with a warning where most are copies of others but for one column. names: of the columns.
+    Where the rows' groups or their order are known, rows of one group or time may be alike."""
+    if design_matrix.row_groups is not None:
+        return design_matrix
+    found = copies_but_for(design_matrix.inputs, design_matrix.targets, design_matrix.groups)
+    if found is None:
+        return design_matrix
+    name, count = names[found[0]], found[1]
+    said = (
+        f"{count:,} of {len(design_matrix.targets):,} rows are copies of others, inputs and target, but for the column "
+        f"{name!r}: a row that was left out had been seen, and the report's error bars are too short for new rows; "
+        'leave the column out ("features"), so that copies count once, or say which rows belong together ("groups")'
+    )
+    return replace(design_matrix, warnings=(*design_matrix.warnings, said))
 
 
 def profile_of(schema: Schema, design_matrix: DesignMatrix) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from app.services.core_spec import core_spec
 from app.services.specification import SpecBody
-from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of
+from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of, with_copies_told
 from app.services.train.origin import Start
 from app.storage.artefact import ERROR_CORRELATION, HIDDEN, TARGET_NAMES, ModelArtefact
 from app.tables import DesignMatrix, Schema, Table, TableFit, design_matrices, schema_of
@@ -74,7 +74,7 @@ def train_matrices(
 ) -> TargetsModel:
     """Do the same with the rows of each target of the schema."""
     if body.duplicates == "drop":
-        matrices = _without_copies(matrices)
+        matrices = [with_copies_told(matrix, schema.group_names) for matrix in _without_copies(matrices)]
     fewest = min((matrix.rows for matrix in matrices), key=len)
     spec = core_spec(body, schema.group_names, fewest)
     tables = [

@@ -15,7 +15,14 @@ from app.services.intake.large_table import LargeTables
 from app.services.intake.stored_tables import open_table, table_at
 from app.services.intake.training_checks import table_options
 from app.services.specification import SpecBody
-from app.services.train.assemble import build_artefact, build_report, dataset_of, profile_of, without_copies
+from app.services.train.assemble import (
+    build_artefact,
+    build_report,
+    dataset_of,
+    profile_of,
+    with_copies_told,
+    without_copies,
+)
 from app.services.train.missing import CompletedTable, complete_table
 from app.services.train.origin import Start, read_start
 from app.services.train.several import Told, train_targets
@@ -83,7 +90,7 @@ def training_handler(
         )
         schema, design_matrix = completed.schema, completed.design_matrix
         if body.duplicates == "drop":
-            design_matrix = without_copies(design_matrix)
+            design_matrix = with_copies_told(without_copies(design_matrix), schema.group_names)
             large = None if large is None else replace(large, sample=design_matrix)
         reading += completed.seconds["reading"]
         reporter.milestone(1)  # before the first checkpoint, which may be minutes away

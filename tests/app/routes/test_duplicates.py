@@ -1,5 +1,7 @@
 """Exact copies of rows: counted once unless they are to be kept, told, and error bars that hold for new rows."""
 
+from typing import Any
+
 import numpy as np
 
 from core.arrays import FloatArray
@@ -37,6 +39,22 @@ def test_noise_that_was_uploaded_twice_is_still_noise(empty: Service) -> None:
     answer = empty.ask("noise", fresh[:, :2].tolist())
     inside = (np.array(answer["lower"]) <= fresh[:, 2]) & (fresh[:, 2] <= np.array(answer["upper"]))
     assert inside.mean() > 0.88  # of 95%: fifty rows know their spread to a tenth
+
+
+def test_copies_but_for_a_counter_are_told(empty: Service) -> None:
+    """An export with a line for each hour of what does not change: the table without the hour is its rows once."""
+    random = np.random.default_rng(0)
+    rows = np.repeat(random.normal(size=(40, 3)), 3, axis=0)
+    hours = np.tile(np.arange(3.0), 40)
+    lines = [f"{a!r},{hour},{b!r},{y!r}\n" for (a, b, y), hour in zip(rows.tolist(), hours.tolist(), strict=True)]
+    table = "a,hour,b,y\n" + "".join(lines)
+    asked: tuple[dict[str, Any], ...] = ({}, {"features": ["a", "b"]}, {"groups": "a"}, {"duplicates": "keep"})
+    told = []
+    for spec in asked:
+        warnings = empty.train(table, model="m", **QUICK | spec)["result"]["report"]["warnings"]
+        told.append([said for said in warnings if "but for the column" in said])
+    assert [len(said) for said in told] == [1, 0, 0, 0]
+    assert told[0][0].startswith("120 of 120 rows are copies of others, inputs and target, but for the column 'hour'")
 
 
 def test_another_treatment_is_refused(empty: Service) -> None:
