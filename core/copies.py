@@ -47,7 +47,7 @@ def copies_but_for(inputs: FloatArray, targets: FloatArray, groups: IntArray) ->
     None without one, and where the target is not continuous.
 
     A counter of the rows of an export, or a time that the target does not know of: rows that are left out have been
-    seen but for it. O(n p + n c log n).
+    seen but for it. O(n log n) where targets differ, else O(n p + n c log n).
 
     Args:
         inputs: (n, p).
@@ -55,7 +55,8 @@ def copies_but_for(inputs: FloatArray, targets: FloatArray, groups: IntArray) ->
         groups: number of the column of the table that each input is of, (p,); c of them.
     """
     rows, columns = len(targets), np.unique(groups)
-    if len(columns) < 2:
+    values, counts = np.unique(targets, return_counts=True)
+    if len(columns) < 2 or counts[counts > 1].sum() < MOST * rows:  # nearly always: copies have equal targets
         return None
     with np.errstate(over="ignore"):
         hashes = [
@@ -63,14 +64,13 @@ def copies_but_for(inputs: FloatArray, targets: FloatArray, groups: IntArray) ->
             for column in columns.tolist()
         ]
         everything, target = np.add.reduce(hashes), row_hashes(targets[:, None]) * _ODD
-    different = len(np.unique(targets))
     best: tuple[int, int] | None = None
     for column, own in zip(columns.tolist(), hashes, strict=True):
         with np.errstate(over="ignore"):
             others = everything - own
         kinds, counts = np.unique(others, return_counts=True)
         count = int(counts[counts > 1].sum())
-        if count < MOST * rows or different < CONTINUOUS * len(kinds) or (best is not None and count <= best[1]):
+        if count < MOST * rows or len(values) < CONTINUOUS * len(kinds) or (best is not None and count <= best[1]):
             continue
         if len(np.unique(others ^ target)) <= SAME * len(kinds):
             best = column, count
