@@ -15,8 +15,12 @@ def show_evaluation(console: Console, answer: Json) -> None:
     console.print(f"[bold]{escape(str(answer['model']))}[/]{version}", highlight=False, soft_wrap=True)
     without = [
         f"{answer[name]:,} {what}"
-        for name, what in (("rows_without_truth", "without the truth"), ("rows_failed", "cannot be predicted"))
-        if answer[name]
+        for name, what in (
+            ("rows_without_truth", "without the truth"),
+            ("rows_failed", "cannot be predicted"),
+            ("rows_of_weight_zero", "of weight 0"),
+        )
+        if answer.get(name)
     ]
     left = f" ({', '.join(without)})" if without else ""
     console.print(escape(f"{answer['rows']:,} rows of {answer['target']}{left}"), highlight=False, soft_wrap=True)

@@ -115,6 +115,11 @@ class EvaluationBody(BaseModel):
     rows: int = Field(description="Rows that count.")
     rows_without_truth: int = Field(description="Rows whose target is missing.")
     rows_failed: int = Field(description="Rows that cannot be predicted.")
+    rows_of_weight_zero: int = Field(description="Rows that count nothing, by the model's `weights`.")
+    weights: str | None = Field(
+        description="Column of the model's `weights`, by which each row's noise is its own and squared and absolute "
+        "errors are means; null: the model has none, or the table lacks it, and error bars are of a row of mean weight."
+    )
     scores: ScoresBody = Field(description="Of all rows.")
     groups: list[GroupScoresBody] = Field(description="By the values of the columns that were asked for.")
     worst: list[WorstRowBody] = Field(description="The largest errors first.")

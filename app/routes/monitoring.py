@@ -102,6 +102,9 @@ class FeedbackBody(BaseModel):
         description="Inside of their 95% interval; null for a model without intervals."
     )
     waiting: int | dict[str, int] = Field(description="Rows of the kept prediction whose truth has not come.")
+    message: str | None = Field(
+        None, description="Error bars that `covered` is of, where the model was trained with `weights`; else missing."
+    )
 
 
 class FeedbackRequest(msgspec.Struct, forbid_unknown_fields=True):

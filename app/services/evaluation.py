@@ -14,6 +14,7 @@ from app.tables.columns.cell_errors import list_names
 from app.tables.read.names import closest_name, find_name, match_names
 from core.arrays import BoolArray, FloatArray, IntArray
 from core.predict.metrics import RowScores, row_scores
+from core.process.rows import mean_by_weight, variance_by_weight
 
 MOST_WORST = 1_000
 MOST_BY = 20
@@ -48,9 +49,11 @@ class EvaluateOptions:
 def evaluate(model: LoadedModel, table: Table, options: EvaluateOptions | None = None) -> dict[str, Any]:
     """Return what is known of a model's predictions of a table with the truth, as JSON has it.
 
-    `rows` are those that count: of the others `rows_without_truth` have none and `rows_failed` cannot be predicted.
+    `rows` are those that count: of the others `rows_without_truth` have none, `rows_failed` cannot be predicted and
+    `rows_of_weight_zero` count nothing. Where the table has the column of the model's `weights` each row's noise is by
+    its own, and squared errors are means by weight, as in the report; elsewhere it is that of a row of mean weight.
     Scores of a model of the mean alone are those of the mean. Raises InvalidRequestError: no such target, no column
-    of it, a truth that is no number, a cell that cannot be used, no row left.
+    of it, a truth that is no number, a cell or a weight that cannot be used, no row left.
     """
     options = options or EvaluateOptions()
     model = model.of_target(options.target)
@@ -59,15 +62,19 @@ def evaluate(model: LoadedModel, table: Table, options: EvaluateOptions | None =
     columns = {name: _column_name(name, table) for name in options.by}
     errors = CellErrors(lines=table.lines, tolerated=options.on_error is OnError.NULL)
     inputs = schema.encode_table(table, errors)
+    weights = None if model.weights is None else model.weights.of_rows(schema, table, errors)
     failed = np.zeros(table.rows, dtype=np.bool_)
     failed[errors.rows()] = True
-    rows = np.flatnonzero(~np.isnan(truth) & ~failed)
+    usable = ~np.isnan(truth) & ~failed
+    uncounted = np.zeros(table.rows, dtype=np.bool_) if weights is None else usable & (weights == 0.0)
+    rows = np.flatnonzero(usable & ~uncounted)
     if not len(rows):
+        nothing = f", and {int(uncounted.sum()):,} have a weight of 0" if uncounted.any() else ""
         raise InvalidRequestError(
             f"no row is left to evaluate: of {table.rows:,} rows {int(np.isnan(truth).sum()):,} have no "
-            f"{schema.target!r}, and {int(failed.sum()):,} cannot be predicted"
+            f"{schema.target!r}, and {int(failed.sum()):,} cannot be predicted{nothing}"
         )
-    found = _Rows.of(model, inputs[rows], truth[rows])
+    found = _Rows.of(model, inputs[rows], truth[rows], None if weights is None else weights[rows])
     finite = (
         np.isfinite(found.mean) if found.scores is None else np.isfinite(found.mean) & np.isfinite(found.scores.loss)
     )
@@ -81,6 +88,8 @@ def evaluate(model: LoadedModel, table: Table, options: EvaluateOptions | None =
         "rows": len(rows),
         "rows_without_truth": int(np.isnan(truth).sum()),
         "rows_failed": int((failed & ~np.isnan(truth)).sum()),
+        "rows_of_weight_zero": int(uncounted.sum()),
+        "weights": None if weights is None or model.weights is None else model.weights.column,
         "scores": scores,
         "groups": [
             {"column": name, "value": value, **found.summary(members)}
@@ -88,13 +97,14 @@ def evaluate(model: LoadedModel, table: Table, options: EvaluateOptions | None =
             for value, members in _groups(table, column, rows)
         ],
         "worst": found.worst(rows, options.worst, table),
-        "warnings": _warnings(scores, model.predictor.calibration.rows, errors.first() if failed.any() else None),
+        "warnings": _warnings(scores, errors.first() if failed.any() else None, model, weighted=weights is not None),
     }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Rows:
-    """Predictions of the rows that count (m,). scores, lower, upper, std: None of a model of the mean alone."""
+    """Predictions of the rows that count (m,). scores, lower, upper, std: None of a model of the mean alone. weights:
+    of the rows, above zero, by which squared errors are means; None where all count the same."""
 
     truth: FloatArray
     mean: FloatArray
@@ -102,35 +112,41 @@ class _Rows:
     lower: FloatArray | None = None
     upper: FloatArray | None = None
     scores: RowScores | None = None
+    weights: FloatArray | None = None
 
     @classmethod
-    def of(cls, model: LoadedModel, inputs: FloatArray, truth: FloatArray) -> "_Rows":
+    def of(cls, model: LoadedModel, inputs: FloatArray, truth: FloatArray, weights: FloatArray | None) -> "_Rows":
         """Predict these rows, part by part."""
         predictor = model.integrated or model.predictor
         starts = range(0, len(truth), _PART_ROWS)
         with np.errstate(over="ignore", invalid="ignore"):  # the caller looks for numbers that are not finite
             if model.predictor.mean_only:
                 means = [predictor.mean(inputs[start : start + _PART_ROWS]) for start in starts]
-                return cls(truth=truth, mean=np.concatenate(means))
+                return cls(truth=truth, mean=np.concatenate(means), weights=weights)
             parts, bars = [], []
             for start in starts:
-                predicted = predictor.predict(inputs[start : start + _PART_ROWS])
-                parts.append(row_scores(truth[start : start + _PART_ROWS], predicted))
+                some = slice(start, start + _PART_ROWS)
+                own = None if weights is None else weights[some]
+                predicted = (
+                    predictor.predict(inputs[some]) if own is None else model.predictor.predict(inputs[some], own)
+                )
+                parts.append(row_scores(truth[some], predicted, own))
                 bars.append((predicted.std(), *predicted.interval(INTERVAL)))
         joined = RowScores.joined(parts)
         std, lower, upper = (np.concatenate(arrays) for arrays in zip(*bars, strict=True))
-        return cls(truth=truth, mean=joined.mean, std=std, lower=lower, upper=upper, scores=joined)
+        return cls(truth=truth, mean=joined.mean, std=std, lower=lower, upper=upper, scores=joined, weights=weights)
 
     def summary(self, members: IntArray) -> dict[str, Any]:
         """Return the scores of some of the rows."""
         truth, mean = self.truth[members], self.mean[members]
-        squares, spread = np.square(truth - mean), float(np.var(truth))
-        nmse = float(squares.mean()) / spread if spread > 0 else None
+        weights = np.empty(0) if self.weights is None else self.weights[members] / self.weights[members].max()
+        square, spread = mean_by_weight(np.square(truth - mean), weights), variance_by_weight(truth, weights)
+        nmse = square / spread if spread > 0 else None
         found = {
             "rows": len(members),
             "nmse": nmse,
-            "rmse": float(np.sqrt(squares.mean())),
-            "mae": float(np.abs(truth - mean).mean()),
+            "rmse": square**0.5,
+            "mae": mean_by_weight(np.abs(truth - mean), weights),
             "r2": None if nmse is None else 1.0 - nmse,
         }
         return found if self.scores is None else found | asdict(self.scores.take(members).summary())
@@ -224,10 +240,23 @@ def _quarters(values: FloatArray) -> Sequence[tuple[str | None, IntArray]]:
     return [*found, *([(None, np.flatnonzero(~known))] if not known.all() else [])]
 
 
-def _warnings(scores: Mapping[str, Any], calibrated: int, failed: str | None) -> list[str]:
-    """Return what a person should know before the figures are believed. calibrated: how many left-out rows the error
-    bars were fitted to, 0 where they were to none: their number is chance for the share of new rows, too."""
+def _warnings(scores: Mapping[str, Any], failed: str | None, model: LoadedModel, *, weighted: bool) -> list[str]:
+    """Return what a person should know before the figures are believed. weighted: each row has a weight of its own.
+
+    How many left-out rows the error bars were fitted to, 0 where they were to none, is chance for the share of new
+    rows, too.
+    """
+    calibrated = model.predictor.calibration.rows
     said = [] if failed is None else [f"rows that cannot be predicted do not count, the first at {failed}"]
+    reason = "which may be of another kind than those of the training"
+    if weighted:
+        reason += ", or not as precise as their weights say"
+    elif model.weights is not None and not model.predictor.mean_only:
+        said.append(
+            f"the model was trained with weights, and the table has no column {model.weights.column!r}: "
+            f"{model.weights.bars}; with the column each row is held against its own"
+        )
+        reason = "whose own weights are not known"
     share = scores.get("coverage", {}).get(str(INTERVAL))
     if share is not None:
         error = scores["coverage_standard_error"][str(INTERVAL)]
@@ -237,7 +266,7 @@ def _warnings(scores: Mapping[str, Any], calibrated: int, failed: str | None) ->
             size = "short" if share < INTERVAL else "long"
             said.append(
                 f"the {100 * INTERVAL:g}% intervals hold {share:.1%} of these rows: the error bars are too {size} for "
-                "them, which may be of another kind than those of the training"
+                f"them, {reason}"
             )
     nmse = scores["nmse"]
     if nmse is not None and nmse > 1.0:

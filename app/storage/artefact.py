@@ -76,6 +76,8 @@ ERROR_CORRELATION = "error_correlation"
 """Field of that report: `targets`, and the `correlation` of their errors of left-out rows, null where it is unknown."""
 SCORES_OF = "scores_of"
 """Field of the report of an update: version of the training whose rows its scores are of."""
+WEIGHTS = "weights"
+"""Field of the report with the column of weights of a training whose rows have some."""
 SUMMARY = ("rows", "basis_size", "target", "holdout", "leave_one_out")
 """Fields of the report that lists of versions show."""
 
@@ -196,7 +198,7 @@ def _format_version(artefact: ModelArtefact) -> int:
 def summary_of(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return what lists of versions show of a report."""
     found = {name: report.get(name) for name in SUMMARY}
-    return found | {name: report[name] for name in (TARGET_NAMES, SCORES_OF) if name in report}
+    return found | {name: report[name] for name in (TARGET_NAMES, SCORES_OF, WEIGHTS) if name in report}
 
 
 def load(data: bytes, *, check_digest: bool = True) -> ModelArtefact:

@@ -6,7 +6,7 @@ sqrt(c (1 - c) / m). The reliability table holds the same of quantiles: the shar
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
@@ -43,8 +43,10 @@ def with_coverage(found: Scores, parts: Sequence[Scores]) -> Scores:
     """Return scores with the coverage and reliability of the same rows in parts, each of a distribution of its own."""
     weights = np.array([part.rows for part in parts]) / sum(part.rows for part in parts)
 
-    def mean(field: str) -> dict[str, float]:
-        return {name: float(weights @ [getattr(part, field)[name] for part in parts]) for name in getattr(found, field)}
+    def mean(name: str) -> dict[str, float]:
+        return {
+            level: float(weights @ [getattr(part, name)[level] for part in parts]) for level in getattr(found, name)
+        }
 
     return replace(found, coverage=mean("coverage"), reliability=mean("reliability"))
 
@@ -63,7 +65,8 @@ def with_groups(found: Scores, rows_a_group: float) -> Scores:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RowScores:
-    """Terms that `scores` averages, of each row (m,). inside, width: (levels, m); below: (probabilities, m)."""
+    """Terms that `scores` averages, of each row (m,). inside, width: (levels, m); below: (probabilities, m). weights:
+    those of `scores`, empty where all count the same."""
 
     targets: FloatArray
     mean: FloatArray
@@ -72,10 +75,12 @@ class RowScores:
     inside: BoolArray
     width: FloatArray
     below: BoolArray
+    weights: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def take(self, rows: IntArray | BoolArray) -> "RowScores":
         """Return those of some rows."""
-        return RowScores(**{each.name: getattr(self, each.name)[..., rows] for each in fields(self)})
+        arrays = {each.name: getattr(self, each.name) for each in fields(self)}
+        return RowScores(**{name: array[..., rows] if array.size else array for name, array in arrays.items()})
 
     @classmethod
     def joined(cls, parts: Sequence["RowScores"]) -> "RowScores":
@@ -91,11 +96,12 @@ class RowScores:
             for inside, width in zip(self.inside, self.width, strict=True)
         ]
         below = [float(np.mean(each)) for each in self.below]
-        return _summary(self.targets, self.mean, self.loss, self.crps, levels, below)
+        weights = self.weights if len(self.weights) else None
+        return _summary(self.targets, self.mean, self.loss, self.crps, levels, below, weights)
 
 
-def row_scores(targets: FloatArray, predicted: Distribution) -> RowScores:
-    """Scores of each of `targets` (m,) under its predictive distribution."""
+def row_scores(targets: FloatArray, predicted: Distribution, weights: FloatArray | None = None) -> RowScores:
+    """Scores of each of `targets` (m,) under its predictive distribution. weights (m,): as `scores` takes them."""
     inside, width = zip(*(_interval(targets, predicted, level) for level in LEVELS), strict=True)
     return RowScores(
         targets=targets,
@@ -105,6 +111,7 @@ def row_scores(targets: FloatArray, predicted: Distribution) -> RowScores:
         inside=np.array(inside),
         width=np.array(width),
         below=np.array([targets <= predicted.quantile(probability) for probability in RELIABILITY]),
+        weights=np.empty(0) if weights is None else weights,
     )
 
 

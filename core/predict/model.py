@@ -133,9 +133,11 @@ class ModelPredictor:
         others = (self._mean, None if self._noise is None else self._noise.predictor)
         return self.predictor.nbytes + sum(other.nbytes for other in others if other is not None)
 
-    def predict(self, inputs: FloatArray) -> PredictiveDistribution:
+    def predict(self, inputs: FloatArray, weights: FloatArray | None = None) -> PredictiveDistribution:
         """Predict inputs (m, p) in raw units. O(m d^2 / 2), and O(m M p) for a mean from M rows.
 
+        weights (m,): of the rows, above zero, over the mean weight of the training: each row's noise variance is
+        divided by its own, as that of left-out rows is where error bars are calibrated; default all of mean weight.
         Raises InvalidDataError as `Predictor.moments` does, MeanOnlyError where the model has a mean alone.
         """
         found, calibration = self.predictor.moments(inputs), self.calibration
@@ -144,6 +146,8 @@ class ModelPredictor:
         noise: FloatArray | float = self.predictor.noise_variance
         if self._noise is not None:
             noise = noise * np.exp(self._noise.logarithm(inputs))
+        if weights is not None:
+            noise = noise / weights
         latent = calibration.latent(found.latent_variance, found.far_variance)
         return PredictiveDistribution(
             centre=found.mean,

@@ -60,6 +60,8 @@ def feedback(
         print_json({"prediction_id": prediction, **found})
     else:
         console().print(_told(found), highlight=False, soft_wrap=True)
+        if found.get("message"):
+            note(str(found["message"]))
 
 
 def _tell(client: Client, prediction: str, truth: Truth) -> dict[str, Json]:

@@ -80,7 +80,8 @@ class Feedback:
 
         Returns:
             rows that were counted, how many of them are covered by their 95% intervals (None without intervals), and
-            how many rows still wait; of several targets each a dict by target.
+            how many rows still wait; of several targets each a dict by target. message: where the model was trained
+            with weights, what error bars covered is of.
 
         Raises ConflictError for a row whose truth came before, NotFoundError for a prediction that is too old.
         """
@@ -100,7 +101,9 @@ class Feedback:
             ]
         with server_errors():
             found = [self.http.feedback(name, _body(part)) for name, part in parts]
-        return {field: _sum([one[field] for one in found]) for field in ("rows", "covered", "waiting")}
+        counts = {field: _sum([one[field] for one in found]) for field in ("rows", "covered", "waiting")}
+        messages = [one["message"] for one in found if "message" in one]
+        return counts | ({"message": messages[0]} if messages else {})
 
 
 def _truth(truth: Any) -> dict[str | None, NDArray[np.float64]]:

@@ -19,6 +19,7 @@ from app.services.monitoring.kept_predictions import LEVEL, RowNumbers
 from app.services.monitoring.profile import TrainingProfile, target_profiles
 from app.services.monitoring.summary import LEAST_ROWS, Summary, drift, messages
 from app.services.monitoring.truths import Targets, count_truth, counts_json, read_truth
+from app.services.predict.row_weights import TrainedWeights
 from app.storage import artefact, catalog, kept_predictions, monitoring
 from app.storage.artefact import TRAINING_PROFILE, ModelArtefact
 from app.storage.blobs import BlobStore
@@ -57,7 +58,7 @@ class Monitoring:
             total.add(summary)
             by_day.append({"day": day, **_drift_json(_drifts(summary, profiles), targets)})
         found = _drifts(total, profiles)
-        feedback = [feedback_json(*each) for each in zip(truths, profiles, calibrated, strict=True)]
+        feedback = [feedback_json(*each, targets.weights) for each in zip(truths, profiles, calibrated, strict=True)]
         return {
             "model": name,
             "version": number,
@@ -116,9 +117,12 @@ class Monitoring:
         return counts_json(kept.model, kept.version, found, left.waiting.sum(axis=1).tolist(), targets)
 
 
-def feedback_json(truths: list[Truth], profile: TrainingProfile | None, calibrated: int) -> dict[str, Any]:
+def feedback_json(
+    truths: list[Truth], profile: TrainingProfile | None, calibrated: int, weights: TrainedWeights | None = None
+) -> dict[str, Any]:
     """Live coverage with its interval, error, and a sentence where the level is outside of that interval and of what
-    chance has made of error bars that were fitted to so many left-out rows, `calibrated`, 0 where they were to none."""
+    chance has made of error bars that were fitted to so many left-out rows, `calibrated`, 0 where they were to none.
+    weights: of the rows of the training, where they had some."""
     rows, known = sum(truth.rows for truth in truths), sum(truth.with_interval for truth in truths)
     covered, squared = sum(truth.covered for truth in truths), sum(truth.squared_error for truth in truths)
     mean_squared = squared / rows if rows else None
@@ -141,10 +145,16 @@ def feedback_json(truths: list[Truth], profile: TrainingProfile | None, calibrat
             message = (
                 f"of {known:,} rows whose truth came back {covered:,} ({covered / known:.1%}) are inside of their "
                 f"{LEVEL:.0%} intervals, which chance does not explain ({low:.1%} to {high:.1%}): "
-                + ("the error bars are too narrow, train it again" if high < LEVEL else "the error bars are too wide")
+                + _reason(narrow=high < LEVEL, weights=weights)
             )
     rmse = None if mean_squared is None else math.sqrt(mean_squared)
     return {"rows": rows, "coverage": coverage, "rmse": rmse, "nmse": nmse, "message": message}
+
+
+def _reason(*, narrow: bool, weights: TrainedWeights | None) -> str:
+    if weights is not None:
+        return f"{weights.bars}, and these rows' own weights are not known"
+    return "the error bars are too narrow, train it again" if narrow else "the error bars are too wide"
 
 
 def _keep(connection: Connection, model: str, version: int, found: Sequence[Truth], targets: Targets) -> None:

@@ -18,6 +18,7 @@ from app.errors import Fault, InvalidRequestError, MalformedError
 from app.services.decoding import decode, decode_any
 from app.services.monitoring.kept_predictions import RowNumbers
 from app.services.predict.loaded_model import LoadedModel
+from app.services.predict.row_weights import TrainedWeights
 from app.storage.artefact import TARGET_NAMES
 from app.storage.monitoring import Truth
 from app.tables.columns.cell_errors import json_type
@@ -29,16 +30,19 @@ _PLACE = re.compile(r"\[(\d+)\]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Targets:
-    """Names of a model's targets. several: the model is one of several targets, which may be one."""
+    """Names of a model's targets. several: the model is one of several targets, which may be one. weights: of the rows
+    that it was trained on."""
 
     names: tuple[str, ...]
     several: bool
+    weights: TrainedWeights | None = None
 
     @classmethod
     def of(cls, summary: Mapping[str, Any]) -> "Targets":
         """Take them out of what lists show of a version."""
         names = summary.get(TARGET_NAMES)
-        return cls(names=(str(summary.get("target")),) if names is None else tuple(names), several=names is not None)
+        own = (str(summary.get("target")),) if names is None else tuple(names)
+        return cls(names=own, several=names is not None, weights=TrainedWeights.of(summary))
 
     @property
     def places(self) -> tuple[int | None, ...]:
@@ -53,7 +57,7 @@ class Targets:
 def targets_of(model: LoadedModel) -> Targets:
     """Return the targets of a model."""
     names = tuple(each.schema.target for each in model.every_target)
-    return Targets(names=names, several=model.others is not None)
+    return Targets(names=names, several=model.others is not None, weights=model.weights)
 
 
 def read_truth(truth: msgspec.Raw, targets: Targets, rows: int) -> FloatArray:
@@ -112,7 +116,19 @@ def counts_json(
         "rows": targets.by_name([one.rows for one in found]),
         "covered": targets.by_name(covered),
         "waiting": targets.by_name(waiting),
+        **(
+            {"message": _of_mean_weight(targets.weights)}
+            if targets.weights is not None and any(one.with_interval for one in found)
+            else {}
+        ),
     }
+
+
+def _of_mean_weight(weights: TrainedWeights) -> str:
+    return (
+        f"{weights.bars}, whatever the weights of these rows, and `covered` is of these: an evaluation of a table with "
+        "the column holds each row against its own"
+    )
 
 
 def _numbers(given: msgspec.Raw, name: str, rows: int) -> FloatArray:

@@ -8,6 +8,7 @@ from app.errors import BrokenArtefactError, InvalidRequestError, MalformedError
 from app.services.predict.far_rows import knows_far_rows
 from app.services.predict.probe import check_probe
 from app.services.predict.row_decoder import RowDecoder
+from app.services.predict.row_weights import TrainedWeights
 from app.storage import artefact
 from app.storage.artefact import ERROR_CORRELATION, TRAINING_PROFILE, ModelArtefact
 from app.tables import Schema
@@ -25,7 +26,8 @@ OWN_BYTES = 100_000
 class LoadedModel:
     """A model ready to predict. integrated: the same for rows with missing cells, None where it takes none; size: bytes
     it holds in memory, about; knows_far: it tells rows far from the training rows; profile: of the rows that it was
-    trained on, as JSON that nobody has checked (`app.services.monitoring`); others: the other targets of a model of
+    trained on, as JSON that nobody has checked (`app.services.monitoring`); weights: of these rows, None where they all
+    counted the same; others: the other targets of a model of
     several, which may be one, None for a single one; error_correlation (t, t): of the targets' errors, NaN where two
     have too few rows in common."""
 
@@ -36,6 +38,7 @@ class LoadedModel:
     integrated: IntegratedPredictor | None = None
     knows_far: bool = False
     profile: object = None
+    weights: TrainedWeights | None = None
     others: "tuple[LoadedModel, ...] | None" = None
     error_correlation: FloatArray = field(default_factory=lambda: np.eye(1))
 
@@ -114,6 +117,7 @@ def prepare_model(stored: ModelArtefact, workspace: Workspace | None = None) -> 
         integrated=integrated,
         knows_far=knows_far,
         profile=stored.report.get(TRAINING_PROFILE),
+        weights=None if integrated is not None else TrainedWeights.of(stored.report),
         others=others,
         error_correlation=_error_correlation(stored),
     )

@@ -16,7 +16,7 @@ from app.services.monitoring.profile import training_profile
 from app.services.predict.probe import probe_of
 from app.services.specification import SpecBody
 from app.services.train.feature_ranges import feature_ranges
-from app.storage.artefact import PREDICTED_ROWS, TRAINING_PROFILE, ModelArtefact
+from app.storage.artefact import PREDICTED_ROWS, TRAINING_PROFILE, WEIGHTS, ModelArtefact
 from app.tables import DesignMatrix, GroupedBy, Kind, Schema
 from core.copies import copies, copies_but_for
 from core.data import Dataset
@@ -122,7 +122,7 @@ def build_report(
     if design_matrix.row_groups is not None:
         found["splits"]["column"] = design_matrix.row_groups.name
     if len(design_matrix.weights):
-        found["weights"] = weights_report(design_matrix)
+        found[WEIGHTS] = weights_report(design_matrix)
     local = result.report.local_coverage.to_json(schema.group_names, _names_of_groups(design_matrix))
     doubts = [local["worst"]] if local["alarming"] else []
     return found | {

@@ -10,7 +10,7 @@ from scipy import stats
 from core.arrays import FloatArray
 from core.predict.calibration import Calibration
 from core.predict.distribution import CRPS_QUANTILES, PredictiveDistribution
-from core.predict.metrics import LEVELS, RELIABILITY, Scores, scores
+from core.predict.metrics import LEVELS, RELIABILITY, RowScores, Scores, row_scores, scores
 from core.predict.transforms import Transform
 from core.spec import Intervals, TargetTransform
 
@@ -135,3 +135,19 @@ def test_targets_that_do_not_vary_have_no_nmse() -> None:
     assert (one.nlpd_standard_error, one.crps_standard_error) == (0.0, 0.0)
     numbers = [getattr(one, field.name) for field in fields(Scores)]
     assert all(math.isfinite(value) for value in numbers if isinstance(value, float))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_in_parts_have_the_scores_of_all(weighted: bool) -> None:
+    random = np.random.default_rng(5)
+    targets, mean, variance, weights = (random.uniform(0.5, 2.0, 40) for _ in range(4))
+    own = weights if weighted else None
+    parts = [
+        row_scores(targets[some], normal(mean[some], variance[some]), None if own is None else own[some])
+        for some in (slice(0, 15), slice(15, 40))
+    ]
+    whole = RowScores.joined(parts)
+    assert whole.summary() == scores(targets, normal(mean, variance), own)
+    few = np.array([3, 1, 20])
+    expected = scores(targets[few], normal(mean[few], variance[few]), None if own is None else own[few])
+    assert whole.take(few).summary() == expected

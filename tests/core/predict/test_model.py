@@ -155,3 +155,19 @@ def test_a_rows_answer_does_not_depend_on_its_batch() -> None:
         assert one.variance[0] == whole.variance[row]
         assert one.support[0] == whole.support[row]
     assert len(predictor.predict(new[:0]).support) == 0
+
+
+@pytest.mark.parametrize("varying", [False, True])
+def test_rows_of_other_weights_have_their_own_noise(varying: bool) -> None:
+    """The noise of a row of mean weight over the row's own, scaled as all noise; everything else as it was."""
+    new, weights = table(5).inputs, np.geomspace(0.01, 100.0, len(table(5).inputs))
+    served, _ = fitted(table(0, n=40), HP, BASIS, Approximation.FITC)
+    noise = noise_of(np.linspace(-1.0, 1.0, len(served.basis)), 0.3) if varying else None
+    calibration = Calibration(latent_scale=2.0, noise_scale=0.5)
+    predictor = ModelPredictor(Model(posterior=served, noise=noise, calibration=calibration))
+    plain, own = predictor.predict(new), predictor.predict(new, weights)
+    np.testing.assert_array_equal(own.centre, plain.centre)
+    np.testing.assert_array_equal(own.latent_variance, plain.latent_variance)
+    noise_alone = np.asarray(plain.variance - plain.latent_variance)
+    np.testing.assert_allclose(own.variance - own.latent_variance, noise_alone / weights, rtol=1e-9)
+    np.testing.assert_array_equal(predictor.predict(new, np.ones(len(new))).variance, plain.variance)
