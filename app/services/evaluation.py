@@ -9,6 +9,7 @@ import numpy as np
 from app.errors import Fault, InvalidRequestError
 from app.services.predict.loaded_model import LoadedModel
 from app.services.predict.options import OnError
+from app.services.predict.row_weights import TrainedWeights
 from app.tables import CellErrors, Schema, Table
 from app.tables.columns.cell_errors import list_names
 from app.tables.read.names import closest_name, find_name, match_names
@@ -97,7 +98,13 @@ def evaluate(model: LoadedModel, table: Table, options: EvaluateOptions | None =
             for value, members in _groups(table, column, rows)
         ],
         "worst": found.worst(rows, options.worst, table),
-        "warnings": _warnings(scores, errors.first() if failed.any() else None, model, weighted=weights is not None),
+        "warnings": _warnings(
+            scores,
+            model.predictor.calibration.rows,
+            errors.first() if failed.any() else None,
+            model.weights,
+            weighted=weights is not None,
+        ),
     }
 
 
@@ -240,21 +247,25 @@ def _quarters(values: FloatArray) -> Sequence[tuple[str | None, IntArray]]:
     return [*found, *([(None, np.flatnonzero(~known))] if not known.all() else [])]
 
 
-def _warnings(scores: Mapping[str, Any], failed: str | None, model: LoadedModel, *, weighted: bool) -> list[str]:
-    """Return what a person should know before the figures are believed. weighted: each row has a weight of its own.
-
-    How many left-out rows the error bars were fitted to, 0 where they were to none, is chance for the share of new
-    rows, too.
-    """
-    calibrated = model.predictor.calibration.rows
+def _warnings(
+    scores: Mapping[str, Any],
+    calibrated: int,
+    failed: str | None,
+    weights: TrainedWeights | None = None,
+    *,
+    weighted: bool = False,
+) -> list[str]:
+    """Return what a person should know before the figures are believed. calibrated: how many left-out rows the error
+    bars were fitted to, 0 where they were to none: their number is chance for the share of new rows, too. weights: of
+    the rows of the training; weighted: these rows are read by their own."""
     said = [] if failed is None else [f"rows that cannot be predicted do not count, the first at {failed}"]
     reason = "which may be of another kind than those of the training"
     if weighted:
         reason += ", or not as precise as their weights say"
-    elif model.weights is not None and not model.predictor.mean_only:
+    elif weights is not None and scores.get("coverage"):
         said.append(
-            f"the model was trained with weights, and the table has no column {model.weights.column!r}: "
-            f"{model.weights.bars}; with the column each row is held against its own"
+            f"the model was trained with weights, and the table has no column {weights.column!r}: "
+            f"{weights.bars}; with the column each row is held against its own"
         )
         reason = "whose own weights are not known"
     share = scores.get("coverage", {}).get(str(INTERVAL))
