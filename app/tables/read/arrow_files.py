@@ -17,7 +17,7 @@ from app.errors import Fault, InvalidRequestError, MalformedError
 from app.tables.columns.cell_errors import list_names
 from app.tables.columns.cells import TextChunk, to_numpy
 from app.tables.columns.number_formats import MarkCounts
-from app.tables.columns.types import type_name
+from app.tables.columns.types import as_type, is_text, type_name
 from app.tables.read.limits import Limits
 from app.tables.read.names import read_names
 from app.tables.read.source import Source
@@ -36,7 +36,7 @@ def open_parquet(source: Source) -> TextBlocks:
         source.limits.check_columns(file.metadata.num_columns)
         check_parquet(_buffer(opened), file.metadata, source.limits)
         schema = file.schema_arrow
-        texts = [field.name for field in schema if _is_text(field.type)]
+        texts = [field.name for field in schema if is_text(field.type)]
         file = pq.ParquetFile(_seekable(source), read_dictionary=texts)
         source.limits.check_rows(file.metadata.num_rows)
 
@@ -123,7 +123,7 @@ class ArrowColumns:
     @property
     def texts(self) -> list[str]:
         """Return the columns of text."""
-        return [name for name, kind in self.kinds.items() if _is_text(kind)]
+        return [name for name, kind in self.kinds.items() if is_text(kind)]
 
     @property
     def types(self) -> dict[str, str]:
@@ -150,9 +150,10 @@ def arrow_columns(schema: pa.Schema, limits: Limits, what: str) -> ArrowColumns:
     return ArrowColumns(names=named.names, index=named.index, kinds=kinds, stored=stored)
 
 
-def cells_as_text(column: Any, name: str, row: int) -> TextChunk:
-    """Return the cells of a column as text, as CSV would have written them. row: number of the first, for refusals."""
-    return _valid_texts(_unwrap(column, name, row), name, row)
+def cells_as_text(column: Any, name: str, row: int, cast: str | None = None) -> TextChunk:
+    """Return the cells of a column as text, as CSV would have written them. row: number of the first, for refusals;
+    cast: name of the type that they have in the table, see `as_type`."""
+    return _valid_texts(_unwrap(column, name, row), name, row, cast)
 
 
 def _refuse_type(name: str, kind: object, more: str = "") -> NoReturn:
@@ -172,17 +173,9 @@ def _is_list(kind: Any) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _is_text(kind: Any) -> bool:
-    tests = (
-        pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary,
-        pa.types.is_large_binary, pa.types.is_binary_view,
-    )  # fmt: skip
-    return any(test(kind) for test in tests)
-
-
 def _is_cell(kind: Any) -> bool:
     tests = (
-        _is_text, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean,
+        is_text, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean,
         pa.types.is_date, pa.types.is_timestamp, pa.types.is_time, pa.types.is_duration, pa.types.is_null,
     )  # fmt: skip
     return any(test(kind) for test in tests)
@@ -238,10 +231,10 @@ def _text_bytes(column: Any, name: str, row: int, limits: Limits) -> int:
     return int(pc.sum(found).as_py() or 0)
 
 
-def _valid_texts(column: Any, name: str, row: int) -> TextChunk:
+def _valid_texts(column: Any, name: str, row: int, cast: str | None = None) -> TextChunk:
     """Return `_texts`; InvalidRequestError naming the column where cells have none, such as bytes that are no UTF-8."""
     try:
-        return _texts(column)
+        return _texts(column if cast is None else as_type(column, cast))
     except pa.ArrowException as error:
         reason = str(error).partition("\n")[0][:200]
         _refuse_type(name, column.type, f", whose cells from row {row:,} on cannot be read as text ({reason})")

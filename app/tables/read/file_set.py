@@ -8,7 +8,7 @@ the table is a small document with the files, what their columns are, and how nu
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import accumulate
 from typing import Any, BinaryIO, Final, NoReturn
 
@@ -22,6 +22,7 @@ from app.tables.columns.cell_errors import list_names
 from app.tables.columns.cells import TextChunk
 from app.tables.columns.number_formats import PLAIN, MarkCounts, NumberFormat, infer_formats
 from app.tables.columns.table import Column, Table
+from app.tables.columns.types import NOTHING, cast_name, common_type, meaning
 from app.tables.read.arrow_files import ArrowColumns, arrow_columns, cells_as_text, refuse_damage
 from app.tables.read.limits import Limits
 
@@ -53,7 +54,8 @@ Opener = Callable[[FileVersion], BinaryIO]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSet:
-    """Files of a table. location: folder that they lie in; names, index, types, notes and marks: as of a `Table`."""
+    """Files of a table. location: folder that they lie in; names, index, types, notes and marks: as of a `Table`;
+    casts: types of the columns that some files have by another one, where that makes other text of the same cells."""
 
     location: str
     files: tuple[TableFile, ...]
@@ -62,6 +64,7 @@ class FileSet:
     types: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     marks: Mapping[str, MarkCounts] = field(default_factory=dict)
+    casts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -79,6 +82,7 @@ class FileSet:
             "types": dict(self.types),
             "notes": list(self.notes),
             "marks": {name: tally.to_json() for name, tally in self.marks.items()},
+            "casts": dict(self.casts),
         }
         return json.dumps(document, sort_keys=True).encode()
 
@@ -108,6 +112,7 @@ class FileSet:
                 types={str(name): str(kind) for name, kind in document["types"].items()},
                 notes=tuple(map(str, document["notes"])),
                 marks={str(name): MarkCounts.from_json(tally) for name, tally in document["marks"].items()},
+                casts={str(name): str(kind) for name, kind in document.get("casts", {}).items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise MalformedError(f"these are not the files of a table: {error!r}") from error
@@ -117,14 +122,14 @@ def read_file_set(location: str, found: Sequence[FileVersion], opener: Opener, l
     """Return the table of Parquet files by their footers, and how numbers are written in their columns of text, which
     alone are read. A column of the partition that the files have too is theirs. Raises InvalidRequestError naming file
     and column where the files do not agree, TooLargeError, MalformedError naming the file, and what `opener` does."""
-    files, first, rows, size = list[TableFile](), None, 0, 0
+    files, common, rows, size = list[TableFile](), None, 0, 0
     for each in found:
         with opener(each) as stream, _named(each), refuse_damage("Parquet"):
             footer = pq.ParquetFile(stream)
             columns, metadata = arrow_columns(footer.schema_arrow, limits, "Parquet"), footer.metadata
             groups = [metadata.row_group(place) for place in range(metadata.num_row_groups)]
-        first = first or columns
-        stored = _agreed(each, columns, found[0], first)
+        common = common or _CommonColumns(found[0], columns)
+        stored = common.add(each, columns)
         for place, group in enumerate(groups):
             if group.total_byte_size > MOST_GROUP_BYTES:
                 _refuse(
@@ -137,8 +142,9 @@ def read_file_set(location: str, found: Sequence[FileVersion], opener: Opener, l
         limits.check_rows(rows)
         limits.check_bytes(size)
         files.append(TableFile(**asdict(each), groups=tuple(group.num_rows for group in groups), stored=tuple(stored)))
-    if first is None or not rows:
+    if common is None or not rows:
         raise InvalidRequestError(f"location: the Parquet files of {location} have no rows")
+    first = common.columns
     partition = [name for name, _ in found[0].partition if name not in first.names]
     marks = {name: MarkCounts() for name in (*first.texts, *partition)}
     found_set = FileSet(
@@ -149,6 +155,7 @@ def read_file_set(location: str, found: Sequence[FileVersion], opener: Opener, l
         types=first.types,
         notes=tuple(first.notes),
         marks=marks,
+        casts=common.casts,
     )
     if marks:
         for block in _blocks(found_set, opener, list(marks), range(rows), limits):
@@ -221,7 +228,7 @@ def _blocks(
             with opener(each) as stream, _named(each), refuse_damage("Parquet"):
                 for first, batch in _batches(stream, each, list(of_rows.values()), begin, end):
                     block = {
-                        name: cells_as_text(batch.column(of_rows[name]), name, start + first)
+                        name: cells_as_text(batch.column(of_rows[name]), name, start + first, found.casts.get(name))
                         if name in of_rows
                         else pa.repeat(pa.scalar(values[name], pa.string()), batch.num_rows)
                         for name in names
@@ -262,23 +269,49 @@ def _check_cells(block: Mapping[str, TextChunk], row: int, limits: Limits) -> No
             raise limits.cell_is_too_long(f"rows from {row:,}, column {name!r}", longest)
 
 
-def _agreed(each: FileVersion, columns: ArrowColumns, first_file: FileVersion, first: ArrowColumns) -> list[str]:
-    """Return what a file itself calls the columns of the first. InvalidRequestError where it has others."""
-    folders, first_folders = [[name for name, _ in file.partition] for file in (each, first_file)]
-    if folders != first_folders:
-        has, others = (list_names(some) if some else "none" for some in (folders, first_folders))
-        _refuse(each, None, f"its folders say values of {has}, and those of {first_file.name!r} of {others}")
-    missing = [name for name in first.names if name not in columns.names]
-    more = [name for name in columns.names if name not in first.names]
-    if missing:
-        _refuse(each, missing[0], f"it has no column {list_names(missing)}, which {first_file.name!r} has")
-    if more:
-        _refuse(each, more[0], f"{first_file.name!r} has no column {list_names(more)}, which it has")
-    for name in first.names:
-        own, others = columns.kinds[name], first.kinds[name]
-        if own != others:
-            _refuse(each, name, f"its column {name!r} is {own}, and {others} in {first_file.name!r}")
-    return [columns.stored[name] for name in first.names]
+class _CommonColumns:
+    """Columns of the first file, by types that hold the cells of all files."""
+
+    def __init__(self, file: FileVersion, columns: ArrowColumns) -> None:
+        self._first, self.columns = file, columns
+        self._mixed: set[str] = set()
+        self._files = dict.fromkeys(columns.names, file)  # the first that has cells of a column
+
+    @property
+    def casts(self) -> dict[str, str]:
+        """Return the types that columns are cast to, see `FileSet`."""
+        return {name: cast for name in self._mixed if (cast := cast_name(self.columns.kinds[name])) is not None}
+
+    def add(self, each: FileVersion, columns: ArrowColumns) -> list[str]:
+        """Return what a file itself calls the columns. InvalidRequestError where it has others, or other cells."""
+        self._check_names(each, columns)
+        kinds = dict(self.columns.kinds)
+        for name in self.columns.names:
+            own, others = columns.kinds[name], kinds[name]
+            common = common_type(others, own)
+            if common is None:
+                message = f"its column {name!r} has {meaning(own)}, and {meaning(others)} in {self._files[name].name!r}"
+                _refuse(each, name, f"{message}: write it alike in all files")
+            if meaning(others) == NOTHING:
+                self._files[name] = each
+            elif own != others and meaning(own) != NOTHING:
+                self._mixed.add(name)
+            kinds[name] = common
+        self.columns = replace(self.columns, kinds=kinds)
+        return [columns.stored[name] for name in self.columns.names]
+
+    def _check_names(self, each: FileVersion, columns: ArrowColumns) -> None:
+        names, first = self.columns.names, self._first
+        folders, first_folders = [[name for name, _ in file.partition] for file in (each, first)]
+        if folders != first_folders:
+            has, others = (list_names(some) if some else "none" for some in (folders, first_folders))
+            _refuse(each, None, f"its folders say values of {has}, and those of {first.name!r} of {others}")
+        missing = [name for name in names if name not in columns.names]
+        more = [name for name in columns.names if name not in names]
+        if missing:
+            _refuse(each, missing[0], f"it has no column {list_names(missing)}, which {first.name!r} has")
+        if more:
+            _refuse(each, more[0], f"{first.name!r} has no column {list_names(more)}, which it has")
 
 
 def _text(value: object) -> str | None:
