@@ -167,7 +167,7 @@ def _show(found: Json, *, as_json: bool, verbose: bool) -> None:
     rows = [(one["name"], one["type"], one["missing"], one["distinct"], _values(one)) for one in found["columns"]]
     display.grid(screen, ("column", "read as", "missing", "distinct", "values"), rows)
     of_columns = [f"column {one['name']!r}: {text}" for one in found["columns"] for text in one["warnings"]]
-    for text in display.first_notes([*found["warnings"], *of_columns], verbose=verbose):
+    for text in display.first_notes([*of_columns, *found["warnings"]], verbose=verbose):  # cells first, then the target
         note(text)
 
 
