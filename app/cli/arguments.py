@@ -144,7 +144,9 @@ def media_type(form: str | None, output: Path | None, *, is_dataset: bool) -> st
     if is_dataset:
         if form not in (None, "parquet") or (form is None and suffix not in ("", "parquet")):
             hint = "--output" if form is None else "--format"
-            raise typer.BadParameter("the predictions of a dataset are a Parquet file", param_hint=hint)
+            got = suffix if form is None else form
+            message = f"the predictions of a dataset are a Parquet file: expected parquet, got {got}"
+            raise typer.BadParameter(message, param_hint=hint)
         return FORMS["parquet"]
     if form is None and suffix in OTHER_FORMS:
         message = f"predictions are not written as .{suffix}: expected {', '.join(f'.{name}' for name in FORMS)}"

@@ -119,7 +119,8 @@ def check_depth(body: bytes, limit: int) -> None:
     steps = np.where((signs == ord("[")) | (signs == ord("{")), 1, -1)
     deepest = int(np.cumsum(steps).max(initial=0))
     if deepest > limit:
-        raise InvalidRequestError(f"the JSON is nested {deepest:,} deep; at most {limit} are read (max_json_depth)")
+        setting = "PURSUIT_MAX_JSON_DEPTH"
+        raise InvalidRequestError(f"the JSON is nested {deepest:,} deep; at most {limit} are read ({setting})")
 
 
 def explain(error: msgspec.DecodeError, body: bytes, *, where: str = "", names: Sequence[str] = ()) -> NoReturn:

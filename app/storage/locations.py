@@ -43,8 +43,7 @@ class Locations:
         files = _in_folder(place, location) if isinstance(place, Path) else _in_bucket(place[0], place[1:])
         found = list(islice(files, MOST_FILES + 1))
         if not found:
-            folders = "neither directly nor in folders named column=value"
-            raise _refused(f"there are no Parquet files (*.parquet) in {location[:200]!r}, {folders}")
+            raise _refused(_no_files(location, place))
         if len(found) > MOST_FILES:
             raise _refused(f"there are more than {MOST_FILES:,} Parquet files in {location[:200]!r}")
         return sorted(found, key=lambda file: file.address)
@@ -66,6 +65,31 @@ class Locations:
             if any(folder.is_relative_to(root) for root in roots):
                 return folder
         raise _refused(f"{location[:200]!r} is below no folder that this server may read (PURSUIT_DATASET_LOCATIONS)")
+
+
+def _no_files(location: str, place: Path | tuple[str, ...]) -> str:
+    """Words on a location without files, with what is there but left out."""
+    where = "neither directly nor in folders named column=value"
+    told = f"there are no Parquet files (*.parquet) in {location[:200]!r}, {where}"
+    if isinstance(place, Path):
+        return f"{told}; links and folders not named column=value are left out" if _leaves_out(place) else told
+    if _is_parquet(place[-1]):
+        return f"{told}; where it is a file itself, name its folder"
+    from app.storage.bucket import list_below  # noqa: PLC0415  an extra, and only where it is needed
+
+    keys = (key for key, _, _ in list_below(place[0], "/".join(place[1:])))
+    left_out = any(_is_parquet(key.rpartition("/")[2]) for key in islice(keys, MOST_LISTED))
+    return f"{told}; folders not named column=value are left out" if left_out else told
+
+
+def _leaves_out(folder: Path) -> bool:
+    """Return whether links, or folders not named column=value, are in a folder or in those of it that are read."""
+    for above, folders, files in os.walk(folder):
+        if any(_partition([name]) is None for name in folders):
+            return True
+        if any(Path(above, name).is_symlink() for name in (*folders, *files)):
+            return True
+    return False
 
 
 def _in_bucket(bucket: str, folder: Sequence[str]) -> Iterator[FileVersion]:
@@ -95,6 +119,8 @@ def _in_folder(folder: Path, location: str, above: Sequence[str] = ()) -> Iterat
             elif entry.is_dir(follow_symlinks=False) and _partition(folders) is not None:
                 yield from _in_folder(folder / entry.name, location, folders)
     except (FileNotFoundError, NotADirectoryError):
+        if folder.is_file():
+            raise _refused(f"{location[:200]!r} is a file: name its folder, whose files are one table") from None
         raise _refused(f"there is no folder {location[:200]!r}") from None
     except PermissionError:
         raise _refused(f"the folder {location[:200]!r}, or one in it, may not be read by this server") from None

@@ -127,7 +127,8 @@ def append(
     key: Key = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Append the rows of a table with the same columns: a new dataset; the old one stays as it is."""
+    """Append the rows of a table with the same columns: a new dataset; the old one stays as it is. A dataset of a
+    location (`register`) is not taken: write the rows as a file there, and register it again."""
     with open_input(file) as source, connect(url, key, local=local, data_dir=data_dir, workers=1) as client:
         found = client.append_dataset(dataset_id, source.name, source.body)
     _show(found, as_json=as_json, verbose=verbose)

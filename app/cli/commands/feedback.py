@@ -1,12 +1,16 @@
 """`pursuit feedback`: the truth that came out, for predictions that were kept or rows that are predicted again."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
 from typing import Annotated
 
 import typer
 
 from app.cli.arguments import open_input
 from app.cli.client import Client, ClientError, Json, Truth
+from app.cli.client_errors import ProblemError
 from app.cli.connection import connect
 from app.cli.options import DEFAULT_URL, AsJson, DataDir, InputFile, Key, Local, OneTarget, Url
 from app.cli.output import console, note, print_json
@@ -52,9 +56,10 @@ def feedback(
         truth = read_truth(body, columns, target=target)  # what is wrong with it is told before the server is asked
     with connect(url, key, local=local, data_dir=data_dir) as client:
         if not kept:
-            if target is None:
-                truth = read_truth(body, columns, targets=_targets(client, prediction))
-            prediction = _keep(client, prediction, body)
+            with _named(prediction):
+                if target is None:
+                    truth = read_truth(body, columns, targets=_targets(client, prediction))
+                prediction = _keep(client, prediction, body)
         found = _tell(client, prediction, truth)
     if as_json:
         print_json({"prediction_id": prediction, **found})
@@ -75,6 +80,21 @@ def _tell(client: Client, prediction: str, truth: Truth) -> dict[str, Json]:
                 "name the columns of several, called as their targets, with --column for each"
             ) from None
         raise
+
+
+@contextmanager
+def _named(model: str) -> Iterator[None]:
+    """Say of a model that is not there, and has a name as ids of predictions begin, what such an id is."""
+    try:
+        yield
+    except ProblemError as error:
+        if error.status != HTTPStatus.NOT_FOUND or not model.startswith("pred_"):
+            raise
+        detail = (
+            f"{error}, and {model!r} is no whole id of predictions, which is pred_ and 32 digits or letters a to f: "
+            "give it as `pursuit predict --keep-for-feedback` printed it"
+        )
+        raise ProblemError(error.status, {"detail": detail}, key_sent=error.key_sent) from None
 
 
 def _targets(client: Client, model: str) -> list[str]:

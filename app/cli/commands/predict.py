@@ -84,7 +84,12 @@ def predict(
     ] = False,
     form: Annotated[
         str | None,
-        choice(tuple(FORMS), "Form of the predictions.", "--format", default="by the name of the output, else csv"),
+        choice(
+            tuple(FORMS),
+            "Form of the predictions; those of a dataset are parquet alone.",
+            "--format",
+            default="by the name of the output, else csv",
+        ),
     ] = None,
     output: Output = None,
     as_json: AsJson = False,

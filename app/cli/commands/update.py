@@ -39,7 +39,8 @@ def update(
     key: Key = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Add rows with their truth to a model without training it again: the next version, and whether a training pays."""
+    """Add rows with their truth to a model without training it again: the next version, and whether a training pays.
+    Datasets of a location (`pursuit dataset register`) are not taken: upload their rows as one file."""
     if local and not wait:
         raise typer.BadParameter("--local has nobody to go on with the job: leave out --no-wait", param_hint="--local")
     spec: Json = {"extra_basis": extra_basis, "forget": _row_numbers(forget)}

@@ -31,7 +31,7 @@ try:
     from sklearn.utils import check_random_state
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
-    raise ImportError("the estimator needs scikit-learn 1.6 or later: pip install 'pursuit-gp[sklearn]'") from error
+    raise ImportError("the estimator needs scikit-learn 1.6 or later: pip install 'scikit-learn>=1.6,<2'") from error
 
 _LARGEST_BASIS = 4_000
 _PIECE_ROWS = 100_000

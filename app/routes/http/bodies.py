@@ -82,7 +82,7 @@ async def stream_body(
         except StopAsyncIteration:
             return
         except TimeoutError:
-            raise TooSlowError(f"the upload took longer than {seconds:g} s (max_upload_seconds)") from None
+            raise TooSlowError(f"the upload took longer than {seconds:g} s (PURSUIT_MAX_UPLOAD_SECONDS)") from None
         received += len(piece)
         if received > limit:
             raise TooLargeError(too_large(received, limit, setting))

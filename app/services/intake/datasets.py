@@ -135,7 +135,8 @@ class Datasets:
             given = read(IngestRequest(stored=more, limits=self.limits, known=known.names, to_predict=True))
             rows = whole.rows + given.rows
             if rows > self.limits.rows:
-                raise TooLargeError(f"the dataset would have {rows:,} rows, more than {self.limits.rows:,} (max_rows)")
+                most = f"{self.limits.rows:,} (PURSUIT_MAX_ROWS)"
+                raise TooLargeError(f"the dataset would have {rows:,} rows, more than {most}")
             meant = check_appended(known, open_canonical(more))
             join_canonical(request.stored, stored, more, meant)
             more.unlink()

@@ -49,6 +49,7 @@ from app.tables import (
     write_table,
     write_text_blocks,
 )
+from app.tables.read.limits import BYTES_SETTING, ROWS_SETTING
 from app.tables.schema.profile import describe_table
 
 log = logging.getLogger(__name__)
@@ -116,7 +117,7 @@ def ingest(request: IngestRequest, *, seconds: float, memory: int | None = None)
         try:
             return _ingest_here(replace(request, limits=within))
         except TooLargeError as error:
-            wider = {"max_table_bytes": limits.bytes > within.bytes, "max_rows": limits.rows > within.rows}
+            wider = {BYTES_SETTING: limits.bytes > within.bytes, ROWS_SETTING: limits.rows > within.rows}
             if not any(more and name in error.message for name, more in wider.items()):
                 raise
     return _ingest_in_process(request, seconds, memory)
@@ -192,11 +193,13 @@ def _ingest_in_process(request: IngestRequest, seconds: float, memory: int | Non
             with cancel.calling(process.kill):
                 output, _ = process.communicate(json.dumps(asked | limits).encode(), timeout=seconds)
         except subprocess.TimeoutExpired as error:
-            raise TooLargeError(f"reading the table took longer than {seconds:g} s (max_read_seconds)") from error
+            raise TooLargeError(
+                f"reading the table took longer than {seconds:g} s (PURSUIT_MAX_READ_SECONDS)"
+            ) from error
         finally:
             process.kill()
     if process.returncode == -signal.SIGXCPU:
-        raise TooLargeError(f"reading the table took the processor time of {seconds:g} s (max_read_seconds)")
+        raise TooLargeError(f"reading the table took the processor time of {seconds:g} s (PURSUIT_MAX_READ_SECONDS)")
     try:
         answer = json.loads(output)
     except ValueError as error:
@@ -252,7 +255,7 @@ def _main() -> None:
     except (PursuitError, core.errors.CoreError) as error:
         answer = {"refused": _error_to_json(error)}
     except MemoryError:
-        limit = f"{asked['memory']} bytes of memory that there are for it (max_read_memory_bytes)"
+        limit = f"{asked['memory']} bytes of memory that there are for it (PURSUIT_MAX_READ_MEMORY_BYTES)"
         answer = {"refused": _error_to_json(TooLargeError(f"reading the table takes more than the {limit}"))}
     except OSError as error:
         answer = {"refused": _error_to_json(errors.unwritable(error))}

@@ -59,7 +59,8 @@ def parse_choice(kind: type[_Choice], field_name: str, value: str) -> _Choice:
         return kind(value)
     except ValueError:
         allowed = ", ".join(repr(member.value) for member in kind)
-        raise InvalidRequestError(f"{field_name}: expected one of {allowed}, got {value!r}") from None
+        message = f"expected one of {allowed}, got {value!r}"
+        raise InvalidRequestError(f"{field_name}: {message}", [Fault(column=field_name, message=message)]) from None
 
 
 def resolve(field_name: str, asked: Sequence[str], table: Table) -> list[str]:
@@ -127,7 +128,7 @@ def resolve_types(table: Table, targets: Sequence[str], columns: Mapping[str, st
     }
     for target in targets:
         if choices.pop(target, DeclaredType.NUMBER) is not DeclaredType.NUMBER:
-            raise InvalidRequestError(f"columns: {target!r} is the target, which has to be a number")
+            raise _refused("columns", f"{target!r} is the target, which has to be a number", [target])
     return choices
 
 
@@ -136,16 +137,17 @@ def resolve_features(table: Table, targets: Sequence[str], features: Sequence[st
     if features is None:
         names = [name for name in table.names if name not in targets]
         if not names:
-            target = targets[0] if len(targets) == 1 else ", ".join(targets)
+            target = f"target{'s' if len(targets) > 1 else ''} {list_names(targets)}"
             told = "".join(f"; {note}" for note in table.notes)  # which sheet was read, and what was skipped
-            raise InvalidRequestError(f"the table has no column besides the target {target!r} to learn from{told}")
+            message = f"the table has no column besides the {target} to learn from"
+            raise InvalidRequestError(f"{message}{told}", [Fault(column="target", message=message)])
         return names
     if not features:
-        raise InvalidRequestError("features: expected at least one column name")
+        raise _refused("features", "expected at least one column name", ["features"])
     names = resolve("features", features, table)
     for target in targets:
         if target in names:
-            raise InvalidRequestError(f"features: {target!r} is the target")
+            raise _refused("features", f"{target!r} is the target", [target])
     _refuse_twice("features", names)
     return names
 
@@ -153,4 +155,8 @@ def resolve_features(table: Table, targets: Sequence[str], features: Sequence[st
 def _refuse_twice(field_name: str, names: Sequence[str]) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InvalidRequestError(f"{field_name}: {list_names(twice)} named twice")
+        raise _refused(field_name, f"{list_names(twice)} named twice", twice)
+
+
+def _refused(field_name: str, message: str, columns: Sequence[str]) -> InvalidRequestError:
+    return InvalidRequestError(f"{field_name}: {message}", [Fault(column=name, message=message) for name in columns])

@@ -169,3 +169,16 @@ def test_a_column_alone_of_several_targets_is_told_what_to_say(tmp_path: Path) -
         result = pursuit("feedback", PREDICTION, truth, "--column", "y1", url=server.url)
     assert result.exit_code == 1
     assert "say with --target whose truth the column is" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(("name", "told"), [("pred_00", True), ("cars", False)])
+def test_a_part_of_an_id_is_told_what_an_id_is(tmp_path: Path, name: str, told: bool) -> None:
+    truth = tmp_path / "truth.csv"
+    truth.write_text("y\n1\n")
+    absent = Answer(status=404, body={"detail": f"no model '{name}'"}, type="application/problem+json")
+    with stub({("GET", f"/models/{name}"): [absent], ("POST", "/predict"): [absent]}) as server:
+        for words in ((), ("--target", "y")):
+            result = pursuit("feedback", name, truth, *words, url=server.url)
+            assert result.exit_code == 1
+            assert f"no model '{name}'" in result.output
+            assert ("as `pursuit predict --keep-for-feedback` printed it" in result.output) == told

@@ -78,7 +78,7 @@ def test_predictions_of_nothing(tmp_path: Path) -> None:
         ((tmp_path / "none.csv",), "does not exist"),
         ((tmp_path / "none.csv", "--format", "xls"), "expected one of csv, parquet"),
         ((tmp_path / "none.csv", "--output", tmp_path / "out.xlsx"), "predictions are not written as .xlsx"),
-        ((f"ds_{'0' * 32}", "--format", "csv"), "Parquet"),
+        ((f"ds_{'0' * 32}", "--format", "csv"), "a Parquet file: expected parquet, got csv"),
         ((f"ds_{'0' * 32}", "--output", tmp_path / "out.csv"), "Parquet"),
     ):
         result = pursuit("predict", "cars", *words, url="http://127.0.0.1:1")

@@ -4,6 +4,7 @@ import os
 import pydoc
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -101,9 +102,8 @@ def test_without_scikit_learn_the_estimator_says_what_to_install(tmp_path: Path)
         "except ImportError as error: print(error)\n"
         "print(hasattr(pursuit, 'nothing'))"
     )
-    assert run(tmp_path, program) == (
-        "the estimator needs scikit-learn 1.6 or later: pip install 'pursuit-gp[sklearn]'\nFalse\n"
-    )
+    (needed,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["sklearn"]
+    assert run(tmp_path, program) == (f"the estimator needs scikit-learn 1.6 or later: pip install '{needed}'\nFalse\n")
 
 
 def test_a_package_that_another_distribution_wrote_over_is_told(tmp_path: Path) -> None:

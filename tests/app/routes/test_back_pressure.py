@@ -144,7 +144,7 @@ def test_tables_wait_apart_and_their_reading_ends_with_the_client(tmp_path: Path
 def test_a_reader_has_so_much_memory_and_no_more(tmp_path: Path) -> None:
     with running(tmp_path, max_read_memory_bytes=64 * MIB) as service:
         answer = service.client.post("/datasets", files={"file": ("a.csv", "a,b\n" + "1.5,2.5\n" * 2_000_000)})
-        assert_problem(answer, 413, "max_read_memory_bytes")
+        assert_problem(answer, 413, "PURSUIT_MAX_READ_MEMORY_BYTES")
         assert service.client.post("/datasets", files={"file": ("a.csv", "a,b\n1,2\n")}).status_code == 201
 
 

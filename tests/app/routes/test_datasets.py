@@ -146,10 +146,10 @@ def test_what_unpacks_to_much_is_read_by_another_process(empty: Service) -> None
 @pytest.mark.parametrize(
     ("settings", "body", "words"),
     [
-        ({"max_columns": 2}, "a,b,c\n1,2,3\n", "max_columns"),
-        ({"max_rows": 2}, "a,b\n1,2\n2,3\n3,4\n", "max_rows"),
-        ({"max_cell_chars": 5}, "a,b\n1,2\n1234567,3\n", "max_cell_chars"),
-        ({"max_table_bytes": 20}, "a,b\n1,2\n" * 5, "max_table_bytes"),
+        ({"max_columns": 2}, "a,b,c\n1,2,3\n", "PURSUIT_MAX_COLUMNS"),
+        ({"max_rows": 2}, "a,b\n1,2\n2,3\n3,4\n", "PURSUIT_MAX_ROWS"),
+        ({"max_cell_chars": 5}, "a,b\n1,2\n1234567,3\n", "PURSUIT_MAX_CELL_CHARS"),
+        ({"max_table_bytes": 20}, "a,b\n1,2\n" * 5, "PURSUIT_MAX_TABLE_BYTES"),
         ({"max_upload_bytes": 200}, "a,b\n" + "1,2\n" * 100, "PURSUIT_MAX_UPLOAD_BYTES"),
     ],
 )
@@ -170,6 +170,6 @@ def test_nesting_and_slowness_are_limited(tmp_path_factory: pytest.TempPathFacto
     with running(tmp_path_factory.mktemp("limits"), max_json_depth=4, max_upload_seconds=0.3) as small:
         deep = json.dumps({"rows": [{"a": [[[1]]]}]})
         answer = small.client.post("/train", content=deep, headers=JSON_BODY)
-        assert_problem(answer, 422, "6 deep", "max_json_depth")
+        assert_problem(answer, 422, "6 deep", "PURSUIT_MAX_JSON_DEPTH")
         answer = small.client.post("/train", content=slowly(), headers={"content-type": FORM})
-        assert_problem(answer, 408, "max_upload_seconds")
+        assert_problem(answer, 408, "PURSUIT_MAX_UPLOAD_SECONDS")

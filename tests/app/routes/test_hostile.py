@@ -120,7 +120,7 @@ def test_a_million_columns(service: Service, place: int) -> None:
     began = time.monotonic()
     refused(service.post_file(f"{names}\n{','.join('1' * place)}\n"))
     cells = json.dumps({"columns": {f"c{number}": [1] for number in range(place)}})
-    refused(service.client.post("/datasets", content=cells, headers=JSON_BODY), "max_columns")
+    refused(service.client.post("/datasets", content=cells, headers=JSON_BODY), "PURSUIT_MAX_COLUMNS")
     row = json.dumps({"model": "numbers", "rows": [{f"c{number}": 1 for number in range(place)}]})
     refused(service.client.post("/predict", content=row, headers=JSON_BODY), "missing")
     assert time.monotonic() - began < SECONDS * place / 50_000

@@ -73,7 +73,7 @@ def test_bodies_above_the_limits(tmp_path: Path) -> None:
 def test_a_table_that_is_larger_than_it_looks(tmp_path: Path) -> None:
     bomb = gzip.compress(b"a,y\n" + b"1,2\n" * 100_000)
     with running(tmp_path, max_table_bytes=100_000) as small:
-        assert_problem(small.post_file(bomb), 413, "100,000 bytes after decompression (max_table_bytes)")
+        assert_problem(small.post_file(bomb), 413, "100,000 bytes after decompression (PURSUIT_MAX_TABLE_BYTES)")
     with running(tmp_path, max_rows=1000) as small:
         assert_problem(small.post_file(bomb), 413, "1,000 rows")
 

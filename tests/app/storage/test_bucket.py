@@ -179,6 +179,9 @@ def test_folders_that_are_named_by_values_are_of_a_location(s3: S3Server) -> Non
     assert [file.partition for file in locations.files(f"s3://{bucket}/rows/day=10")] == [(("hour", "1"),)]
     with open_unchanged(found[2]) as file:
         assert file.read() == b"xy"
+    for name, told in (("day=1", "column=value are left out"), ("a.parquet", "name its folder"), ("none", "value")):
+        with pytest.raises(InvalidRequestError, match=rf"no Parquet files .*{told}$"):
+            locations.files(f"s3://{bucket}/rows/{name}")
     s3.put(bucket, "rows/day=a@b/g.parquet", b"x")
     with pytest.raises(InvalidRequestError, match="'rows/day=a@b/g"):
         locations.files(f"s3://{bucket}/rows")

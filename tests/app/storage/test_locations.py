@@ -136,6 +136,33 @@ def test_what_has_no_files_is_told(root: Path) -> None:
             locations.files(str(root / location))
 
 
+def test_a_file_in_place_of_a_folder_is_told(root: Path) -> None:
+    """But not of a path below a file, which is nothing."""
+    locations = Locations([str(root / "allowed")])
+    file = root / "allowed" / "day" / "a.parquet"
+    with pytest.raises(InvalidRequestError, match=r"a\.parquet' is a file: name its folder"):
+        locations.files(str(file))
+    with pytest.raises(InvalidRequestError, match="there is no folder"):
+        locations.files(str(file / "more"))
+
+
+@pytest.mark.parametrize("left_out", ["link.parquet", "link", "folder/", "month=1/link.parquet", "month=1/folder/"])
+def test_what_is_there_but_left_out_is_told(root: Path, left_out: str) -> None:
+    folder = root / "allowed" / "empty"
+    (folder / "month=1").mkdir(parents=True)
+    (folder / "month=1" / "_SUCCESS").write_bytes(b"")
+    with pytest.raises(InvalidRequestError, match="no Parquet files") as caught:
+        Locations([str(root / "allowed")]).files(str(folder))
+    assert "left out" not in caught.value.message
+    if left_out.endswith("/"):
+        (folder / left_out).mkdir()
+        (folder / left_out / "a.parquet").write_bytes(b"a")
+    else:
+        (folder / left_out).symlink_to(root / "allowed" / "day" / ("a.parquet" if "." in left_out else ""))
+    with pytest.raises(InvalidRequestError, match="links and folders not named column=value are left out"):
+        Locations([str(root / "allowed")]).files(str(folder))
+
+
 def test_a_file_that_has_changed_is_not_opened(root: Path) -> None:
     folder = root / "allowed" / "day"
     file, other = Locations([str(root)]).files(str(folder))

@@ -329,10 +329,10 @@ def test_limits_hold_for_all_files_together(tmp_path: Path, monkeypatch: pytest.
     found = write_parts(tmp_path, pa.table(columns_of(100)), [30, 60], 20)
     read_file_set("here", found, opener, Limits(rows=100))
     for limits, said in (
-        (Limits(rows=99), "max_rows"),
-        (Limits(bytes=500), "max_table_bytes"),
-        (Limits(columns=4), "max_columns"),
-        (Limits(cell=4), "max_cell_chars"),
+        (Limits(rows=99), "PURSUIT_MAX_ROWS"),
+        (Limits(bytes=500), "PURSUIT_MAX_TABLE_BYTES"),
+        (Limits(columns=4), "PURSUIT_MAX_COLUMNS"),
+        (Limits(cell=4), "PURSUIT_MAX_CELL_CHARS"),
     ):
         with pytest.raises(TooLargeError, match=said):
             read_file_set("here", found, opener, limits)

@@ -18,9 +18,9 @@ from tests.app.tables.files import zstd
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        (Limits(rows=2), "the table has more than 2 rows, the most that are read (max_rows)"),
-        (Limits(columns=2), "the table has 3 columns; at most 2 are read (max_columns)"),
-        (Limits(bytes=20), "the table is larger than 20 bytes after decompression (max_table_bytes)"),
+        (Limits(rows=2), "the table has more than 2 rows, the most that are read (PURSUIT_MAX_ROWS)"),
+        (Limits(columns=2), "the table has 3 columns; at most 2 are read (PURSUIT_MAX_COLUMNS)"),
+        (Limits(bytes=20), "the table is larger than 20 bytes after decompression (PURSUIT_MAX_TABLE_BYTES)"),
     ],
 )
 def test_limits_are_named(limits: Limits, message: str) -> None:
@@ -52,9 +52,9 @@ def test_a_dictionary_that_stands_for_much_ends_at_the_limit() -> None:
     words = pa.DictionaryArray.from_arrays(pa.array([0] * 100_000, pa.int32()), pa.array(["x" * 10_000]))
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"a": words, "y": pa.array(range(100_000))}), sink)
-    with pytest.raises(TooLargeError, match="max_table_bytes"):
+    with pytest.raises(TooLargeError, match="PURSUIT_MAX_TABLE_BYTES"):
         read_table(sink.getvalue().to_pybytes(), limits=Limits(bytes=10_000_000))
-    with pytest.raises(TooLargeError, match="max_cell_chars"):
+    with pytest.raises(TooLargeError, match="PURSUIT_MAX_CELL_CHARS"):
         read_table(sink.getvalue().to_pybytes(), limits=Limits(cell=1_000))
 
 

@@ -33,10 +33,10 @@ def arrow(codec: Any, *, stream: bool, dictionary: bool = False) -> bytes:
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])
 def test_arrow_batches_are_added_up(codec: str, stream: bool) -> None:
     data = pa.py_buffer(arrow(codec, stream=stream))
-    with pytest.raises(TooLargeError, match="max_table_bytes"):
+    with pytest.raises(TooLargeError, match="PURSUIT_MAX_TABLE_BYTES"):
         check_arrow(data, SMALL, is_file=not stream)
     check_arrow(data, ENOUGH, is_file=not stream)
-    with pytest.raises(TooLargeError, match="max_rows"):
+    with pytest.raises(TooLargeError, match="PURSUIT_MAX_ROWS"):
         check_arrow(data, Limits(rows=99), is_file=not stream)
     check_arrow(data, Limits(rows=100), is_file=not stream)
     assert read_table(data.to_pybytes(), limits=ENOUGH).rows == 100

@@ -9,6 +9,7 @@ import pytest
 from app.errors import InvalidRequestError
 from app.tables import DesignMatrix, Kind, Missing, Schema, Table, fit_schema, from_columns, read_table
 from app.tables.columns.cells import Cell
+from app.tables.schema.table_options import resolve_features
 
 SAID = "such rows are predicted by integrating over what the cell may be, given the row's other columns"
 
@@ -202,9 +203,27 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str, list[Fault]]] = [
         "features: there is no column 'z'; there are 'a', 'b'",
         [(None, None, "z", None, "no such column")],
     ),
-    ("target among the features", "a,b\n1,2\n3,4\n", {"features": ["b"]}, "features: 'b' is the target", []),
-    ("feature twice", "a,b\n1,2\n3,4\n", {"features": ["a", "a"]}, "features: 'a' named twice", []),
-    ("no features", "a,b\n1,2\n3,4\n", {"features": []}, "features: expected at least one column name", []),
+    (
+        "target among the features",
+        "a,b\n1,2\n3,4\n",
+        {"features": ["b"]},
+        "features: 'b' is the target",
+        [(None, None, "b", None, "'b' is the target")],
+    ),
+    (
+        "feature twice",
+        "a,b\n1,2\n3,4\n",
+        {"features": ["a", "a"]},
+        "features: 'a' named twice",
+        [(None, None, "a", None, "'a' named twice")],
+    ),
+    (
+        "no features",
+        "a,b\n1,2\n3,4\n",
+        {"features": []},
+        "features: expected at least one column name",
+        [(None, None, "features", None, "expected at least one column name")],
+    ),
     (
         "constant features",
         "a,b\n1,2\n1,4\n",
@@ -217,14 +236,14 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str, list[Fault]]] = [
         "a,b\n1,2\n3,4\n",
         {"missing": "skip"},
         "missing: expected one of 'error', 'drop', 'impute', got 'skip'",
-        [],
+        [(None, None, "missing", None, "expected one of 'error', 'drop', 'impute', got 'skip'")],
     ),
     (
         "wrong other word",
         "a,b\n1,2\n3,4\n",
         {"unseen": "x"},
         "unseen: expected one of 'error', 'prior', got 'x'",
-        [],
+        [(None, None, "unseen", None, "expected one of 'error', 'prior', got 'x'")],
     ),
     (
         "NaN literal",
@@ -308,6 +327,9 @@ def test_the_rare_ones_of_more_levels_are_grouped() -> None:
 def test_only_the_target_is_there() -> None:
     with pytest.raises(InvalidRequestError, match="no column besides the target 'y' to learn from"):
         fit_schema(from_columns({"y": [1, 2]}))
+    with pytest.raises(InvalidRequestError, match="no column besides the targets 'a', 'b' to learn from") as caught:
+        resolve_features(from_columns({"a": [1, 2], "b": [3, 4]}), ["a", "b"], None)
+    assert [fault.column for fault in caught.value.faults] == ["target"]
 
 
 def test_json_refusals_name_the_row() -> None:
