@@ -30,7 +30,10 @@ KEY_HINT = f"send one with {KEY_VARIABLE} or --key"
 WRONG_KEY_HINT = f"that is the key of {KEY_VARIABLE} or --key: `pursuit keys list` on the server shows which are valid"
 MISSING_REFUSAL = 'set "missing" to "drop"'
 """Words of the server where cells are missing and nothing was said about them."""
-MISSING_HINT = "on the command line: --missing drop, or --missing impute"
+MAY_IMPUTE = '"impute"'
+"""Word of the same refusal where it is a way out too."""
+DROP_HINT = "on the command line: --missing drop"
+MISSING_HINT = f"{DROP_HINT}, or --missing impute"
 START_HINT = "start one with `pursuit serve`, name another with --url or PURSUIT_URL, or work without one with --local"
 
 
@@ -53,7 +56,7 @@ def fail(error: ClientError, *, hint: bool = True) -> typer.Exit:
     if isinstance(error, UnreachableError) and hint:
         console.print(f"[dim]{escape(START_HINT)}[/]")
     if is_about_missing(error):
-        console.print(f"[dim]{escape(MISSING_HINT)}[/]")
+        console.print(f"[dim]{escape(MISSING_HINT if may_impute(error) else DROP_HINT)}[/]")
     if isinstance(error, ProblemError) and error.status == HTTPStatus.UNAUTHORIZED:
         console.print(f"[dim]{escape(WRONG_KEY_HINT if error.key_sent else KEY_HINT)}[/]")
     if wants_json():
@@ -72,6 +75,11 @@ def fail(error: ClientError, *, hint: bool = True) -> typer.Exit:
 def is_about_missing(error: ClientError) -> bool:
     """Return whether a refusal is about missing cells that nothing was said about."""
     return MISSING_REFUSAL in str(error)
+
+
+def may_impute(error: ClientError) -> bool:
+    """Return whether a refusal about missing cells names integrating over them as a way out, and not dropping alone."""
+    return MAY_IMPUTE in str(error).partition(MISSING_REFUSAL)[2]
 
 
 def fault_line(fault: Json) -> str:
@@ -212,7 +220,13 @@ def _facts(console: Console, facts: Json, *, verbose: bool) -> None:
             if scores
         ],
     )
-    for line in (kernel(facts), calibration(facts), missing_cells(facts, verbose=verbose), *columns(facts)):
+    for line in (
+        kernel(facts),
+        calibration(facts),
+        weights(facts),
+        missing_cells(facts, verbose=verbose),
+        *columns(facts),
+    ):
         if line is not None:
             console.print(escape(line), highlight=False, soft_wrap=not console.is_terminal)
     for warning in first_notes(map(str, facts.get("warnings") or ()), verbose=verbose):
@@ -229,6 +243,19 @@ def kernel(facts: Json) -> str | None:
         return f"kernel {family}, a full process on {rows:,} rows"
     mean = "" if rows is None or rows == size else f", mean of {rows:,} rows"
     return None if family is None or size is None else f"kernel {family}, {size:,} basis vectors{mean}"
+
+
+def weights(facts: Json) -> str | None:
+    """What error bars are of in a report of rows with weights, and how many rows these amount to, in one line; None for
+    rows that all count the same."""
+    found = facts.get("weights")
+    if not found:
+        return None
+    return (
+        f"weights by {found['column']}, {number(found['least'])} to {number(found['greatest'])}: error bars are those "
+        f"of a row of mean weight, {number(found['mean'])}; {facts['rows']:,} rows say as much as "
+        f"{number(float(found['effective_rows']), 3)} of equal weight"
+    )
 
 
 def first_notes(notes: Iterable[str], *, verbose: bool) -> list[str]:

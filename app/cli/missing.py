@@ -4,16 +4,15 @@ import typer
 
 from app.cli.arguments import is_terminal
 from app.cli.client import ClientError, ProblemError
-from app.cli.display import fault_line
+from app.cli.display import fault_line, may_impute
 from app.cli.output import wants_json
-from app.cli.spec_values import MISSING
 
 _SHOWN = 3
-_ANSWERS = (*(word for word in MISSING if word != "error"), "stop")
-_MEANING = """\
-  drop     leave the rows with missing cells out, here and in what is predicted later
-  impute   learn from them too: a prediction integrates over what the cell may be, and its error bar is wider
-  stop     do nothing; correct the table"""
+_MEANING = {
+    "drop": "leave the rows with missing cells out, here and in what is predicted later",
+    "impute": "learn from them too: a prediction integrates over what the cell may be, and its error bar is wider",
+    "stop": "do nothing; correct the table",
+}
 
 
 def can_ask() -> bool:
@@ -43,10 +42,12 @@ def ask_about_missing(error: ClientError, *, places: bool = True) -> str | None:
     if places and isinstance(error, ProblemError):
         for fault in error.faults[:_SHOWN]:
             typer.echo(f"  {fault_line(fault)}", err=True)
-    typer.echo(f"What is to become of them (--missing)?\n{_MEANING}", err=True)
+    *ways, last = (word for word in _MEANING if word != "impute" or may_impute(error))
+    meaning = "\n".join(f"  {word:<9}{_MEANING[word]}" for word in (*ways, last))
+    typer.echo(f"What is to become of them (--missing)?\n{meaning}", err=True)
     while True:
-        word: str = typer.prompt("drop, impute or stop", default="impute", err=True).strip().lower()
+        word: str = typer.prompt(f"{', '.join(ways)} or {last}", default=ways[-1], err=True).strip().lower()
         if word == "stop":
             return None
-        if word in _ANSWERS:
+        if word in ways:
             return word

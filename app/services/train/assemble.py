@@ -26,6 +26,9 @@ from core.row_groups import Grouping, RowGroups
 from core.train.predicted_rows import LEVEL
 from core.train.report import TrainResult
 
+_FEW_ROWS, _FEW_SHARE, _FEW_SHARE_OF_FEW = 50, 0.1, 0.5
+"""Effective rows below which a few decide: so many, or this share of the rows; of fewer rows than twice that, half."""
+
 
 def dataset_of(design_matrix: DesignMatrix) -> Dataset:
     """Return the rows as `core` takes them, with what is left out together."""
@@ -121,8 +124,10 @@ def build_report(
         found["bounds"]["rows"] = [int(design_matrix.rows[row]) for row in found["bounds"]["rows"]]
     if design_matrix.row_groups is not None:
         found["splits"]["column"] = design_matrix.row_groups.name
+    few: list[str] = []
     if len(design_matrix.weights):
         found[WEIGHTS] = weights_report(design_matrix)
+        few = _few_effective(found[WEIGHTS], len(design_matrix.weights))
     local = result.report.local_coverage.to_json(schema.group_names, _names_of_groups(design_matrix))
     doubts = [local["worst"]] if local["alarming"] else []
     return found | {
@@ -144,6 +149,7 @@ def build_report(
         "peak_memory_bytes": peak_memory,
         "warnings": [
             *design_matrix.warnings,
+            *few,
             *_date_warnings(schema, design_matrix),
             *result.report.warnings,
             *doubts,
@@ -162,6 +168,18 @@ def weights_report(design_matrix: DesignMatrix) -> dict[str, Any]:
         "greatest": float(design_matrix.weights.max()),
         "effective_rows": float(weights.sum() ** 2 / np.square(weights).sum()),
     }
+
+
+def _few_effective(weights: Mapping[str, Any], rows: int) -> list[str]:
+    """Say where a few rows of great weight decide what is learnt; not of rows that are few themselves."""
+    effective = weights["effective_rows"]
+    if effective >= max(min(_FEW_ROWS, _FEW_SHARE_OF_FEW * rows), _FEW_SHARE * rows):
+        return []
+    return [
+        f"the weights of a few rows decide: by {weights['column']!r} the {rows:,} rows say as much as {effective:.3g} "
+        "of equal weight, and error bars, scores and what is learnt rest on these; where a weight only says which rows "
+        "matter, or the noise does not shrink as fast, make the weights more even"
+    ]
 
 
 def _names_of_groups(design_matrix: DesignMatrix) -> list[str]:

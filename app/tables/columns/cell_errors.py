@@ -54,6 +54,10 @@ class CellErrors:
         fault = min(self._found, key=lambda fault: fault.row or 0, default=None)
         return None if fault is None else f"{place(fault)}, column {fault.column!r}: {fault.message}"
 
+    def columns(self) -> tuple[str, ...]:
+        """Return the columns with wrong cells, each once."""
+        return tuple(dict.fromkeys(fault.column for fault in self._found if fault.column is not None))
+
     def refuse(self, advice: str) -> NoReturn:
         """Raise InvalidRequestError with the first faults by row, their lines, and `advice`."""
         first = sorted(self._found, key=lambda fault: fault.row or 0)[:MAX_FAULTS]

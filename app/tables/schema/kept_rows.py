@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from app.errors import MAX_FAULTS, InvalidRequestError
-from app.tables.columns.cell_errors import plural
+from app.tables.columns.cell_errors import list_names, plural
 from app.tables.columns.cells import BoolArray, Cell, quote
 from app.tables.columns.row_set import RowSet
 from app.tables.columns.sums import TableSums
@@ -15,10 +15,10 @@ from app.tables.schema.inspection import FitState, cells_of
 from app.tables.schema.row_groups import GroupedBy, RowGroupColumn
 from app.tables.schema.table_options import Missing
 
-_ADVICE = (
-    'correct the file, list what stands for a missing cell in "missing_values", or say in "columns" what the column '
-    'is ("category", "ignore")'
-)
+_CORRECT = "correct the file, "
+_LIST_MISSING = 'list what stands for a missing cell in "missing_values"'
+_DROP = 'set "missing" to "drop" to leave such rows out'
+_IMPUTE = ', or to "impute" to integrate over what they may be'
 
 
 def kept_rows(
@@ -32,20 +32,18 @@ def kept_rows(
     """Rows to train on, of several targets those that have one of them. Refuses wrong cells, and missing ones under
     "error"; under "impute" a row without a group is one of its own, and one without a place in time is dropped."""
     table = state.table
-    if state.cell_errors.total:
-        state.cell_errors.refuse(_ADVICE)
     own = () if weights is None else (weights,)
+    if state.cell_errors.total:
+        state.cell_errors.refuse(_wrong_advice(state.cell_errors.columns(), (*targets, *own)))
     by = own if grouped is None else (grouped.name, *own)
     absent = [name for name in dict.fromkeys((*(() if several else targets), *used, *by)) if name in state.absent]
+    needed = (*targets, *(by if grouped is not None and grouped.by is GroupedBy.ORDER else own))
     counts = {name: cells_of(state.sums[name], state.absent[name]).missing for name in absent}
     if state.missing is Missing.ERROR and absent:
         for name in absent:
             first = _first_missing(state, name)
             state.cell_errors.add_first(name, counts[name], first, lambda cell: f"missing ({quote(cell)})")
-        state.cell_errors.refuse(
-            'set "missing" to "drop" to leave such rows out, or to "impute" to integrate over what they may be'
-        )
-    needed = (*targets, *(by if grouped is not None and grouped.by is GroupedBy.ORDER else own))
+        state.cell_errors.refuse(_DROP if weights is not None else _missing_advice(absent, needed, used, grouped))
     causes = absent if state.missing is Missing.DROP else [name for name in needed if name in absent]
     without_target = several and all(target in state.absent for target in targets)
     if not causes and not without_target:
@@ -66,6 +64,27 @@ def kept_rows(
             f"{found.left_out:,} of {plural(table.rows, 'row')} dropped because a cell is missing (by column: {which})"
         )
     return found
+
+
+def _wrong_advice(columns: Sequence[str], needed: Sequence[str]) -> str:
+    """What to do about wrong cells. needed: columns that are numbers, whatever `columns` of the specification says."""
+    free = [name for name in columns if name not in needed]
+    if not free:
+        return f"{_CORRECT}or {_LIST_MISSING}"
+    which = "the column" if len(free) == len(columns) else list_names(free)
+    return f'{_CORRECT}{_LIST_MISSING}, or say in "columns" what {which} is ("category", "ignore")'
+
+
+def _missing_advice(
+    absent: Sequence[str], needed: Sequence[str], used: Sequence[str], grouped: RowGroupColumn | None
+) -> str:
+    """What to do about missing cells. absent: columns with some; needed: those whose rows are dropped either way."""
+    dropped = [name for name in absent if name in needed]
+    if len(dropped) == len(absent):
+        return _DROP
+    if grouped is not None and all(name in dropped or (name == grouped.name and name not in used) for name in absent):
+        return f'{_DROP}, or to "impute" to take a row without a group as one of its own'
+    return _DROP + _IMPUTE + (f"; rows without {list_names(dropped)} are left out either way" if dropped else "")
 
 
 def _missing(state: FitState, name: str) -> Iterator[tuple[slice, BoolArray]]:

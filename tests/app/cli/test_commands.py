@@ -353,11 +353,18 @@ def test_reading_commands_make_no_data_directory(words: tuple[str, ...], made: b
     assert not made or list(place.iterdir()) == []
 
 
-def test_missing_cells_are_told_with_the_flag(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("way", "flags"),
+    [
+        (', or to "impute" to integrate over what they may be', "--missing drop, or --missing impute\n"),
+        ("", "--missing drop\n"),
+    ],
+)
+def test_missing_cells_are_told_with_the_flag(tmp_path: Path, way: str, flags: str) -> None:
     file = tmp_path / "t.csv"
     file.write_text("a,y\n1,2\n,3\n")
-    told = problem(422, 'line 3, column a: missing (empty); set "missing" to "drop" to leave such rows out')
+    told = problem(422, f'line 3, column a: missing (empty); set "missing" to "drop" to leave such rows out{way}')
     with stub({("POST", "/train"): [told]}) as server:
         result = pursuit("train", file, "--target", "y", url=server.url)
     assert result.exit_code == 1
-    assert "on the command line: --missing drop, or --missing impute" in result.stderr
+    assert f"on the command line: {flags}" in result.stderr

@@ -19,6 +19,7 @@ from app.cli.display import (
     number,
     report,
     versions,
+    weights,
 )
 
 
@@ -133,6 +134,15 @@ def test_calibration_in_one_line(given: object, text: str | None) -> None:
 )
 def test_kernel_in_one_line(facts: dict[str, object], text: str | None) -> None:
     assert kernel(facts) == text
+
+
+def test_weights_in_one_line() -> None:
+    found = {"column": "times", "least": 1.0, "mean": 25.5, "greatest": 50.0, "effective_rows": 103.99}
+    assert weights({"rows": 2000, "weights": found}) == (
+        "weights by times, 1 to 50: error bars are those of a row of mean weight, 25.5; 2,000 rows say as much as 104 "
+        "of equal weight"
+    )
+    assert weights({"rows": 200}) is None
 
 
 @pytest.mark.parametrize("terminal", [True, False])

@@ -53,6 +53,20 @@ def test_rows_that_count_more_are_followed_more(empty: Service) -> None:
     assert "it was trained with `weights` ('times')" in told.json()["detail"]
 
 
+@pytest.mark.parametrize(("count", "exponent", "told"), [(100, 6.0, True), (60, 0.3, False)])
+def test_where_the_weights_of_a_few_rows_decide_a_warning_says_so(
+    empty: Service, count: int, exponent: float, told: bool
+) -> None:
+    random = np.random.default_rng(1)
+    weights, x = 10.0 ** random.uniform(-exponent, exponent, count), random.uniform(0.0, 3.0, count)
+    lines = [f"{a!r},{w!r},{np.sin(a).item()!r}\n" for a, w in zip(x.tolist(), weights.tolist(), strict=True)]
+    text = "x,w,y\n" + "".join(lines)
+    report = empty.train(text, model="m", target="y", **QUICK | {"weights": "w"})["result"]["report"]
+    effective = weights.sum() ** 2 / np.square(weights).sum()
+    said = f"the weights of a few rows decide: by 'w' the {count} rows say as much as {effective:.3g} of equal weight"
+    assert any(warning.startswith(said) for warning in report["warnings"]) == told
+
+
 def test_equal_weights_are_none(empty: Service) -> None:
     text = measured(80).replace(",50,", ",1,")
     empty.train(text, model="one", target="y", **QUICK | {"weights": "times"})

@@ -254,11 +254,34 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str, list[Fault]]] = [
         [(1, 3, "a", "NaN", "missing ('NaN')")],
     ),
     (
+        "missing target",
+        "a,b\n1,2\n3,\n5,6\n",
+        {},
+        'line 3, column \'b\': missing (empty); set "missing" to "drop" to leave such rows out',
+        [(1, 3, "b", "", "missing (empty)")],
+    ),
+    (
+        "missing time",
+        "a,t,b\n1,1,2\n3,,4\n5,3,6\n",
+        {"order": "t", "features": ["a"]},
+        'line 3, column \'t\': missing (empty); set "missing" to "drop" to leave such rows out',
+        [(1, 3, "t", "", "missing (empty)")],
+    ),
+    (
+        "missing group",
+        "a,g,b\n1,x,2\n3,,4\n5,y,6\n",
+        {"groups": "g"},
+        'line 3, column \'g\': missing (empty); set "missing" to "drop" to leave such rows out, or to "impute" '
+        "to take a row without a group as one of its own",
+        [(1, 3, "g", "", "missing (empty)")],
+    ),
+    (
         "missing cells by row",
         "a,b\n1,?\n\n,4\n5,6\n,\n",
         {},
         "2 cells cannot be used, the first at line 2, column 'b': missing ('?'); "
-        'set "missing" to "drop" to leave such rows out, or to "impute" to integrate over what they may be',
+        'set "missing" to "drop" to leave such rows out, or to "impute" to integrate over what they may be; rows '
+        "without 'b' are left out either way",
         [
             (0, 2, "b", "?", "missing ('?')"),
             (1, 4, "a", "", "missing (empty)"),
@@ -275,7 +298,8 @@ REFUSALS: list[tuple[str, str, dict[str, Any], str, list[Fault]]] = [
         "infinity in the target",
         "a,b\n1,2\n3,-inf\n",
         {"missing": "drop"},
-        "line 3, column 'b': '-inf' is not a finite number; " + ADVICE,
+        "line 3, column 'b': '-inf' is not a finite number; correct the file, or list what stands for a missing cell "
+        'in "missing_values"',
         [(1, 3, "b", "-inf", "'-inf' is not a finite number")],
     ),
     (

@@ -59,6 +59,24 @@ def test_what_is_no_weight_is_refused_by_row_and_column(cell: str, said: str) ->
     assert [(fault.row, fault.column) for fault in caught.value.faults] == [(2, "times")]
 
 
+@pytest.mark.parametrize("cell", ["-2", "heavy", "true", "inf"])
+def test_what_a_column_of_weights_is_is_not_asked_for(cell: str) -> None:
+    """They are numbers: "category" is refused of them."""
+    with pytest.raises(InvalidRequestError, match="list what stands for a missing cell") as caught:
+        fit(MEASURED.replace("3,0,4", f"3,{cell},4"), target="y", weights="times")
+    assert "columns" not in caught.value.message
+    # of a feature it is, by its name
+    with pytest.raises(InvalidRequestError, match="say in \"columns\" what 'x' is"):
+        fit(MEASURED.replace("3,0,4", f"inf,{cell},4"), target="y", weights="times", columns={"x": "number"})
+
+
+@pytest.mark.parametrize(("old", "new"), [("3,0,4", "3,,4"), ("3,0,4", ",0,4"), ("3,0,4", "3,0,")])
+def test_missing_cells_beside_weights_are_not_to_be_imputed(old: str, new: str) -> None:
+    """The specification refuses both together."""
+    with pytest.raises(InvalidRequestError, match=r'set "missing" to "drop" to leave such rows out$'):
+        fit(MEASURED.replace(old, new), target="y", weights="times")
+
+
 def test_rows_without_a_weight_are_dropped_where_that_is_asked_for() -> None:
     _, matrix = fit(MEASURED.replace("2,1,2", "2,,2"), target="y", weights="times", missing="drop")
     assert matrix.rows.tolist() == [0, 3, 4]
