@@ -28,7 +28,7 @@ from distributed import Future as DaskFuture
 from app.compute.actor import ProcessSums
 from app.compute.shards import PartialSum, Shard
 from app.errors import TooLargeError
-from core.numeric.shards import Node
+from core.numeric.shards import Node, halves_joined
 
 START_SECONDS = 30.0
 """Seconds that a process may take to make its actor: the first one imports the package."""
@@ -158,7 +158,8 @@ class Members:
                     asyncio.run_coroutine_threadsafe(_forget(member.actor, name), self._client.loop.asyncio_loop)
 
     def total(self, asked: Summed, done: Nodes, patience: float) -> None:
-        """Add what is missing to `done`, nodes by run of shards, so that it covers all of them.
+        """Add what is missing to `done`, nodes by run of shards, so that it covers all of them. Memory: what two nodes
+        of each level of the tree take, and those beside runs that are waited for.
 
         SchedulerLostError, which leaves the finished runs in `done`; NoProcessesError where there are none for
         `patience` seconds; TooLargeError where several died of one run; whatever the work raises.
@@ -190,7 +191,7 @@ class Members:
                     elif found.error is not None:
                         raise found.error
                     else:
-                        done[places] = found.nodes
+                        _keep(done, places, found.nodes)
                         self._learn(member, asked.cost(places), found.seconds)
                 self._refresh()
                 if ended or self._members or self._starting:
@@ -314,6 +315,15 @@ class Members:
                 with self._client.as_current():  # an actor belongs to the client that is current when it is made
                     actor = Actor(ProcessSums, address, future.key)
                 self._members[address] = Member(address, count, actor, future)
+
+
+def _keep(done: Nodes, places: range, nodes: Sequence[Node[Any]]) -> None:
+    """Add a run to those that are done, joined with those beside it: a long sum of large results is never held in as
+    many of them as it has pieces."""
+    before = next((run for run in done if run.stop == places.start), range(places.start, places.start))
+    after = next((run for run in done if run.start == places.stop), range(places.stop, places.stop))
+    found = [*done.pop(before, ()), *nodes, *done.pop(after, ())]
+    done[range(before.start, after.stop)] = halves_joined(found)
 
 
 async def _forget(actor: Actor, name: str) -> None:

@@ -169,14 +169,21 @@ def tree_nodes(
 
 def joined(found: Iterable[Node[Part]], discard: Callable[[Part], None] = _nothing) -> Part:
     """Return the sum of nodes that cover all items, in order. Parts are added to in place."""
-    nodes: list[Node[Part]] = []
-    for node in found:
-        _push(nodes, node, discard)
+    nodes = halves_joined(found, discard)
     while len(nodes) > 1:  # the ragged end, from the right
         last = nodes.pop()
         nodes[-1].part.add(last.part)
         discard(last.part)
     return nodes[0].part
+
+
+def halves_joined(found: Iterable[Node[Part]], discard: Callable[[Part], None] = _nothing) -> list[Node[Part]]:
+    """Return the fewest nodes of the tree that cover what these do, neighbours in order, two at most of each level.
+    Parts are added to in place."""
+    nodes: list[Node[Part]] = []
+    for node in found:
+        _push(nodes, node, discard)
+    return nodes
 
 
 def _push(nodes: list[Node[Part]], node: Node[Part], discard: Callable[[Part], None]) -> None:
