@@ -73,6 +73,7 @@ def trained(made: System, client: httpx.Client, dataset: str, environment: dict[
         "basis_size": 20,
         "adapt": False,
         "method": "rand",
+        "max_levels": 12,
     }
     job = client.post("/train", json={"dataset": dataset, "spec": spec}).json()
     report = follow(client, job["id"])[-1]["result"]["report"]
