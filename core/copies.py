@@ -16,6 +16,8 @@ rows are no sign of a copy."""
 MOST, SAME = 0.5, 1.05
 """Share of the rows that are copies but for a column, from which on it is told; how many times as many different rows
 there may be with the target as without it: few rows have equal inputs by chance."""
+LOOKED_AT = 20_000
+"""Rows, about, that are looked at for each column of a larger table."""
 _ODD = np.int64(0x2545F4914F6CDD1D)  # the hash of a target is no other than that of an input
 
 
@@ -47,31 +49,36 @@ def copies_but_for(inputs: FloatArray, targets: FloatArray, groups: IntArray) ->
     None without one, and where the target is not continuous.
 
     A counter of the rows of an export, or a time that the target does not know of: rows that are left out have been
-    seen but for it. O(n log n) where targets differ, else O(n p + n c log n).
+    seen but for it. O(n log n) where targets differ, else O(n p) and LOOKED_AT rows sorted for each column.
+    Memory O(n).
 
     Args:
         inputs: (n, p).
         targets: (n,).
         groups: number of the column of the table that each input is of, (p,); c of them.
     """
-    rows, columns = len(targets), np.unique(groups)
-    values, counts = np.unique(targets, return_counts=True)
+    rows, columns = len(targets), np.unique(groups).tolist()
+    _, counts = np.unique(targets, return_counts=True)
     if len(columns) < 2 or counts[counts > 1].sum() < MOST * rows:  # nearly always: copies have equal targets
         return None
-    with np.errstate(over="ignore"):
-        hashes = [
-            row_hashes(np.column_stack((inputs[:, groups == column], np.full(rows, float(column)))))
-            for column in columns.tolist()
-        ]
-        everything, target = np.add.reduce(hashes), row_hashes(targets[:, None]) * _ODD
-    best: tuple[int, int] | None = None
-    for column, own in zip(columns.tolist(), hashes, strict=True):
-        with np.errstate(over="ignore"):
-            others = everything - own
-        kinds, counts = np.unique(others, return_counts=True)
-        count = int(counts[counts > 1].sum())
-        if count < MOST * rows or len(values) < CONTINUOUS * len(kinds) or (best is not None and count <= best[1]):
+
+    def hashes(column: int) -> IntArray:
+        return row_hashes(np.column_stack((inputs[:, groups == column], np.full(rows, float(column)))))
+
+    target, everything = row_hashes(targets[:, None]) * _ODD, np.zeros(rows, np.int64)
+    for column in columns:
+        everything += hashes(column)
+    best, most = None, 0.0
+    for column in columns:
+        others = everything - hashes(column)
+        looked = others % max(1, rows // LOOKED_AT) == 0  # all rows of some kinds
+        kinds, counts = np.unique(others[looked], return_counts=True)
+        share = float(counts[counts > 1].sum()) / max(1, int(counts.sum()))
+        if share < MOST or share <= most or len(np.unique(targets[looked])) < CONTINUOUS * len(kinds):
             continue
-        if len(np.unique(others ^ target)) <= SAME * len(kinds):
-            best = column, count
-    return best
+        if len(np.unique((others ^ target)[looked])) <= SAME * len(kinds):
+            best, most = column, share
+    if best is None:
+        return None
+    _, counts = np.unique(everything - hashes(best), return_counts=True)
+    return best, int(counts[counts > 1].sum())

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from app.cli.client import KEY_VARIABLE, ClientError, Json, ProblemError, UnreachableError
 from app.cli.client_errors import FaultsError
+from app.cli.missing_advice import is_about_missing, missing_hint
 from app.cli.output import error_document, print_json, wants_json
 
 _MIN_WIDTH = 10
@@ -28,12 +29,6 @@ SHOWN_NOTES = 5
 _NUMERIC = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?|[0-9.]+%( \+- [0-9.]+%)?|-|nan")
 KEY_HINT = f"send one with {KEY_VARIABLE} or --key"
 WRONG_KEY_HINT = f"that is the key of {KEY_VARIABLE} or --key: `pursuit keys list` on the server shows which are valid"
-MISSING_REFUSAL = 'set "missing" to "drop"'
-"""Words of the server where cells are missing and nothing was said about them."""
-MAY_IMPUTE = '"impute"'
-"""Word of the same refusal where it is a way out too."""
-DROP_HINT = "on the command line: --missing drop"
-MISSING_HINT = f"{DROP_HINT}, or --missing impute"
 START_HINT = "start one with `pursuit serve`, name another with --url or PURSUIT_URL, or work without one with --local"
 
 
@@ -56,7 +51,7 @@ def fail(error: ClientError, *, hint: bool = True) -> typer.Exit:
     if isinstance(error, UnreachableError) and hint:
         console.print(f"[dim]{escape(START_HINT)}[/]")
     if is_about_missing(error):
-        console.print(f"[dim]{escape(MISSING_HINT if may_impute(error) else DROP_HINT)}[/]")
+        console.print(f"[dim]{escape(missing_hint(error))}[/]")
     if isinstance(error, ProblemError) and error.status == HTTPStatus.UNAUTHORIZED:
         console.print(f"[dim]{escape(WRONG_KEY_HINT if error.key_sent else KEY_HINT)}[/]")
     if wants_json():
@@ -70,16 +65,6 @@ def fail(error: ClientError, *, hint: bool = True) -> typer.Exit:
             )
         )
     return typer.Exit(error.exit_code)
-
-
-def is_about_missing(error: ClientError) -> bool:
-    """Return whether a refusal is about missing cells that nothing was said about."""
-    return MISSING_REFUSAL in str(error)
-
-
-def may_impute(error: ClientError) -> bool:
-    """Return whether a refusal about missing cells names integrating over them as a way out, and not dropping alone."""
-    return MAY_IMPUTE in str(error).partition(MISSING_REFUSAL)[2]
 
 
 def fault_line(fault: Json) -> str:
@@ -246,8 +231,8 @@ def kernel(facts: Json) -> str | None:
 
 
 def weights(facts: Json) -> str | None:
-    """What error bars are of in a report of rows with weights, and how many rows these amount to, in one line; None for
-    rows that all count the same."""
+    """Return which rows' error bars a report with weights has, and how many rows these amount to, in one line; None
+    where all rows count the same."""
     found = facts.get("weights")
     if not found:
         return None

@@ -4,7 +4,8 @@ import typer
 
 from app.cli.arguments import is_terminal
 from app.cli.client import ClientError, ProblemError
-from app.cli.display import fault_line, may_impute
+from app.cli.display import fault_line
+from app.cli.missing_advice import may_impute
 from app.cli.output import wants_json
 
 _SHOWN = 3

@@ -16,6 +16,7 @@ from rich.markup import escape
 from app.cli import display
 from app.cli.client import Client, ClientError, Json, ProblemError
 from app.cli.missing import ask_about_missing, can_ask, columns_with_missing
+from app.cli.missing_advice import is_about_missing
 from app.cli.progress import watch
 from app.cli.service import Service, start
 from app.demo.scores import Scores, score, standard_error
@@ -100,7 +101,7 @@ def _train_asking(console: Console, client: Client, service: Service, table: Spl
     try:
         return _train(console, client, service, table, spec)
     except ClientError as error:
-        if "missing" in spec or not display.is_about_missing(error):
+        if "missing" in spec or not is_about_missing(error):
             raise
         way = ask_about_missing(error, places=False) if can_ask() else UNASKED  # lines of the part that is sent
         if way is None:

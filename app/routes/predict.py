@@ -214,7 +214,7 @@ async def _answer_dataset(request: Request, app: Services, asked: PredictRequest
     _refuse_joint(_joint_options(asked))
     assert asked.dataset  # the caller has looked
     if given(asked.rows) is not None or given(asked.columns) is not None:
-        raise _not_one(2)
+        raise _not_one(several=True)
     keep = word_of(Keep, asked.keep, "keep") if asked.keep else Keep.OTHERS
     caller = caller_of(request)
     if caller.key is not None:
@@ -251,7 +251,7 @@ def _decode_rows(decoder: RowDecoder, asked: PredictRequest) -> FloatArray:
         return decoder.decode_rows(rows)
     if columns is not None and rows is None:
         return decoder.decode_columns(columns)
-    raise _not_one(0 if rows is None else 2)
+    raise _not_one(several=rows is not None)
 
 
 def _decode_part(model: LoadedModel, asked: PredictRequest, options: PredictOptions, media_type: str) -> TablePart:
@@ -268,9 +268,9 @@ def _decode_part(model: LoadedModel, asked: PredictRequest, options: PredictOpti
     return TablePart(decoded=decoded, kept=kept)
 
 
-def _not_one(found: int) -> InvalidRequestError:
-    """The refusal of a body with so many kinds of rows."""
-    got = "several" if found else "none of them"
+def _not_one(*, several: bool) -> InvalidRequestError:
+    """Return the refusal of a body with several kinds of rows, or with none."""
+    got = "several" if several else "none of them"
     return InvalidRequestError(f"expected the rows as one of `rows`, `columns` and `dataset`, got {got}")
 
 
@@ -280,7 +280,7 @@ def _decode_tolerantly(decoder: RowDecoder, asked: PredictRequest) -> DecodedRow
         return decoder.decode_tolerantly(rows, columns=False)
     if columns is not None and rows is None:
         return decoder.decode_tolerantly(columns, columns=True)
-    raise _not_one(0 if rows is None else 2)
+    raise _not_one(several=rows is not None)
 
 
 def _options(asked: PredictRequest) -> PredictOptions:

@@ -1,9 +1,11 @@
 """core/copies.py: exact copies of a continuous target, and of no other."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import core.copies
 from core.arrays import FloatArray
 from core.copies import copies, copies_but_for
 
@@ -57,6 +59,16 @@ def test_rows_that_differ_in_one_column_alone_are_told() -> None:
     assert copies_but_for(levels, targets[order], np.array([0, 1, 2, 2, 2, 2])) == (2, 160)
     some = np.concatenate((np.flatnonzero(counter == 0), np.arange(20)))
     assert copies_but_for(inputs[order.argsort()][some], targets[some], np.array([0, 1, 2])) is None  # too few
+
+
+def test_a_large_table_is_looked_at_by_some_of_its_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All rows of each: with the same answer, and the same of equal inputs with other targets."""
+    monkeypatch.setattr(core.copies, "LOOKED_AT", 60)
+    random = np.random.default_rng(0)
+    inputs = np.column_stack((np.repeat(random.normal(size=(300, 2)), 2, axis=0), np.tile([0.0, 1.0], 300)))
+    targets = random.normal(size=300)
+    assert copies_but_for(inputs, np.repeat(targets, 2), np.arange(3)) == (2, 600)
+    assert copies_but_for(inputs, np.concatenate((targets, targets)), np.arange(3)) is None
 
 
 def test_equal_rows_by_chance_are_no_copies_but_for_a_column() -> None:

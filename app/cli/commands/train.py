@@ -13,6 +13,7 @@ from app.cli.arguments import InputSource, json_object, open_input, table_file
 from app.cli.client import Client, ClientError, Json
 from app.cli.connection import connect
 from app.cli.missing import ask_about_missing
+from app.cli.missing_advice import is_about_missing
 from app.cli.options import (
     DEFAULT_URL,
     READ,
@@ -140,7 +141,7 @@ def train(
                 job = _train(client, source, fields, origin, wait=wait, local=local)
                 break
             except ClientError as error:
-                if "missing" in fields or not display.is_about_missing(error) or not (way := ask_about_missing(error)):
+                if "missing" in fields or not is_about_missing(error) or not (way := ask_about_missing(error)):
                     raise
                 fields["missing"] = way
         if as_json:

@@ -21,7 +21,7 @@ _DECIMAL = re.compile(r"decimal\d+\((\d+), (-?\d+)\)")
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}  # of integers with so many bits
 _MOST_DIGITS = 76
 NOTHING: Final = "no cells"
-"""What a column of nulls means: that goes with anything."""
+"""Meaning of a column of nulls, which goes with anything."""
 _TEXTS: tuple[Any, ...] = (
     pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_binary,
     pa.types.is_large_binary, pa.types.is_binary_view,

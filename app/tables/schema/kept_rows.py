@@ -67,7 +67,7 @@ def kept_rows(
 
 
 def _wrong_advice(columns: Sequence[str], needed: Sequence[str]) -> str:
-    """What to do about wrong cells. needed: columns that are numbers, whatever `columns` of the specification says."""
+    """Return advice on wrong cells. needed: columns that are numbers, whatever `columns` of the specification says."""
     free = [name for name in columns if name not in needed]
     if not free:
         return f"{_CORRECT}or {_LIST_MISSING}"
@@ -78,7 +78,7 @@ def _wrong_advice(columns: Sequence[str], needed: Sequence[str]) -> str:
 def _missing_advice(
     absent: Sequence[str], needed: Sequence[str], used: Sequence[str], grouped: RowGroupColumn | None
 ) -> str:
-    """What to do about missing cells. absent: columns with some; needed: those whose rows are dropped either way."""
+    """Return advice on missing cells. absent: columns with some; needed: those whose rows are dropped either way."""
     dropped = [name for name in absent if name in needed]
     if len(dropped) == len(absent):
         return _DROP

@@ -17,7 +17,7 @@ from core.row_groups import Grouping, RowGroups
 from core.spec import Artefact, Effort, KernelChoice, MeanRows, Noise, Refinement, TrainSpec, Variance
 from core.train import block_theta, full_choice, full_process, results
 from core.train.fit import Subset
-from core.train.full_choice import Judged, prefers_full
+from core.train.full_choice import Judged
 from core.train.kernel_choice import KERNEL_REASON
 from core.train.optimise import heuristic
 from core.train.progress import Checkpoint, Progress
@@ -382,34 +382,3 @@ def test_squared_errors_of_all_left_out_rows_are_compared(grouped: bool, monkeyp
         dataset = replace(dataset, row_groups=RowGroups(by=Grouping.GROUP, group=np.repeat(np.arange(125), 2)))
     train(dataset, TrainSpec(**NORMAL | {"effort": Effort.BEST, "holdout": 0.2}))  # no search ends early
     assert compared == [(25, 125) if grouped else (50, 250)]
-
-
-def judged(loss: FloatArray, squares: FloatArray | None = None) -> Judged:
-    return Judged(loss=loss, squares=np.ones(len(loss)) if squares is None else squares)
-
-
-def test_what_is_preferred() -> None:
-    """By losses of 400 rows whose differences have a standard error of .05."""
-    random = np.random.default_rng(0)
-    other, noise = random.normal(size=400), random.normal(size=400)
-    noise -= noise.mean()
-    for gain, small, large in ((0.2, True, True), (0.03, True, False), (-0.03, True, False), (-0.2, False, False)):
-        full = judged(other - gain + noise)
-        assert prefers_full(full, judged(other), exact=True)[0] is small
-        assert prefers_full(full, judged(other))[0] is large
-        assert prefers_full(full, judged(other), constant=True)[0] is (gain > 0.15)
-    worse = judged(other - 0.2, squares=np.full(400, 1.1))
-    taken, reason = prefers_full(worse, judged(other))
-    assert not taken
-    assert "squared errors are larger" in reason
-    for gain, squares, smaller in ((0.03, 0.9, True), (-0.03, 0.9, True), (-0.08, 0.9, False), (-0.03, 0.99, False)):
-        full = judged(other - gain + noise, squares=np.full(400, squares))
-        taken, reason = prefers_full(full, judged(other))
-        assert taken is smaller
-        assert ("squared errors of 400 are smaller by 10.0%" in reason) is smaller
-        assert not prefers_full(full, judged(other), constant=True)[0]
-    alike = judged(other + noise)
-    assert not prefers_full(alike, judged(other))[0]
-    taken, reason = prefers_full(alike, judged(other), (np.full(4_000, 0.9), np.ones(4_000)))
-    assert taken
-    assert "squared errors of 4,000 are smaller by 10.0%" in reason

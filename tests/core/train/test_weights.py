@@ -1,5 +1,4 @@
-"""Training on rows of weights: what they change, what they do not, and that every part of a run has each row's own
-noise."""
+"""Training on rows of weights: what they change and what not, and that every part of a run has each row's noise."""
 
 from dataclasses import replace
 from typing import Any
