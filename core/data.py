@@ -6,6 +6,7 @@ import numpy as np
 
 from core.arrays import BoolArray, FloatArray, IntArray, frozen
 from core.errors import ConstantTargetError, InvalidDataError, NonFiniteError, TooFewRowsError
+from core.input_transform import InputTransform
 from core.row_groups import RowGroups
 
 SMALLEST = 1e-100
@@ -26,6 +27,7 @@ class Dataset:
     others: (n, k), more targets of the same rows, finite, that are learnt with the first one's theta (default: none).
     weights: (n,), above zero: a row's noise variance is that of the model over its weight, as of a mean of so many
     measurements (empty, the default: one each). Of a single target.
+    input_transform: what inputs are learnt as, before they are standardized (default: as they are).
     Raises TooFewRowsError, ConstantTargetError, NonFiniteError, InvalidDataError.
     """
 
@@ -36,6 +38,7 @@ class Dataset:
     row_groups: RowGroups = field(default_factory=RowGroups)
     others: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
     weights: FloatArray = field(default_factory=lambda: np.empty(0))
+    input_transform: InputTransform = field(default_factory=InputTransform)
 
     def __post_init__(self) -> None:
         inputs, targets = frozen(self.inputs), frozen(self.targets)
@@ -85,7 +88,13 @@ class Dataset:
             row_groups=self.row_groups.take(rows),
             others=self.others[rows],
             weights=self.weights[rows] if len(self.weights) else self.weights,
+            input_transform=self.input_transform,
         )
+
+    @property
+    def numbers(self) -> BoolArray:
+        """Which columns (p,) are a number with a lengthscale of its own: no part of a category or of a date's cycle."""
+        return np.asarray(~self.indicator & (np.bincount(self.groups)[self.groups] == 1))
 
     def with_relative_weights(self) -> "Dataset":
         """Return the rows with weights of mean one, without any where all are equal.
@@ -107,7 +116,7 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Standardization:
-    """x -> (x - shift) / scale, column by column, and the same for the target.
+    """x -> (psi(x) - shift) / scale, column by column, psi the transform of the inputs, and without it for the target.
 
     A column that is constant in training has an infinite scale: it becomes 0 everywhere, in prediction too, since
     nothing is known of its effect.
@@ -117,15 +126,16 @@ class Standardization:
     input_scale: FloatArray
     target_shift: float
     target_scale: float
+    input_transform: InputTransform = field(default_factory=InputTransform)
 
     def inputs(self, inputs: FloatArray) -> FloatArray:
         """Raw (m, p) to standardized (m, p)."""
-        return np.asarray((inputs - self.input_shift) / self.input_scale)
+        return np.asarray((self.input_transform.forward(inputs) - self.input_shift) / self.input_scale)
 
     def raw_inputs(self, inputs: FloatArray) -> FloatArray:
         """Standardized (m, p) to raw (m, p); a column without a scale is where it was in training."""
         scale = np.where(np.isfinite(self.input_scale), self.input_scale, 0.0)
-        return np.asarray(inputs * scale + self.input_shift)
+        return np.asarray(self.input_transform.inverse(inputs * scale + self.input_shift))
 
     def targets(self, targets: FloatArray) -> FloatArray:
         """Raw (m,) to standardized (m,)."""
@@ -133,7 +143,7 @@ class Standardization:
 
 
 def standardization(dataset: Dataset, *, enabled: bool = True) -> Standardization:
-    """Zero mean and unit variance on the rows of `dataset`; indicator columns keep their unit.
+    """Zero mean and unit variance on the rows of `dataset`, its inputs transformed; indicator columns keep their unit.
 
     With enabled=False units stay as they are. Inputs are centred all the same, which no prediction can notice, and so
     is the target, since the prior's mean is zero. Mean and variance of the target are by weight, for it has noise, and
@@ -144,7 +154,7 @@ def standardization(dataset: Dataset, *, enabled: bool = True) -> Standardizatio
 
 
 def _standardization(dataset: Dataset, enabled: bool) -> Standardization:
-    inputs, targets = dataset.inputs, dataset.targets
+    inputs, targets = dataset.input_transform.forward(dataset.inputs), dataset.targets
     shift = inputs[0] + (inputs - inputs[0]).mean(axis=0)  # exact for a constant column, good for a huge offset
     scale = _deviation(inputs - shift)
     constant = (inputs == inputs[0]).all(axis=0)
@@ -163,6 +173,7 @@ def _standardization(dataset: Dataset, enabled: bool) -> Standardization:
         input_scale=frozen(scale),
         target_shift=target_shift,
         target_scale=target_spread if enabled else 1.0,
+        input_transform=dataset.input_transform,
     )
 
 

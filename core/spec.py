@@ -69,6 +69,16 @@ class TargetTransform(StrEnum):
     """The one of these under which left-out rows are likeliest."""
 
 
+class InputTransforms(StrEnum):
+    """Transform of the input columns of numbers before they are standardized."""
+
+    NONE = "none"
+    YEO_JOHNSON = "yeo-johnson"
+    """Long tails drawn in by a power of each column (`core.input_transform`)."""
+    AUTO = "auto"
+    """The one of these under which left-out rows are predicted better."""
+
+
 class Calibrate(StrEnum):
     """Method of leaving rows out to calibrate the error bars."""
 
@@ -186,6 +196,7 @@ _CHOICES: dict[str, type[StrEnum]] = {
     "kernel": KernelChoice,
     "intervals": Intervals,
     "target_transform": TargetTransform,
+    "input_transform": InputTransforms,
     "noise": Noise,
     "calibrate": Calibrate,
     "artefact": Artefact,
@@ -231,6 +242,7 @@ class TrainSpec:
     calibrate: Calibrate | None = Calibrate.AUTO
     intervals: Intervals = Intervals.SYMMETRIC
     target_transform: TargetTransform = TargetTransform.NONE
+    input_transform: InputTransforms = InputTransforms.NONE
     noise: Noise = Noise.AUTO
     standardize: bool = True
     holdout: float = 0.1

@@ -46,7 +46,7 @@ class Shard:
         unit = self.unit
         told = f"{self.part} {self.mask} {unit.target_shift!r} {unit.target_scale!r} {self.transform!r}"
         digest = hashlib.sha256(told.encode())
-        for array in (unit.input_shift, unit.input_scale, self.groups):
+        for array in (unit.input_shift, unit.input_scale, unit.input_transform.table, self.groups):
             digest.update(array.tobytes())
         return digest.hexdigest()
 

@@ -29,6 +29,9 @@ EXAMPLES: Mapping[str, Mapping[str, Example]] = {
         "features": _example(
             "Only some columns will be known when predicting.", target="price", features=["weight", "horsepower"]
         ),
+        "input_transform": _example(
+            "Columns have long tails, such as incomes, counts or populations.", input_transform="auto"
+        ),
         "target_transform": _example("A positive, skewed target, such as a price.", target_transform="auto"),
     },
     "How the table is read": {

@@ -25,6 +25,12 @@ const TRANSFORMS = [
   ["rank-normal", "Its ranks"],
 ];
 
+const INPUTS = [
+  ["none", "As they are"],
+  ["auto", "Whichever predicts best"],
+  ["yeo-johnson", "Long tails drawn in (Yeo-Johnson)"],
+];
+
 /** Fields of the specification: `body` to show, `spec()` what was chosen, `missing(columns, several)` which have holes, and whether several targets are picked. */
 export function trainOptions(dataset) {
   const name = h("input", { type: "text", maxlength: 64, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*", placeholder: stem(dataset.name) });
@@ -34,6 +40,7 @@ export function trainOptions(dataset) {
   const size = h("input", { type: "number", min: 1, step: 1, placeholder: "automatic" });
   const holdout = h("input", { type: "number", min: 0, max: 90, step: 1, value: 10 });
   const transform = select(TRANSFORMS, "none");
+  const inputs = select(INPUTS, "none");
   const columns = dataset.columns.filter((column) => column.type !== "empty").map((column) => [column.name, column.name]);
   const groups = select([["", "Rows stand alone"], ...columns], "");
   const order = select([["", "Rows come in no order"], ...columns], "");
@@ -79,6 +86,7 @@ export function trainOptions(dataset) {
     if (size.value) found.basis_size = Number(size.value);
     if (Number(holdout.value) !== 10 && holdout.value !== "") found.holdout = Number(holdout.value) / 100;
     if (transform.value !== "none") found.target_transform = transform.value;
+    if (inputs.value !== "none") found.input_transform = inputs.value;
     if (groups.value) found.groups = groups.value;
     if (order.value) found.order = order.value;
     if (weights.value) found.weights = weights.value;
@@ -99,6 +107,7 @@ export function trainOptions(dataset) {
         { class: "fields" },
         field("Kernel", kernel, "How quickly the target may change from row to row."),
         field("The target is learnt as", transform, "For a target that is skewed, such as prices."),
+        field("Columns of numbers are learnt as", inputs, "For columns with long tails, such as incomes or counts."),
         field("New rows will be of other groups, told by", groups, "A patient, a shop, a batch: whole groups are left out to measure the error."),
         field("New rows will be later ones, told by", order, "A date or a number: the latest rows are left out to measure the error."),
         field("How much each row counts, told by", weights, "A number of measurements, or one over the variance of each: such rows have less noise. 0 leaves a row out."),

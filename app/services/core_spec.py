@@ -40,6 +40,7 @@ def core_spec(body: SpecBody, groups: Sequence[str], rows: NDArray[np.int64] | r
         calibrate=body.calibrate,
         intervals=body.intervals,
         target_transform=body.target_transform,
+        input_transform=body.input_transform,
         noise=body.noise,
         standardize=body.standardize,
         holdout=body.holdout,

@@ -16,8 +16,9 @@ theta and units. Format 5 has columns whose missing cells are integrated over: t
 values are taken from, and `missing.shifts` (f,), what being missing adds to a mean; or a target that was learnt as
 `rank-normal`. Format 6 is a full process: the posterior's basis are all training rows, it has no R, and the tensor
 `near_noise` (M,) has the noise variance of each, from the nearest of which error bars come; it may have what format 5
-has. All else is written as format 2, which API processes of the release before read too, while they are replaced one
-by one.
+has. (Format 7 is a file of several targets' models.) Format 8 has columns whose long tails are drawn in: the tensor
+`input_transform` (3, p), and that of the noise; it may have what formats 5 and 6 have. All else is written as format 2,
+which API processes of the release before read too, while they are replaced one by one.
 
 Reading is strict: a wrong version, a missing or unknown tensor, a wrong type, a number that is not finite or a
 truncated file is a BrokenArtefactError that says which.
@@ -50,7 +51,7 @@ from core.predict.transforms import Transform
 from core.sparse.posterior import SparsePosterior
 from core.spec import Artefact, Precision, TargetTransform
 
-MEAN_VERSION, DONORS_VERSION, NEAR_VERSION = 4, 5, 6
+MEAN_VERSION, DONORS_VERSION, NEAR_VERSION, INPUTS_VERSION = 4, 5, 6, 8
 
 _MAY_BE_INFINITE = frozenset({"input_scale"})  # of a column that was constant in training
 
@@ -61,6 +62,7 @@ _MEAN = "mean."
 _MISSING = "missing."
 _DONORS, _SHIFTS = "missing.rows", "missing.shifts"
 _NEAR = "near_noise"
+_INPUTS = "input_transform"
 PREDICTED_ROWS, TRAINING_PROFILE = "predicted_rows", "training_profile"
 HIDDEN = frozenset({PREDICTED_ROWS, TRAINING_PROFILE})
 """Parts of the report that are not shown with it: rows the model had not seen, as it predicted them; and how the rows
@@ -186,6 +188,9 @@ def _format_version(artefact: ModelArtefact) -> int:
     """Return the first format whose readers predict what this artefact does."""
     offsets = (feature.get("offset") for feature in artefact.schema.get("features", ()))
     other_kernel = artefact.posterior.kernel is not KernelFamily.GAUSSIAN
+    transformed = _INPUTS in artefact.posterior.arrays()
+    if transformed or (artefact.noise is not None and _INPUTS in artefact.noise.posterior.arrays()):
+        return INPUTS_VERSION
     if artefact.near is not None:
         return NEAR_VERSION
     if artefact.donors is not None or artefact.transform.kind is TargetTransform.RANK_NORMAL:
@@ -213,6 +218,7 @@ def load(data: bytes, *, check_digest: bool = True) -> ModelArtefact:
         return replace(models[0], others=tuple(models[1:]))
     document = read_document(text)
     arrays = _arrays(data, document["shapes"])
+    _check_inputs(arrays, document["format_version"])
     if "R" in arrays and arrays["R"].ndim != (2 if document["format_version"] == 1 else 1):
         raise BrokenArtefactError(
             f"tensor R: expected a square in format 1, its triangle since, got {arrays['R'].shape}"
@@ -323,8 +329,16 @@ def _donors(arrays: dict[str, NDArray[Any]], posterior: Stored, version: int) ->
     return rows
 
 
+def _check_inputs(arrays: dict[str, NDArray[Any]], version: int) -> None:
+    """Refuse a transform of the inputs in a format whose readers leave it out."""
+    named = [name for name in (_INPUTS, _NOISE + _INPUTS) if name in arrays]
+    if bool(named) is not (version >= INPUTS_VERSION):
+        what = f"and the tensor {named[0]}" if named else f"without a tensor {_INPUTS}"
+        raise BrokenArtefactError(f"the artefact has format version {version} {what}")
+
+
 def _near(arrays: dict[str, NDArray[Any]], version: int) -> NDArray[Any] | None:
-    if (_NEAR in arrays) is not (version >= NEAR_VERSION):
+    if version < INPUTS_VERSION and (_NEAR in arrays) is not (version >= NEAR_VERSION):
         raise BrokenArtefactError(
             f"the artefact has format version {version} {'and' if _NEAR in arrays else 'without'} the tensor {_NEAR}"
         )

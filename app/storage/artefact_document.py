@@ -20,7 +20,7 @@ from core.predict.calibration import Calibration
 from core.predict.transforms import Transform
 from core.spec import Artefact
 
-FORMAT_VERSION = 7
+FORMAT_VERSION = 8
 SEVERAL_VERSION = 7
 """Format of a file with the models of several targets."""
 TARGETS = "targets"

@@ -69,6 +69,8 @@ class Model:
         for name in ("lengthscales", "groups", "input_shift", "input_scale"):
             if not np.array_equal(getattr(theirs, name), getattr(ours, name)):
                 raise InvalidDataError(f"mean: expected the {name} of the posterior")
+        if not np.array_equal(theirs.input_transform.table, ours.input_transform.table):
+            raise InvalidDataError("mean: expected the input_transform of the posterior")
 
     def _check_near(self, near: FloatArray) -> None:
         if not self.posterior.mean_only or self.mean is not None:

@@ -10,7 +10,7 @@ Where only the mean is wanted R is left out, O(d p) instead of O(d^2).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,10 +20,12 @@ from core.arrays import FloatArray, IntArray, frozen
 from core.data import Standardization
 from core.errors import InvalidDataError
 from core.hyperparameters import Hyperparameters, KernelFamily
+from core.input_transform import InputTransform
 from core.numeric.linalg import pack_upper, solve_lower, unpack_upper
 from core.sparse.factors import Factors
 
 _ARRAYS = ("basis", "lengthscales", "groups", "alpha", "R", "input_shift", "input_scale")
+_TRANSFORM = "input_transform"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,6 +34,7 @@ class SparsePosterior:
 
     basis (d, p) in raw units; groups (p,) as float64; lengthscales (g,); alpha (d,); R (d, d) upper triangular, or
     (0, 0) where the mean alone was kept;
+    input_transform: what inputs are before they are standardized;
     latent variance = variance_base + variance_sign |R k|^2, in standardized units; far_variance: what it is far from
     all data, 0 for SoR, whose prior ends where its basis does.
     """
@@ -52,6 +55,7 @@ class SparsePosterior:
     variance_sign: float
     far_variance: float
     kernel: KernelFamily = KernelFamily.GAUSSIAN
+    input_transform: InputTransform = field(default_factory=InputTransform)
 
     def __post_init__(self) -> None:
         for name in _ARRAYS:
@@ -70,6 +74,8 @@ class SparsePosterior:
         for name, shape in expected.items():
             if getattr(self, name).shape != shape:
                 raise InvalidDataError(f"{name}: expected shape {shape}, got {getattr(self, name).shape}")
+        if self.input_transform.table.shape[1] not in (0, columns):
+            raise InvalidDataError(f"{_TRANSFORM}: expected {columns} columns, got {self.input_transform.table.shape}")
 
     @property
     def mean_only(self) -> bool:
@@ -95,6 +101,7 @@ class SparsePosterior:
             input_scale=self.input_scale,
             target_shift=self.target_shift,
             target_scale=self.target_scale,
+            input_transform=self.input_transform,
         )
 
     def without_variance(self) -> Self:
@@ -102,8 +109,11 @@ class SparsePosterior:
         return replace(self, R=np.empty((0, 0)))
 
     def arrays(self) -> dict[str, FloatArray]:
-        """Every array by name, for storage: of R the triangle, (d (d + 1) / 2,) by rows; no R for a mean alone."""
+        """Every array by name, for storage: of R the triangle, (d (d + 1) / 2,) by rows; no R for a mean alone; the
+        transform's table where there is one."""
         arrays: dict[str, FloatArray] = {name: getattr(self, name) for name in _ARRAYS if name != "R"}
+        if len(self.input_transform.columns):
+            arrays[_TRANSFORM] = self.input_transform.table
         return arrays if self.mean_only else arrays | {"R": pack_upper(self.R)}
 
     def scalars(self) -> dict[str, float]:
@@ -123,8 +133,8 @@ class SparsePosterior:
         Raises InvalidDataError where the names or shapes do not fit.
         """
         R = arrays.get("R", np.empty((0, 0)))
-        optional = {"R", _STORED["far_variance"]} if R.ndim == 2 and len(R) else {"R"}
-        names = {*_ARRAYS, *(_STORED.get(name, name) for name in _scalar_names())}
+        optional = {"R", _TRANSFORM, *([_STORED["far_variance"]] if R.ndim == 2 and len(R) else [])}
+        names = {*_ARRAYS, _TRANSFORM, *(_STORED.get(name, name) for name in _scalar_names())}
         given = set(arrays) | set(scalars)
         for what, odd in (("missing", names - given - optional), ("unknown", given - names)):
             if odd:
@@ -132,6 +142,8 @@ class SparsePosterior:
         arrays = {**arrays, "R": unpack_upper(R) if R.ndim == 1 else R}
         own = {stored: name for name, stored in _STORED.items()}
         values: dict[str, Any] = {**arrays, **{own.get(name, name): float(value) for name, value in scalars.items()}}
+        if _TRANSFORM in values:
+            values[_TRANSFORM] = InputTransform(table=values[_TRANSFORM])
         if "far_variance" not in values:
             values["far_variance"] = _variance_far_away(**{name: values[name] for name in _OF_FAR_VARIANCE})
         return cls(**values, kernel=kernel)
@@ -143,7 +155,7 @@ _OF_FAR_VARIANCE = ("R", "bias_variance", "variance_base", "variance_sign")
 
 
 def _scalar_names() -> list[str]:
-    return [field.name for field in fields(SparsePosterior) if field.name not in (*_ARRAYS, "kernel")]
+    return [each.name for each in fields(SparsePosterior) if each.name not in (*_ARRAYS, _TRANSFORM, "kernel")]
 
 
 def _variance_far_away(R: FloatArray, bias_variance: float, variance_base: float, variance_sign: float) -> float:
@@ -195,4 +207,5 @@ def posterior(
         variance_sign=sign,
         far_variance=_variance_far_away(np.triu(R), hyperparameters.bias_variance, base, sign),
         kernel=hyperparameters.kernel,
+        input_transform=standardization.input_transform,
     )

@@ -28,12 +28,12 @@ from core.selection.state import Selection
 from core.sparse.factors import factorise
 from core.sparse.posterior import SparsePosterior
 from core.sparse.scheme import Scheme
-from core.spec import MeanRows, TrainSpec, Variance
+from core.spec import MeanRows, Noise, TrainSpec, Variance
 from core.train.block_theta import block_theta
 from core.train.cross_fit import predicted
 from core.train.fit import Solution, Subset
 from core.train.fold_fits import Seed
-from core.train.full_process import MOST_ROWS, FullProcess, full_process, losses
+from core.train.full_process import MOST_FOLLOWED, MOST_ROWS, FullProcess, full_process, losses
 from core.train.mean_choice import SPARSE_THETA
 from core.train.report import Candidate
 
@@ -46,6 +46,9 @@ CONSTANT_ERRORS = 3.0
 STOP_BEHIND, STOP_ERRORS = 0.25, 3.0
 """The search for a sparse model ends after its first round where this loses more by so many nats a row, and so many
 standard errors: later rounds gain less."""
+LEAST_NOISE_SHARE = 0.1
+"""Share of the left-out squared errors that noise is at least where theta left nearly none: a rough kernel takes noise
+for roughness, which is as likely, and then no noise is there that could vary."""
 LEAST_ROWS = 20
 """Held-out rows below which all left-out rows are compared."""
 
@@ -123,6 +126,7 @@ class FullModel:
             variance_sign=-1.0,
             far_variance=theta.signal_variance,
             kernel=theta.kernel,
+            input_transform=unit.input_transform,
         )
         return Model(
             posterior=posterior,
@@ -144,6 +148,11 @@ class FullModel:
             calibration=read.calibration,
             transform=transform,
         )
+
+    def loss(self) -> float:
+        """Return the mean negative log density of left-out rows, nats, of the learnt target."""
+        targets = self.subset.dataset.targets[self.process.left]
+        return -float(self.left_out(Transform()).log_density(targets).mean())
 
     def candidate(self, found: Scores) -> Candidate:
         """Describe it by its scores."""
@@ -196,7 +205,15 @@ def full_model(
     process = full_process(subset, held_out, theta, spec, seed, random, lambda share: tell(0.4 + 0.6 * share))
     if process.read.no_better_than_constant(subset.rows):
         return None
-    return FullModel(process=process, subset=subset, held_out=held_out, seconds=time.perf_counter() - began)
+    found = FullModel(process=process, subset=subset, held_out=held_out, seconds=time.perf_counter() - began)
+    if spec.noise is Noise.CONSTANT or process.read.calibration.noise_scale <= MOST_FOLLOWED:
+        return found
+    squares = np.square(subset.rows.y - process.mean.left_out)[process.left]
+    least = LEAST_NOISE_SHARE * float(subset.rows.by_weight(squares, process.left).mean())
+    theta = block_theta(subset, learning, start, spec, random, lambda _: tell(1.0), least_noise=least)
+    process = full_process(subset, held_out, theta, spec, seed, random, lambda _: tell(1.0))
+    noisier = FullModel(process=process, subset=subset, held_out=held_out, seconds=time.perf_counter() - began)
+    return min(found, noisier, key=FullModel.loss)
 
 
 class FarBehind:
@@ -251,18 +268,20 @@ def prefers_full(
     exact: bool = False,
     constant: bool = False,
     constant_errors: float = CONSTANT_ERRORS,
+    what: str = "the full process",
 ) -> tuple[bool, str]:
     """Return whether the full process is taken, and why.
 
     squares: squared errors of both on more rows that were left out, (m,) each, which decide where densities do not;
     exact: it costs next to nothing, and need only lose no more than chance has it. constant: the other model is a
-    constant, so that a gain by chance would be one for noise; constant_errors: standard errors that it has to be then.
+    constant, so that a gain by chance would be one for noise; constant_errors: standard errors that it has to be then;
+    what: the full process in words.
     """
     better, worse = other.loss - full.loss, full.squares - other.squares
     gain, doubt = float(better.mean()), float(better.std() / np.sqrt(len(better)))
     error, error_doubt = float(worse.mean()), float(worse.std() / np.sqrt(len(worse)))
     told = (
-        f"the full process {'gains' if gain > 0.0 else 'loses'} {abs(gain):.4f} nats a row on {len(better):,} left-out "
+        f"{what} {'gains' if gain > 0.0 else 'loses'} {abs(gain):.4f} nats a row on {len(better):,} left-out "
         f"rows, standard error {doubt:.4f}"
     )
     if error > error_doubt:

@@ -86,6 +86,17 @@ class TransformReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InputTransformReport:
+    """Form in which the inputs were learnt. columns: those that were transformed, powers: of each; reason: why, where
+    it was chosen."""
+
+    kind: str
+    columns: tuple[int, ...]
+    powers: tuple[float, ...]
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A model that was compared.
 
@@ -176,7 +187,7 @@ class TrainReport:
     holdout: scores of rows that this theta and basis never saw, None where none were held out; leave_one_out: of the
     published model, closed form, or by folds where its mean rests on more rows; measures: what the method minimises,
     for 0, 1, .. basis vectors, where it was followed; candidates: models that were compared, none where there was one
-    alone; target_transform: what the target was learnt as; splits: what was left out
+    alone; target_transform, input_transform: what the target and the inputs were learnt as; splits: what was left out
     together; local_coverage: of left-out rows, by part; seconds by phase; warnings in plain words.
     """
 
@@ -194,6 +205,7 @@ class TrainReport:
     seconds: dict[str, float]
     warnings: tuple[str, ...]
     target_transform: TransformReport
+    input_transform: InputTransformReport
     local_coverage: LocalCoverage
     predicted_rows: PredictedRows
     splits: SplitsReport
@@ -221,6 +233,7 @@ class TrainReport:
             "leave_one_out": asdict(self.leave_one_out),
             "calibration": asdict(self.calibration),
             "target_transform": asdict(self.target_transform),
+            "input_transform": asdict(self.input_transform),
             "splits": asdict(self.splits),
             "local_coverage": self.local_coverage.to_json(self._feature_names),
             "stop_reason": self.stop_reason,

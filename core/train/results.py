@@ -29,6 +29,7 @@ from core.train.calibrate import (
 from core.train.fit import Fit, Subset
 from core.train.forward import forward_errors
 from core.train.full_choice import CONSTANT_ERRORS, LEAST_ROWS, FullModel, Judged, prefers_full
+from core.train.input_choice import InputTransformChoice
 from core.train.local_coverage import LocalCoverage
 from core.train.mean_choice import SPARSE_THETA, ServedMean
 from core.train.outcome import Outcome
@@ -71,6 +72,7 @@ class Results:
     dataset: Dataset
     raw_targets: FloatArray
     transform_choice: TransformChoice
+    input_choice: InputTransformChoice
     held_out: IntArray
     journal: Journal
     unlearnt: UnlearntRows | None = None
@@ -332,7 +334,7 @@ class Results:
                 f"{rows} rows are few for {groups} column{'s' if groups > 1 else ''}: "
                 "the error bars are probably too narrow"
             )
-        for warning in (self.transform_choice.reason, *others):
+        for warning in (self.transform_choice.reason, self.input_choice.reason, *others):
             if warning is not None:
                 self.journal.warn(warning)
 
@@ -363,6 +365,7 @@ class Results:
                 read.by, read.calibration, None if read.noise is None else read.noise.gain
             ),
             target_transform=self.transform_choice.report(self.raw_targets),
+            input_transform=self.input_choice.report(),
             local_coverage=local,
             splits=splits,
             predicted_rows=rows,

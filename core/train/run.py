@@ -1,7 +1,7 @@
 """Training: from a table and a specification to a posterior and a report.
 
     1. hold some rows out for the report
-    2. if asked: choose the target's transform (`core.train.transform_choice`)
+    2. if asked: choose transforms of target and inputs (`core.train.transform_choice`, `core.train.input_choice`)
        start: theta from a full GP on a few hundred random rows
     3. rounds (Keerthi & Chu 2005, sec. 4): choose a basis at theta, then move theta with the basis held fixed; the
        best pair is kept, and rounds end when it settles; on `core.train.run_rows.SEARCH_ROWS` where there are more
@@ -39,6 +39,7 @@ from core.train.calibrate import MOVED_ROWS, CalibrationResult, calibrate, calib
 from core.train.fit import Fit, Solution, Subset
 from core.train.full_choice import FarBehind, FullModel, full_model, is_compared
 from core.train.held_out import grouped_rows, held_out_rows
+from core.train.input_choice import input_transform_asked
 from core.train.mean_choice import ServedMean, choose_mean, served_means
 from core.train.others import full_results, moments_of, reads_of, sparse_results
 from core.train.outcome import Outcome
@@ -54,8 +55,8 @@ from core.train.warm import WarmStart
 
 LEAST_HELD_OUT = 50
 """Held-out rows, after the report has its half, that can calibrate a basis that moved."""
-FULL_SHARE = 0.45
-"""Share of a run that compares a full process which this takes, about."""
+INPUTS_SHARE, FULL_SHARE = 0.35, 0.45
+"""Shares of a run, or of what is left of it, that a choice of the inputs' transform and a full process take, about."""
 SPARSE_SHARE = 0.6
 """Share of a run that has a mean on more rows too which the sparse model takes, about."""
 CONSTANT_MODEL = (
@@ -150,19 +151,24 @@ class _Run:
                 self.dataset, (choice,) = as_learnt(dataset, TargetTransform.NONE, held_out, draws)
             if beyond is not None:
                 choice = replace(choice, transform=widened(choice.transform, beyond))
+            journal.part(0.0, INPUTS_SHARE)
+            inputs = input_transform_asked(self.dataset, spec, held_out, workers=workers, tell=journal.tell)
+            self.begin = 0.0 if inputs.reason is None else INPUTS_SHARE
+            self.dataset = replace(self.dataset, input_transform=inputs.transform)
         self.rows = RunRows(dataset=self.dataset, spec=spec, workers=workers, compute=compute, beyond=beyond)
         self.results = Results(
             spec=spec,
             dataset=self.dataset,
             raw_targets=dataset.targets,
             transform_choice=choice,
+            input_choice=inputs,
             held_out=held_out,
             journal=journal,
             unlearnt=unlearnt,
             rows_beyond=0 if beyond is None else beyond.count,
         )
         self.raw_others = dataset.others
-        self.begin, self.sparse_end = 0.0, SPARSE_SHARE
+        self.sparse_end = SPARSE_SHARE
         self.published: Outcome | FullModel | None = None
         self.reason, self.warnings = "", list[str]()
         self.sparse_read = CalibrationResult()
@@ -268,12 +274,13 @@ class _Run:
         """Compute the full process where it is a candidate."""
         if not is_compared(self.spec, learning, len(whole.rows)):
             return None
-        self.journal.part(0.0, FULL_SHARE)
+        end = self.begin + FULL_SHARE * (1.0 - self.begin)
+        self.journal.part(self.begin, end)
         with self.journal.phase(Phase.ADAPTING, 0.0):
             seed = (self.spec.seed, Stage.FULL)
             start = search.first_theta()
             full = full_model(whole, self.results.held_out, start, self.spec, seed, self.journal.tell)
-        self.begin = FULL_SHARE
+        self.begin = end
         return full
 
     def _beside(self, full: FullModel | None, search: Search) -> FarBehind | None:

@@ -64,6 +64,7 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         calibrate: `auto`, `loo`, `cross-fit`, or False for the error bars as the Gaussian process gives them.
         intervals: `symmetric` or `asymmetric`.
         target_transform: `none`, `log`, `log1p`, `yeo-johnson`, `rank-normal` or `auto`.
+        input_transform: `none`, `yeo-johnson` or `auto`: what columns with long tails are learnt as.
         adapt: budget of the hyperparameters' adaptation, {"rounds": 5, "steps": 20}, or False.
         refine: budget for moving basis vectors, {"steps": 60}, or False.
         standardize: learn on zero mean and unit variance.
@@ -95,6 +96,7 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         calibrate: str | bool = "auto",
         intervals: str = "symmetric",
         target_transform: str = "none",
+        input_transform: str = "none",
         adapt: Mapping[str, int] | bool = True,
         refine: Mapping[str, int] | bool = False,
         standardize: bool = True,
@@ -117,6 +119,7 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         self.calibrate = calibrate
         self.intervals = intervals
         self.target_transform = target_transform
+        self.input_transform = input_transform
         self.adapt = adapt
         self.refine = refine
         self.standardize = standardize

@@ -99,7 +99,7 @@ class _Writer:
             pieces.FRACTION if any(feature.offset is not None for feature in self._schema.used) else "",
             pieces.HEAD.lstrip("\n"),
             self._inputs(),
-            pieces.SCALED,
+            pieces.TRANSFORMED if self._transformed else pieces.SCALED,
             pieces.KERNELS[self._model.posterior.kernel],
             self._process(),
             self._target(),
@@ -204,6 +204,11 @@ class _Writer:
         return pieces.PROCESS.format(lines="\n    ".join(lines))
 
     @property
+    def _transformed(self) -> bool:
+        """Return whether columns are transformed; of the noise they are the same ones."""
+        return len(self._model.posterior.input_transform.columns) > 0
+
+    @property
     def _noise_kernel(self) -> str:
         """Return the name of the function that is the kernel of the noise, always a Gaussian."""
         return "kernel" if self._model.posterior.kernel is KernelFamily.GAUSSIAN else "gaussian"
@@ -236,6 +241,9 @@ class _Writer:
         process = Process.of(posterior)
         if prefix != "mean_":
             self.arrays |= {f"{prefix}{name}": getattr(process, name) for name in ("shift", "scale", "roots")}
+            if self._transformed:
+                transform = process.input_transform
+                self.arrays |= {f"{prefix}columns": transform.columns, f"{prefix}powers": transform.chosen}
         if prefix or not (self._mean_only and self._model.mean is not None):
             scaled = np.ascontiguousarray(process.rows[:, :-2])
             self.arrays |= {f"{prefix}centres": scaled, f"{prefix}alpha": process.alpha}

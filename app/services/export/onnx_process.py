@@ -10,6 +10,7 @@ from app.services.export.graph import Value
 from app.services.export.process import NEAREST_R, SHAPES, Process
 from core.arrays import FloatArray
 from core.hyperparameters import KernelFamily
+from core.input_transform import InputTransform
 from core.mean.near import NEAREST
 from core.predict.inputs import LARGEST_INPUT
 from core.predict.model import Model, VaryingNoise
@@ -59,10 +60,24 @@ def _unit(process: Process, weighted: Value) -> Value:
 
 def _rows(process: Process, inputs: Value) -> Value:
     """Return (x, |x|^2, 1), (m, p + 2)."""
-    standardized = (inputs - process.shift) / process.scale
+    standardized = (_transformed(process.input_transform, inputs) - process.shift) / process.scale
     scaled = standardized.at_least(-LARGEST_INPUT).at_most(LARGEST_INPUT) * process.roots
     squares = (scaled * scaled).total(1)
     return inputs.graph.joined([scaled, squares, squares * 0.0 + 1.0])
+
+
+def _transformed(transform: InputTransform, inputs: Value) -> Value:
+    """Return inputs (m, p) with long tails drawn in, by the powers that the operators have in place of expm1."""
+    if not len(transform.columns):
+        return inputs
+    centre, unit, power = transform.table
+    u = (inputs - centre) / unit
+    negative, size = u.below(0.0), inputs.graph.op("Abs", u)
+    exponent = (u * 0.0 + power).otherwise(negative, 2.0 - power)
+    raised = (inputs.graph.op("Pow", size + 1.0, exponent) - 1.0) / exponent
+    drawn = raised.otherwise(negative, -raised)
+    found: Value = drawn.otherwise((u * 0.0 + power).equals(1.0), inputs)
+    return found
 
 
 def _values(process: Process, rows: Value) -> Value:

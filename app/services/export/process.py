@@ -6,6 +6,7 @@ import numpy as np
 
 from core.arrays import FloatArray
 from core.hyperparameters import KernelFamily
+from core.input_transform import InputTransform
 from core.process.families import SMALLEST_R
 from core.process.kernel import Kernel
 from core.sparse.posterior import SparsePosterior
@@ -20,12 +21,13 @@ NEAREST_R = {KernelFamily.MATERN12: SMALLEST_R}
 class Process:
     """Centres and weights of one posterior, ready for c - R = (x, |x|^2, 1) centres'.
 
-    kernel: its numbers. shift, scale (p,): x = (inputs - shift) / scale. roots (p,): of the ARD weights. centres
-    (M, p + 2): Kernel.basis of the basis; rows (M, p + 2): its Kernel.rows. alpha (M,). target_shift, target_scale:
-    from standardized to the learnt target.
+    kernel: its numbers. input_transform: psi. shift, scale (p,): x = (psi(inputs) - shift) / scale. roots (p,): of the
+    ARD weights. centres (M, p + 2): Kernel.basis of the basis; rows (M, p + 2): its Kernel.rows. alpha (M,).
+    target_shift, target_scale: from standardized to the learnt target.
     """
 
     kernel: Kernel
+    input_transform: InputTransform
     shift: FloatArray
     scale: FloatArray
     roots: FloatArray
@@ -42,6 +44,7 @@ class Process:
         standardized = posterior.standardization.inputs(posterior.basis)
         return cls(
             kernel=kernel,
+            input_transform=posterior.input_transform,
             shift=posterior.input_shift,
             scale=posterior.input_scale,
             roots=np.sqrt(kernel.weights),

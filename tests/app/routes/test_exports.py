@@ -40,6 +40,14 @@ def skewed(rows: int, seed: int) -> Table:
     return table | {"y": np.exp(0.01 * np.array(table["y"])).tolist()}
 
 
+def tails(rows: int, seed: int) -> Table:
+    """A number without a tail, one with a long tail of large values, and one with a tail to the other side."""
+    chance = np.random.default_rng(seed)
+    a, b, c = chance.uniform(-2, 2, rows), np.exp(1.5 * chance.normal(size=rows)), -np.exp(chance.normal(size=rows))
+    y = a + np.log1p(b) + 0.3 * c + 0.05 * np.exp(0.7 * a) * chance.normal(size=rows)
+    return {"a": a.tolist(), "b": b.tolist(), "c": c.tolist(), "y": y.tolist()}
+
+
 def shares(rows: int, seed: int) -> Table:
     table = numbers(rows, seed)
     return table | {"y": (1.0 / (1.0 + np.exp(-0.05 * np.array(table["y"])))).tolist()}
@@ -96,6 +104,7 @@ CASES = {
     "log": Case(skewed, {**QUICK, "target_transform": "log"}),
     "rank-normal": Case(skewed, {**QUICK, "target_transform": "rank-normal"}),
     "shares": Case(shares, {**QUICK, "target_transform": "none"}),
+    "tails": Case(tails, {**QUICK, "input_transform": "yeo-johnson", "noise": "input-dependent"}, rows=250),
     "mixed": Case(mixed, {**QUICK, "dates": "cyclic"}, rows=200),
     "small": Case(numbers, {"adapt": {"rounds": 1, "steps": 4}}, rows=12),
 }
@@ -106,6 +115,8 @@ SLOW_CASES = {
         for name, spec in (("basis", QUICK), ("near", FULL))
     },
     "mean-rows": Case(numbers, {**QUICK, "mean_rows": "all", "method": "rand"}),
+    "tails-near": Case(tails, {**FULL, "input_transform": "yeo-johnson", "kernel": "matern32"}),
+    "tails-mean-rows": Case(tails, {**QUICK, "input_transform": "yeo-johnson", "mean_rows": "all", "method": "rand"}),
     "compact": Case(numbers, {**QUICK, "artefact": "compact", "tolerance": 0.05}),
     "sor": Case(numbers, {**QUICK, "approximation": "sor", "calibrate": False}),
     "asymmetric": Case(skewed, {**QUICK, "intervals": "asymmetric", "target_transform": "none"}),

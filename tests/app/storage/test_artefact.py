@@ -288,7 +288,7 @@ def with_version(number: object) -> Any:
 
 
 BROKEN: dict[str, tuple[Any, str]] = {
-    "newer": (with_version(FORMAT_VERSION + 1), "format version 8; this server reads 1 to 7"),
+    "newer": (with_version(FORMAT_VERSION + 1), "format version 9; this server reads 1 to 8"),
     "no version": (with_version(None), "format version None"),
     "no kind": (lambda _, document: document.pop("kind"), "kind None, not one of full, compact, mean"),
     "other kind": (lambda _, document: document.update(kind=["full"]), "not one of full, compact, mean"),
