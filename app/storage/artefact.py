@@ -241,7 +241,8 @@ def load(data: bytes, *, check_digest: bool = True) -> ModelArtefact:
         mean = _mean(arrays, posterior, document["format_version"])
         near = _near(arrays, document["format_version"])
     except _UNREADABLE as error:
-        raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error!r}") from error
+        why = error if isinstance(error, CoreError) else repr(error)
+        raise BrokenArtefactError(f"the artefact's arrays do not make a model: {why}") from error
     model = ModelArtefact(
         posterior=posterior,
         noise=noise,

@@ -1,6 +1,6 @@
 """Benchmark of the efforts: test rows scored after trainings on random partitions of the benchmark sets.
 
-    python -m tests.benchmarks.effort [--partitions 5] [--efforts quick normal best] [SET ..]
+    python -m tests.benchmarks.effort [--partitions 5] [--efforts quick normal best] [--inputs auto] [--rows N] [SET ..]
 
 The partitions are those of Table 1 of Keerthi & Chu 2005 for its seven sets, whose best NMSE there stands beside ours.
 NLPD is of a target of unit variance. Seconds are of the clock, with a thread for each core; microseconds a row are
@@ -10,14 +10,14 @@ those of a batch of up to BATCH test rows on one thread.
 import argparse
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from core.data import Dataset
 from core.predict.metrics import scores
 from core.predict.model import ModelPredictor
-from core.spec import Adaptation, Effort, KernelChoice, MeanRows, Refinement, TrainSpec
+from core.spec import Adaptation, Effort, InputTransforms, KernelChoice, MeanRows, Refinement, TrainSpec
 from core.train.report import TrainReport
 from core.train.run import train
 from tests.benchmarks.papers.keerthi_chu import published
@@ -44,6 +44,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--partitions", type=int, default=5)
     parser.add_argument("--efforts", nargs="+", choices=[*Effort], default=["quick", "normal"])
+    parser.add_argument("--inputs", choices=[*InputTransforms], default=InputTransforms.NONE)
+    parser.add_argument("--rows", type=int, help="of training, at most")
     parser.add_argument("sets", nargs="*", metavar="SET", default=[*TRAINING_ROWS])
     asked = parser.parse_args()
     print(f"{conditions()}\n\n{asked.partitions} partitions; mean ± standard deviation.\n")
@@ -53,7 +55,8 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|---|")
     for name in asked.sets:
         for effort in map(Effort, asked.efforts):
-            found = [measure(name, seed, effort) for seed in range(asked.partitions)]
+            inputs = InputTransforms(asked.inputs)
+            found = [measure(name, seed, effort, inputs, asked.rows) for seed in range(asked.partitions)]
             print(line(name, effort, found), flush=True)
 
 
@@ -65,20 +68,24 @@ def specification(effort: Effort, seed: int) -> TrainSpec:
     return TrainSpec(effort=effort, kernel=KernelChoice.AUTO, mean_rows=MeanRows.AUTO, seed=seed)
 
 
-def measure(name: str, seed: int, effort: Effort) -> Measured:
-    """Train on one partition and score its test rows."""
+def measure(
+    name: str, seed: int, effort: Effort, inputs: InputTransforms = InputTransforms.NONE, most: int | None = None
+) -> Measured:
+    """Train on one partition, on at most so many rows, and score its test rows."""
     split = load(name, seed=seed)
     rows = split.train if name in TRAINING_ROWS else split.train[: 3 * len(split.train) // 4]
     test = split.test if name in TRAINING_ROWS else split.train[len(rows) :]
+    rows = rows[:most]
     began = time.perf_counter()
     dataset = Dataset(inputs=rows[:, :-1], targets=rows[:, -1])
-    result = train(dataset, specification(effort, seed), workers=os.cpu_count() or 1)
+    spec = replace(specification(effort, seed), input_transform=inputs)
+    result = train(dataset, spec, workers=os.cpu_count() or 1)
     seconds = time.perf_counter() - began
-    inputs, targets = test[:BATCH, :-1], test[:BATCH, -1]
+    new, targets = test[:BATCH, :-1], test[:BATCH, -1]
     predictor = ModelPredictor(result.model)
-    predictor.predict(inputs[:100])
+    predictor.predict(new[:100])
     began = time.thread_time()
-    predicted = predictor.predict(inputs)
+    predicted = predictor.predict(new)
     row = 1e6 * (time.thread_time() - began) / len(targets)
     found, unit = scores(targets, predicted), float(np.std(rows[:, -1]))
     return Measured(
@@ -97,7 +104,8 @@ def kind(report: TrainReport) -> str:
     kernel = report.hyperparameters.kernel.value
     if taken is None or taken.mean == MeanRows.BASIS.value:
         return f"sparse, {kernel}"
-    return f"{'full' if taken.variance == 'near' else 'mean of all rows'}, {kernel}"
+    drawn = f", {len(report.input_transform.columns)} tails drawn in" if report.input_transform.columns else ""
+    return f"{'full' if taken.variance == 'near' else 'mean of all rows'}, {kernel}{drawn}"
 
 
 def line(name: str, effort: Effort, found: list[Measured]) -> str:

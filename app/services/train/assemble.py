@@ -120,6 +120,8 @@ def build_report(
         }
         for feature in schema.features
     ]
+    names = schema.column_names
+    found["input_transform"]["columns"] = [names[column] for column in found["input_transform"]["columns"]]
     if found["bounds"] is not None:
         found["bounds"]["rows"] = [int(design_matrix.rows[row]) for row in found["bounds"]["rows"]]
     if design_matrix.row_groups is not None:
