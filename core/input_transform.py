@@ -27,6 +27,9 @@ LARGEST_SPREAD = 1e100
 """Spread of a column, and one over it, past which it stays as it is: its standardization refuses it by name."""
 _NORMAL_QUARTILES = 1.3489795003921634
 _TOLERANCE = 1e-3
+_LARGEST_LOGARITHM = 700.0
+"""Logarithm of 1 + |psi|, times its exponent, that is held: past it predictions are those far from all rows anyway, and
+a column that was constant divides by infinity."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -134,10 +137,12 @@ def _power_of(u: FloatArray) -> tuple[float, float]:
 def _psi(u: FloatArray, power: FloatArray) -> FloatArray:
     size = np.abs(u)
     exponent = np.where(u < 0.0, 2.0 - power, power)
-    return np.asarray(np.copysign(np.expm1(exponent * np.log1p(size)) / exponent, u))
+    raised = np.expm1(np.minimum(exponent * np.log1p(size), _LARGEST_LOGARITHM))
+    return np.asarray(np.copysign(raised / exponent, u))
 
 
 def _psi_inverse(z: FloatArray, power: FloatArray) -> FloatArray:
     size = np.abs(z)
     exponent = np.where(z < 0.0, 2.0 - power, power)
-    return np.asarray(np.copysign(np.expm1(np.log1p(exponent * size) / exponent), z))
+    grown = np.expm1(np.minimum(np.log1p(exponent * size) / exponent, _LARGEST_LOGARITHM))
+    return np.asarray(np.copysign(grown, z))

@@ -164,14 +164,17 @@ def _check_posterior(prefix: str, posterior: SparsePosterior, schema: Schema) ->
         refuse(f"{prefix}basis", f"expected {schema.width} columns, got shape {posterior.basis.shape}")
     if not (groups == schema.groups).all():
         refuse(f"{prefix}groups", "expected the lengthscale of each column of the schema, from 0 on")
-    shared = schema.indicator | (np.bincount(schema.groups)[schema.groups] > 1)
-    if (others := np.intersect1d(posterior.input_transform.columns, np.flatnonzero(shared))).size:
-        refuse(f"{prefix}input_transform", f"expected columns of numbers alone, got one for column {others[0]}")
     if len(posterior.lengthscales) != len(schema.group_names):
         expected = len(schema.group_names)
         refuse(
             f"{prefix}lengthscales",
             f"expected one for each of the {expected} features, got {len(posterior.lengthscales)}",
+        )
+    numbers = ~schema.indicator & (np.bincount(schema.groups)[schema.groups] == 1)
+    if not numbers[posterior.input_transform.columns].all():
+        refuse(
+            f"{prefix}input_transform",
+            "expected power 1 for columns of categories, booleans, marks and dates' cycles, which stay as they are",
         )
     for name in ("lengthscales", "input_scale"):
         if not (getattr(posterior, name) > 0.0).all():

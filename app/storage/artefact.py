@@ -16,9 +16,10 @@ theta and units. Format 5 has columns whose missing cells are integrated over: t
 values are taken from, and `missing.shifts` (f,), what being missing adds to a mean; or a target that was learnt as
 `rank-normal`. Format 6 is a full process: the posterior's basis are all training rows, it has no R, and the tensor
 `near_noise` (M,) has the noise variance of each, from the nearest of which error bars come; it may have what format 5
-has. (Format 7 is a file of several targets' models.) Format 8 has columns whose long tails are drawn in: the tensor
-`input_transform` (3, p), and that of the noise; it may have what formats 5 and 6 have. All else is written as format 2,
-which API processes of the release before read too, while they are replaced one by one.
+has. Format 7 is a file with the models of several targets, each an artefact of its own. Format 8 has inputs that are
+transformed before they are standardized: the tensor `input_transform` (3, p) of centre, unit and power of each column,
+which a mean shares, or `noise.input_transform` of the second posterior, or both; it may have what formats 5 and 6 have.
+All else is written as format 2, which API processes of the release before read too, while they are replaced one by one.
 
 Reading is strict: a wrong version, a missing or unknown tensor, a wrong type, a number that is not finite or a
 truncated file is a BrokenArtefactError that says which.
@@ -42,8 +43,9 @@ from app.storage.artefact_document import METADATA_KEY, PARTS, read_document, te
 from app.storage.probe import Probe
 from app.storage.several_artefact import is_several, joined, parts_of, verify_several
 from core.arrays import FloatArray
-from core.errors import CoreError
+from core.errors import CoreError, InvalidDataError
 from core.hyperparameters import KernelFamily
+from core.input_transform import InputTransform
 from core.predict.calibration import Calibration
 from core.predict.compact import PRECISIONS, CompactPosterior, Stored, served
 from core.predict.model import Model, VaryingNoise
@@ -188,8 +190,8 @@ def _format_version(artefact: ModelArtefact) -> int:
     """Return the first format whose readers predict what this artefact does."""
     offsets = (feature.get("offset") for feature in artefact.schema.get("features", ()))
     other_kernel = artefact.posterior.kernel is not KernelFamily.GAUSSIAN
-    transformed = _INPUTS in artefact.posterior.arrays()
-    if transformed or (artefact.noise is not None and _INPUTS in artefact.noise.posterior.arrays()):
+    noise = [] if artefact.noise is None else [artefact.noise.posterior]
+    if any(len(each.input_transform.columns) for each in (_posterior(artefact.posterior), *noise)):
         return INPUTS_VERSION
     if artefact.near is not None:
         return NEAR_VERSION
@@ -218,11 +220,11 @@ def load(data: bytes, *, check_digest: bool = True) -> ModelArtefact:
         return replace(models[0], others=tuple(models[1:]))
     document = read_document(text)
     arrays = _arrays(data, document["shapes"])
-    _check_inputs(arrays, document["format_version"])
     if "R" in arrays and arrays["R"].ndim != (2 if document["format_version"] == 1 else 1):
         raise BrokenArtefactError(
             f"tensor R: expected a square in format 1, its triangle since, got {arrays['R'].shape}"
         )
+    _check_input_transforms(arrays, document["format_version"])
     kind = document["kind"]
     with _reading("kernel"):
         kernel = KernelFamily(document.get("kernel", KernelFamily.GAUSSIAN))
@@ -241,8 +243,7 @@ def load(data: bytes, *, check_digest: bool = True) -> ModelArtefact:
         mean = _mean(arrays, posterior, document["format_version"])
         near = _near(arrays, document["format_version"])
     except _UNREADABLE as error:
-        why = error if isinstance(error, CoreError) else repr(error)
-        raise BrokenArtefactError(f"the artefact's arrays do not make a model: {why}") from error
+        raise BrokenArtefactError(f"the artefact's arrays do not make a model: {error!r}") from error
     model = ModelArtefact(
         posterior=posterior,
         noise=noise,
@@ -314,8 +315,28 @@ def _mean(arrays: dict[str, NDArray[Any]], posterior: Stored, version: int) -> S
         return None
     if sorted(named) != sorted(_OF_MEAN):
         raise BrokenArtefactError(f"tensors under {_MEAN}: expected {' and '.join(_OF_MEAN)}, got {', '.join(named)}")
-    whole = posterior.mean if isinstance(posterior, CompactPosterior) else posterior
-    return replace(whole.without_variance(), basis=named["basis"], alpha=named["alpha"])
+    return replace(_posterior(posterior).without_variance(), basis=named["basis"], alpha=named["alpha"])
+
+
+def _posterior(stored: Stored) -> SparsePosterior:
+    """Return a posterior, of a compact one its mean."""
+    return stored.mean if isinstance(stored, CompactPosterior) else stored
+
+
+def _check_input_transforms(arrays: dict[str, NDArray[Any]], version: int) -> None:
+    """Refuse transforms of the inputs that are none, by the name of their tensor."""
+    named = {name: arrays[name] for name in (_INPUTS, _NOISE + _INPUTS) if name in arrays}
+    if bool(named) is not (version >= INPUTS_VERSION):
+        found = f"and the tensor {', '.join(named)}" if named else f"without a tensor {_INPUTS}"
+        raise BrokenArtefactError(f"the artefact has format version {version} {found}")
+    for name, table in named.items():
+        basis = arrays.get(name.removesuffix(_INPUTS) + "basis")
+        try:
+            transform = InputTransform(table=table)
+        except InvalidDataError as error:
+            raise BrokenArtefactError(f"tensor {name}: {str(error).removeprefix(f'{_INPUTS}: ')}") from error
+        if basis is not None and transform.table.shape[1:] != basis.shape[1:]:
+            raise BrokenArtefactError(f"tensor {name}: expected the columns of the basis, got shape {table.shape}")
 
 
 def _donors(arrays: dict[str, NDArray[Any]], posterior: Stored, version: int) -> FloatArray | None:
@@ -328,14 +349,6 @@ def _donors(arrays: dict[str, NDArray[Any]], posterior: Stored, version: int) ->
     if rows is not None and (rows.ndim != 2 or not len(rows) or rows.shape[1] != posterior.basis.shape[1]):
         raise BrokenArtefactError(f"tensor {_DONORS}: expected rows as those of the basis, got shape {rows.shape}")
     return rows
-
-
-def _check_inputs(arrays: dict[str, NDArray[Any]], version: int) -> None:
-    """Refuse a transform of the inputs in a format whose readers leave it out."""
-    named = [name for name in (_INPUTS, _NOISE + _INPUTS) if name in arrays]
-    if bool(named) is not (version >= INPUTS_VERSION):
-        what = f"and the tensor {named[0]}" if named else f"without a tensor {_INPUTS}"
-        raise BrokenArtefactError(f"the artefact has format version {version} {what}")
 
 
 def _near(arrays: dict[str, NDArray[Any]], version: int) -> NDArray[Any] | None:

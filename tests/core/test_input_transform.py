@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import yeojohnson
 
-from core.data import Dataset, standardization
+from core.data import Dataset, Standardization, standardization
 from core.errors import InvalidDataError
 from core.input_transform import POWERS, InputTransform, yeo_johnson
 
@@ -56,7 +56,9 @@ def test_numbers_far_away_stay_in_their_order_without_nan() -> None:
     with np.errstate(over="ignore"):
         for power in (*POWERS, 0.5, 1.5):
             z = of_one(power).forward(x)
+            assert np.isfinite(z).all()
             assert (np.diff(z, axis=0) > 0.0).all()
+            assert np.isfinite(of_one(power).inverse(x)).all()
 
 
 @pytest.mark.parametrize(
@@ -106,6 +108,14 @@ def test_the_powers_do_not_depend_on_the_unit(offset: float, scale: float) -> No
     one, two = (yeo_johnson(each, np.ones(1, bool)) for each in (x, x * scale + offset))
     # offset and scale cost digits of the values: 1e12 of 1e16
     np.testing.assert_allclose(two.table[2], one.table[2], atol=5e-3)
+
+
+def test_a_column_that_was_constant_says_nothing_however_far_it_is() -> None:
+    transform, nothing = of_one(1.7), np.array([np.inf])
+    unit = Standardization(
+        input_shift=np.zeros(1), input_scale=nothing, target_shift=0.0, target_scale=1.0, input_transform=transform
+    )
+    assert unit.inputs(np.array([[1e300], [-1e300]])).tolist() == [[0.0], [0.0]]
 
 
 def test_what_can_not_be_standardized_stays_as_it_is() -> None:

@@ -66,18 +66,13 @@ def scaled(x, of=""):
 def distance(a, b):
     return (a * a).sum(-1)[..., None] + (b * b).sum(-1)[..., None, :] - 2 * a @ b.swapaxes(-1, -2)
 """
-TRANSFORMED: Final = """
-def scaled(x, of=""):
-    columns, (centre, unit, power) = m[of + "columns"], m[of + "powers"]
-    u = (x[:, columns] - centre) / unit
+POWERED: Final = """
+def powered(x, of=""):
+    x, j, (centre, unit, power) = x.copy(), m[of + "powered"], m[of + "powers"]
+    u = (x[:, j] - centre) / unit
     e = np.where(u < 0, 2 - power, power)
-    x = np.array(x)
-    with np.errstate(over="ignore"):
-        x[:, columns] = np.copysign(np.expm1(e * np.log1p(np.abs(u))) / e, u)
-    return np.clip((x - m[of + "shift"]) / m[of + "scale"], -1e100, 1e100) * m[of + "roots"]
-
-def distance(a, b):
-    return (a * a).sum(-1)[..., None] + (b * b).sum(-1)[..., None, :] - 2 * a @ b.swapaxes(-1, -2)
+    x[:, j] = np.copysign(np.expm1(np.minimum(e * np.log1p(np.abs(u)), 700)) / e, u)
+    return x
 """
 KERNELS: Final = {
     KernelFamily.GAUSSIAN: """

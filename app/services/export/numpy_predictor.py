@@ -94,12 +94,15 @@ class _Writer:
 
     def script(self, label: str) -> str:
         """Return the lines."""
+        noise = self._model.noise
+        posteriors = [self._model.posterior, *([] if noise is None or self._mean_only else [noise.posterior])]
         parts = [
             _title(self._schema, label, self._level),
             pieces.FRACTION if any(feature.offset is not None for feature in self._schema.used) else "",
             pieces.HEAD.lstrip("\n"),
             self._inputs(),
-            pieces.TRANSFORMED if self._transformed else pieces.SCALED,
+            pieces.POWERED if any(_powered(each) != "x" for each in posteriors) else "",
+            pieces.SCALED,
             pieces.KERNELS[self._model.posterior.kernel],
             self._process(),
             self._target(),
@@ -170,7 +173,7 @@ class _Writer:
         process = self._prepare(posterior, "")
         v0, bias = _number(process.kernel.signal_variance), _number(process.kernel.bias_variance)
         scale, shift = _number(process.target_scale), _number(process.target_shift)
-        text, lines = "", ["z = scaled(x)"]
+        text, lines = "", [f"z = scaled({_powered(posterior)})"]
         if model.near is not None:
             self.arrays["near_noise"] = model.near
             text += pieces.NEAR.format(nearest=NEAREST, signal=v0, bias=bias)
@@ -204,11 +207,6 @@ class _Writer:
         return pieces.PROCESS.format(lines="\n    ".join(lines))
 
     @property
-    def _transformed(self) -> bool:
-        """Return whether columns are transformed; of the noise they are the same ones."""
-        return len(self._model.posterior.input_transform.columns) > 0
-
-    @property
     def _noise_kernel(self) -> str:
         """Return the name of the function that is the kernel of the noise, always a Gaussian."""
         return "kernel" if self._model.posterior.kernel is KernelFamily.GAUSSIAN else "gaussian"
@@ -229,7 +227,7 @@ class _Writer:
         v0 = _number(process.kernel.signal_variance)
         return [
             *lines,
-            'n = scaled(x, "noise_")',
+            f'n = scaled({_powered(own, "noise_")}, "noise_")',
             f'k_noise = {self._noise_kernel}(distance(n, m["noise_centres"]), {v0})',
             _mean_line(process, "noise_", _number(own.target_scale), _number(own.target_shift)),
             f"noise = np.exp(np.clip(t_noise, {_number(model.noise.lowest)}, {_number(model.noise.highest)}))",
@@ -241,9 +239,8 @@ class _Writer:
         process = Process.of(posterior)
         if prefix != "mean_":
             self.arrays |= {f"{prefix}{name}": getattr(process, name) for name in ("shift", "scale", "roots")}
-            if self._transformed:
-                transform = process.input_transform
-                self.arrays |= {f"{prefix}columns": transform.columns, f"{prefix}powers": transform.chosen}
+            if len(columns := process.transform.columns):
+                self.arrays |= {f"{prefix}powered": columns, f"{prefix}powers": process.transform.table[:, columns]}
         if prefix or not (self._mean_only and self._model.mean is not None):
             scaled = np.ascontiguousarray(process.rows[:, :-2])
             self.arrays |= {f"{prefix}centres": scaled, f"{prefix}alpha": process.alpha}
@@ -353,6 +350,13 @@ def _mean_line(process: Process, prefix: str, scale: str, shift: str) -> str:
     suffix = {"": "", "mean_": "_mean", "noise_": "_noise"}[prefix]
     name = "t_noise" if prefix == "noise_" else "t"
     return f'{name} = (k{suffix} @ m["{prefix}alpha"] + {_number(process.constant)}) * {scale} + {shift}'
+
+
+def _powered(posterior: SparsePosterior, of: str = "") -> str:
+    """Return the expression of the inputs as they are standardized."""
+    if not len(posterior.input_transform.columns):
+        return "x"
+    return f'powered(x, "{of}")' if of else "powered(x)"
 
 
 def _stand_in(feature: Feature) -> float:

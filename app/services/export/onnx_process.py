@@ -1,12 +1,14 @@
 """The process in an ONNX graph: mean and latent variance of the learnt target from inputs (m, p).
 
 Every product is the one that the service computes (`core.predict`), in float64. The variance from the nearest rows is
-the last pivot of a Gaussian elimination of the m + 1 rows, for ONNX has no Cholesky factor.
+the last pivot of a Gaussian elimination of the m + 1 rows, for ONNX has no Cholesky factor. Powers of the inputs are
+taken by exp and log as in `core.input_transform`, and end before they overflow.
 """
 
 import numpy as np
 
 from app.services.export.graph import Value
+from app.services.export.onnx_target import expm1, log1p
 from app.services.export.process import NEAREST_R, SHAPES, Process
 from core.arrays import FloatArray
 from core.hyperparameters import KernelFamily
@@ -16,6 +18,10 @@ from core.predict.inputs import LARGEST_INPUT
 from core.predict.model import Model, VaryingNoise
 from core.process.families import LEAST_EXPONENT
 from core.sparse.posterior import SparsePosterior
+
+_LARGEST = float(np.finfo(np.float64).max)
+_LARGEST_LOGARITHM = 700.0
+"""Logarithm past which a power of an input is LARGEST_INPUT in standardized units, whatever these are."""
 
 
 def process_mean(posterior: SparsePosterior, inputs: Value) -> Value:
@@ -48,6 +54,23 @@ def noise_variance(model: Model, inputs: Value) -> Value | float:
     return constant if model.noise is None else constant * _noise_factor(model.noise, inputs)
 
 
+def transformed_inputs(transform: InputTransform, inputs: Value) -> Value:
+    """Return psi of the inputs, (m, p)."""
+    graph, columns = inputs.graph, transform.columns
+    if not len(columns):
+        return inputs
+    centre, unit, power = transform.table[:, columns]
+    u = (graph.value(columns).taken_from(inputs, axis=1) - centre) / unit
+    negative, size = u.below(0.0), graph.op("Abs", u)
+    exponent = graph.op("Where", negative, 2.0 - power, power)
+    logarithm = log1p(size.at_most(_LARGEST)).otherwise(size.above(_LARGEST), np.inf)
+    psi = expm1((exponent * logarithm).at_most(_LARGEST_LOGARITHM)) / exponent
+    places = np.arange(transform.table.shape[1])
+    places[columns] = len(places) + np.arange(len(columns))
+    both = graph.joined([inputs, psi.otherwise(negative, -psi)])
+    return graph.value(places).taken_from(both, axis=1)
+
+
 def _noise_factor(noise: VaryingNoise, inputs: Value) -> Value:
     logarithm = process_mean(noise.posterior, inputs).at_least(noise.lowest).at_most(noise.highest)
     return logarithm.graph.op("Exp", logarithm)
@@ -60,24 +83,10 @@ def _unit(process: Process, weighted: Value) -> Value:
 
 def _rows(process: Process, inputs: Value) -> Value:
     """Return (x, |x|^2, 1), (m, p + 2)."""
-    standardized = (_transformed(process.input_transform, inputs) - process.shift) / process.scale
+    standardized = (transformed_inputs(process.transform, inputs) - process.shift) / process.scale
     scaled = standardized.at_least(-LARGEST_INPUT).at_most(LARGEST_INPUT) * process.roots
     squares = (scaled * scaled).total(1)
     return inputs.graph.joined([scaled, squares, squares * 0.0 + 1.0])
-
-
-def _transformed(transform: InputTransform, inputs: Value) -> Value:
-    """Return inputs (m, p) with long tails drawn in, by the powers that the operators have in place of expm1."""
-    if not len(transform.columns):
-        return inputs
-    centre, unit, power = transform.table
-    u = (inputs - centre) / unit
-    negative, size = u.below(0.0), inputs.graph.op("Abs", u)
-    exponent = (u * 0.0 + power).otherwise(negative, 2.0 - power)
-    raised = (inputs.graph.op("Pow", size + 1.0, exponent) - 1.0) / exponent
-    drawn = raised.otherwise(negative, -raised)
-    found: Value = drawn.otherwise((u * 0.0 + power).equals(1.0), inputs)
-    return found
 
 
 def _values(process: Process, rows: Value) -> Value:

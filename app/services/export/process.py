@@ -21,13 +21,13 @@ NEAREST_R = {KernelFamily.MATERN12: SMALLEST_R}
 class Process:
     """Centres and weights of one posterior, ready for c - R = (x, |x|^2, 1) centres'.
 
-    kernel: its numbers. input_transform: psi. shift, scale (p,): x = (psi(inputs) - shift) / scale. roots (p,): of the
-    ARD weights. centres (M, p + 2): Kernel.basis of the basis; rows (M, p + 2): its Kernel.rows. alpha (M,).
+    kernel: its numbers. transform: psi of the inputs. shift, scale (p,): x = (psi(inputs) - shift) / scale. roots (p,):
+    of the ARD weights. centres (M, p + 2): Kernel.basis of the basis; rows (M, p + 2): its Kernel.rows. alpha (M,).
     target_shift, target_scale: from standardized to the learnt target.
     """
 
     kernel: Kernel
-    input_transform: InputTransform
+    transform: InputTransform
     shift: FloatArray
     scale: FloatArray
     roots: FloatArray
@@ -44,7 +44,7 @@ class Process:
         standardized = posterior.standardization.inputs(posterior.basis)
         return cls(
             kernel=kernel,
-            input_transform=posterior.input_transform,
+            transform=posterior.input_transform,
             shift=posterior.input_shift,
             scale=posterior.input_scale,
             roots=np.sqrt(kernel.weights),

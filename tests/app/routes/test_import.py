@@ -154,6 +154,10 @@ HOSTILE_TENSORS: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a tensor more": (lambda t: t.update(other=np.zeros(3)), "other"),
     "a tensor less": (lambda t: t.pop("alpha"), "alpha"),
     "no triangle": (lambda t: t.update(R=t["R"][:-1].copy()), "triangle"),
+    "a transform of the inputs": (
+        lambda t: t.update(input_transform=np.ones((3, 3))),
+        "format version 2 and the tensor",
+    ),
     "a mean without weights": (lambda t: t.update({"mean.basis": t["basis"].copy()}), "mean."),
 }
 
