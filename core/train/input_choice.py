@@ -17,13 +17,14 @@ import numpy as np
 from core.arrays import IntArray
 from core.data import Dataset
 from core.errors import CoreError
-from core.input_transform import InputTransform, yeo_johnson
+from core.input_transform import InputTransform
 from core.predict.transforms import Transform
 from core.row_groups import Grouping
 from core.sparse.scheme import scheme
 from core.spec import Effort, InputTransforms, MeanRows, TrainSpec
 from core.train.fit import Subset
 from core.train.full_choice import FullModel, Judged, full_model, prefers_full
+from core.train.input_powers import yeo_johnson
 from core.train.progress import Journal
 from core.train.report import InputTransformReport
 from core.train.search import Search, Stage, random_of

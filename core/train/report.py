@@ -95,6 +95,10 @@ class InputTransformReport:
     powers: tuple[float, ...]
     reason: str | None
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers, text and lists."""
+        return asdict(self) | {"columns": list(self.columns), "powers": list(self.powers)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
@@ -233,7 +237,7 @@ class TrainReport:
             "leave_one_out": asdict(self.leave_one_out),
             "calibration": asdict(self.calibration),
             "target_transform": asdict(self.target_transform),
-            "input_transform": asdict(self.input_transform),
+            "input_transform": self.input_transform.to_json(),
             "splits": asdict(self.splits),
             "local_coverage": self.local_coverage.to_json(self._feature_names),
             "stop_reason": self.stop_reason,

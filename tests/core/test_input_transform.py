@@ -8,7 +8,8 @@ from scipy.stats import yeojohnson
 
 from core.data import Dataset, Standardization, standardization
 from core.errors import InvalidDataError
-from core.input_transform import POWERS, InputTransform, yeo_johnson
+from core.input_transform import POWERS, InputTransform
+from core.train.input_powers import yeo_johnson
 
 POWER = st.floats(*POWERS)
 NUMBER = st.floats(-1e6, 1e6)
