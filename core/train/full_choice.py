@@ -268,20 +268,18 @@ def prefers_full(
     exact: bool = False,
     constant: bool = False,
     constant_errors: float = CONSTANT_ERRORS,
-    what: str = "the full process",
 ) -> tuple[bool, str]:
     """Return whether the full process is taken, and why.
 
     squares: squared errors of both on more rows that were left out, (m,) each, which decide where densities do not;
     exact: it costs next to nothing, and need only lose no more than chance has it. constant: the other model is a
-    constant, so that a gain by chance would be one for noise; constant_errors: standard errors that it has to be then;
-    what: the full process in words.
+    constant, so that a gain by chance would be one for noise; constant_errors: standard errors that it has to be then.
     """
     better, worse = other.loss - full.loss, full.squares - other.squares
     gain, doubt = float(better.mean()), float(better.std() / np.sqrt(len(better)))
     error, error_doubt = float(worse.mean()), float(worse.std() / np.sqrt(len(worse)))
     told = (
-        f"{what} {'gains' if gain > 0.0 else 'loses'} {abs(gain):.4f} nats a row on {len(better):,} left-out "
+        f"the full process {'gains' if gain > 0.0 else 'loses'} {abs(gain):.4f} nats a row on {len(better):,} left-out "
         f"rows, standard error {doubt:.4f}"
     )
     if error > error_doubt:

@@ -1,10 +1,10 @@
 """Choice of the inputs' transform for `input_transform: "auto"`.
 
 On up to MOST_ROWS random rows a full process (`core.train.full_process`) is trained on the columns as they are, and one
-on them with their long tails drawn in (`core.input_transform`). The columns stay as they are unless rows that were left
-out are predicted better by the other: by the rule of `core.train.full_choice.prefers_full`, densities first, and
-squared errors where densities do not tell. Likelihoods do not choose: with constant noise they prefer inputs in whose
-tails every row is far from all others, and so uncertain.
+on them with their long tails drawn in (`core.input_transform`). The columns stay as they are unless the log density of
+left-out rows is higher by the other by more than DOUBTS standard errors of the paired differences, and LEAST_GAIN: two
+trainings of the same columns differ by as much. Likelihoods do not choose: with constant noise they prefer inputs in
+whose tails every row is far from all others, and so uncertain.
 
 Where no column of numbers has a tail there is nothing to compare, and nothing is spent.
 """
@@ -23,7 +23,7 @@ from core.row_groups import Grouping
 from core.sparse.scheme import scheme
 from core.spec import Effort, InputTransforms, MeanRows, TrainSpec
 from core.train.fit import Subset
-from core.train.full_choice import FullModel, Judged, full_model, prefers_full
+from core.train.full_choice import FullModel, Judged, full_model
 from core.train.input_powers import yeo_johnson
 from core.train.progress import Journal
 from core.train.report import InputTransformReport
@@ -31,6 +31,8 @@ from core.train.search import Search, Stage, random_of
 
 MOST_ROWS = 4_000
 """Rows that both processes are trained on, at most."""
+DOUBTS, LEAST_GAIN = 2.0, 0.02
+"""Standard errors, and nats a row, by which a process on the columns drawn in must be better."""
 LEAST_ROWS = 30
 """Rows below which left-out rows do not tell one from the other."""
 
@@ -90,10 +92,18 @@ def input_transform_asked(
     other = _trained(replace(rows, input_transform=found), spec, workers, lambda share: tell(0.5 + 0.5 * share))
     if plain is None or other is None:
         return InputTransformChoice(transform=InputTransform())
-    better, told = prefers_full(_judged(other, rows), _judged(plain, rows), what="a process on them drawn in")
-    learnt = "drawn in by Yeo and Johnson's powers" if better else "learnt as they are"
-    reason = f"columns with long tails, {len(found.columns)} of them, are {learnt}: {told}"
-    return InputTransformChoice(transform=found if better else InputTransform(), reason=reason)
+    ours, theirs = _judged(other, rows), _judged(plain, rows)
+    better, worse = theirs.loss - ours.loss, ours.squares - theirs.squares
+    gain, doubt = float(better.mean()), float(better.std() / np.sqrt(len(better)))
+    larger = float(worse.mean()) > float(worse.std() / np.sqrt(len(worse)))
+    taken = gain > max(DOUBTS * doubt, LEAST_GAIN) and not larger
+    learnt = "drawn in by Yeo and Johnson's powers" if taken else "learnt as they are"
+    reason = (
+        f"columns with long tails, {len(found.columns)} of them, are {learnt}: drawn in they "
+        f"{'gain' if gain > 0.0 else 'lose'} {abs(gain):.4f} nats a row on {len(better):,} left-out rows, standard "
+        f"error {doubt:.4f}{'; squared errors are larger by more than theirs' if larger else ''}"
+    )
+    return InputTransformChoice(transform=found if taken else InputTransform(), reason=reason)
 
 
 def _may_choose(spec: TrainSpec) -> bool:
