@@ -59,14 +59,7 @@ Tell = Callable[[float], None]
 
 
 def block_theta(
-    subset: Subset,
-    learning: IntArray,
-    start: Hyperparameters,
-    spec: TrainSpec,
-    random: np.random.Generator,
-    tell: Tell,
-    *,
-    least_noise: float = 0.0,
+    subset: Subset, learning: IntArray, start: Hyperparameters, spec: TrainSpec, random: np.random.Generator, tell: Tell
 ) -> Hyperparameters:
     """Return theta, s2 the noise of a row that has no more than the others.
 
@@ -77,11 +70,8 @@ def block_theta(
         spec: kernel; whether noise may vary.
         random: draws blocks.
         tell: hears the share that is done; may raise to cancel.
-        least_noise: s2 is no smaller, standardized.
     """
     rows, bounds = subset.rows.take(learning, workers=subset.rows.workers), box(subset.rows)
-    if least_noise > 0.0:
-        bounds = bounds.with_noise_floor(least_noise)
     asked = spec.kernel
     families = list(KernelFamily) if asked is KernelChoice.AUTO else [KernelFamily(asked)]
     times = BEST_STEPS if spec.effort is Effort.BEST else 1

@@ -28,12 +28,12 @@ from core.selection.state import Selection
 from core.sparse.factors import factorise
 from core.sparse.posterior import SparsePosterior
 from core.sparse.scheme import Scheme
-from core.spec import MeanRows, Noise, TrainSpec, Variance
+from core.spec import MeanRows, TrainSpec, Variance
 from core.train.block_theta import block_theta
 from core.train.cross_fit import predicted
 from core.train.fit import Solution, Subset
 from core.train.fold_fits import Seed
-from core.train.full_process import MOST_FOLLOWED, MOST_ROWS, FullProcess, full_process, losses
+from core.train.full_process import MOST_ROWS, FullProcess, full_process, losses
 from core.train.mean_choice import SPARSE_THETA
 from core.train.report import Candidate
 
@@ -46,9 +46,6 @@ CONSTANT_ERRORS = 3.0
 STOP_BEHIND, STOP_ERRORS = 0.25, 3.0
 """The search for a sparse model ends after its first round where this loses more by so many nats a row, and so many
 standard errors: later rounds gain less."""
-LEAST_NOISE_SHARE = 0.1
-"""Share of the left-out squared errors that noise is at least where theta left nearly none: a rough kernel takes noise
-for roughness, which is as likely, and then no noise is there that could vary."""
 LEAST_ROWS = 20
 """Held-out rows below which all left-out rows are compared."""
 
@@ -149,11 +146,6 @@ class FullModel:
             transform=transform,
         )
 
-    def loss(self) -> float:
-        """Return the mean negative log density of left-out rows, nats, of the learnt target."""
-        targets = self.subset.dataset.targets[self.process.left]
-        return -float(self.left_out(Transform()).log_density(targets).mean())
-
     def candidate(self, found: Scores) -> Candidate:
         """Describe it by its scores."""
         rows = len(self.subset.rows)
@@ -205,15 +197,7 @@ def full_model(
     process = full_process(subset, held_out, theta, spec, seed, random, lambda share: tell(0.4 + 0.6 * share))
     if process.read.no_better_than_constant(subset.rows):
         return None
-    found = FullModel(process=process, subset=subset, held_out=held_out, seconds=time.perf_counter() - began)
-    if spec.noise is Noise.CONSTANT or process.read.calibration.noise_scale <= MOST_FOLLOWED:
-        return found
-    squares = np.square(subset.rows.y - process.mean.left_out)[process.left]
-    least = LEAST_NOISE_SHARE * float(subset.rows.by_weight(squares, process.left).mean())
-    theta = block_theta(subset, learning, start, spec, random, lambda _: tell(1.0), least_noise=least)
-    process = full_process(subset, held_out, theta, spec, seed, random, lambda _: tell(1.0))
-    noisier = FullModel(process=process, subset=subset, held_out=held_out, seconds=time.perf_counter() - began)
-    return min(found, noisier, key=FullModel.loss)
+    return FullModel(process=process, subset=subset, held_out=held_out, seconds=time.perf_counter() - began)
 
 
 class FarBehind:
