@@ -10,6 +10,8 @@ from core.predict.model import ModelPredictor
 from core.spec import Adaptation, Artefact, Effort, InputTransforms, MeanRows, Refinement, TrainSpec
 from core.train.input_choice import input_transform_asked
 from core.train.run import train
+from core.train.state import NewRows
+from core.train.update import update
 
 SHORT = Adaptation(rounds=2, steps=8)
 NOTHING = np.empty(0, np.int64)
@@ -112,3 +114,27 @@ def test_a_training_that_is_cancelled_while_it_compares_ends() -> None:
 
     with pytest.raises(CancelledError):
         input_transform_asked(long_tailed(250), TrainSpec(input_transform=InputTransforms.AUTO), NOTHING, tell=tell)
+
+
+def test_an_update_draws_new_rows_in_as_the_training_did() -> None:
+    dataset, new = long_tailed(200), long_tailed(60, seed=2)
+    spec = TrainSpec(adaptation=SHORT, max_basis_size=40, holdout=0.0)
+    drawn = replace(spec, input_transform=InputTransforms.YEO_JOHNSON)
+    result = train(dataset, drawn)
+    transform = result.model.posterior.input_transform
+    by_hand = train(replace(dataset, inputs=transform.forward(dataset.inputs)), spec)
+    numbers = np.arange(200, 260)
+    rows = [
+        NewRows(inputs=inputs, targets=new.targets, numbers=numbers)
+        for inputs in (new.inputs, transform.forward(new.inputs))
+    ]
+    assert result.state is not None
+    assert by_hand.state is not None
+    ours = update(result.model, result.state, rows[0], drawn).model
+    theirs = update(by_hand.model, by_hand.state, rows[1], spec).model
+    np.testing.assert_array_equal(ours.posterior.input_transform.table, transform.table)
+    later = long_tailed(50, seed=3).inputs
+    one = ModelPredictor(ours).predict(later).centre
+    two = ModelPredictor(theirs).predict(transform.forward(later)).centre
+    # as two trainings whose powers round otherwise
+    np.testing.assert_allclose(one, two, atol=2e-3)
