@@ -93,7 +93,7 @@ class Dataset:
 
     @property
     def numbers(self) -> BoolArray:
-        """Which columns (p,) are a number with a lengthscale of its own: no part of a category or of a date's cycle."""
+        """Return which columns (p,) are numbers with a lengthscale of their own: no part of a category or a date."""
         return np.asarray(~self.indicator & (np.bincount(self.groups)[self.groups] == 1))
 
     def with_relative_weights(self) -> "Dataset":

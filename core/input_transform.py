@@ -15,7 +15,7 @@ from core.errors import InvalidDataError
 
 POWERS = (1e-3, 2.0 - 1e-3)
 """Range of the powers: within it psi maps all numbers to all numbers, and no exponent is zero."""
-_LARGEST_LOGARITHM = 700.0
+LARGEST_LOGARITHM = 700.0
 """Logarithm of 1 + |psi|, times its exponent, that is held: past it predictions are those far from all rows anyway, and
 a column that was constant divides by infinity."""
 
@@ -76,12 +76,12 @@ def psi(u: FloatArray, power: FloatArray) -> FloatArray:
     """Return Yeo and Johnson's map of u at these powers, of any shapes that broadcast."""
     size = np.abs(u)
     exponent = np.where(u < 0.0, 2.0 - power, power)
-    raised = np.expm1(np.minimum(exponent * np.log1p(size), _LARGEST_LOGARITHM))
+    raised = np.expm1(np.minimum(exponent * np.log1p(size), LARGEST_LOGARITHM))
     return np.asarray(np.copysign(raised / exponent, u))
 
 
 def _psi_inverse(z: FloatArray, power: FloatArray) -> FloatArray:
     size = np.abs(z)
     exponent = np.where(z < 0.0, 2.0 - power, power)
-    grown = np.expm1(np.minimum(np.log1p(exponent * size) / exponent, _LARGEST_LOGARITHM))
+    grown = np.expm1(np.minimum(np.log1p(exponent * size) / exponent, LARGEST_LOGARITHM))
     return np.asarray(np.copysign(grown, z))

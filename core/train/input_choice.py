@@ -6,7 +6,7 @@ left-out rows is higher by the other by more than DOUBTS standard errors of the 
 trainings of the same columns differ by as much. Likelihoods do not choose: with constant noise they prefer inputs in
 whose tails every row is far from all others, and so uncertain.
 
-Where no column of numbers has a tail there is nothing to compare, and nothing is spent.
+Nothing is trained where no column of numbers has a tail.
 """
 
 from collections.abc import Callable

@@ -240,7 +240,7 @@ class _Writer:
         if prefix != "mean_":
             self.arrays |= {f"{prefix}{name}": getattr(process, name) for name in ("shift", "scale", "roots")}
             if len(columns := process.transform.columns):
-                self.arrays |= {f"{prefix}powered": columns, f"{prefix}powers": process.transform.table[:, columns]}
+                self.arrays |= {f"{prefix}powered": columns, f"{prefix}powers": process.transform.chosen}
         if prefix or not (self._mean_only and self._model.mean is not None):
             scaled = np.ascontiguousarray(process.rows[:, :-2])
             self.arrays |= {f"{prefix}centres": scaled, f"{prefix}alpha": process.alpha}

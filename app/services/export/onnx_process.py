@@ -12,7 +12,7 @@ from app.services.export.onnx_target import expm1, log1p
 from app.services.export.process import NEAREST_R, SHAPES, Process
 from core.arrays import FloatArray
 from core.hyperparameters import KernelFamily
-from core.input_transform import InputTransform
+from core.input_transform import LARGEST_LOGARITHM, InputTransform
 from core.mean.near import NEAREST
 from core.predict.inputs import LARGEST_INPUT
 from core.predict.model import Model, VaryingNoise
@@ -20,8 +20,6 @@ from core.process.families import LEAST_EXPONENT
 from core.sparse.posterior import SparsePosterior
 
 _LARGEST = float(np.finfo(np.float64).max)
-_LARGEST_LOGARITHM = 700.0
-"""Logarithm past which a power of an input is LARGEST_INPUT in standardized units, whatever these are."""
 
 
 def process_mean(posterior: SparsePosterior, inputs: Value) -> Value:
@@ -59,12 +57,12 @@ def transformed_inputs(transform: InputTransform, inputs: Value) -> Value:
     graph, columns = inputs.graph, transform.columns
     if not len(columns):
         return inputs
-    centre, unit, power = transform.table[:, columns]
+    centre, unit, power = transform.chosen
     u = (graph.value(columns).taken_from(inputs, axis=1) - centre) / unit
     negative, size = u.below(0.0), graph.op("Abs", u)
     exponent = graph.op("Where", negative, 2.0 - power, power)
     logarithm = log1p(size.at_most(_LARGEST)).otherwise(size.above(_LARGEST), np.inf)
-    psi = expm1((exponent * logarithm).at_most(_LARGEST_LOGARITHM)) / exponent
+    psi = expm1((exponent * logarithm).at_most(LARGEST_LOGARITHM)) / exponent
     places = np.arange(transform.table.shape[1])
     places[columns] = len(places) + np.arange(len(columns))
     both = graph.joined([inputs, psi.otherwise(negative, -psi)])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.app.routes.problems import assert_problem
 from tests.app.routes.service import Service, running
-from tests.app.routes.test_exports import Table, tails
+from tests.app.routes.test_exports import Case, Table, tails, trained
 from tests.app.routes.test_import import download, parts, post, with_document, with_tensors
 
 NOISE = "noise.input_transform"
@@ -21,26 +21,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
         yield found
 
 
-def with_a_kind(rows: int) -> Table:
+def with_a_kind(rows: int, seed: int) -> Table:
     """A category beside the tails, whose columns may not be drawn in."""
-    table = tails(rows, 0)
-    return {"kind": [("low", "high", "none")[row % 3] for row in range(rows)], **table}
+    return {"kind": [("low", "high", "none")[row % 3] for row in range(rows)], **tails(rows, seed)}
 
 
-def trained(service: Service, model: str, **spec: Any) -> dict[str, Any]:
-    body = {"columns": with_a_kind(250), "spec": {"model": model, "target": "y", **SHORT, **spec}}
-    answer = service.client.post("/train", json=body)
-    assert answer.status_code == 202, answer.text
-    service.work()
-    job = service.client.get(answer.headers["location"]).json()
-    assert job["state"] == "succeeded", job["error"]
-    report: dict[str, Any] = job["result"]["report"]
-    return report
+def report_of(service: Service, model: str, **spec: Any) -> dict[str, Any]:
+    return trained(service, model, Case(with_a_kind, {**SHORT, **spec}, rows=250))
 
 
 @pytest.fixture(scope="module")
 def report(server: Service) -> dict[str, Any]:
-    return trained(server, "tails", input_transform="yeo-johnson")
+    return report_of(server, "tails", input_transform="yeo-johnson")
 
 
 def test_columns_are_told_by_name_with_their_powers(report: dict[str, Any]) -> None:
@@ -50,19 +42,19 @@ def test_columns_are_told_by_name_with_their_powers(report: dict[str, Any]) -> N
 
 
 def test_by_default_nothing_is_drawn_in(server: Service) -> None:
-    found = trained(server, "plain")["input_transform"]
+    found = report_of(server, "plain")["input_transform"]
     assert found == {"kind": "none", "columns": [], "powers": [], "reason": None}
 
 
 def test_auto_says_why(server: Service) -> None:
-    report = trained(server, "auto", input_transform="auto")
+    report = report_of(server, "auto", input_transform="auto")
     found = report["input_transform"]
     assert found["reason"] in report["warnings"]
     assert (found["kind"] == "yeo-johnson") is ("drawn in by Yeo" in found["reason"])
 
 
 def test_another_name_is_refused_with_those_there_are(server: Service) -> None:
-    body = {"columns": with_a_kind(20), "spec": {"target": "y", "input_transform": "logs"}}
+    body = {"columns": with_a_kind(20, 0), "spec": {"target": "y", "input_transform": "logs"}}
     answer = server.client.post("/train", json=body)
     assert_problem(answer, 422)
     assert "spec.input_transform: expected one of none, yeo-johnson, auto" in answer.json()["detail"]

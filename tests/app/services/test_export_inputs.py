@@ -90,7 +90,7 @@ def test_without_a_transform_the_script_has_no_line_of_it() -> None:
 
 @pytest.mark.parametrize("power", [POWERS[0], 0.3, 0.999, 1.001, 1.7, POWERS[1]])
 def test_powers_in_a_graph_keep_their_digits(power: float) -> None:
-    """Of small numbers, of large ones, on both sides of the centre; past all others they stay in order."""
+    """Powers of small and large numbers agree on both sides of the centre, and past all others stay in order."""
     near = np.concatenate([[0.0], np.logspace(-12, 12, 97)])
     cells = np.concatenate([-near[::-1], near])
     transform = InputTransform(table=np.array([[0.0], [2.5], [power]]))

@@ -11,7 +11,7 @@ def judged(loss: FloatArray, squares: FloatArray | None = None) -> Judged:
 
 
 def test_what_is_preferred() -> None:
-    """By losses of 400 rows whose differences have a standard error of .05."""
+    """Losses of 400 rows decide, whose differences have a standard error of .05."""
     random = np.random.default_rng(0)
     other, noise = random.normal(size=400), random.normal(size=400)
     noise -= noise.mean()

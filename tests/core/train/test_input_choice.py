@@ -1,4 +1,4 @@
-"""Which form the inputs are learnt in, and that every prediction takes them as they were given."""
+"""The form that inputs are learnt in is chosen by left-out rows, and predictions take them as they were given."""
 
 from dataclasses import replace
 
