@@ -288,7 +288,7 @@ class TrainSpec:
             raise InvalidSpecError(
                 "noise", "input-dependent noise is learnt from left-out rows: not with calibrate off"
             )
-        if self.artefact is Artefact.MEAN and self.target_transform is not TargetTransform.NONE:
+        if self.artefact is Artefact.MEAN and self.target_transform not in (TargetTransform.NONE, TargetTransform.AUTO):
             raise InvalidSpecError("artefact", "the mean of a transformed target needs its error bar: not `mean`")
         if self.refinement is not None and self.bounds is not None:
             raise InvalidSpecError("bounds", "they hold for basis vectors that are rows, not with `refine`")

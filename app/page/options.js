@@ -17,8 +17,8 @@ const KERNELS = [
 ];
 const METHODS = "batch dmax kappa sb info rand nlml nlpp vfe variance loo-cve nlgpp gpe".split(" ");
 const TRANSFORMS = [
-  ["none", "As it is"],
   ["auto", "Whichever predicts best"],
+  ["none", "As it is"],
   ["log", "Its logarithm"],
   ["log1p", "Logarithm of 1 + target"],
   ["yeo-johnson", "Yeo-Johnson"],
@@ -26,8 +26,8 @@ const TRANSFORMS = [
 ];
 
 const INPUTS = [
-  ["none", "As they are"],
   ["auto", "Whichever predicts best"],
+  ["none", "As they are"],
   ["yeo-johnson", "Long tails drawn in (Yeo-Johnson)"],
 ];
 
@@ -39,8 +39,8 @@ export function trainOptions(dataset) {
   const method = select([["", "The default (batch)"], ...METHODS.map((value) => [value, value])], "");
   const size = h("input", { type: "number", min: 1, step: 1, placeholder: "automatic" });
   const holdout = h("input", { type: "number", min: 0, max: 90, step: 1, value: 10 });
-  const transform = select(TRANSFORMS, "none");
-  const inputs = select(INPUTS, "none");
+  const transform = select(TRANSFORMS, "auto");
+  const inputs = select(INPUTS, "auto");
   const columns = dataset.columns.filter((column) => column.type !== "empty").map((column) => [column.name, column.name]);
   const groups = select([["", "Rows stand alone"], ...columns], "");
   const order = select([["", "Rows come in no order"], ...columns], "");
@@ -85,8 +85,8 @@ export function trainOptions(dataset) {
     if (method.value) found.method = method.value;
     if (size.value) found.basis_size = Number(size.value);
     if (Number(holdout.value) !== 10 && holdout.value !== "") found.holdout = Number(holdout.value) / 100;
-    if (transform.value !== "none") found.target_transform = transform.value;
-    if (inputs.value !== "none") found.input_transform = inputs.value;
+    if (transform.value !== "auto") found.target_transform = transform.value;
+    if (inputs.value !== "auto") found.input_transform = inputs.value;
     if (groups.value) found.groups = groups.value;
     if (order.value) found.order = order.value;
     if (weights.value) found.weights = weights.value;

@@ -19,10 +19,15 @@ from app.services.specification import (
 )
 from app.services.validation_messages import plain_message, shortened
 from app.tables.columns.cell_errors import json_type
-from core.spec import Effort, KernelChoice, MeanRows
+from core.spec import Effort, InputTransforms, KernelChoice, MeanRows, TargetTransform
 
 _CLOSE = 0.75  # from which likeness on a word may be the one that was meant
-_SPARSE = {"kernel": KernelChoice.GAUSSIAN, "mean_rows": MeanRows.BASIS}
+_SPARSE = {
+    "kernel": KernelChoice.GAUSSIAN,
+    "mean_rows": MeanRows.BASIS,
+    "target_transform": TargetTransform.NONE,
+    "input_transform": InputTransforms.NONE,
+}
 """Defaults with `effort: quick`, which is that of a sparse model with a part chosen by hand, too ..."""
 _QUICK = {
     "adapt": AdaptationBody(rounds=1, steps=10),

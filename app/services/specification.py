@@ -270,16 +270,17 @@ class SpecBody(_Body):
         Intervals.SYMMETRIC, description="`asymmetric` takes each tail from the left-out rows: for skewed errors."
     )
     target_transform: TargetTransform = Field(
-        TargetTransform.NONE,
+        TargetTransform.AUTO,
         description="What the target is learnt as; `auto`: the one of the others under which left-out rows are "
-        "likeliest, told in the report. Whatever it is, a target that is never negative, or never outside of 0 to 1, "
+        "predicted best, compared where the target is skewed or has long tails, and told in the report. With `effort: "
+        "quick` the default is `none`. Whatever it is, a target that is never negative, or never outside of 0 to 1, "
         "in 50 rows or more is told within these bounds.",
     )
     input_transform: InputTransforms = Field(
-        InputTransforms.NONE,
+        InputTransforms.AUTO,
         description="What columns of numbers are learnt as: `yeo-johnson`, those with a long tail, such as incomes or "
-        "counts, under a power that draws it in; `auto`, so where left-out rows are then predicted better, which is "
-        "measured on up to 4,000 rows and told in the report. The inputs of a prediction stay as they are.",
+        "counts, under a power that draws it in; `auto`, so where left-out rows are then predicted better, which the "
+        "report tells. With `effort: quick` the default is `none`. The inputs of a prediction stay as they are.",
     )
     noise: Noise = Field(
         Noise.AUTO, description="`input-dependent`: learnt too, kept where it predicts better; `auto`: if calibrated."

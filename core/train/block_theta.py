@@ -1,6 +1,7 @@
 """Theta of a full Gaussian process on many rows, by blocks of them.
 
-    1. kernel: each family's theta moves on some blocks of near rows; the one under which other blocks are likeliest
+    1. kernel: each family's theta moves on some blocks of near rows; the one of the lowest predictive loss of the rows
+       of other blocks, each without itself and with noise that varies
     2. rounds: blocks in units of the lengthscales found, noise that varies learnt from rows left out of their blocks,
        theta moved on the block-composite likelihood with that noise (`core.process.near_blocks`)
 
@@ -18,7 +19,7 @@ from core.arrays import FloatArray, IntArray
 from core.hyperparameters import Hyperparameters, KernelFamily
 from core.mean.closed import left_out_of_blocks
 from core.numeric.threads import map_in_order
-from core.predict.calibration import LeftOut
+from core.predict.calibration import LeftOut, loss_of, scales
 from core.predict.model import log_noise
 from core.process.exact import exact_nlml_and_gradient
 from core.process.near_blocks import blocks_nlml_and_gradient, near_blocks, random_blocks
@@ -27,7 +28,7 @@ from core.process.theta import Box
 from core.row_groups import Grouping, RowGroups
 from core.spec import Effort, KernelChoice, Noise, TrainSpec
 from core.train.fit import Subset
-from core.train.noise import varying_noise
+from core.train.noise import noise_taken, varying_noise
 from core.train.optimise import box, descend, heuristic
 
 EXACT_ROWS = 2_000
@@ -36,13 +37,16 @@ BLOCK_ROWS, RANDOM_BLOCKS = 400, 2
 LEAST_BLOCK, LEAST_ACROSS = 5, 200
 """Rows of a block at least, where blocks have no two rows of one group; rows in all of these blocks that are enough,
 where they are not half of all rows."""
-COMPARED_BLOCKS, MOST_UNSEEN = 6, 20
-"""Blocks that kernels are fitted on, and others that they are compared on, at most."""
+COMPARED_BLOCKS, COMPARED_ROWS = 6, 2_000
+"""Blocks that kernels are fitted on, and rows of others that they are compared on, at most."""
 KERNEL_STEPS, ROUND_STEPS, EXACT_STEPS = 15, (12, 15), 20
 """Evaluations of theta for each kernel, in each round, and on all rows of a small table ..."""
 BEST_STEPS = 2
 """... and how many times as many with the best effort."""
 FIRST_STEP = 0.2
+START_NOISE = 0.02
+"""Noise that a climb starts with at least, in variances of the target: where it is next to nothing the likelihood no
+longer feels it, and a rough kernel on a few hundred rows ends there."""
 NOISE_ROWS = 4_000
 """Rows that are enough to see how the noise varies while theta moves."""
 MOST_RATIO = 5.0
@@ -72,6 +76,7 @@ def block_theta(
         tell: hears the share that is done; may raise to cancel.
     """
     rows, bounds = subset.rows.take(learning, workers=subset.rows.workers), box(subset.rows)
+    start = replace(start, noise_variance=max(start.noise_variance, START_NOISE * rows.mean_square))
     asked = spec.kernel
     families = list(KernelFamily) if asked is KernelChoice.AUTO else [KernelFamily(asked)]
     times = BEST_STEPS if spec.effort is Effort.BEST else 1
@@ -85,7 +90,21 @@ def block_theta(
         if ratio is None:
             return theta
         return _climbed(rows, whole, theta, ratio, bounds, times * EXACT_STEPS, tell, (0.6, 0.4))[0]
-    theta, ratio = _likeliest(rows, start, families, bounds, times * KERNEL_STEPS, random, tell), None
+    seed = int(random.integers(2**32))
+
+    def judge(blocks: Sequence[IntArray], theta: Hyperparameters) -> float:
+        draws = np.random.default_rng(seed)
+        left_out = _left_out_of(subset, learning, rows, blocks, theta, draws, COMPARED_ROWS)
+        learnt = (
+            varying_noise(subset.dataset, left_out, draws, workers=rows.workers)
+            if spec.noise is not Noise.CONSTANT
+            else None
+        )
+        left_out = left_out if learnt is None else learnt.left_out
+        return float(loss_of(left_out, *scales(left_out)).mean())
+
+    theta = _best_family(rows, start, families, bounds, times * KERNEL_STEPS, random, judge, tell)
+    ratio = None
     for number, steps in enumerate(ROUND_STEPS):
         blocks = near_blocks(rows.X, theta.weights[rows.groups], BLOCK_ROWS)
         if number == 0:
@@ -145,20 +164,21 @@ def _climbed(
     return descend(objective, theta, bounds, steps, settled=1e-4 * len(rows), first_step=FIRST_STEP)
 
 
-def _likeliest(
+def _best_family(
     rows: Rows,
     start: Hyperparameters,
     families: Sequence[KernelFamily],
     bounds: Box,
     steps: int,
     random: np.random.Generator,
+    judge: Callable[[Sequence[IntArray], Hyperparameters], float],
     tell: Tell,
 ) -> Hyperparameters:
-    """Theta of the family under which blocks that it has not seen are likeliest."""
+    """Theta of the family with the lowest predictive loss on blocks that it has not seen, as `judge` has it."""
     cut = near_blocks(rows.X, start.weights[rows.groups], BLOCK_ROWS)
     order = random.permutation(len(cut))
     half = min(COMPARED_BLOCKS, len(cut) // 2)
-    seen, unseen = [cut[place] for place in order[:half]], [cut[place] for place in order[half : half + MOST_UNSEEN]]
+    seen, unseen = [cut[place] for place in order[:half]], [cut[place] for place in order[half:]]
     seen += random_blocks(len(rows), BLOCK_ROWS, 1, random)
     best: tuple[float, Hyperparameters] | None = None
     for number, family in enumerate(families):
@@ -172,7 +192,7 @@ def _likeliest(
         )
         if len(families) == 1:
             return theta
-        value = blocks_nlml_and_gradient(rows, unseen, theta)[0]
+        value = judge(unseen, theta)
         if best is None or value < best[0]:
             best = value, theta
         tell(0.3 * (number + 1) / len(families))
@@ -236,8 +256,26 @@ def _noise_ratio(
     """Noise of each row over s2, (m,), as the rows left out of their blocks say; None where it does not vary."""
     if spec.noise is Noise.CONSTANT:
         return None
+    left_out = _left_out_of(subset, learning, rows, blocks, theta, random, NOISE_ROWS)
+    learnt = varying_noise(subset.dataset, left_out, random, workers=rows.workers)
+    if learnt is None:
+        return None
+    logarithm = log_noise(learnt.noise, subset.dataset.inputs[learning])
+    return np.asarray(np.exp(np.clip(logarithm - logarithm.mean(), -MOST_RATIO, MOST_RATIO)))
+
+
+def _left_out_of(
+    subset: Subset,
+    learning: IntArray,
+    rows: Rows,
+    blocks: Sequence[IntArray],
+    theta: Hyperparameters,
+    random: np.random.Generator,
+    most: int,
+) -> LeftOut:
+    """Rows of so many blocks, each predicted by the others of its block, with the noise that they ask for."""
     some = list(blocks)
-    while sum(map(len, some)) > NOISE_ROWS and len(some) > 1:
+    while sum(map(len, some)) > most and len(some) > 1:
         some.pop(int(random.integers(len(some))))
     places = np.concatenate(some)
     found = left_out_of_blocks(rows, some, theta, subset.dataset.row_groups.take(learning))
@@ -248,8 +286,4 @@ def _noise_ratio(
         noise_variance=rows.noises(theta.noise_variance)[places],
         far_variance=np.full(len(places), theta.signal_variance),
     )
-    learnt = varying_noise(subset.dataset, left_out, random, workers=rows.workers)
-    if learnt is None:
-        return None
-    logarithm = log_noise(learnt.noise, subset.dataset.inputs[learning])
-    return np.asarray(np.exp(np.clip(logarithm - logarithm.mean(), -MOST_RATIO, MOST_RATIO)))
+    return replace(left_out, noise_variance=noise_taken(left_out) * left_out.noise_variance)

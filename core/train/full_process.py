@@ -9,7 +9,7 @@ for each row predicted.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,13 +28,12 @@ from core.train.block_theta import EXACT_ROWS, Tell
 from core.train.calibrate import CalibrationResult, calibrate_by, grouped, recalibrated
 from core.train.fit import Subset
 from core.train.fold_fits import Seed
+from core.train.noise import MOST_FOLLOWED, noise_taken
 
 MOST_ROWS = 20_000
 """Rows above which a pass over all pairs takes longer than a sparse training."""
 FOLDS = 10
 TOLERANCE = 2e-2
-MOST_FOLLOWED = 3.0
-"""Scale of the noise above which the mean keeps the noise of theta: what is so much larger is not noise."""
 LESS_NOISE = (0.25, 0.06, 0.015)
 """Shares of the noise that the best effort tries the mean with, each while left-out rows gain: theta and the learnt
 noise count as noise what the mean of more rows than a block explains."""
@@ -88,10 +87,7 @@ def full_process(
     first = found = task.at(subset.rows.noises(theta.noise_variance), 0.0, 0.6 * most, None)
     if first.read.noise is not None and first.read.calibration.noise_scale <= MOST_FOLLOWED:
         second = task.at(task.following(first.read), 0.6 * most, 0.4 * most, first)
-        tried = [first, second]
-        if best or first.exact:  # where it is asked for, or costs little
-            tried.append(task.half_way(first, second, most))
-        found = min(tried, key=task.loss)
+        found = min((first, second, task.half_way(first, second, most)), key=task.loss)
     return task.with_less_noise(found, most) if best else found
 
 
@@ -177,6 +173,9 @@ class _Task:
             far_variance=np.full(len(left), theta.signal_variance),
             group=self._folds.fold[left] if self._folds.forward else np.empty(0, np.int64),
         )
+        if before is None and (times := noise_taken(left_out)) > 1.0:
+            self._theta = theta = replace(theta, noise_variance=times * theta.noise_variance)
+            left_out = replace(left_out, noise_variance=times * left_out.noise_variance)
         if before is not None:
             read = recalibrated(before.read, grouped(left_out, self._subset.dataset), self._spec)
         else:
@@ -288,11 +287,10 @@ def processes_of(
         for place, noise, mean in zip(again, noises, seconds, strict=True):
             latent = tasks[place].latent_variance(noise)
             tried[place].append(tasks[place].calibrated(noise, mean, latent, best[place]))
-        if process.exact or spec.effort is Effort.BEST:
-            half = [tasks[place].floored(np.sqrt(D * noise)) for place, noise in zip(again, noises, strict=True)]
-            thirds = means(again, half, [tried[place][1].mean.unknowns for place in again])
-            for place, mean in zip(again, thirds, strict=True):
-                tried[place].append(tasks[place].with_mean(tried[place][1], mean))
+        half = [tasks[place].floored(np.sqrt(D * noise)) for place, noise in zip(again, noises, strict=True)]
+        thirds = means(again, half, [tried[place][1].mean.unknowns for place in again])
+        for place, mean in zip(again, thirds, strict=True):
+            tried[place].append(tasks[place].with_mean(tried[place][1], mean))
         for place in again:
             best[place] = min(tried[place], key=tasks[place].loss)
     gaining = list(everything) if spec.effort is Effort.BEST else []

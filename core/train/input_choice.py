@@ -1,38 +1,28 @@
 """Choice of the inputs' transform for `input_transform: "auto"`.
 
-On up to MOST_ROWS random rows a full process (`core.train.full_process`) is trained on the columns as they are, and one
-on them with their long tails drawn in (`core.input_transform`). The columns stay as they are unless the log density of
-left-out rows is higher by the other by more than DOUBTS standard errors of the paired differences, and LEAST_GAIN: two
-trainings of the same columns differ by as much. Likelihoods do not choose: with constant noise they prefer inputs in
-whose tails every row is far from all others, and so uncertain.
+They stay as they are unless rows that are left out of blocks of near ones (`core.train.block_judge`) are predicted
+better with long tails drawn in (`core.input_transform`), the target under the transform that is chosen for it.
+Likelihoods do not choose: with constant noise they prefer inputs in whose tails every row is far from all others, and
+so uncertain.
 
-Nothing is trained where no column of numbers has a tail.
+Nothing is compared where no column of numbers has a tail.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from core.arrays import IntArray
 from core.data import Dataset
-from core.errors import CoreError
 from core.input_transform import InputTransform
 from core.predict.transforms import Transform
-from core.row_groups import Grouping
-from core.sparse.scheme import scheme
-from core.spec import Effort, InputTransforms, MeanRows, TrainSpec
-from core.train.fit import Subset
-from core.train.full_choice import FullModel, Judged, full_model
+from core.spec import InputTransforms, TrainSpec
+from core.train.block_judge import BlockJudge
 from core.train.input_powers import yeo_johnson
-from core.train.progress import Journal
 from core.train.report import InputTransformReport
-from core.train.search import Search, Stage, random_of
+from core.train.search import Stage, random_of
 
-MOST_ROWS = 4_000
-"""Rows that both processes are trained on, at most."""
-DOUBTS, LEAST_GAIN = 2.0, 0.02
-"""Standard errors, and nats a row, by which a process on the columns drawn in must be better."""
 LEAST_ROWS = 30
 """Rows below which left-out rows do not tell one from the other."""
 
@@ -60,6 +50,7 @@ def input_transform_asked(
     dataset: Dataset,
     spec: TrainSpec,
     held_out: IntArray,
+    target: Transform,
     *,
     workers: int = 1,
     tell: Callable[[float], None] = lambda _: None,
@@ -67,13 +58,14 @@ def input_transform_asked(
     """Return the transform that is asked for, or the one that `auto` chooses without the held-out rows.
 
     Args:
-        dataset: with targets as they are learnt.
+        dataset: with targets in their own unit.
         spec: of the run.
         held_out: rows that may not be looked at.
+        target: transform of the targets.
         workers: threads.
         tell: hears the share of the choice that is done; may raise to cancel.
 
-    Cost O(n p log n), and with `auto` two full processes on MOST_ROWS rows where a column has a tail.
+    Cost O(n p log n), and with `auto` two judgements where a column has a tail.
     """
     asked = spec.input_transform
     if asked is InputTransforms.NONE or (asked is InputTransforms.AUTO and not _may_choose(spec)):
@@ -84,24 +76,27 @@ def input_transform_asked(
         return InputTransformChoice(transform=found)
     if len(learning) < LEAST_ROWS:
         return InputTransformChoice(transform=InputTransform())
-    some = np.sort(random_of(spec, Stage.INPUTS).permutation(learning)[:MOST_ROWS])
-    rows = replace(dataset.take(some), others=np.empty((0, 0)))
-    if np.ptp(rows.targets) == 0.0:
+    if np.ptp(dataset.targets[learning]) == 0.0:
         return InputTransformChoice(transform=InputTransform())
-    plain = _trained(rows, spec, workers, lambda share: tell(0.5 * share))
-    other = _trained(replace(rows, input_transform=found), spec, workers, lambda share: tell(0.5 + 0.5 * share))
+    done = 0.0
+
+    def listen(share: float) -> None:
+        tell(done + 0.5 * share)
+
+    judge = BlockJudge(dataset, learning, spec, random_of(spec, Stage.INPUTS), workers=workers, tell=listen)
+    plain = judge.judge(target, InputTransform())
+    done = 0.5
+    other = judge.judge(target, found)
     if plain is None or other is None:
         return InputTransformChoice(transform=InputTransform())
-    ours, theirs = _judged(other, rows), _judged(plain, rows)
-    better, worse = theirs.loss - ours.loss, ours.squares - theirs.squares
-    gain, doubt = float(better.mean()), float(better.std() / np.sqrt(len(better)))
-    larger = float(worse.mean()) > float(worse.std() / np.sqrt(len(worse)))
-    taken = gain > max(DOUBTS * doubt, LEAST_GAIN) and not larger
+    gain, doubt = other.gain(plain)
+    taken = other.is_better(plain)
     learnt = "drawn in by Yeo and Johnson's powers" if taken else "learnt as they are"
     reason = (
         f"columns with long tails, {len(found.columns)} of them, are {learnt}: drawn in they "
-        f"{'gain' if gain > 0.0 else 'lose'} {abs(gain):.4f} nats a row on {len(better):,} left-out rows, standard "
-        f"error {doubt:.4f}{'; squared errors are larger by more than theirs' if larger else ''}"
+        f"{'gain' if gain > 0.0 else 'lose'} {abs(gain):.4f} nats a row on {len(plain.density):,} left-out rows, "
+        f"standard error {doubt:.4f}"
+        f"{'; squared errors are larger by more than theirs' if other.has_larger_errors(plain) else ''}"
     )
     return InputTransformChoice(transform=found if taken else InputTransform(), reason=reason)
 
@@ -109,22 +104,3 @@ def input_transform_asked(
 def _may_choose(spec: TrainSpec) -> bool:
     """Return whether units are the run's own: not where hyperparameters are given in them."""
     return spec.start is None and spec.standardize and spec.adaptation is not None
-
-
-def _trained(rows: Dataset, spec: TrainSpec, workers: int, tell: Callable[[float], None]) -> FullModel | None:
-    """Return a full process on these rows; None where it is no better than a constant, or the arithmetic breaks."""
-    own = TrainSpec(kernel=spec.kernel, noise=spec.noise, effort=Effort.NORMAL, mean_rows=MeanRows.AUTO, seed=spec.seed)
-    try:
-        subset = Subset.of(rows, np.arange(len(rows.targets)), standardize=True, workers=workers)
-        journal = Journal(None, 0, None)
-        start = Search(own, scheme(own.approximation, own.power), subset, journal, None).first_theta()
-        return full_model(subset, np.empty(0, np.int64), start, own, (spec.seed, Stage.INPUTS), tell)
-    except CoreError:
-        return None
-
-
-def _judged(full: FullModel, rows: Dataset) -> Judged:
-    left = full.process.left
-    weights = rows.weights[left] if len(rows.weights) else None
-    found = Judged.of(rows.targets[left], full.left_out(Transform()), weights)
-    return found.by_group(rows.row_groups.group[left]) if rows.row_groups.by is Grouping.GROUP else found

@@ -41,6 +41,11 @@ LEAST_RATIO = 1e-8
 """Squared errors below this share of their variance count as this: an exact hit says only that noise is small."""
 MOST = 10.0
 """The noise varies by no more than e to this either way."""
+MOST_FOLLOWED = 3.0
+"""Scale of the noise above which a mean keeps the noise of theta, for what is so much larger is not noise ..."""
+LEAST_SHARE = 0.3
+"""... and the share of left-out rows' squared errors that it is then taken for. A rough kernel takes noise for
+roughness, and noise that is next to nothing cannot vary."""
 SHARPER = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.7, 2.0)
 _EXPECTED = -np.euler_gamma - np.log(2.0)
 
@@ -70,6 +75,14 @@ class _Fold:
     y_left: FloatArray
     groups: IntArray
     random: np.random.Generator
+
+
+def noise_taken(left_out: LeftOut) -> float:
+    """Return what to multiply the noise of left-out rows by before they say how it varies: 1 unless their errors ask
+    for more than MOST_FOLLOWED times as much. O(m)."""
+    if scales(left_out)[1] <= MOST_FOLLOWED:
+        return 1.0
+    return max(1.0, LEAST_SHARE * float(np.mean(np.square(left_out.error) / left_out.noise_variance)))
 
 
 def varying_noise(

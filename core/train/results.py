@@ -17,7 +17,7 @@ from core.predict.transforms import Transform
 from core.process.rows import mean_by_weight, variance_by_weight
 from core.row_groups import Grouping
 from core.selection.state import Selection
-from core.spec import MeanRows, TrainSpec, Variance
+from core.spec import MeanRows, TargetTransform, TrainSpec, Variance
 from core.train.calibrate import (
     CalibrationResult,
     bounds_report,
@@ -334,7 +334,9 @@ class Results:
                 f"{rows} rows are few for {groups} column{'s' if groups > 1 else ''}: "
                 "the error bars are probably too narrow"
             )
-        for warning in (self.transform_choice.reason, self.input_choice.reason, *others):
+        changed = self.transform.kind is not TargetTransform.NONE, len(self.input_choice.transform.columns) > 0
+        reasons = zip(changed, (self.transform_choice.reason, self.input_choice.reason), strict=True)
+        for warning in (*(reason for is_changed, reason in reasons if is_changed), *others):
             if warning is not None:
                 self.journal.warn(warning)
 

@@ -1,7 +1,7 @@
 """Training: from a table and a specification to a posterior and a report.
 
     1. hold some rows out for the report
-    2. if asked: choose transforms of target and inputs (`core.train.transform_choice`, `core.train.input_choice`)
+    2. if asked: choose transforms of target and inputs (`core.train.transformed`)
        start: theta from a full GP on a few hundred random rows
     3. rounds (Keerthi & Chu 2005, sec. 4): choose a basis at theta, then move theta with the basis held fixed; the
        best pair is kept, and rounds end when it settles; on `core.train.run_rows.SEARCH_ROWS` where there are more
@@ -23,7 +23,6 @@ generator of its own, seeded by the seed and the stage.
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -33,13 +32,12 @@ from core.numeric.shards import Compute
 from core.predict.predictor import Moments, Predictor
 from core.sparse.posterior import SparsePosterior, posterior
 from core.sparse.scheme import Scheme, scheme
-from core.spec import Effort, MeanRows, TargetTransform, TrainSpec
-from core.train.beyond import BeyondRows, admits, check_asked, widened, with_rows_beyond
+from core.spec import Effort, MeanRows, TrainSpec
+from core.train.beyond import BeyondRows, with_rows_beyond
 from core.train.calibrate import MOVED_ROWS, CalibrationResult, calibrate, calibrate_on
 from core.train.fit import Fit, Solution, Subset
 from core.train.full_choice import FarBehind, FullModel, full_model, is_compared
 from core.train.held_out import grouped_rows, held_out_rows
-from core.train.input_choice import input_transform_asked
 from core.train.mean_choice import ServedMean, choose_mean, served_means
 from core.train.others import full_results, moments_of, reads_of, sparse_results
 from core.train.outcome import Outcome
@@ -49,14 +47,14 @@ from core.train.results import Results
 from core.train.run_rows import RunRows
 from core.train.search import SEARCHED, Search, Stage, random_of
 from core.train.spec_checks import check_spec
-from core.train.transform_choice import as_learnt
+from core.train.transformed import transformed_table
 from core.train.unlearnt import UnlearntRows
 from core.train.warm import WarmStart
 
 LEAST_HELD_OUT = 50
 """Held-out rows, after the report has its half, that can calibrate a basis that moved."""
-INPUTS_SHARE, FULL_SHARE = 0.35, 0.45
-"""Shares of a run, or of what is left of it, that a choice of the inputs' transform and a full process take, about."""
+CHOICES_SHARE, FULL_SHARE = 0.2, 0.45
+"""Shares of a run, or of what is left of it, that a choice of transforms and a full process take, about."""
 SPARSE_SHARE = 0.6
 """Share of a run that has a mean on more rows too which the sparse model takes, about."""
 CONSTANT_MODEL = (
@@ -144,24 +142,17 @@ class _Run:
         self.scheme: Scheme = scheme(spec.approximation, spec.power)
         held_out = held_out_rows(dataset, spec)
         with journal.phase(Phase.STARTING, 0.0):
-            draws = partial(random_of, spec, Stage.TRANSFORM)
-            self.dataset, (choice, *self.other_choices) = as_learnt(dataset, spec.target_transform, held_out, draws)
-            if beyond is not None and not admits(choice.transform, beyond):
-                check_asked(spec.target_transform, beyond)
-                self.dataset, (choice,) = as_learnt(dataset, TargetTransform.NONE, held_out, draws)
-            if beyond is not None:
-                choice = replace(choice, transform=widened(choice.transform, beyond))
-            journal.part(0.0, INPUTS_SHARE)
-            inputs = input_transform_asked(self.dataset, spec, held_out, workers=workers, tell=journal.tell)
-            self.begin = 0.0 if inputs.reason is None else INPUTS_SHARE
-            self.dataset = replace(self.dataset, input_transform=inputs.transform)
+            journal.part(0.0, CHOICES_SHARE)
+            table = transformed_table(dataset, spec, held_out, beyond, workers=workers, tell=journal.tell)
+        self.begin = CHOICES_SHARE if table.compared else 0.0
+        self.dataset, self.other_choices = table.dataset, table.others
         self.rows = RunRows(dataset=self.dataset, spec=spec, workers=workers, compute=compute, beyond=beyond)
         self.results = Results(
             spec=spec,
             dataset=self.dataset,
             raw_targets=dataset.targets,
-            transform_choice=choice,
-            input_choice=inputs,
+            transform_choice=table.target,
+            input_choice=table.inputs,
             held_out=held_out,
             journal=journal,
             unlearnt=unlearnt,

@@ -177,7 +177,7 @@ def _runs(
         learning = np.setdiff1d(np.arange(len(joined.targets)), held_out)
         random = random_of(spec, SHARING_STAGE)
         draws = partial(random_of, spec, Stage.TRANSFORM)
-        learnt, _ = as_learnt(joined, spec.target_transform, held_out, draws)
+        learnt, _ = as_learnt(joined, spec, held_out, draws, workers=workers)
         found = choose_sharing(learnt, learning, random, workers=workers)
     elif share:
         found = [Sharing(group=0, reason="asked for")] * len(places)

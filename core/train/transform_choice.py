@@ -2,44 +2,41 @@
 
     log p(y_i | the others) = log q(g(y_i) | the others) + log g'(y_i)
 
-on up to MOST_ROWS random rows, left out in closed form of a full GP that is adapted to each g(y), q with scales and a
-tail of its own as published error bars have them (`core.predict.calibration`). The target stays as it is unless the
-mean log density of another is higher by more than DOUBTS standard errors of the paired differences, and LEAST_GAIN; of
-several that are as near to the best the first is taken, in the order of KINDS, which is from plain to flexible.
+of rows left out of blocks of near ones (`core.train.block_judge`), q with scales, varying noise and a tail of its own
+as published error bars have them. The target stays as it is unless another is better there; of several that are as near
+to the best the first is taken, in the order of KINDS, which is from plain to flexible.
+
+Nothing is compared where no map makes the targets themselves likelier as draws of a normal distribution. Logarithms are
+compared where they do so better than a power, by LEAST_AHEAD: the exponential of a doubt is a mean beyond all targets.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from core.arrays import FloatArray, IntArray
 from core.data import Dataset
-from core.errors import CoreError
-from core.predict.calibration import fit_calibration
+from core.errors import InvalidDataError
+from core.input_transform import InputTransform
 from core.predict.transforms import LEAST_TARGET, Transform, transform_of
-from core.spec import TargetTransform
-from core.train.exactly_left_out import exactly_left_out
-from core.train.fit import Subset
-from core.train.objective import exact_objective_and_gradient
-from core.train.optimise import box, descend, heuristic
+from core.spec import Artefact, TargetTransform, TrainSpec
+from core.train.block_judge import DOUBTS, LEAST_GAIN, BlockJudge, Judgement
 from core.train.report import TransformReport
 
 KINDS = (
-    TargetTransform.NONE,
     TargetTransform.LOG,
     TargetTransform.LOG1P,
     TargetTransform.YEO_JOHNSON,
     TargetTransform.RANK_NORMAL,
 )
-MOST_ROWS, STEPS = 400, 25
-DOUBTS, LEAST_GAIN = 2.0, 0.01
-"""Nats a row below which another scale is not worth that means and quantiles are no longer those of a normal."""
+LEAST_TAIL, LEAST_AHEAD = 0.05, 0.05
+"""Nats a row by which a map must make targets likelier as normal ones, and logarithms likelier than a power does."""
+_LOGARITHMS = (TargetTransform.LOG, TargetTransform.LOG1P)
 LEAST_ROWS = 30
 """Rows below which densities tell nothing of a target's distribution."""
-TIED_SHARE = 0.5
-"""Share of distinct targets below which ranks are no scale."""
+TIED_SHARE, MOST_ALIKE = 0.5, 0.02
+"""Share of distinct targets below which ranks are no scale, and of equal ones above: an atom has no density."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,34 +52,62 @@ class TransformChoice:
 
 
 def transform_asked(
-    dataset: Dataset, kind: TargetTransform, held_out: IntArray, random: np.random.Generator
+    dataset: Dataset,
+    spec: TrainSpec,
+    held_out: IntArray,
+    random: np.random.Generator,
+    *,
+    workers: int = 1,
+    tell: Callable[[float], None] = lambda _: None,
 ) -> TransformChoice:
-    """Return the transform of this kind, or the one that `auto` chooses without the held-out rows."""
+    """Return the transform that is asked for, or the one that `auto` chooses without the held-out rows: none where
+    hyperparameters are given, in units of the target as it is, and where what is stored needs it so."""
+    kind = spec.target_transform
     if kind is not TargetTransform.AUTO:
         return TransformChoice(transform=transform_of(kind, dataset.targets))
-    return choose_transform(dataset, np.setdiff1d(np.arange(len(dataset.targets)), held_out), random)
+    if spec.start is not None or spec.adaptation is None or spec.artefact is Artefact.MEAN:
+        return TransformChoice(transform=transform_of(TargetTransform.NONE, dataset.targets))
+    learning = np.setdiff1d(np.arange(len(dataset.targets)), held_out)
+    return choose_transform(dataset, learning, spec, random, workers=workers, tell=tell)
 
 
 def as_learnt(
-    dataset: Dataset, kind: TargetTransform, held_out: IntArray, random: Callable[[], np.random.Generator]
+    dataset: Dataset,
+    spec: TrainSpec,
+    held_out: IntArray,
+    random: Callable[[], np.random.Generator],
+    *,
+    workers: int = 1,
+    tell: Callable[[float], None] = lambda _: None,
 ) -> tuple[Dataset, list[TransformChoice]]:
     """Return the rows with every target under its transform, and these: of the first target, then of each other.
 
     random: makes a generator, the same for each target.
     """
     tables = [dataset, *(dataset.of_other(place) for place in range(dataset.others.shape[1]))]
-    choices = [transform_asked(each, kind, held_out, random()) for each in tables]
+    choices = [transform_asked(each, spec, held_out, random(), workers=workers, tell=tell) for each in tables]
     first, *others = [choice.transform.forward(each.targets) for choice, each in zip(choices, tables, strict=True)]
     return replace(dataset, targets=first, others=np.column_stack(others) if others else dataset.others), choices
 
 
-def choose_transform(dataset: Dataset, learning: IntArray, random: np.random.Generator) -> TransformChoice:
-    """Choose the transform that makes left-out rows likeliest. O(5 STEPS m^3 / 2), m up to MOST_ROWS.
+def choose_transform(
+    dataset: Dataset,
+    learning: IntArray,
+    spec: TrainSpec,
+    random: np.random.Generator,
+    *,
+    workers: int = 1,
+    tell: Callable[[float], None] = lambda _: None,
+) -> TransformChoice:
+    """Choose the transform under which left-out rows are likeliest. A judgement of `core.train.block_judge` for each.
 
     Args:
         dataset: with targets in their own unit.
         learning: rows that may be looked at, (n,): not those held out for the report.
+        spec: of the run.
         random: draws the rows.
+        workers: threads.
+        tell: hears that it goes on; may raise to cancel.
     """
     looks = f"the target looks like {values_of(dataset.targets)}"
     plain = transform_of(TargetTransform.NONE, dataset.targets)
@@ -90,26 +115,34 @@ def choose_transform(dataset: Dataset, learning: IntArray, random: np.random.Gen
         return TransformChoice(
             transform=plain, reason=f"{looks}; learnt as it is, for {len(learning)} rows are too few"
         )
-    some = np.sort(random.permutation(learning)[:MOST_ROWS])
-    found: dict[TargetTransform, FloatArray] = {}
-    for kind in _possible(dataset.targets):
-        density = _log_densities(dataset.take(some), transform_of(kind, dataset.targets))
-        if density is not None:
-            found[kind] = density
-    best = max(found, key=lambda kind: float(found[kind].mean()), default=TargetTransform.NONE)
-    chosen, told = TargetTransform.NONE, []
-    standing = found.get(TargetTransform.NONE)
+    possible = _possible(dataset.targets, learning)
+    if not possible:
+        return TransformChoice(transform=plain)
+    found: dict[TargetTransform, Judgement] = {}
+    kinds = (TargetTransform.NONE, *possible)
+
+    def listen(share: float) -> None:
+        tell((len(found) + share) / len(kinds))
+
+    judge = BlockJudge(dataset, learning, spec, random, workers=workers, tell=listen)
+    for kind in kinds:
+        one = judge.judge(transform_of(kind, dataset.targets), InputTransform())
+        if one is not None:
+            found[kind] = one
+    standing = found.pop(TargetTransform.NONE, None)
     if standing is None:
         return TransformChoice(transform=plain, reason=f"{looks}; learnt as it is")
-    for kind, density in found.items():
-        gain, doubt = _difference(density, standing)
-        behind, unsure = _difference(found[best], density)
-        near = behind <= max(DOUBTS * unsure, LEAST_GAIN)
-        if kind is not TargetTransform.NONE:
-            told.append(f"{kind} {gain:.4f} (standard error {doubt:.4f})")
-        if chosen is TargetTransform.NONE and gain > max(DOUBTS * doubt, LEAST_GAIN) and near:
+    better = {kind: one for kind, one in found.items() if one.is_better(standing)}
+    chosen, told = TargetTransform.NONE, []
+    best = max(better.values(), key=lambda one: float(one.density.mean()), default=standing)
+    for kind, one in found.items():
+        gain, doubt = one.gain(standing)
+        larger = "; squared errors are larger" if one.has_larger_errors(standing) else ""
+        told.append(f"{kind} {gain:.4f} (standard error {doubt:.4f}{larger})")
+        behind, unsure = best.gain(one)
+        if chosen is TargetTransform.NONE and kind in better and behind <= max(DOUBTS * unsure, LEAST_GAIN):
             chosen = kind
-    gains = f"gains over none on {len(some):,} left-out rows, nats a row: {', '.join(told)}"
+    gains = f"gains over none on {len(standing.density):,} left-out rows, nats a row: {', '.join(told)}"
     return TransformChoice(
         transform=transform_of(chosen, dataset.targets), reason=f"{looks}; learnt as {chosen}: {gains}"
     )
@@ -124,37 +157,34 @@ def values_of(targets: FloatArray) -> str:
     return "counts" if (targets == np.rint(targets)).all() else "a quantity that is never negative"
 
 
-def _possible(targets: FloatArray) -> list[TargetTransform]:
-    least, distinct = float(targets.min()), len(np.unique(targets))
-    ties = distinct < TIED_SHARE * len(targets)
+def _possible(targets: FloatArray, learning: IntArray) -> list[TargetTransform]:
+    """Kinds that targets (n,) may be learnt as, and that make those of the rows to learn from likelier."""
+    least, some = float(targets.min()), targets[learning]
+    _, counts = np.unique(some, return_counts=True)
+    if len(counts) == 1:
+        return []
+    kinds = [kind for kind in _LOGARITHMS if least > LEAST_TARGET[kind] and least >= 0.0]
+    if len(counts) >= TIED_SHARE * len(some) and counts.max() <= max(1.0, MOST_ALIKE * len(some)):
+        kinds.append(TargetTransform.RANK_NORMAL)
+    kinds.append(TargetTransform.YEO_JOHNSON)
+    likelier = {kind: _likelier(kind, some) for kind in kinds}
+    by_power = likelier[TargetTransform.YEO_JOHNSON]
+    if not max(likelier.values()) > LEAST_TAIL:
+        return []
     return [
         kind
         for kind in KINDS
-        if least > LEAST_TARGET.get(kind, -np.inf)
-        and not (kind is TargetTransform.LOG1P and least < 0.0)
-        and not (kind is TargetTransform.RANK_NORMAL and ties)
+        if kind in likelier and (kind not in _LOGARITHMS or likelier[kind] > by_power + LEAST_AHEAD)
     ]
 
 
-def _log_densities(some: Dataset, transform: Transform) -> FloatArray | None:
-    """Log density of each row that is left out, (m,), in the target's unit; None where the arithmetic breaks down."""
-    learnt = replace(some, targets=transform.forward(some.targets))
+def _likelier(kind: TargetTransform, targets: FloatArray) -> float:
+    """By how much the transform makes targets (n,) likelier as draws of a normal distribution, nats a row."""
     try:
-        subset = Subset.of(learnt, np.arange(len(some.targets)), standardize=True, workers=1)
-        rows = subset.rows
-        theta, _ = descend(
-            partial(exact_objective_and_gradient, rows), heuristic(rows), box(rows), STEPS, settled=1e-4 * len(rows)
-        )
-        left_out = exactly_left_out(rows, theta, some.row_groups)
-    except CoreError:
-        return None
-    calibration = fit_calibration(left_out)
-    variance = calibration.variance(left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
-    density = calibration.log_density(left_out.error, variance) - np.log(subset.standardization.target_scale)
-    return np.asarray(density + transform.log_slope(some.targets[left_out.places]))
-
-
-def _difference(density: FloatArray, other: FloatArray) -> tuple[float, float]:
-    """Mean and standard error of the paired differences."""
-    gains = density - other
-    return float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))
+        transform = transform_of(kind, targets)
+    except InvalidDataError:
+        return -np.inf
+    with np.errstate(all="ignore"):  # targets near the largest double: not a number, and no gain
+        slopes = float(transform.log_slope(targets).mean())
+        spreads = np.log(np.var(targets)) - np.log(np.var(transform.forward(targets)))
+    return 0.5 * float(spreads) + slopes

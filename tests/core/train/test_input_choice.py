@@ -7,6 +7,7 @@ import pytest
 
 from core.data import Dataset
 from core.predict.model import ModelPredictor
+from core.predict.transforms import Transform
 from core.spec import Adaptation, Artefact, Effort, InputTransforms, MeanRows, Refinement, TrainSpec
 from core.train.input_choice import input_transform_asked
 from core.train.run import train
@@ -27,7 +28,9 @@ def long_tailed(rows: int, seed: int = 0, linear: bool = False) -> Dataset:
 
 
 def test_tails_that_hide_the_function_are_drawn_in_and_why_is_told() -> None:
-    choice = input_transform_asked(long_tailed(250), TrainSpec(input_transform=InputTransforms.AUTO), NOTHING)
+    choice = input_transform_asked(
+        long_tailed(250), TrainSpec(input_transform=InputTransforms.AUTO), NOTHING, Transform()
+    )
     assert choice.transform.columns.tolist() == [0, 1]
     assert choice.reason is not None
     assert "drawn in by Yeo and Johnson's powers" in choice.reason
@@ -36,7 +39,7 @@ def test_tails_that_hide_the_function_are_drawn_in_and_why_is_told() -> None:
 
 def test_a_function_that_is_linear_in_the_tails_keeps_them() -> None:
     choice = input_transform_asked(
-        long_tailed(250, linear=True), TrainSpec(input_transform=InputTransforms.AUTO), NOTHING
+        long_tailed(250, linear=True), TrainSpec(input_transform=InputTransforms.AUTO), NOTHING, Transform()
     )
     assert not len(choice.transform.columns)
     assert choice.reason is not None
@@ -48,7 +51,9 @@ def test_nothing_is_compared_where_no_column_has_a_tail() -> None:
     X = chance.normal(size=(200, 3))
     told: list[float] = []
     dataset = Dataset(inputs=X, targets=X[:, 0])
-    choice = input_transform_asked(dataset, TrainSpec(input_transform=InputTransforms.AUTO), NOTHING, tell=told.append)
+    choice = input_transform_asked(
+        dataset, TrainSpec(input_transform=InputTransforms.AUTO), NOTHING, Transform(), tell=told.append
+    )
     assert (choice.reason, len(choice.transform.columns), told) == (None, 0, [])
 
 
@@ -60,7 +65,7 @@ def test_rows_that_are_held_out_are_not_looked_at() -> None:
     inputs[held_out] *= 1e3
     spec = TrainSpec(input_transform=InputTransforms.AUTO)
     one, two = (
-        input_transform_asked(each, spec, held_out)
+        input_transform_asked(each, spec, held_out, Transform())
         for each in (dataset, replace(dataset, inputs=inputs, targets=targets))
     )
     np.testing.assert_array_equal(one.transform.table, two.transform.table)
@@ -100,7 +105,9 @@ def test_every_kind_of_model_predicts_raw_inputs_as_one_of_logarithms_does(spec:
 def test_auto_keeps_units_in_which_hyperparameters_were_given() -> None:
     dataset = long_tailed(100)
     start = train(dataset, TrainSpec(adaptation=SHORT)).report.hyperparameters
-    choice = input_transform_asked(dataset, TrainSpec(input_transform=InputTransforms.AUTO, start=start), NOTHING)
+    choice = input_transform_asked(
+        dataset, TrainSpec(input_transform=InputTransforms.AUTO, start=start), NOTHING, Transform()
+    )
     assert (choice.reason, len(choice.transform.columns)) == (None, 0)
 
 
@@ -113,7 +120,9 @@ def test_a_training_that_is_cancelled_while_it_compares_ends() -> None:
             raise CancelledError
 
     with pytest.raises(CancelledError):
-        input_transform_asked(long_tailed(250), TrainSpec(input_transform=InputTransforms.AUTO), NOTHING, tell=tell)
+        input_transform_asked(
+            long_tailed(250), TrainSpec(input_transform=InputTransforms.AUTO), NOTHING, Transform(), tell=tell
+        )
 
 
 def test_an_update_draws_new_rows_in_as_the_training_did() -> None:

@@ -1,0 +1,174 @@
+"""Comparison of what a full process makes of a table under several transforms, on the same left-out rows.
+
+Blocks of near rows (`core.process.near_blocks`) of all rows, so that a row has the neighbours that it has in the table:
+theta moves on some of them, each row is predicted by the others of its block, in closed form, and gets error bars as
+published ones are, with noise that varies. What is decided so holds for as many rows as there are; a few hundred random
+rows say what is best for as few.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from core.arrays import FloatArray, IntArray
+from core.data import Dataset
+from core.errors import CoreError
+from core.hyperparameters import Hyperparameters, KernelFamily
+from core.input_transform import InputTransform
+from core.mean.closed import left_out_of_blocks
+from core.predict.calibration import LeftOut, fit_calibration
+from core.predict.distribution import PredictiveDistribution
+from core.predict.transforms import Transform
+from core.process.near_blocks import blocks_nlml_and_gradient, near_blocks, random_blocks
+from core.row_groups import Grouping, mean_by_group
+from core.spec import Effort, KernelChoice, Noise, TrainSpec
+from core.train.fit import Subset
+from core.train.noise import noise_taken, varying_noise
+from core.train.objective import exact_objective_and_gradient
+from core.train.optimise import box, descend, heuristic
+
+MOST_ROWS = 20_000
+"""Rows that blocks are made of, at most."""
+BLOCK_ROWS, FITTED_BLOCKS, JUDGED_BLOCKS = 400, 3, 5
+"""Rows of a block, and blocks that theta moves on, beside a random one, and that rows are left out of ..."""
+QUICK_BLOCKS = 2
+"""... and both with the effort `quick`, for which the noise is constant too."""
+DOUBTS, LEAST_GAIN, MOST_WORSE = 2.0, 0.02, 0.1
+"""Standard errors, and nats a row, by which what is not plain must be better, and the share by which the squared errors
+of its means may be larger."""
+START_ROWS, START_STEPS, STEPS, FIRST_STEP = 300, 25, 20, 0.2
+START_NOISE = 0.02
+"""Noise that theta starts to move with at least, in variances of the target."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Judgement:
+    """Left-out rows under one choice, or groups of them: log density in the target's unit, nats, and squared error of
+    the mean over the target's variance, times the row's weight, (m,) each."""
+
+    density: FloatArray
+    squares: FloatArray
+
+    def gain(self, other: "Judgement") -> tuple[float, float]:
+        """By how much the density is higher than under another choice, nats a row, and the standard error."""
+        return _difference(self.density, other.density)
+
+    def has_larger_errors(self, other: "Judgement") -> bool:
+        """Return whether the squared errors are larger by more than their standard error, or by MOST_WORSE."""
+        worse, doubt = _difference(self.squares, other.squares)
+        return not worse <= min(doubt, MOST_WORSE * float(other.squares.mean()))
+
+    def is_better(self, other: "Judgement") -> bool:
+        """Return whether the density is higher by more than DOUBTS standard errors, and LEAST_GAIN, and squared errors
+        are no larger."""
+        gain, doubt = self.gain(other)
+        return gain > max(DOUBTS * doubt, LEAST_GAIN) and not self.has_larger_errors(other)
+
+
+class BlockJudge:
+    """Judges transforms of a table by the same rows, left out of their blocks."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        learning: IntArray,
+        spec: TrainSpec,
+        random: np.random.Generator,
+        *,
+        workers: int = 1,
+        tell: Callable[[float], None] = lambda _: None,
+    ) -> None:
+        """Prepare. dataset: with targets in their own unit. learning: rows that may be looked at. tell: hears, with
+        the share of one judgement that is done, that it goes on; may raise to cancel."""
+        some = np.sort(random.permutation(learning)[:MOST_ROWS])
+        self._rows = replace(dataset.take(some), others=np.empty((0, 0)))
+        self._workers, self._tell = workers, tell
+        self._few = np.sort(random.permutation(len(some))[:START_ROWS])
+        self._seed = int(random.integers(2**32))
+        asked, quick = spec.kernel, spec.effort is Effort.QUICK
+        self._noise_varies = spec.noise is not Noise.CONSTANT and not quick
+        self._family = KernelFamily.MATERN32 if asked is KernelChoice.AUTO else KernelFamily(asked)
+        subset = self._subset(Transform(), InputTransform())
+        blocks = near_blocks(subset.rows.X, self._start(subset).weights[subset.rows.groups], BLOCK_ROWS)
+        chosen = [blocks[place] for place in random.permutation(len(blocks))]
+        self._judged = chosen[: QUICK_BLOCKS if quick else JUDGED_BLOCKS]
+        self._fitted = chosen[: QUICK_BLOCKS if quick else FITTED_BLOCKS]
+        if len(blocks) > 1 and not quick:
+            self._fitted = self._fitted + random_blocks(len(some), BLOCK_ROWS, 1, random)
+
+    def judge(self, transform: Transform, inputs: InputTransform) -> Judgement | None:
+        """Return what comes of the rows under these transforms; None where the arithmetic breaks down.
+
+        O((START_STEPS START_ROWS^3 + STEPS FITTED_BLOCKS BLOCK_ROWS^3) / 2), and a model of the noise.
+        """
+        try:
+            return self._judge(transform, inputs)
+        except CoreError:
+            return None
+
+    def _judge(self, transform: Transform, inputs: InputTransform) -> Judgement:
+        subset, random = self._subset(transform, inputs), np.random.default_rng(self._seed)
+        rows, bounds = subset.rows, box(subset.rows)
+        start = self._start(subset)
+        self._tell(0.2)
+        objective = partial(blocks_nlml_and_gradient, rows, self._fitted)
+        theta, _ = descend(objective, start, bounds, STEPS, settled=1e-4 * len(rows), first_step=FIRST_STEP)
+        self._tell(0.7)
+        places = np.concatenate(self._judged)
+        found = left_out_of_blocks(rows, self._judged, theta, self._rows.row_groups)
+        left_out = LeftOut(
+            places=places,
+            error=found.error,
+            latent_variance=found.latent_variance,
+            noise_variance=rows.noises(theta.noise_variance)[places],
+            far_variance=np.full(len(places), theta.signal_variance),
+        )
+        left_out = replace(left_out, noise_variance=noise_taken(left_out) * left_out.noise_variance)
+        if self._noise_varies:
+            learnt = varying_noise(subset.dataset, left_out, random, workers=self._workers)
+            left_out = left_out if learnt is None else learnt.left_out
+        return self._judgement(left_out, subset, transform)
+
+    def _judgement(self, left_out: LeftOut, subset: Subset, transform: Transform) -> Judgement:
+        calibration, unit, places = fit_calibration(left_out), subset.standardization, left_out.places
+        variance = calibration.variance(left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
+        predicted = PredictiveDistribution(
+            centre=unit.target_shift + unit.target_scale * (subset.rows.y[places] - left_out.error),
+            variance=unit.target_scale**2 * variance,
+            calibration=calibration,
+            transform=transform,
+        )
+        order = np.argsort(places, kind="stable")  # the same for all judgements, whatever order a noise model drew
+        targets, weights = self._rows.targets[places], self._rows.weights
+        squares = np.square(targets - predicted.moments()[0]) / np.var(self._rows.targets)
+        if len(weights):
+            squares = weights[places] * squares
+        density, squares = predicted.log_density(targets)[order], squares[order]
+        groups = self._rows.row_groups
+        if groups.by is Grouping.GROUP:
+            group = groups.group[places[order]]
+            density, squares = mean_by_group(density, group), mean_by_group(squares, group)
+        return Judgement(density=density, squares=squares)
+
+    def _subset(self, transform: Transform, inputs: InputTransform) -> Subset:
+        learnt = replace(self._rows, targets=transform.forward(self._rows.targets), input_transform=inputs)
+        return Subset.of(learnt, np.arange(len(learnt.targets)), standardize=True, workers=self._workers)
+
+    def _start(self, subset: Subset) -> Hyperparameters:
+        few = subset.rows.take(self._few)
+        theta, _ = descend(
+            partial(exact_objective_and_gradient, few),
+            heuristic(few, kernel=self._family),
+            box(few),
+            START_STEPS,
+            settled=1e-4 * len(few),
+        )
+        return replace(theta, noise_variance=max(theta.noise_variance, START_NOISE * subset.rows.mean_square))
+
+
+def _difference(ours: FloatArray, theirs: FloatArray) -> tuple[float, float]:
+    """Mean and standard error of the paired differences."""
+    gains = ours - theirs
+    return float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))

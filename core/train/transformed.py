@@ -1,0 +1,76 @@
+"""A table as it is learnt: targets and inputs under the transforms that are asked for, or chosen."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from core.arrays import IntArray
+from core.data import Dataset
+from core.spec import TargetTransform, TrainSpec
+from core.train.beyond import BeyondRows, admits, check_asked, widened
+from core.train.input_choice import InputTransformChoice, input_transform_asked
+from core.train.search import Stage, random_of
+from core.train.transform_choice import TransformChoice, as_learnt
+
+TARGET_SHARE = 0.6
+"""Share of the choices' time that the target's takes, about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TransformedTable:
+    """dataset: as it is learnt. target, others: transform of the first target and of each other one. inputs: theirs."""
+
+    dataset: Dataset
+    target: TransformChoice
+    others: list[TransformChoice]
+    inputs: InputTransformChoice
+
+    @property
+    def compared(self) -> bool:
+        """True where a transform was chosen by comparison, which takes time."""
+        reasons = (self.inputs.reason, *(choice.reason for choice in (self.target, *self.others)))
+        return any(reason is not None for reason in reasons)
+
+
+def transformed_table(
+    dataset: Dataset,
+    spec: TrainSpec,
+    held_out: IntArray,
+    beyond: BeyondRows | None,
+    *,
+    workers: int,
+    tell: Callable[[float], None],
+) -> TransformedTable:
+    """Return the table under the transforms that are asked for, or chosen without the held-out rows.
+
+    Args:
+        dataset: in its own units.
+        spec: of the run.
+        held_out: rows that may not be looked at.
+        beyond: more rows, whose targets the transform has to admit.
+        workers: threads.
+        tell: hears the share that is done; may raise to cancel.
+
+    Raises InvalidDataError for targets that the transform does not admit.
+    """
+    draws = partial(random_of, spec, Stage.TRANSFORM)
+    learnt, (target, *others) = as_learnt(
+        dataset, spec, held_out, draws, workers=workers, tell=lambda share: tell(TARGET_SHARE * share)
+    )
+    if beyond is not None and not admits(target.transform, beyond):
+        check_asked(spec.target_transform, beyond)
+        plain = replace(spec, target_transform=TargetTransform.NONE)
+        learnt, (target,) = as_learnt(dataset, plain, held_out, draws)
+    if beyond is not None:
+        target = replace(target, transform=widened(target.transform, beyond))
+    inputs = input_transform_asked(
+        dataset,
+        spec,
+        held_out,
+        target.transform,
+        workers=workers,
+        tell=lambda share: tell(TARGET_SHARE + (1.0 - TARGET_SHARE) * share),
+    )
+    return TransformedTable(
+        dataset=replace(learnt, input_transform=inputs.transform), target=target, others=others, inputs=inputs
+    )
