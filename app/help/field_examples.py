@@ -30,9 +30,11 @@ EXAMPLES: Mapping[str, Mapping[str, Example]] = {
             "Only some columns will be known when predicting.", target="price", features=["weight", "horsepower"]
         ),
         "input_transform": _example(
-            "Columns have long tails, such as incomes, counts or populations.", input_transform="auto"
+            "Columns with long tails are to stay as they are, whatever predicts better.", input_transform="none"
         ),
-        "target_transform": _example("A positive, skewed target, such as a price.", target_transform="auto"),
+        "target_transform": _example(
+            "Errors of the target are relative, such as those of a price.", target_transform="log"
+        ),
     },
     "How the table is read": {
         "columns": _example(

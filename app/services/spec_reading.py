@@ -22,13 +22,10 @@ from app.tables.columns.cell_errors import json_type
 from core.spec import Effort, InputTransforms, KernelChoice, MeanRows, TargetTransform
 
 _CLOSE = 0.75  # from which likeness on a word may be the one that was meant
-_SPARSE = {
-    "kernel": KernelChoice.GAUSSIAN,
-    "mean_rows": MeanRows.BASIS,
-    "target_transform": TargetTransform.NONE,
-    "input_transform": InputTransforms.NONE,
-}
-"""Defaults with `effort: quick`, which is that of a sparse model with a part chosen by hand, too ..."""
+_AS_THEY_ARE = {"target_transform": TargetTransform.NONE, "input_transform": InputTransforms.NONE}
+"""Defaults where hyperparameters are given, in units of target and columns as they are ..."""
+_SPARSE = _AS_THEY_ARE | {"kernel": KernelChoice.GAUSSIAN, "mean_rows": MeanRows.BASIS}
+"""... and with `effort: quick`, which is that of a sparse model with a part chosen by hand, too ..."""
 _QUICK = {
     "adapt": AdaptationBody(rounds=1, steps=10),
     "refine": RefinementBody(steps=18),
@@ -70,6 +67,8 @@ def read_spec(given: object, *, max_basis_size: int) -> SpecBody:
     defaults: dict[str, Any] = {}
     if "effort" not in body.model_fields_set and _chosen_by_hand(body):
         defaults["effort"] = Effort.QUICK
+    if body.hyperparameters is not None:
+        defaults |= {name: value for name, value in _AS_THEY_ARE.items() if name not in body.model_fields_set}
     if defaults.get("effort", body.effort) is Effort.QUICK:
         several = body.share is not False and (isinstance(body.target, list) or "*" in (body.target or ""))
         given_by_hand = _chosen_by_hand(body) or "mean_rows" in body.model_fields_set or several  # none moves then

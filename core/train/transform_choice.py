@@ -32,6 +32,8 @@ KINDS = (
 )
 LEAST_TAIL, LEAST_AHEAD = 0.05, 0.05
 """Nats a row by which a map must make targets likelier as normal ones, and logarithms likelier than a power does."""
+ALL_LARGE = 10.0
+"""Targets above this have the same logarithm with 1 added."""
 _LOGARITHMS = (TargetTransform.LOG, TargetTransform.LOG1P)
 LEAST_ROWS = 30
 """Rows below which densities tell nothing of a target's distribution."""
@@ -60,12 +62,12 @@ def transform_asked(
     workers: int = 1,
     tell: Callable[[float], None] = lambda _: None,
 ) -> TransformChoice:
-    """Return the transform that is asked for, or the one that `auto` chooses without the held-out rows: none where
-    hyperparameters are given, in units of the target as it is, and where what is stored needs it so."""
+    """Return the transform that is asked for, or the one that `auto` chooses without the held-out rows: none where what
+    is stored is to be the mean alone."""
     kind = spec.target_transform
     if kind is not TargetTransform.AUTO:
         return TransformChoice(transform=transform_of(kind, dataset.targets))
-    if spec.start is not None or spec.adaptation is None or spec.artefact is Artefact.MEAN:
+    if spec.artefact is Artefact.MEAN:
         return TransformChoice(transform=transform_of(TargetTransform.NONE, dataset.targets))
     learning = np.setdiff1d(np.arange(len(dataset.targets)), held_out)
     return choose_transform(dataset, learning, spec, random, workers=workers, tell=tell)
@@ -164,6 +166,8 @@ def _possible(targets: FloatArray, learning: IntArray) -> list[TargetTransform]:
     if len(counts) == 1:
         return []
     kinds = [kind for kind in _LOGARITHMS if least > LEAST_TARGET[kind] and least >= 0.0]
+    if least > ALL_LARGE:
+        kinds.remove(TargetTransform.LOG1P)
     if len(counts) >= TIED_SHARE * len(some) and counts.max() <= max(1.0, MOST_ALIKE * len(some)):
         kinds.append(TargetTransform.RANK_NORMAL)
     kinds.append(TargetTransform.YEO_JOHNSON)

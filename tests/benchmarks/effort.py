@@ -1,6 +1,7 @@
 """Benchmark of the efforts: test rows scored after trainings on random partitions of the benchmark sets.
 
-    python -m tests.benchmarks.effort [--partitions 5] [--efforts quick normal best] [--inputs auto] [--rows N] [SET ..]
+    python -m tests.benchmarks.effort [--partitions 5] [--efforts quick normal best] [--transforms none] [--rows N]
+                                      [SET ..]
 
 The partitions are those of Table 1 of Keerthi & Chu 2005 for its seven sets, whose best NMSE there stands beside ours.
 NLPD is of a target of unit variance. Seconds are of the clock, with a thread for each core; microseconds a row are
@@ -17,7 +18,16 @@ import numpy as np
 from core.data import Dataset
 from core.predict.metrics import scores
 from core.predict.model import ModelPredictor
-from core.spec import Adaptation, Effort, InputTransforms, KernelChoice, MeanRows, Refinement, TrainSpec
+from core.spec import (
+    Adaptation,
+    Effort,
+    InputTransforms,
+    KernelChoice,
+    MeanRows,
+    Refinement,
+    TargetTransform,
+    TrainSpec,
+)
 from core.train.report import TrainReport
 from core.train.run import train
 from tests.benchmarks.papers.keerthi_chu import published
@@ -44,7 +54,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--partitions", type=int, default=5)
     parser.add_argument("--efforts", nargs="+", choices=[*Effort], default=["quick", "normal"])
-    parser.add_argument("--inputs", choices=[*InputTransforms], default=InputTransforms.NONE)
+    parser.add_argument("--transforms", choices=["auto", "none"], default="auto", help="of target and inputs")
     parser.add_argument("--rows", type=int, help="of training, at most")
     parser.add_argument("sets", nargs="*", metavar="SET", default=[*TRAINING_ROWS])
     asked = parser.parse_args()
@@ -55,8 +65,10 @@ def main() -> None:
     print("|---|---|---|---|---|---|---|---|---|")
     for name in asked.sets:
         for effort in map(Effort, asked.efforts):
-            inputs = InputTransforms(asked.inputs)
-            found = [measure(name, seed, effort, inputs, asked.rows) for seed in range(asked.partitions)]
+            found = [
+                measure(name, seed, effort, asked.rows, transformed=asked.transforms == "auto")
+                for seed in range(asked.partitions)
+            ]
             print(line(name, effort, found), flush=True)
 
 
@@ -65,20 +77,28 @@ def specification(effort: Effort, seed: int) -> TrainSpec:
     if effort is Effort.QUICK:
         rounds, steps = Adaptation(rounds=1, steps=10), Refinement(steps=18)
         return TrainSpec(adaptation=rounds, refinement=steps, power=0.6, max_basis_size=600, seed=seed)
-    return TrainSpec(effort=effort, kernel=KernelChoice.AUTO, mean_rows=MeanRows.AUTO, seed=seed)
+    return TrainSpec(
+        effort=effort,
+        kernel=KernelChoice.AUTO,
+        mean_rows=MeanRows.AUTO,
+        target_transform=TargetTransform.AUTO,
+        input_transform=InputTransforms.AUTO,
+        seed=seed,
+    )
 
 
-def measure(
-    name: str, seed: int, effort: Effort, inputs: InputTransforms = InputTransforms.NONE, most: int | None = None
-) -> Measured:
-    """Train on one partition, on at most so many rows, and score its test rows."""
+def measure(name: str, seed: int, effort: Effort, most: int | None = None, *, transformed: bool = True) -> Measured:
+    """Train on one partition, on at most so many rows, and score its test rows. transformed: whether target and inputs
+    may be."""
     split = load(name, seed=seed)
     rows = split.train if name in TRAINING_ROWS else split.train[: 3 * len(split.train) // 4]
     test = split.test if name in TRAINING_ROWS else split.train[len(rows) :]
     rows = rows[:most]
     began = time.perf_counter()
     dataset = Dataset(inputs=rows[:, :-1], targets=rows[:, -1])
-    spec = replace(specification(effort, seed), input_transform=inputs)
+    spec = specification(effort, seed)
+    if not transformed:
+        spec = replace(spec, target_transform=TargetTransform.NONE, input_transform=InputTransforms.NONE)
     result = train(dataset, spec, workers=os.cpu_count() or 1)
     seconds = time.perf_counter() - began
     new, targets = test[:BATCH, :-1], test[:BATCH, -1]
@@ -102,10 +122,12 @@ def kind(report: TrainReport) -> str:
     """Return what was published, in a few words."""
     taken = next((each for each in report.candidates if each.taken), None)
     kernel = report.hyperparameters.kernel.value
+    changed = f", {report.target_transform.kind}" if report.target_transform.kind != TargetTransform.NONE else ""
+    if report.input_transform.columns:
+        changed += f", {len(report.input_transform.columns)} tails drawn in"
     if taken is None or taken.mean == MeanRows.BASIS.value:
-        return f"sparse, {kernel}"
-    drawn = f", {len(report.input_transform.columns)} tails drawn in" if report.input_transform.columns else ""
-    return f"{'full' if taken.variance == 'near' else 'mean of all rows'}, {kernel}{drawn}"
+        return f"sparse, {kernel}{changed}"
+    return f"{'full' if taken.variance == 'near' else 'mean of all rows'}, {kernel}{changed}"
 
 
 def line(name: str, effort: Effort, found: list[Measured]) -> str:

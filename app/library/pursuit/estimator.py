@@ -63,7 +63,7 @@ class SparseGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         noise: `auto`, `constant` or `input-dependent`.
         calibrate: `auto`, `loo`, `cross-fit`, or False for the error bars as the Gaussian process gives them.
         intervals: `symmetric` or `asymmetric`.
-        target_transform: `none`, `log`, `log1p`, `yeo-johnson`, `rank-normal` or `auto`.
+        target_transform: `none`, `log`, `log1p`, `yeo-johnson`, `rank-normal` or `auto`: what the target is learnt as.
         input_transform: `none`, `yeo-johnson` or `auto`: what columns with long tails are learnt as.
         adapt: budget of the hyperparameters' adaptation, {"rounds": 5, "steps": 20}, or False.
         refine: budget for moving basis vectors, {"steps": 60}, or False.

@@ -101,10 +101,21 @@ def test_parts_of_a_sparse_model_chosen_by_hand_leave_no_other(field: str) -> No
     }
     body = read(**{field: values[field]})
     assert (body.effort, body.kernel, body.mean_rows) == ("quick", "gaussian", "basis")
+    assert (body.target_transform, body.input_transform) == ("none", "none")
     asked = read(**{field: values[field]}, effort="normal")
     assert (asked.effort, asked.kernel, asked.mean_rows) == ("normal", "auto", "auto")
+    own = "none" if field == "hyperparameters" else "auto"  # which are in units of the target as it is
+    assert (asked.target_transform, asked.input_transform) == (own, own)
     kernel = read(**{field: values[field]}, kernel="auto")
     assert (kernel.effort, kernel.kernel, kernel.mean_rows) == ("quick", "auto", "basis")
+
+
+def test_transforms_are_chosen_by_default_and_asked_for_with_any_effort() -> None:
+    assert (read().target_transform, read().input_transform) == ("auto", "auto")
+    quick = read(effort="quick")
+    assert (quick.target_transform, quick.input_transform) == ("none", "none")
+    asked = read(effort="quick", target_transform="log", input_transform="auto")
+    assert (asked.target_transform, asked.input_transform) == ("log", "auto")
 
 
 def test_every_field_reaches_core() -> None:

@@ -1,0 +1,103 @@
+"""core/train/block_theta.py: theta of a full process where noise is taken for roughness, and roughness for noise."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from core.arrays import FloatArray
+from core.data import Dataset
+from core.hyperparameters import Hyperparameters, KernelFamily
+from core.predict.calibration import LeftOut
+from core.spec import Effort, KernelChoice, Noise, TrainSpec
+from core.train import block_theta, full_process
+from core.train.fit import Subset
+from core.train.noise import LEAST_SHARE, noise_taken
+from core.train.optimise import heuristic
+
+ROWS = 900
+
+
+@pytest.fixture
+def by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_theta, "EXACT_ROWS", 0)
+    monkeypatch.setattr(block_theta, "BLOCK_ROWS", 100)
+
+
+def subset_of(seed: int, *, quiet: float, loud: float, quickly: float = 2.0) -> Subset:
+    """Waves of the first column; in a third of the second, the noise is another."""
+    random = np.random.default_rng(seed)
+    X = random.uniform(-2.0, 2.0, size=(ROWS, 2))
+    noise = np.where(X[:, 1] > 0.7, loud, quiet) * random.normal(size=ROWS)
+    dataset = Dataset(inputs=X, targets=np.sin(quickly * X[:, 0]) + noise)
+    return Subset.of(dataset, np.arange(ROWS), standardize=True, workers=1)
+
+
+def theta_of(subset: Subset, start: Hyperparameters, **spec: Any) -> Hyperparameters:
+    asked = TrainSpec(effort=Effort.NORMAL, **spec)
+    random = np.random.default_rng(0)
+    return block_theta.block_theta(subset, np.arange(ROWS), start, asked, random, lambda _: None)
+
+
+@pytest.mark.parametrize("way", ["exact", "blocks"])
+def test_a_rough_kernel_that_starts_without_noise_finds_it(way: str, request: pytest.FixtureRequest) -> None:
+    """A start on a few rows may have none; there the likelihood does not feel the noise, and a climb stayed."""
+    if way == "blocks":
+        request.getfixturevalue("by_blocks")
+    subset = subset_of(1, quiet=0.3, loud=0.3, quickly=1.0)
+    start = replace(heuristic(subset.rows, reach=0.07), noise_variance=1e-8)
+    found = theta_of(subset, start, kernel=KernelChoice.MATERN12, noise=Noise.CONSTANT)
+    share = 0.3**2 / (0.5 + 0.3**2)
+    assert found.kernel is KernelFamily.MATERN12
+    assert 0.5 * share < found.noise_variance < 1.5 * share
+
+
+@pytest.mark.usefixtures("by_blocks")
+def test_noise_that_varies_is_no_roughness() -> None:
+    """By likelihood with constant noise a rough kernel is the best for this function, which is as smooth as any."""
+    subset = subset_of(0, quiet=0.05, loud=2.0)
+    assert theta_of(subset, heuristic(subset.rows)).kernel is KernelFamily.GAUSSIAN
+
+
+@pytest.mark.usefixtures("by_blocks")
+def test_noise_that_is_constant_is_asked_for_where_kernels_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a model of the noise was asked for")
+
+    monkeypatch.setattr(block_theta, "varying_noise", refuse)
+    subset = subset_of(1, quiet=0.1, loud=0.1)
+    theta_of(subset, heuristic(subset.rows), noise=Noise.CONSTANT)
+    with pytest.raises(AssertionError, match="model of the noise"):
+        theta_of(subset, heuristic(subset.rows), noise=Noise.AUTO)
+
+
+@pytest.mark.parametrize(("noise", "times"), [(1e-6, LEAST_SHARE * 1e6), (0.5, 1.0), (2.0, 1.0)])
+def test_noise_is_taken_for_a_share_of_the_errors_where_they_ask_for_more(noise: float, times: float) -> None:
+    random = np.random.default_rng(0)
+    error: FloatArray = random.normal(size=4_000)
+    count = len(error)
+    left_out = LeftOut(
+        places=np.arange(count),
+        error=error / np.sqrt(np.mean(error**2)),
+        latent_variance=np.full(count, 1e-9),
+        noise_variance=np.full(count, noise),
+        far_variance=np.full(count, 1.0),
+    )
+    assert noise_taken(left_out) == pytest.approx(times, rel=1e-9)
+
+
+def test_a_process_of_almost_no_noise_has_error_bars_that_vary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A theta that takes all noise for roughness leaves nothing that could vary, and one width for all rows."""
+    subset = subset_of(2, quiet=0.05, loud=1.0)
+    rough = replace(heuristic(subset.rows, kernel=KernelFamily.MATERN12), signal_variance=0.02, noise_variance=1e-6)
+    spec, nothing = TrainSpec(effort=Effort.NORMAL), np.empty(0, np.int64)
+
+    def losses() -> float:
+        random = np.random.default_rng(0)
+        found = full_process.full_process(subset, nothing, rough, spec, (0, 0), random, lambda _: None)
+        return float(full_process.losses(found.read, nothing).mean())
+
+    ours = losses()
+    monkeypatch.setattr(full_process, "noise_taken", lambda _: 1.0)
+    assert ours < losses() - 0.1
