@@ -1,11 +1,12 @@
 """core/train/block_judge.py: judgements of a table under transforms, against closed forms and by what was made."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from core.arrays import FloatArray
+from core.arrays import IntArray
 from core.data import Dataset
 from core.input_transform import InputTransform
 from core.predict.transforms import Transform, transform_of
@@ -24,8 +25,8 @@ def table(rows: int = 300, seed: int = 0, **more: Any) -> Dataset:
     return Dataset(inputs=X, targets=np.exp(np.sin(2.0 * X[:, 0]) + 0.3 * random.normal(size=rows)), **more)
 
 
-def judge_of(dataset: Dataset, spec: TrainSpec = SPEC, learning: FloatArray | None = None) -> BlockJudge:
-    everything = np.arange(len(dataset.targets)) if learning is None else learning.astype(np.int64)
+def judge_of(dataset: Dataset, spec: TrainSpec = SPEC, learning: IntArray | None = None) -> BlockJudge:
+    everything = np.arange(len(dataset.targets)) if learning is None else learning
     return BlockJudge(dataset, everything, spec, np.random.default_rng(0))
 
 
@@ -68,10 +69,10 @@ def test_rows_that_may_not_be_looked_at_are_not() -> None:
 def test_groups_count_once_and_are_left_out_whole() -> None:
     """Two copies of each row: by itself a row knows its copy's target, without its group it does not."""
     one = table(150)
-    twice = {"inputs": np.repeat(one.inputs, 2, axis=0), "targets": np.repeat(one.targets, 2)}
+    twice = Dataset(inputs=np.repeat(one.inputs, 2, axis=0), targets=np.repeat(one.targets, 2))
     groups = RowGroups(by=Grouping.GROUP, group=np.repeat(np.arange(150), 2))
-    knowing = judged(judge_of(Dataset(**twice)))
-    honest = judged(judge_of(Dataset(**twice, row_groups=groups)))
+    knowing = judged(judge_of(twice))
+    honest = judged(judge_of(replace(twice, row_groups=groups)))
     assert (len(knowing.density), len(honest.density)) == (300, 150)
     assert honest.squares.mean() > 1.3 * knowing.squares.mean()
 
