@@ -17,7 +17,6 @@ from core.data import Dataset
 from core.errors import CoreError
 from core.hyperparameters import Hyperparameters, KernelFamily
 from core.input_transform import InputTransform
-from core.mean.closed import left_out_of_blocks
 from core.predict.calibration import LeftOut, fit_calibration
 from core.predict.distribution import PredictiveDistribution
 from core.predict.transforms import Transform
@@ -25,9 +24,9 @@ from core.process.near_blocks import blocks_nlml_and_gradient, near_blocks, rand
 from core.row_groups import Grouping, mean_by_group
 from core.spec import Effort, KernelChoice, Noise, TrainSpec
 from core.train.fit import Subset
-from core.train.noise import noise_taken, varying_noise
+from core.train.noise import left_out_in_blocks, varying_noise
 from core.train.objective import exact_objective_and_gradient
-from core.train.optimise import box, descend, heuristic
+from core.train.optimise import box, descend, heuristic, noisy
 
 MOST_ROWS = 20_000
 """Rows that blocks are made of, at most."""
@@ -39,8 +38,6 @@ DOUBTS, LEAST_GAIN, MOST_WORSE = 2.0, 0.02, 0.1
 """Standard errors, and nats a row, by which what is not plain must be better, and the share by which the squared errors
 of its means may be larger."""
 START_ROWS, START_STEPS, STEPS, FIRST_STEP = 300, 25, 20, 0.2
-START_NOISE = 0.02
-"""Noise that theta starts to move with at least, in variances of the target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -116,16 +113,7 @@ class BlockJudge:
         objective = partial(blocks_nlml_and_gradient, rows, self._fitted)
         theta, _ = descend(objective, start, bounds, STEPS, settled=1e-4 * len(rows), first_step=FIRST_STEP)
         self._tell(0.7)
-        places = np.concatenate(self._judged)
-        found = left_out_of_blocks(rows, self._judged, theta, self._rows.row_groups)
-        left_out = LeftOut(
-            places=places,
-            error=found.error,
-            latent_variance=found.latent_variance,
-            noise_variance=rows.noises(theta.noise_variance)[places],
-            far_variance=np.full(len(places), theta.signal_variance),
-        )
-        left_out = replace(left_out, noise_variance=noise_taken(left_out) * left_out.noise_variance)
+        left_out = left_out_in_blocks(rows, self._judged, theta, self._rows.row_groups)
         if self._noise_varies:
             learnt = varying_noise(subset.dataset, left_out, random, workers=self._workers)
             left_out = left_out if learnt is None else learnt.left_out
@@ -165,7 +153,7 @@ class BlockJudge:
             START_STEPS,
             settled=1e-4 * len(few),
         )
-        return replace(theta, noise_variance=max(theta.noise_variance, START_NOISE * subset.rows.mean_square))
+        return noisy(theta, subset.rows)
 
 
 def _difference(ours: FloatArray, theirs: FloatArray) -> tuple[float, float]:

@@ -10,6 +10,7 @@ of one group. O(n BLOCK_ROWS^2) for each evaluation.
 """
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 
@@ -17,7 +18,6 @@ import numpy as np
 
 from core.arrays import FloatArray, IntArray
 from core.hyperparameters import Hyperparameters, KernelFamily
-from core.mean.closed import left_out_of_blocks
 from core.numeric.threads import map_in_order
 from core.predict.calibration import LeftOut, loss_of, scales
 from core.predict.model import log_noise
@@ -28,8 +28,8 @@ from core.process.theta import Box
 from core.row_groups import Grouping, RowGroups
 from core.spec import Effort, KernelChoice, Noise, TrainSpec
 from core.train.fit import Subset
-from core.train.noise import noise_taken, varying_noise
-from core.train.optimise import box, descend, heuristic
+from core.train.noise import left_out_in_blocks, varying_noise
+from core.train.optimise import box, descend, heuristic, noisy
 
 EXACT_ROWS = 2_000
 """Rows up to which theta is found by the exact likelihood of all of them, and the mean in closed form."""
@@ -44,9 +44,6 @@ KERNEL_STEPS, ROUND_STEPS, EXACT_STEPS = 15, (12, 15), 20
 BEST_STEPS = 2
 """... and how many times as many with the best effort."""
 FIRST_STEP = 0.2
-START_NOISE = 0.02
-"""Noise that a climb starts with at least, in variances of the target: where it is next to nothing the likelihood no
-longer feels it, and a rough kernel on a few hundred rows ends there."""
 NOISE_ROWS = 4_000
 """Rows that are enough to see how the noise varies while theta moves."""
 MOST_RATIO = 5.0
@@ -76,7 +73,7 @@ def block_theta(
         tell: hears the share that is done; may raise to cancel.
     """
     rows, bounds = subset.rows.take(learning, workers=subset.rows.workers), box(subset.rows)
-    start = replace(start, noise_variance=max(start.noise_variance, START_NOISE * rows.mean_square))
+    start = noisy(start, rows)
     asked = spec.kernel
     families = list(KernelFamily) if asked is KernelChoice.AUTO else [KernelFamily(asked)]
     times = BEST_STEPS if spec.effort is Effort.BEST else 1
@@ -90,10 +87,10 @@ def block_theta(
         if ratio is None:
             return theta
         return _climbed(rows, whole, theta, ratio, bounds, times * EXACT_STEPS, tell, (0.6, 0.4))[0]
-    seed = int(random.integers(2**32))
+    (own,) = random.spawn(1)
 
     def judge(blocks: Sequence[IntArray], theta: Hyperparameters) -> float:
-        draws = np.random.default_rng(seed)
+        draws = deepcopy(own)  # the same for every family
         left_out = _left_out_of(subset, learning, rows, blocks, theta, draws, COMPARED_ROWS)
         learnt = (
             varying_noise(subset.dataset, left_out, draws, workers=rows.workers)
@@ -277,13 +274,5 @@ def _left_out_of(
     some = list(blocks)
     while sum(map(len, some)) > most and len(some) > 1:
         some.pop(int(random.integers(len(some))))
-    places = np.concatenate(some)
-    found = left_out_of_blocks(rows, some, theta, subset.dataset.row_groups.take(learning))
-    left_out = LeftOut(
-        places=learning[places],
-        error=found.error,
-        latent_variance=found.latent_variance,
-        noise_variance=rows.noises(theta.noise_variance)[places],
-        far_variance=np.full(len(places), theta.signal_variance),
-    )
-    return replace(left_out, noise_variance=noise_taken(left_out) * left_out.noise_variance)
+    left_out = left_out_in_blocks(rows, some, theta, subset.dataset.row_groups.take(learning))
+    return replace(left_out, places=learning[left_out.places])

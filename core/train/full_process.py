@@ -10,6 +10,7 @@ for each row predicted.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -28,12 +29,14 @@ from core.train.block_theta import EXACT_ROWS, Tell
 from core.train.calibrate import CalibrationResult, calibrate_by, grouped, recalibrated
 from core.train.fit import Subset
 from core.train.fold_fits import Seed
-from core.train.noise import MOST_FOLLOWED, noise_taken
+from core.train.noise import MOST_FOLLOWED, noise_share
 
 MOST_ROWS = 20_000
 """Rows above which a pass over all pairs takes longer than a sparse training."""
 FOLDS = 10
 TOLERANCE = 2e-2
+LEAST_RAISED = 1.5
+"""Times that noise is raised at least, where it is."""
 LESS_NOISE = (0.25, 0.06, 0.015)
 """Shares of the noise that the best effort tries the mean with, each while left-out rows gain: theta and the learnt
 noise count as noise what the mean of more rows than a block explains."""
@@ -173,14 +176,11 @@ class _Task:
             far_variance=np.full(len(left), theta.signal_variance),
             group=self._folds.fold[left] if self._folds.forward else np.empty(0, np.int64),
         )
-        if before is None and (times := noise_taken(left_out)) > 1.0:
-            self._theta = theta = replace(theta, noise_variance=times * theta.noise_variance)
-            left_out = replace(left_out, noise_variance=times * left_out.noise_variance)
         if before is not None:
             read = recalibrated(before.read, grouped(left_out, self._subset.dataset), self._spec)
         else:
-            by = "leave-one-out" if self._closed and self._folds.count == len(rows) else "cross-fitting"
-            read = calibrate_by(self._subset.dataset, left_out, self._spec, self._seed, by, rows.workers)
+            read = self._calibrated(left_out)
+            theta = self._theta
         return FullProcess(
             theta=theta,
             D=D,
@@ -195,6 +195,20 @@ class _Task:
     def with_mean(self, found: FullProcess, mean: Mean) -> FullProcess:
         """Return a process with another mean, and the same variances before calibration."""
         return self.calibrated(found.D, mean, found.latent_variance, found)
+
+    def _calibrated(self, left_out: LeftOut) -> CalibrationResult:
+        """Calibrate by left-out rows; once more, by noise that is a share of their errors, where they ask for much more
+        than there is, which leaves nothing that could vary. Theta has this noise then."""
+        by = "leave-one-out" if self._closed and self._folds.count == len(self._rows) else "cross-fitting"
+        calibrated_by = partial(calibrate_by, self._subset.dataset, workers=self._rows.workers)
+        read = calibrated_by(left_out, self._spec, self._seed, by)
+        times = noise_share(left_out)
+        if read.calibration.noise_scale <= MOST_FOLLOWED or times < LEAST_RAISED:
+            return read
+        self._theta = replace(self._theta, noise_variance=times * self._theta.noise_variance)
+        return calibrated_by(
+            replace(left_out, noise_variance=times * left_out.noise_variance), self._spec, self._seed, by
+        )
 
     def following(self, read: CalibrationResult) -> FloatArray:
         """Return the noise of each row as a calibration has learnt it, (n,)."""

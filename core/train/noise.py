@@ -18,6 +18,8 @@ import numpy as np
 
 from core.arrays import FloatArray, IntArray
 from core.data import Dataset, standardization
+from core.hyperparameters import Hyperparameters
+from core.mean.closed import left_out_of_blocks
 from core.numeric.shards import Compute
 from core.numeric.threads import map_threads, split_evenly
 from core.predict.calibration import LeftOut, loss_of, scales
@@ -77,12 +79,29 @@ class _Fold:
     random: np.random.Generator
 
 
-def noise_taken(left_out: LeftOut) -> float:
-    """Return what to multiply the noise of left-out rows by before they say how it varies: 1 unless their errors ask
-    for more than MOST_FOLLOWED times as much. O(m)."""
+def left_out_in_blocks(rows: Rows, blocks: Sequence[IntArray], theta: Hyperparameters, groups: RowGroups) -> LeftOut:
+    """Return the rows of some blocks, each predicted by the others of its block outside its group.
+
+    They have as much noise as they ask for before it is learnt how it varies: that of theta, or LEAST_SHARE of their
+    errors where that is more than MOST_FOLLOWED times it. As `left_out_of_blocks` raises.
+    """
+    places = np.concatenate(blocks)
+    found = left_out_of_blocks(rows, blocks, theta, groups)
+    left_out = LeftOut(
+        places=places,
+        error=found.error,
+        latent_variance=found.latent_variance,
+        noise_variance=rows.noises(theta.noise_variance)[places],
+        far_variance=np.full(len(places), theta.signal_variance),
+    )
     if scales(left_out)[1] <= MOST_FOLLOWED:
-        return 1.0
-    return max(1.0, LEAST_SHARE * float(np.mean(np.square(left_out.error) / left_out.noise_variance)))
+        return left_out
+    return replace(left_out, noise_variance=max(1.0, noise_share(left_out)) * left_out.noise_variance)
+
+
+def noise_share(left_out: LeftOut) -> float:
+    """Return what makes the noise of left-out rows LEAST_SHARE of their squared errors, as a factor."""
+    return LEAST_SHARE * float(np.mean(np.square(left_out.error) / left_out.noise_variance))
 
 
 def varying_noise(

@@ -7,6 +7,7 @@ long in log units. Later steps do not feel the scale.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import minimize
@@ -23,6 +24,9 @@ LENGTHSCALE_RANGE = (0.02, 100.0)
 nothing any more, and a descent does not come back from them: the gradient in log w fades with w."""
 SIGNAL_RANGE, BIAS_RANGE, NOISE_RANGE = (1e-3, 1e2), (1e-6, 1e1), (1e-8, 2.0)
 """Ranges in variances of the target. The noise floor also bounds how badly conditioned the factors can get."""
+START_NOISE = 0.005
+"""Noise that a climb on many rows starts with at least, in variances of the target: where it is next to nothing the
+likelihood no longer feels it, and a rough kernel on a few hundred rows ends there."""
 COUNTED_COLUMNS = 6.0
 """Columns of a group that its spread is a mean over, at most."""
 
@@ -59,6 +63,11 @@ def heuristic(
         noise_variance=noise_share * power,
         kernel=kernel,
     )
+
+
+def noisy(theta: Hyperparameters, rows: Rows) -> Hyperparameters:
+    """Return theta with as much noise as a climb starts with at least."""
+    return replace(theta, noise_variance=max(theta.noise_variance, START_NOISE * rows.mean_square))
 
 
 def half_way(first: Hyperparameters, second: Hyperparameters) -> Hyperparameters:
