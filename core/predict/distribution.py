@@ -45,6 +45,7 @@ class PredictiveDistribution:
     transform: Transform = _UNTRANSFORMED
     latent_variance: FloatArray = field(default_factory=lambda: _NO_VARIANCE)
     support: FloatArray = field(default_factory=lambda: _NO_VARIANCE)
+    _found: list[tuple[FloatArray, FloatArray]] = field(init=False, repr=False, default_factory=list)
 
     @property
     def latent(self) -> "PredictiveDistribution":
@@ -58,7 +59,9 @@ class PredictiveDistribution:
 
     def moments(self) -> tuple[FloatArray, FloatArray]:
         """Mean (m,) and variance (m,) of a new target."""
-        return self.transform.moments(self.centre, self.variance)
+        if not self._found:  # sums over nodes are made once, for the mean and for the std
+            self._found.append(self.transform.moments(self.centre, self.variance))
+        return self._found[0]
 
     def std(self) -> FloatArray:
         """Standard deviation (m,) of a new target, agreeing with the interval."""

@@ -171,7 +171,7 @@ def joined(parts: Sequence[PredictiveDistribution]) -> PredictiveDistribution:
     if len(parts) == 1:
         return parts[0]
     found: dict[str, Any] = {}
-    for name in (each.name for each in fields(PredictiveDistribution)):
+    for name in (each.name for each in fields(PredictiveDistribution) if each.init):
         values = [getattr(part, name) for part in parts]
         found[name] = np.concatenate(values) if isinstance(values[0], np.ndarray) else values[0]
     return PredictiveDistribution(**found)

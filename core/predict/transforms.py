@@ -16,18 +16,21 @@ what is mapped back, and the mean, are held there.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.optimize import minimize_scalar
 
-from core.arrays import FloatArray
+from core.arrays import FloatArray, frozen
 from core.errors import InvalidDataError
 from core.predict.ranks import Knots, from_normal, log_slope_of_ranks, rank_knots, to_normal
 from core.spec import TargetTransform
 
 QUADRATURE = 48
+RUN = 256
+"""Rows whose sums are made at a time: their values at all nodes stay in the cache."""
 POWERS = (0.0, 2.0)
 """Range of the power of Yeo and Johnson: outside of this the inverse ends somewhere, and means with it."""
 LARGEST_TARGET = 1e150
@@ -165,11 +168,18 @@ class Transform:
                     spread = np.minimum(np.exp(2.0 * mean + variance + growth), LARGEST_TARGET**2)
                     return (level if self.kind is TargetTransform.LOG else level - 1.0), spread
                 case _:
-                    nodes, weights = hermegauss(QUADRATURE)
-                    weights = weights / weights.sum()
-                    values = self._unbounded(mean[:, None] + np.sqrt(variance)[:, None] * nodes)
-                    level = np.einsum("mk,k->m", values, weights)  # a row's sum is the same whatever its block
-                    return level, np.einsum("mk,k->m", np.square(values - level[:, None]), weights)
+                    level, spread = np.empty_like(mean), np.empty_like(mean)
+                    for begin in range(0, len(mean), RUN):  # a row's sum is the same whatever its block
+                        some = slice(begin, begin + RUN)
+                        level[some], spread[some] = self._summed(mean[some], np.sqrt(variance[some]))
+                    return level, spread
+
+    def _summed(self, mean: FloatArray, deviation: FloatArray) -> tuple[FloatArray, FloatArray]:
+        nodes, weights = _quadrature()
+        values = self._unbounded(mean[:, None] + deviation[:, None] * nodes)
+        level = np.einsum("mk,k->m", values, weights)
+        values -= level[:, None]
+        return level, np.einsum("mk,mk,k->m", values, values, weights)
 
 
 def bounds_of_targets(targets: FloatArray) -> tuple[float, float]:
@@ -221,7 +231,18 @@ def _psi(u: FloatArray, power: float) -> FloatArray:
     return np.where(u >= 0.0, above, -below)
 
 
+@lru_cache(maxsize=1)
+def _quadrature() -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights of a standard normal distribution, (QUADRATURE,) each."""
+    nodes, weights = hermegauss(QUADRATURE)
+    return frozen(nodes), frozen(weights / weights.sum())
+
+
 def _psi_inverse(t: FloatArray, power: float) -> FloatArray:
+    if NO_POWER <= power <= 2.0 - NO_POWER:  # every t is reached: one pass for both sides, with the same bits
+        exponent = np.where(t >= 0.0, power, 2.0 - power)
+        logarithm = np.log1p(exponent * np.abs(t)) / exponent
+        return np.asarray(np.copysign(np.minimum(np.expm1(logarithm), LARGEST_TARGET), t))
     above = _box_cox_inverse(np.maximum(t, 0.0), power)
     below = _box_cox_inverse(np.maximum(-t, 0.0), 2.0 - power)
     return np.where(t >= 0.0, above, -below)

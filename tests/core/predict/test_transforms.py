@@ -15,7 +15,7 @@ from core.arrays import FloatArray
 from core.data import Dataset
 from core.errors import InvalidDataError
 from core.predict.model import ModelPredictor
-from core.predict.transforms import BOUNDED_ROWS, Transform, transform_of
+from core.predict.transforms import BOUNDED_ROWS, Transform, _box_cox_inverse, _psi_inverse, transform_of
 from core.spec import Adaptation, TargetTransform, TrainSpec
 from core.train.run import train
 
@@ -338,3 +338,23 @@ def test_what_is_no_transform_is_refused() -> None:
         Transform(kind=TargetTransform.RANK_NORMAL, knots=((0.0, 1.0, 2.0), (0.0, 1.0, 1.0)))
     with pytest.raises(InvalidDataError, match="lowest"):
         Transform(lowest=1.0, highest=0.0)
+
+
+@pytest.mark.parametrize("kind", [TargetTransform.YEO_JOHNSON, TargetTransform.RANK_NORMAL])
+def test_moments_of_a_row_are_the_same_in_a_batch_of_any_size(kind: TargetTransform) -> None:
+    random = np.random.default_rng(5)
+    transform = transform_of(kind, np.exp(random.normal(size=400)))
+    mean, variance = random.normal(size=700), random.uniform(0.1, 1.0, size=700)
+    level, spread = transform.moments(mean, variance)
+    for row in (0, 255, 256, 699):
+        one = slice(row, row + 1)
+        alone = transform.moments(mean[one], variance[one])
+        np.testing.assert_array_equal(alone, (level[one], spread[one]))
+
+
+@pytest.mark.parametrize("power", [1e-7, 0.3, 1.0, 1.7, 2.0 - 1e-7])
+def test_both_sides_of_the_power_are_undone_at_once_as_one_at_a_time(power: float) -> None:
+    t = np.linspace(-4.0, 4.0, 801)
+    u = _psi_inverse(t, power)
+    above, below = _box_cox_inverse(np.maximum(t, 0.0), power), _box_cox_inverse(np.maximum(-t, 0.0), 2.0 - power)
+    np.testing.assert_array_equal(u, np.where(t >= 0.0, above, -below))
