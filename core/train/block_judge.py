@@ -8,7 +8,7 @@ rows say what is best for as few.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class Judgement:
     squares: FloatArray
 
     def gain(self, other: "Judgement") -> tuple[float, float]:
-        """By how much the density is higher than under another choice, nats a row, and the standard error."""
+        """Return how much higher the density is than under another choice, nats a row, and the standard error."""
         return _difference(self.density, other.density)
 
     def has_larger_errors(self, other: "Judgement") -> bool:
@@ -64,96 +64,121 @@ class Judgement:
         return gain > max(DOUBTS * doubt, LEAST_GAIN) and not self.has_larger_errors(other)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Blocks:
+    """rows: that blocks are made of, with targets in their own unit. few: places that a start is found on. judged,
+    fitted: blocks that rows are left out of, and that theta moves on. seed: of the noise models."""
+
+    rows: Dataset
+    few: IntArray
+    judged: list[IntArray]
+    fitted: list[IntArray]
+    seed: int
+
+
 class BlockJudge:
-    """Judges transforms of a table by the same rows, left out of their blocks."""
+    """Judges transforms of a table by the same rows, left out of their blocks, which are made when it is first asked.
+
+    dataset: with targets in their own unit. learning: rows that may be looked at, (m,). spec: of the run.
+    """
 
     def __init__(
-        self,
-        dataset: Dataset,
-        learning: IntArray,
-        spec: TrainSpec,
-        random: np.random.Generator,
-        *,
-        workers: int = 1,
-        tell: Callable[[float], None] = lambda _: None,
+        self, dataset: Dataset, learning: IntArray, spec: TrainSpec, random: np.random.Generator, *, workers: int = 1
     ) -> None:
-        """Prepare. dataset: with targets in their own unit. learning: rows that may be looked at. tell: hears, with
-        the share of one judgement that is done, that it goes on; may raise to cancel."""
-        some = np.sort(random.permutation(learning)[:MOST_ROWS])
-        self._rows = replace(dataset.take(some), others=np.empty((0, 0)))
-        self._workers, self._tell = workers, tell
-        self._few = np.sort(random.permutation(len(some))[:START_ROWS])
-        self._seed = int(random.integers(2**32))
-        asked, quick = spec.kernel, spec.effort is Effort.QUICK
-        self._noise_varies = spec.noise is not Noise.CONSTANT and not quick
-        self._family = KernelFamily.MATERN32 if asked is KernelChoice.AUTO else KernelFamily(asked)
-        subset = self._subset(Transform(), InputTransform())
-        blocks = near_blocks(subset.rows.X, self._start(subset).weights[subset.rows.groups], BLOCK_ROWS)
-        chosen = [blocks[place] for place in random.permutation(len(blocks))]
-        self._judged = chosen[: QUICK_BLOCKS if quick else JUDGED_BLOCKS]
-        self._fitted = chosen[: QUICK_BLOCKS if quick else FITTED_BLOCKS]
-        if len(blocks) > 1 and not quick:
-            self._fitted = self._fitted + random_blocks(len(some), BLOCK_ROWS, 1, random)
+        """Keep what it judges. random: draws the rows. workers: threads."""
+        self.dataset, self.learning, self.spec = dataset, learning, spec
+        self._random, self._workers = random, workers
+        self._quick = spec.effort is Effort.QUICK
+        self._family = KernelFamily.MATERN32 if spec.kernel is KernelChoice.AUTO else KernelFamily(spec.kernel)
+        self._known: dict[tuple[Transform, bytes], Judgement | None] = {}
 
-    def judge(self, transform: Transform, inputs: InputTransform) -> Judgement | None:
+    def judge(
+        self, transform: Transform, inputs: InputTransform, tell: Callable[[float], None] = lambda _: None
+    ) -> Judgement | None:
         """Return what comes of the rows under these transforms; None where the arithmetic breaks down.
 
-        O((START_STEPS START_ROWS^3 + STEPS FITTED_BLOCKS BLOCK_ROWS^3) / 2), and a model of the noise.
-        """
-        try:
-            return self._judge(transform, inputs)
-        except CoreError:
-            return None
+        tell: hears the share that is done; may raise to cancel.
 
-    def _judge(self, transform: Transform, inputs: InputTransform) -> Judgement:
-        subset, random = self._subset(transform, inputs), np.random.default_rng(self._seed)
-        rows, bounds = subset.rows, box(subset.rows)
-        start = self._start(subset)
-        self._tell(0.2)
-        objective = partial(blocks_nlml_and_gradient, rows, self._fitted)
-        theta, _ = descend(objective, start, bounds, STEPS, settled=1e-4 * len(rows), first_step=FIRST_STEP)
-        self._tell(0.7)
-        left_out = left_out_in_blocks(rows, self._judged, theta, self._rows.row_groups)
-        if self._noise_varies:
+        O((START_STEPS START_ROWS^3 + STEPS FITTED_BLOCKS BLOCK_ROWS^3) / 2), and a model of the noise; of the same
+        transforms once.
+        """
+        key = transform, inputs.table.tobytes()
+        if key not in self._known:
+            try:
+                self._known[key] = self._judged(transform, inputs, tell)
+            except CoreError:
+                self._known[key] = None
+        return self._known[key]
+
+    @cached_property
+    def _blocks(self) -> _Blocks:
+        random = self._random
+        some = np.sort(random.permutation(self.learning)[:MOST_ROWS])
+        rows = replace(self.dataset.take(some), others=np.empty((0, 0)))
+        few = np.sort(random.permutation(len(some))[:START_ROWS])
+        subset = self._subset(rows, Transform(), InputTransform())
+        blocks = near_blocks(subset.rows.X, self._start(subset, few).weights[subset.rows.groups], BLOCK_ROWS)
+        chosen = [blocks[place] for place in random.permutation(len(blocks))]
+        fitted = chosen[: QUICK_BLOCKS if self._quick else FITTED_BLOCKS]
+        if len(blocks) > 1 and not self._quick:
+            fitted += random_blocks(len(some), BLOCK_ROWS, 1, random)
+        return _Blocks(
+            rows=rows,
+            few=few,
+            judged=chosen[: QUICK_BLOCKS if self._quick else JUDGED_BLOCKS],
+            fitted=fitted,
+            seed=int(random.integers(2**32)),
+        )
+
+    def _judged(self, transform: Transform, inputs: InputTransform, tell: Callable[[float], None]) -> Judgement:
+        blocks = self._blocks
+        subset, random = self._subset(blocks.rows, transform, inputs), np.random.default_rng(blocks.seed)
+        rows, start = subset.rows, self._start(subset, blocks.few)
+        tell(0.2)
+        objective = partial(blocks_nlml_and_gradient, rows, blocks.fitted)
+        theta, _ = descend(objective, start, box(rows), STEPS, settled=1e-4 * len(rows), first_step=FIRST_STEP)
+        tell(0.7)
+        left_out = left_out_in_blocks(rows, blocks.judged, theta, blocks.rows.row_groups)
+        if self.spec.noise is not Noise.CONSTANT and not self._quick:
             learnt = varying_noise(subset.dataset, left_out, random, workers=self._workers)
             left_out = left_out if learnt is None else learnt.left_out
-        return self._judgement(left_out, subset, transform)
+        return _judgement(left_out, subset, blocks.rows, transform)
 
-    def _judgement(self, left_out: LeftOut, subset: Subset, transform: Transform) -> Judgement:
-        calibration, unit, places = fit_calibration(left_out), subset.standardization, left_out.places
-        variance = calibration.variance(left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
-        predicted = PredictiveDistribution(
-            centre=unit.target_shift + unit.target_scale * (subset.rows.y[places] - left_out.error),
-            variance=unit.target_scale**2 * variance,
-            calibration=calibration,
-            transform=transform,
-        )
-        order = np.argsort(places, kind="stable")  # the same for all judgements, whatever order a noise model drew
-        targets, weights = self._rows.targets[places], self._rows.weights
-        squares = np.square(targets - predicted.moments()[0]) / np.var(self._rows.targets)
-        if len(weights):
-            squares = weights[places] * squares
-        density, squares = predicted.log_density(targets)[order], squares[order]
-        groups = self._rows.row_groups
-        if groups.by is Grouping.GROUP:
-            group = groups.group[places[order]]
-            density, squares = mean_by_group(density, group), mean_by_group(squares, group)
-        return Judgement(density=density, squares=squares)
-
-    def _subset(self, transform: Transform, inputs: InputTransform) -> Subset:
-        learnt = replace(self._rows, targets=transform.forward(self._rows.targets), input_transform=inputs)
+    def _subset(self, rows: Dataset, transform: Transform, inputs: InputTransform) -> Subset:
+        learnt = replace(rows, targets=transform.forward(rows.targets), input_transform=inputs)
         return Subset.of(learnt, np.arange(len(learnt.targets)), standardize=True, workers=self._workers)
 
-    def _start(self, subset: Subset) -> Hyperparameters:
-        few = subset.rows.take(self._few)
+    def _start(self, subset: Subset, few: IntArray) -> Hyperparameters:
+        some = subset.rows.take(few)
         theta, _ = descend(
-            partial(exact_objective_and_gradient, few),
-            heuristic(few, kernel=self._family),
-            box(few),
+            partial(exact_objective_and_gradient, some),
+            heuristic(some, kernel=self._family),
+            box(some),
             START_STEPS,
-            settled=1e-4 * len(few),
+            settled=1e-4 * len(some),
         )
         return noisy(theta, subset.rows)
+
+
+def _judgement(left_out: LeftOut, subset: Subset, table: Dataset, transform: Transform) -> Judgement:
+    calibration, unit, places = fit_calibration(left_out), subset.standardization, left_out.places
+    variance = calibration.variance(left_out.latent_variance, left_out.noise_variance, left_out.far_variance)
+    predicted = PredictiveDistribution(
+        centre=unit.target_shift + unit.target_scale * (subset.rows.y[places] - left_out.error),
+        variance=unit.target_scale**2 * variance,
+        calibration=calibration,
+        transform=transform,
+    )
+    order = np.argsort(places, kind="stable")  # the same for all judgements, whatever order a noise model drew
+    targets = table.targets[places]
+    squares = np.square(targets - predicted.moments()[0]) / np.var(table.targets)
+    if len(table.weights):
+        squares = table.weights[places] * squares
+    density, squares = predicted.log_density(targets)[order], squares[order]
+    if table.row_groups.by is Grouping.GROUP:
+        group = table.row_groups.group[places[order]]
+        density, squares = mean_by_group(density, group), mean_by_group(squares, group)
+    return Judgement(density=density, squares=squares)
 
 
 def _difference(ours: FloatArray, theirs: FloatArray) -> tuple[float, float]:

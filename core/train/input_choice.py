@@ -13,15 +13,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.arrays import IntArray
-from core.data import Dataset
 from core.input_transform import InputTransform
 from core.predict.transforms import Transform
 from core.spec import InputTransforms, TrainSpec
 from core.train.block_judge import BlockJudge
 from core.train.input_powers import yeo_johnson
 from core.train.report import InputTransformReport
-from core.train.search import Stage, random_of
 
 LEAST_ROWS = 30
 """Rows below which left-out rows do not tell one from the other."""
@@ -47,46 +44,28 @@ class InputTransformChoice:
 
 
 def input_transform_asked(
-    dataset: Dataset,
-    spec: TrainSpec,
-    held_out: IntArray,
-    target: Transform,
-    *,
-    workers: int = 1,
-    tell: Callable[[float], None] = lambda _: None,
+    judge: BlockJudge, target: Transform, tell: Callable[[float], None] = lambda _: None
 ) -> InputTransformChoice:
-    """Return the transform that is asked for, or the one that `auto` chooses without the held-out rows.
+    """Return the transform that is asked for, or the one that `auto` chooses.
 
     Args:
-        dataset: with targets in their own unit.
-        spec: of the run.
-        held_out: rows that may not be looked at.
-        target: transform of the targets.
-        workers: threads.
+        judge: of the table, with the first of its targets.
+        target: transform of that.
         tell: hears the share of the choice that is done; may raise to cancel.
 
     Cost O(n p log n), and with `auto` two judgements where a column has a tail.
     """
+    spec, dataset, learning = judge.spec, judge.dataset, judge.learning
     asked = spec.input_transform
     if asked is InputTransforms.NONE or (asked is InputTransforms.AUTO and not _may_choose(spec)):
         return InputTransformChoice(transform=InputTransform())
-    learning = np.setdiff1d(np.arange(len(dataset.targets)), held_out)
     found = yeo_johnson(dataset.inputs[learning], dataset.numbers)
     if asked is InputTransforms.YEO_JOHNSON or not len(found.columns):
         return InputTransformChoice(transform=found)
-    if len(learning) < LEAST_ROWS:
+    if len(learning) < LEAST_ROWS or np.ptp(dataset.targets[learning]) == 0.0:
         return InputTransformChoice(transform=InputTransform())
-    if np.ptp(dataset.targets[learning]) == 0.0:
-        return InputTransformChoice(transform=InputTransform())
-    done = 0.0
-
-    def listen(share: float) -> None:
-        tell(done + 0.5 * share)
-
-    judge = BlockJudge(dataset, learning, spec, random_of(spec, Stage.INPUTS), workers=workers, tell=listen)
-    plain = judge.judge(target, InputTransform())
-    done = 0.5
-    other = judge.judge(target, found)
+    plain = judge.judge(target, InputTransform(), lambda share: tell(0.5 * share))
+    other = judge.judge(target, found, lambda share: tell(0.5 + 0.5 * share))
     if plain is None or other is None:
         return InputTransformChoice(transform=InputTransform())
     gain, doubt = other.gain(plain)

@@ -75,7 +75,6 @@ class Stage(IntEnum):
     TRANSFORM = 1 << 23
     FULL = 1 << 24
     FORWARD = 1 << 25
-    INPUTS = 1 << 26
 
 
 class Search:

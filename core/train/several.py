@@ -17,14 +17,14 @@ from core.arrays import FloatArray, IntArray
 from core.data import Dataset
 from core.errors import InvalidSpecError
 from core.numeric.shards import Compute
-from core.spec import TrainSpec
+from core.spec import Effort, TrainSpec
 from core.train.held_out import grouped_rows, held_out_rows
 from core.train.progress import Checkpoint, Listener, Progress
 from core.train.report import TrainResult
 from core.train.run import train, train_together
 from core.train.search import Stage, random_of
 from core.train.sharing import Sharing, choose_sharing, shared_groups, unshared_reason
-from core.train.transform_choice import as_learnt
+from core.train.transform_choice import as_learnt, judges_of
 from core.train.unlearnt import UnlearntRows
 from core.train.warm import WarmStart
 
@@ -177,7 +177,8 @@ def _runs(
         learning = np.setdiff1d(np.arange(len(joined.targets)), held_out)
         random = random_of(spec, SHARING_STAGE)
         draws = partial(random_of, spec, Stage.TRANSFORM)
-        learnt, _ = as_learnt(joined, spec, held_out, draws, workers=workers)
+        quick = replace(spec, effort=Effort.QUICK)  # each run judges its own targets again, by more rows
+        learnt, _ = as_learnt(joined, judges_of(joined, quick, held_out, draws, workers=workers))
         found = choose_sharing(learnt, learning, random, workers=workers)
     elif share:
         found = [Sharing(group=0, reason="asked for")] * len(places)

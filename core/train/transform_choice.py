@@ -10,7 +10,7 @@ Nothing is compared where no map makes the targets themselves likelier as draws 
 compared where they do so better than a power, by LEAST_AHEAD: the exponential of a doubt is a mean beyond all targets.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,7 +43,7 @@ TIED_SHARE, MOST_ALIKE = 0.5, 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformChoice:
-    """The transform of all targets, and why it is this one; None where it was asked for."""
+    """The transform of all targets, and why it is this one; None where it was asked for, or nothing was compared."""
 
     transform: Transform
     reason: str | None = None
@@ -53,64 +53,53 @@ class TransformChoice:
         return TransformReport.of(self.transform, values_of(targets), self.reason)
 
 
-def transform_asked(
-    dataset: Dataset,
-    spec: TrainSpec,
-    held_out: IntArray,
-    random: np.random.Generator,
-    *,
-    workers: int = 1,
-    tell: Callable[[float], None] = lambda _: None,
-) -> TransformChoice:
-    """Return the transform that is asked for, or the one that `auto` chooses without the held-out rows: none where what
-    is stored is to be the mean alone."""
-    kind = spec.target_transform
+def transform_asked(judge: BlockJudge, tell: Callable[[float], None] = lambda _: None) -> TransformChoice:
+    """Return the transform that is asked for, or the one that `auto` chooses: none where what is stored is to be the
+    mean alone. tell: hears the share that is done; may raise to cancel."""
+    kind, targets = judge.spec.target_transform, judge.dataset.targets
     if kind is not TargetTransform.AUTO:
-        return TransformChoice(transform=transform_of(kind, dataset.targets))
-    if spec.artefact is Artefact.MEAN:
-        return TransformChoice(transform=transform_of(TargetTransform.NONE, dataset.targets))
-    learning = np.setdiff1d(np.arange(len(dataset.targets)), held_out)
-    return choose_transform(dataset, learning, spec, random, workers=workers, tell=tell)
+        return TransformChoice(transform=transform_of(kind, targets))
+    if judge.spec.artefact is Artefact.MEAN:
+        return TransformChoice(transform=transform_of(TargetTransform.NONE, targets))
+    return choose_transform(judge, tell)
 
 
-def as_learnt(
+def judges_of(
     dataset: Dataset,
     spec: TrainSpec,
     held_out: IntArray,
     random: Callable[[], np.random.Generator],
     *,
     workers: int = 1,
-    tell: Callable[[float], None] = lambda _: None,
-) -> tuple[Dataset, list[TransformChoice]]:
-    """Return the rows with every target under its transform, and these: of the first target, then of each other.
+) -> list[BlockJudge]:
+    """Return what judges transforms of the first target, then of each other, without the held-out rows.
 
     random: makes a generator, the same for each target.
     """
+    learning = np.setdiff1d(np.arange(len(dataset.targets)), held_out)
     tables = [dataset, *(dataset.of_other(place) for place in range(dataset.others.shape[1]))]
-    choices = [transform_asked(each, spec, held_out, random(), workers=workers, tell=tell) for each in tables]
-    first, *others = [choice.transform.forward(each.targets) for choice, each in zip(choices, tables, strict=True)]
+    return [BlockJudge(table, learning, spec, random(), workers=workers) for table in tables]
+
+
+def as_learnt(
+    dataset: Dataset, judges: Sequence[BlockJudge], tell: Callable[[float], None] = lambda _: None
+) -> tuple[Dataset, list[TransformChoice]]:
+    """Return the rows with every target under its transform, and these: of the first target, then of each other.
+
+    judges: one for each of the targets. tell: as in `transform_asked`.
+    """
+    choices: list[TransformChoice] = []
+    for judge in judges:
+        choices.append(transform_asked(judge, lambda share: tell((len(choices) + share) / len(judges))))
+    first, *others = [
+        choice.transform.forward(judge.dataset.targets) for choice, judge in zip(choices, judges, strict=True)
+    ]
     return replace(dataset, targets=first, others=np.column_stack(others) if others else dataset.others), choices
 
 
-def choose_transform(
-    dataset: Dataset,
-    learning: IntArray,
-    spec: TrainSpec,
-    random: np.random.Generator,
-    *,
-    workers: int = 1,
-    tell: Callable[[float], None] = lambda _: None,
-) -> TransformChoice:
-    """Choose the transform under which left-out rows are likeliest. A judgement of `core.train.block_judge` for each.
-
-    Args:
-        dataset: with targets in their own unit.
-        learning: rows that may be looked at, (n,): not those held out for the report.
-        spec: of the run.
-        random: draws the rows.
-        workers: threads.
-        tell: hears that it goes on; may raise to cancel.
-    """
+def choose_transform(judge: BlockJudge, tell: Callable[[float], None] = lambda _: None) -> TransformChoice:
+    """Choose the transform under which left-out rows are predicted best. A judgement for each that is compared."""
+    dataset, learning = judge.dataset, judge.learning
     looks = f"the target looks like {values_of(dataset.targets)}"
     plain = transform_of(TargetTransform.NONE, dataset.targets)
     if len(learning) < LEAST_ROWS:
@@ -120,20 +109,17 @@ def choose_transform(
     possible = _possible(dataset.targets, learning)
     if not possible:
         return TransformChoice(transform=plain)
-    found: dict[TargetTransform, Judgement] = {}
-    kinds = (TargetTransform.NONE, *possible)
+    judged: dict[TargetTransform, Judgement | None] = {}
 
     def listen(share: float) -> None:
-        tell((len(found) + share) / len(kinds))
+        tell((len(judged) + share) / (1 + len(possible)))
 
-    judge = BlockJudge(dataset, learning, spec, random, workers=workers, tell=listen)
-    for kind in kinds:
-        one = judge.judge(transform_of(kind, dataset.targets), InputTransform())
-        if one is not None:
-            found[kind] = one
-    standing = found.pop(TargetTransform.NONE, None)
+    for kind in (TargetTransform.NONE, *possible):
+        judged[kind] = judge.judge(transform_of(kind, dataset.targets), InputTransform(), listen)
+    standing = judged.pop(TargetTransform.NONE)
     if standing is None:
         return TransformChoice(transform=plain, reason=f"{looks}; learnt as it is")
+    found = {kind: one for kind, one in judged.items() if one is not None}
     better = {kind: one for kind, one in found.items() if one.is_better(standing)}
     chosen, told = TargetTransform.NONE, []
     best = max(better.values(), key=lambda one: float(one.density.mean()), default=standing)
@@ -183,7 +169,7 @@ def _possible(targets: FloatArray, learning: IntArray) -> list[TargetTransform]:
 
 
 def _likelier(kind: TargetTransform, targets: FloatArray) -> float:
-    """By how much the transform makes targets (n,) likelier as draws of a normal distribution, nats a row."""
+    """Return how much likelier the transform makes targets (n,) as draws of a normal distribution, nats a row."""
     try:
         transform = transform_of(kind, targets)
     except InvalidDataError:

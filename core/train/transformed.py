@@ -6,11 +6,12 @@ from functools import partial
 
 from core.arrays import IntArray
 from core.data import Dataset
+from core.predict.transforms import transform_of
 from core.spec import TargetTransform, TrainSpec
 from core.train.beyond import BeyondRows, admits, check_asked, widened
 from core.train.input_choice import InputTransformChoice, input_transform_asked
 from core.train.search import Stage, random_of
-from core.train.transform_choice import TransformChoice, as_learnt
+from core.train.transform_choice import TransformChoice, as_learnt, judges_of
 
 TARGET_SHARE = 0.6
 """Share of the choices' time that the target's takes, about."""
@@ -53,23 +54,15 @@ def transformed_table(
 
     Raises InvalidDataError for targets that the transform does not admit.
     """
-    draws = partial(random_of, spec, Stage.TRANSFORM)
-    learnt, (target, *others) = as_learnt(
-        dataset, spec, held_out, draws, workers=workers, tell=lambda share: tell(TARGET_SHARE * share)
-    )
+    judges = judges_of(dataset, spec, held_out, partial(random_of, spec, Stage.TRANSFORM), workers=workers)
+    learnt, (target, *others) = as_learnt(dataset, judges, lambda share: tell(TARGET_SHARE * share))
     if beyond is not None and not admits(target.transform, beyond):
         check_asked(spec.target_transform, beyond)
-        plain = replace(spec, target_transform=TargetTransform.NONE)
-        learnt, (target,) = as_learnt(dataset, plain, held_out, draws)
+        learnt, target = dataset, TransformChoice(transform=transform_of(TargetTransform.NONE, dataset.targets))
     if beyond is not None:
         target = replace(target, transform=widened(target.transform, beyond))
     inputs = input_transform_asked(
-        dataset,
-        spec,
-        held_out,
-        target.transform,
-        workers=workers,
-        tell=lambda share: tell(TARGET_SHARE + (1.0 - TARGET_SHARE) * share),
+        judges[0], target.transform, lambda share: tell(TARGET_SHARE + (1.0 - TARGET_SHARE) * share)
     )
     return TransformedTable(
         dataset=replace(learnt, input_transform=inputs.transform), target=target, others=others, inputs=inputs

@@ -9,11 +9,13 @@ import pytest
 from core.arrays import IntArray
 from core.data import Dataset
 from core.input_transform import InputTransform
+from core.predict.calibration import LeftOut
 from core.predict.transforms import Transform, transform_of
 from core.row_groups import Grouping, RowGroups
 from core.spec import Effort, Noise, TargetTransform, TrainSpec
 from core.train import block_judge
 from core.train.block_judge import BlockJudge, Judgement
+from core.train.fit import Subset
 
 PLAIN, NOTHING = Transform(), InputTransform()
 SPEC = TrainSpec()
@@ -103,6 +105,25 @@ def test_the_squared_errors_of_means_count() -> None:
     assert Judgement(density=density, squares=np.full(1_000, np.nan)).has_larger_errors(standing)
 
 
-def test_targets_that_break_the_arithmetic_are_not_judged() -> None:
+def test_a_judgement_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Transform] = []
+    judgement = block_judge._judgement
+
+    def count(left_out: LeftOut, subset: Subset, rows: Dataset, transform: Transform) -> Judgement:
+        made.append(transform)
+        return judgement(left_out, subset, rows, transform)
+
+    monkeypatch.setattr(block_judge, "_judgement", count)
+    judge, log = judge_of(table()), transform_of(TargetTransform.LOG, table().targets)
+    first = judged(judge)
+    assert judged(judge, log) is judged(judge, log)
+    assert judged(judge) is first
+    assert made == [PLAIN, log]
+
+
+def test_what_breaks_the_arithmetic_is_not_judged() -> None:
+    """A training then says what is wrong by name, or does without."""
     dataset = table()
     assert judge_of(dataset).judge(Transform(kind=TargetTransform.YEO_JOHNSON, scale=1e-300), NOTHING) is None
+    beyond = Dataset(inputs=dataset.inputs, targets=1e200 * dataset.targets)
+    assert judge_of(beyond).judge(PLAIN, NOTHING) is None

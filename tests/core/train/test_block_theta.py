@@ -54,7 +54,7 @@ def test_a_rough_kernel_that_starts_without_noise_finds_it(way: str, request: py
 
 @pytest.mark.usefixtures("by_blocks")
 def test_noise_that_varies_is_no_roughness() -> None:
-    """By likelihood with constant noise a rough kernel is the best for this function, which is as smooth as any."""
+    """The likelihood with constant noise prefers a rough kernel for this function, which is as smooth as any."""
     subset = subset_of(0, quiet=0.05, loud=2.0)
     assert theta_of(subset, heuristic(subset.rows)).kernel is KernelFamily.GAUSSIAN
 

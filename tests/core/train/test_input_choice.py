@@ -1,21 +1,24 @@
 """The form that inputs are learnt in is chosen by left-out rows, and predictions take them as they were given."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from core.arrays import IntArray
 from core.data import Dataset
+from core.hyperparameters import Hyperparameters
 from core.predict.model import ModelPredictor
 from core.predict.transforms import Transform
 from core.spec import Adaptation, Artefact, Effort, InputTransforms, MeanRows, Refinement, TrainSpec
-from core.train.input_choice import input_transform_asked
+from core.train.block_judge import BlockJudge
+from core.train.input_choice import InputTransformChoice, input_transform_asked
 from core.train.run import train
 from core.train.state import NewRows
 from core.train.update import update
 
 SHORT = Adaptation(rounds=2, steps=8)
-NOTHING = np.empty(0, np.int64)
 
 
 def long_tailed(rows: int, seed: int = 0, linear: bool = False) -> Dataset:
@@ -27,10 +30,21 @@ def long_tailed(rows: int, seed: int = 0, linear: bool = False) -> Dataset:
     return Dataset(inputs=X, targets=signal + 0.1 * chance.normal(size=rows))
 
 
+def asked_for(
+    dataset: Dataset,
+    learning: IntArray | None = None,
+    *,
+    tell: Callable[[float], None] = lambda _: None,
+    start: Hyperparameters | None = None,
+) -> InputTransformChoice:
+    """Choose the inputs' transform by some of the rows, or all."""
+    rows = np.arange(len(dataset.targets)) if learning is None else learning
+    spec = TrainSpec(input_transform=InputTransforms.AUTO, start=start)
+    return input_transform_asked(BlockJudge(dataset, rows, spec, np.random.default_rng(0)), Transform(), tell)
+
+
 def test_tails_that_hide_the_function_are_drawn_in_and_why_is_told() -> None:
-    choice = input_transform_asked(
-        long_tailed(250), TrainSpec(input_transform=InputTransforms.AUTO), NOTHING, Transform()
-    )
+    choice = asked_for(long_tailed(250))
     assert choice.transform.columns.tolist() == [0, 1]
     assert choice.reason is not None
     assert "drawn in by Yeo and Johnson's powers" in choice.reason
@@ -38,9 +52,7 @@ def test_tails_that_hide_the_function_are_drawn_in_and_why_is_told() -> None:
 
 
 def test_a_function_that_is_linear_in_the_tails_keeps_them() -> None:
-    choice = input_transform_asked(
-        long_tailed(250, linear=True), TrainSpec(input_transform=InputTransforms.AUTO), NOTHING, Transform()
-    )
+    choice = asked_for(long_tailed(250, linear=True))
     assert not len(choice.transform.columns)
     assert choice.reason is not None
     assert "learnt as they are" in choice.reason
@@ -51,9 +63,7 @@ def test_nothing_is_compared_where_no_column_has_a_tail() -> None:
     X = chance.normal(size=(200, 3))
     told: list[float] = []
     dataset = Dataset(inputs=X, targets=X[:, 0])
-    choice = input_transform_asked(
-        dataset, TrainSpec(input_transform=InputTransforms.AUTO), NOTHING, Transform(), tell=told.append
-    )
+    choice = asked_for(dataset, tell=told.append)
     assert (choice.reason, len(choice.transform.columns), told) == (None, 0, [])
 
 
@@ -63,11 +73,7 @@ def test_rows_that_are_held_out_are_not_looked_at() -> None:
     targets[held_out] = 1e3
     inputs = dataset.inputs.copy()
     inputs[held_out] *= 1e3
-    spec = TrainSpec(input_transform=InputTransforms.AUTO)
-    one, two = (
-        input_transform_asked(each, spec, held_out, Transform())
-        for each in (dataset, replace(dataset, inputs=inputs, targets=targets))
-    )
+    one, two = (asked_for(each, np.arange(200)) for each in (dataset, replace(dataset, inputs=inputs, targets=targets)))
     np.testing.assert_array_equal(one.transform.table, two.transform.table)
     assert one.reason == two.reason
 
@@ -105,9 +111,7 @@ def test_every_kind_of_model_predicts_raw_inputs_as_one_of_logarithms_does(spec:
 def test_auto_keeps_units_in_which_hyperparameters_were_given() -> None:
     dataset = long_tailed(100)
     start = train(dataset, TrainSpec(adaptation=SHORT)).report.hyperparameters
-    choice = input_transform_asked(
-        dataset, TrainSpec(input_transform=InputTransforms.AUTO, start=start), NOTHING, Transform()
-    )
+    choice = asked_for(dataset, start=start)
     assert (choice.reason, len(choice.transform.columns)) == (None, 0)
 
 
@@ -120,9 +124,7 @@ def test_a_training_that_is_cancelled_while_it_compares_ends() -> None:
             raise CancelledError
 
     with pytest.raises(CancelledError):
-        input_transform_asked(
-            long_tailed(250), TrainSpec(input_transform=InputTransforms.AUTO), NOTHING, Transform(), tell=tell
-        )
+        asked_for(long_tailed(250), tell=tell)
 
 
 def test_an_update_draws_new_rows_in_as_the_training_did() -> None:

@@ -10,6 +10,7 @@ from core.arrays import FloatArray
 from core.data import Dataset
 from core.predict.model import ModelPredictor
 from core.spec import Adaptation, Artefact, TargetTransform, TrainSpec
+from core.train.block_judge import BlockJudge
 from core.train.run import train
 from core.train.transform_choice import LEAST_ROWS, TransformChoice, choose_transform, transform_asked, values_of
 
@@ -27,7 +28,7 @@ def chosen(name: str, seed: int = 0) -> TransformChoice:
     random = np.random.default_rng(seed)
     x = random.uniform(0.0, 3.0, size=(200, 2))
     y = MADE[name][0](np.sin(2.0 * x[:, 0]) + 0.5 * random.normal(size=200), random)
-    return choose_transform(Dataset(inputs=x, targets=y), np.arange(200), AUTO, random)
+    return choose_transform(BlockJudge(Dataset(inputs=x, targets=y), np.arange(200), AUTO, random))
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -43,7 +44,7 @@ def test_a_transform_whose_means_are_worse_is_not_taken() -> None:
     random = np.random.default_rng(0)
     x = random.uniform(0.0, 3.0, size=(300, 1))
     smooth = 1.0 - np.exp(np.exp(x[:, 0])) / np.exp(np.exp(3.0)) + 1e-3 * random.normal(size=300)
-    found = choose_transform(Dataset(inputs=x, targets=smooth), np.arange(300), AUTO, random)
+    found = choose_transform(BlockJudge(Dataset(inputs=x, targets=smooth), np.arange(300), AUTO, random))
     assert found.reason is not None
     assert "squared errors are larger" in found.reason
     assert found.transform.kind is TargetTransform.NONE
@@ -70,7 +71,7 @@ def test_ranks_are_not_compared_where_many_targets_are_equal() -> None:
 def test_auto_keeps_the_target_as_it_is_where_the_mean_alone_is_stored() -> None:
     random = np.random.default_rng(3)
     dataset = Dataset(inputs=random.normal(size=(100, 2)), targets=np.exp(random.normal(size=100)))
-    found = transform_asked(dataset, replace(AUTO, artefact=Artefact.MEAN), np.empty(0, np.int64), random)
+    found = transform_asked(BlockJudge(dataset, np.arange(100), replace(AUTO, artefact=Artefact.MEAN), random))
     assert (found.transform.kind, found.reason) == (TargetTransform.NONE, None)
 
 
@@ -78,7 +79,7 @@ def reason_of(y: FloatArray) -> str | None:
     """Why unrelated inputs and these targets are learnt as they are."""
     random = np.random.default_rng(4)
     dataset = Dataset(inputs=random.normal(size=(len(y), 1)), targets=y)
-    return choose_transform(dataset, np.arange(len(y)), AUTO, random).reason
+    return choose_transform(BlockJudge(dataset, np.arange(len(y)), AUTO, random)).reason
 
 
 @pytest.mark.slow
@@ -104,7 +105,7 @@ def test_few_rows_are_learnt_as_they_are() -> None:
     random = np.random.default_rng(0)
     y: FloatArray = np.exp(random.normal(size=60))
     dataset = Dataset(inputs=random.normal(size=(60, 1)), targets=y)
-    found = choose_transform(dataset, np.arange(LEAST_ROWS - 1), AUTO, random)
+    found = choose_transform(BlockJudge(dataset, np.arange(LEAST_ROWS - 1), AUTO, random))
     assert (found.transform.kind, found.transform.lowest) == (TargetTransform.NONE, 0.0)
     assert "29 rows are too few" in str(found.reason)
 
@@ -115,9 +116,9 @@ def test_held_out_rows_are_not_looked_at() -> None:
     x = random.uniform(0.0, 3.0, size=(150, 1))
     y = np.exp(x[:, 0] + random.normal(size=150))
     learning, others = np.arange(100), np.arange(100, 150)
-    first = choose_transform(Dataset(inputs=x, targets=y), learning, AUTO, np.random.default_rng(2))
+    first = choose_transform(BlockJudge(Dataset(inputs=x, targets=y), learning, AUTO, np.random.default_rng(2)))
     y[others] = y[others[::-1]]
-    second = choose_transform(Dataset(inputs=x, targets=y), learning, AUTO, np.random.default_rng(2))
+    second = choose_transform(BlockJudge(Dataset(inputs=x, targets=y), learning, AUTO, np.random.default_rng(2)))
     assert first.reason == second.reason
 
 
