@@ -92,6 +92,11 @@ class BlockJudge:
         self._family = KernelFamily.MATERN32 if spec.kernel is KernelChoice.AUTO else KernelFamily(spec.kernel)
         self._known: dict[tuple[Transform, bytes], Judgement | None] = {}
 
+    @property
+    def has_judged(self) -> bool:
+        """Return whether anything was judged."""
+        return bool(self._known)
+
     def judge(
         self, transform: Transform, inputs: InputTransform, tell: Callable[[float], None] = lambda _: None
     ) -> Judgement | None:

@@ -92,12 +92,9 @@ def block_theta(
     def judge(blocks: Sequence[IntArray], theta: Hyperparameters) -> float:
         draws = deepcopy(own)  # the same for every family
         left_out = _left_out_of(subset, learning, rows, blocks, theta, draws, COMPARED_ROWS)
-        learnt = (
-            varying_noise(subset.dataset, left_out, draws, workers=rows.workers)
-            if spec.noise is not Noise.CONSTANT
-            else None
-        )
-        left_out = left_out if learnt is None else learnt.left_out
+        if spec.noise is not Noise.CONSTANT:
+            learnt = varying_noise(subset.dataset, left_out, draws, workers=rows.workers)
+            left_out = left_out if learnt is None else learnt.left_out
         return float(loss_of(left_out, *scales(left_out)).mean())
 
     theta = _best_family(rows, start, families, bounds, times * KERNEL_STEPS, random, judge, tell)

@@ -19,18 +19,14 @@ TARGET_SHARE = 0.6
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TransformedTable:
-    """dataset: as it is learnt. target, others: transform of the first target and of each other one. inputs: theirs."""
+    """dataset: as it is learnt. target, others: transform of the first target and of each other one. inputs: theirs.
+    compared: whether any was chosen by comparison, which takes time."""
 
     dataset: Dataset
     target: TransformChoice
     others: list[TransformChoice]
     inputs: InputTransformChoice
-
-    @property
-    def compared(self) -> bool:
-        """True where a transform was chosen by comparison, which takes time."""
-        reasons = (self.inputs.reason, *(choice.reason for choice in (self.target, *self.others)))
-        return any(reason is not None for reason in reasons)
+    compared: bool
 
 
 def transformed_table(
@@ -65,5 +61,9 @@ def transformed_table(
         judges[0], target.transform, lambda share: tell(TARGET_SHARE + (1.0 - TARGET_SHARE) * share)
     )
     return TransformedTable(
-        dataset=replace(learnt, input_transform=inputs.transform), target=target, others=others, inputs=inputs
+        dataset=replace(learnt, input_transform=inputs.transform),
+        target=target,
+        others=others,
+        inputs=inputs,
+        compared=any(judge.has_judged for judge in judges),
     )

@@ -115,7 +115,9 @@ def test_a_judgement_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(block_judge, "_judgement", count)
     judge, log = judge_of(table()), transform_of(TargetTransform.LOG, table().targets)
+    assert not judge.has_judged
     first = judged(judge)
+    assert judge.has_judged
     assert judged(judge, log) is judged(judge, log)
     assert judged(judge) is first
     assert made == [PLAIN, log]
