@@ -70,9 +70,8 @@ def find_dialect(source: Source, known: Collection[str] = ()) -> Dialect:
     edits |= _comments_above(_edited(head, edits), known, notes)
     head = _edited(head, edits)
     candidates = tuple(reversed(DELIMITERS)) if declared is None else (declared,)
-    _, delimiter, sample = max(
-        (_rank(sample := _sample(head, delimiter), known), delimiter, sample) for delimiter in candidates
-    )
+    ranked = [(_rank(sample := _sample(head, delimiter), known), delimiter, sample) for delimiter in candidates]
+    best, delimiter, sample = max(ranked)
     if not sample:
         raise InvalidRequestError("the file holds only comments: expected a header line and rows of data below it")
     if not sample[0].closed:
@@ -84,6 +83,7 @@ def find_dialect(source: Source, known: Collection[str] = ()) -> Dialect:
     rest = [record for place, record in enumerate(sample) if place not in preamble.skipped]
     first = rest[0]
     header = len(rest) == 1 or bool(preamble.skipped) or not _is_data(first.cells, rest[1:], known)
+    notes += _doubt_of_separator(delimiter, [sign for rank, sign, _ in ranked if rank == best and best[0]])
     return Dialect(
         source=replace(source, edits=edits, comments=Comments(delimiter, len(first.cells)) if source.hashes else None),
         delimiter=delimiter,
@@ -111,6 +111,16 @@ def _declared_separator(head: str, notes: list[str]) -> tuple[dict[int, str], st
         notes.append(f"line {line}: {text.strip(BLANKS)!r} was read as what separates the cells, not as a row")
         return {line: ""}, found[1]
     return {}, None
+
+
+def _doubt_of_separator(taken: str, equal: Sequence[str]) -> list[str]:
+    """What is said of other separators that would part the records into as many cells as the one that was taken."""
+    return [
+        f"the cells were read as separated by {taken!r}; {other!r} would part the lines into as many: a first line "
+        f"'sep={other}' has them read so"
+        for other in equal
+        if other != taken
+    ]
 
 
 def _comments_above(head: str, known: Collection[str], notes: list[str]) -> dict[int, str]:

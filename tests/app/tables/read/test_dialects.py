@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import HealthCheck, assume, event, example, given, settings
 from hypothesis import strategies as st
 
 from app.errors import PursuitError
@@ -79,6 +79,10 @@ def tables(draw: st.DrawFn) -> dict[str, list[Any]]:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(table=tables(), dialect=dialects)
+@example(
+    table={"0": [";"], ";:": [0.0]},  # read as two columns with either sign
+    dialect=Dialect(",", ".", csv.QUOTE_MINIMAL, "\n", "utf-8", "", last_end=False),
+)
 def test_a_table_comes_back_or_is_refused(table: dict[str, list[Any]], dialect: Dialect) -> None:
     data = dialect.write(table)
     if dialect.encoding == "cp1252":
@@ -93,6 +97,9 @@ def test_a_table_comes_back_or_is_refused(table: dict[str, list[Any]], dialect: 
         return
     if next(iter(table)).startswith("#") and any("comment line" in note for note in found.notes):
         event("said to have a comment where its names are")  # `#0,0` above `,0`, which a data frame writes as names
+        return
+    if any(f"'sep={dialect.delimiter}' has them read so" in note for note in found.notes):
+        event("said to be separated by another sign as well")
         return
     event(f"read, separated by {found.separator!r}, decimal {dialect.decimal}")
     while all(_is_blank(cells[-1]) for cells in table.values()):  # dropped and said
@@ -135,3 +142,15 @@ def test_the_words_for_missing_are_those_of_the_reader() -> None:
     data = "x,y\n" + "\n".join(f"{token},1" for token in MISSING_TOKENS) + "\n7,1\n"
     read = read_table(data.encode()).columns["x"].numbers
     assert read.missing.tolist() == [True] * len(MISSING_TOKENS) + [False]
+
+
+def test_two_separators_that_part_the_lines_alike_are_told() -> None:
+    data = b"size;price,net\n1;2,5\n3;4,5\n"
+    found = read_table(data)
+    assert list(found.names) == ["size", "price,net"]
+    assert found.columns["price,net"].numbers.values.tolist() == [2.5, 4.5]
+    assert [note for note in found.notes if "'sep=,' has them read so" in note]
+    declared = read_table(b"sep=,\n" + data)
+    assert list(declared.names) == ["size;price", "net"]
+    assert not [note for note in declared.notes if "has them read so" in note]
+    assert not [note for note in read_table(b"size;price\n1;2,5\n3;4,5\n").notes if "has them read so" in note]
