@@ -154,7 +154,7 @@ class Effort(StrEnum):
     NORMAL = "normal"
     """The sparse model and, in tables that are not too large, a full process of the likeliest kernel."""
     BEST = "best"
-    """The same with longer searches, none of which ends early."""
+    """The same with longer searches, none of which ends early, and full processes of several kernels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -231,7 +231,7 @@ class SpecBody(_Body):
         Effort.NORMAL,
         description="Models that are compared on left-out rows: `quick`, one sparse model, found by a short search "
         "with basis vectors that move; `normal`, also a full Gaussian process where up to 20,000 rows are trained on, "
-        "and kernels; `best`, with longer searches. `quick` "
+        "and kernels; `best`, with longer searches and a full process of each kernel that may gain. `quick` "
         f"is the default where parts of a sparse model are chosen by hand: {', '.join(BY_HAND)}.",
     )
     kernel: KernelChoice = Field(

@@ -9,12 +9,12 @@ error and LEAST_FALL of them; where it is exact and costs next to nothing, unles
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from core.arrays import FloatArray, IntArray
-from core.hyperparameters import Hyperparameters
+from core.hyperparameters import Hyperparameters, KernelFamily
 from core.predict.calibration import loss_of, scales
 from core.predict.distribution import PredictiveDistribution
 from core.predict.metrics import Scores
@@ -28,7 +28,7 @@ from core.selection.state import Selection
 from core.sparse.factors import factorise
 from core.sparse.posterior import SparsePosterior
 from core.sparse.scheme import Scheme
-from core.spec import MeanRows, TrainSpec, Variance
+from core.spec import Effort, KernelChoice, MeanRows, TrainSpec, Variance
 from core.train.block_theta import block_theta
 from core.train.cross_fit import predicted
 from core.train.fit import Solution, Subset
@@ -46,6 +46,8 @@ CONSTANT_ERRORS = 3.0
 STOP_BEHIND, STOP_ERRORS = 0.25, 3.0
 """The search for a sparse model ends after its first round where this loses more by so many nats a row, and so many
 standard errors: later rounds gain less."""
+FIRST_SHARE = 0.4
+"""Share of the progress that the first kernel is with the best effort, of at most as many as there are."""
 LEAST_ROWS = 20
 """Held-out rows below which all left-out rows are compared."""
 
@@ -146,6 +148,12 @@ class FullModel:
             transform=transform,
         )
 
+    def loss(self) -> float:
+        """Return the mean predictive loss of left-out rows, nats, in the unit of the learnt target."""
+        unit, left = self.subset.standardization, self.process.left
+        targets = unit.target_shift + unit.target_scale * self.subset.rows.y[left]
+        return float(Judged.of(targets, self.left_out(Transform())).loss.mean())
+
     def candidate(self, found: Scores) -> Candidate:
         """Describe it by its scores."""
         rows = len(self.subset.rows)
@@ -183,6 +191,9 @@ def full_model(
 ) -> FullModel | None:
     """Compute a full process. None where it predicts left-out rows no better than a constant.
 
+    With the best effort and any kernel, those next to the one that is chosen are tried, rougher ones first, on all rows
+    and as long as left-out rows gain: blocks of a table do not say which kernel is best for as many rows as it has.
+
     Args:
         subset: all rows.
         held_out: places of rows that theta may not see.
@@ -191,6 +202,35 @@ def full_model(
         seed: of every draw.
         tell: hears the share that is done; may raise to cancel.
     """
+    if spec.effort is not Effort.BEST or spec.kernel is not KernelChoice.AUTO:
+        return _full_model(subset, held_out, start, spec, seed, tell)
+    began, told = time.perf_counter(), 0.0
+
+    def model(spec: TrainSpec, share: float) -> FullModel | None:
+        nonlocal told
+        begin, told = told, told + share
+        return _full_model(subset, held_out, start, spec, seed, lambda done: tell(begin + share * done))
+
+    first = best = model(spec, FIRST_SHARE)
+    for order in (list(KernelFamily), list(reversed(KernelFamily))):
+        if best is None or best is not first:
+            break
+        for family in order[order.index(best.process.theta.kernel) + 1 :]:
+            other = model(replace(spec, kernel=KernelChoice(family)), (1.0 - FIRST_SHARE) / (len(order) - 1))
+            if other is None or not other.loss() < best.loss():
+                break
+            best = other
+    return None if best is None else replace(best, seconds=time.perf_counter() - began)
+
+
+def _full_model(
+    subset: Subset,
+    held_out: IntArray,
+    start: Hyperparameters,
+    spec: TrainSpec,
+    seed: Seed,
+    tell: Callable[[float], None],
+) -> FullModel | None:
     began, random = time.perf_counter(), np.random.default_rng(seed)
     learning = np.setdiff1d(np.arange(len(subset.rows)), held_out)
     theta = block_theta(subset, learning, start, spec, random, lambda share: tell(0.4 * share))

@@ -197,18 +197,20 @@ class _Task:
         return self.calibrated(found.D, mean, found.latent_variance, found)
 
     def _calibrated(self, left_out: LeftOut) -> CalibrationResult:
-        """Calibrate by left-out rows; once more, by noise that is a share of their errors, where they ask for much more
-        than there is, which leaves nothing that could vary. Theta has this noise then."""
+        """Calibrate by left-out rows; where noise is far less than a share of their errors, so that little could vary,
+        also by as much, if that predicts them better or theirs asks for much more. Theta has this noise then."""
         by = "leave-one-out" if self._closed and self._folds.count == len(self._rows) else "cross-fitting"
         calibrated_by = partial(calibrate_by, self._subset.dataset, workers=self._rows.workers)
         read = calibrated_by(left_out, self._spec, self._seed, by)
         times = noise_share(left_out)
-        if read.calibration.noise_scale <= MOST_FOLLOWED or times < LEAST_RAISED:
+        if times < LEAST_RAISED:
+            return read
+        more = replace(left_out, noise_variance=times * left_out.noise_variance)
+        raised = calibrated_by(more, self._spec, self._seed, by)
+        if read.calibration.noise_scale <= MOST_FOLLOWED and not self._loss_of(raised) < self._loss_of(read):
             return read
         self._theta = replace(self._theta, noise_variance=times * self._theta.noise_variance)
-        return calibrated_by(
-            replace(left_out, noise_variance=times * left_out.noise_variance), self._spec, self._seed, by
-        )
+        return raised
 
     def following(self, read: CalibrationResult) -> FloatArray:
         """Return the noise of each row as a calibration has learnt it, (n,)."""
@@ -219,7 +221,10 @@ class _Task:
     def loss(self, found: FullProcess) -> float:
         """Return the mean predictive loss of left-out rows by the calibration, nats; of the held-out ones where there
         are any, since theta has seen the others."""
-        return float(losses(found.read, self._held_out).mean())
+        return self._loss_of(found.read)
+
+    def _loss_of(self, read: CalibrationResult) -> float:
+        return float(losses(read, self._held_out).mean())
 
     def _mean(self, D: FloatArray, begin: float, share: float, resume: FloatArray | None) -> Mean:
         if self._closed:
