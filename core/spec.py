@@ -121,7 +121,8 @@ class Precision(StrEnum):
 
     FLOAT64 = "float64"
     FLOAT32 = "float32"
-    """Error bars in single precision, up to twice the rows a second; only where it changes nothing that matters."""
+    """Error bars, or kernel values of a full process, in single precision: a third to twice as many rows a second; only
+    where it changes nothing that matters."""
 
 
 class MeanRows(StrEnum):

@@ -360,7 +360,9 @@ class SpecBody(_Body):
         Precision.FLOAT64,
         description="`float32`: error bars in single precision, up to twice the predictions a second, where that "
         "changes no training row's by more than a thousandth; else `float64`, and a warning. The mean is the same. An "
-        "error bar may then depend on the rows beside it in the last digits of single precision.",
+        "error bar may then depend on the rows beside it in the last digits of single precision. Of a full Gaussian "
+        "process the mean is summed from kernel values in single precision, where that changes it by no more than a "
+        "thousandth of the error bar: a third more rows a second, twice as many means.",
     )
     mean_rows: Annotated[MeanRows | Annotated[Whole, Field(ge=1)], BeforeValidator(_mean_rows)] = Field(
         MeanRows.AUTO,

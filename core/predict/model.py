@@ -106,7 +106,7 @@ class ModelPredictor:
         if model.near is None:
             self.predictor = Predictor(model.posterior, workspace, model.precision)
         else:
-            self.predictor = FullPredictor(model.posterior, model.near, workspace)
+            self.predictor = FullPredictor(model.posterior, model.near, workspace, model.precision)
         self.calibration, self.transform = model.calibration, model.transform
         self._noise = None if model.noise is None else _Noise(model.noise, workspace, model.precision)
         self._mean = None if model.mean is None else MeanPredictor(model.mean, workspace)

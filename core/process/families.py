@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.arrays import FloatArray
 from core.hyperparameters import KernelFamily
@@ -33,35 +34,38 @@ SMALLEST_R = 1e-12
 """Below it two inputs are the same to rounding."""
 
 
+Values = FloatArray | NDArray[np.float32]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """One kernel as a function of R, in place over a block (d, m) that holds c - R.
+    """One kernel as a function of R, in place over a block (d, m) that holds c - R, in double or single precision.
 
     value: (block, v0, least exponent) -> k(R), never subnormal. slope: (block, v0, least exponent) -> -dk/dR; None
     where that is the value itself. offset: v0 -> c. Rounding may leave R a little below zero: both take it for zero.
     """
 
-    value: Callable[[FloatArray, float, float], None]
-    slope: Callable[[FloatArray, float, float], None] | None
+    value: Callable[[Values, float, float], None]
+    slope: Callable[[Values, float, float], None] | None
     offset: Callable[[float], float]
 
 
-def _gaussian(block: FloatArray, v0: float, least: float) -> None:
+def _gaussian(block: Values, v0: float, least: float) -> None:
     """v0 exp(-R), whose slope is minus itself; c = log v0 saves a pass over the block."""
-    np.clip(block, least, np.log(v0), out=block)
+    np.clip(block, least, float(np.log(v0)), out=block)
     np.exp(block, out=block)
 
 
-Shape = Callable[[FloatArray, FloatArray], None]
+Shape = Callable[[Values, Values], None]
 """(c, exponential e^-c) -> the kernel over v0, written to the second."""
 
 
-def _in_place(block: FloatArray, v0: float, least: float, scale: float, shape: Shape, nearest: float) -> None:
+def _in_place(block: Values, v0: float, least: float, scale: float, shape: Shape, nearest: float) -> None:
     flat = block.reshape(-1)
     if not np.shares_memory(flat, block):
         raise ValueError("a kernel block must be contiguous")
-    most = max(-least + min(np.log(v0), 0.0), 0.0)
-    work = np.empty(min(RUN, flat.size))
+    most = max(-least + min(float(np.log(v0)), 0.0), 0.0)
+    work = np.empty(min(RUN, flat.size), block.dtype)
     for begin in range(0, flat.size, RUN):
         c = flat[begin : begin + RUN]
         exponential = work[: c.size]
@@ -77,22 +81,22 @@ def _in_place(block: FloatArray, v0: float, least: float, scale: float, shape: S
         np.multiply(exponential, v0, out=c)
 
 
-def _value52(c: FloatArray, exponential: FloatArray) -> None:
+def _value52(c: Values, exponential: Values) -> None:
     c *= c / 3.0 + 1.0
     c += 1.0
     exponential *= c
 
 
-def _one_plus(c: FloatArray, exponential: FloatArray) -> None:
+def _one_plus(c: Values, exponential: Values) -> None:
     c += 1.0
     exponential *= c
 
 
-def _alone(_: FloatArray, __: FloatArray) -> None:
+def _alone(_: Values, __: Values) -> None:
     pass
 
 
-def _over(c: FloatArray, exponential: FloatArray) -> None:
+def _over(c: Values, exponential: Values) -> None:
     same = c == 0.0
     c[same] = 1.0
     exponential /= c

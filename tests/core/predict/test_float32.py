@@ -10,7 +10,12 @@ from core.hyperparameters import Hyperparameters, KernelFamily
 from core.predict.float32 import MOST_ERROR, float32_error, kept_precision
 from core.predict.model import Model, ModelPredictor
 from core.predict.predictor import PREDICTED_ROWS
-from core.spec import Approximation, Artefact, Method, Noise, Precision, TrainSpec
+from core.predict.transforms import Transform
+from core.process.families import FAMILIES, LEAST_EXPONENT, LEAST_EXPONENT_FLOAT32
+from core.spec import Approximation, Artefact, Effort, KernelChoice, MeanRows, Method, Noise, Precision, TrainSpec
+from core.train.fit import Subset
+from core.train.full_choice import FullModel
+from core.train.full_process import full_process
 from core.train.report import TrainResult
 from core.train.run import train
 
@@ -75,6 +80,72 @@ def test_it_is_not_kept_where_the_noise_is_too_small() -> None:
 def test_nothing_is_looked_at_where_float64_is_asked() -> None:
     model = Model(posterior=result().model.posterior)
     assert kept_precision(model, np.full((1, 9), np.nan), Precision.FLOAT64) == (Precision.FLOAT64, None)
+
+
+def full_model(family: KernelFamily, noise: float = 0.1) -> Model:
+    """A full process on 300 rows, in float32."""
+    dataset, few = wave(noise=noise**0.5), np.arange(0)
+    subset = Subset.of(dataset, np.arange(300), standardize=True, workers=1)
+    theta, spec = replace(start(noise), kernel=family), TrainSpec(noise=Noise.CONSTANT)
+    process = full_process(subset, few, theta, spec, (0, 1), np.random.default_rng(0), lambda _: None)
+    found = FullModel(process=process, subset=subset, held_out=few, seconds=0.0)
+    return replace(found.model(dataset.inputs, dataset.groups, Transform()), precision=Precision.FLOAT32)
+
+
+@pytest.mark.parametrize("family", list(KernelFamily))
+def test_the_mean_of_a_full_process_is_nearly_the_same_and_its_error_bar_the_same(family: KernelFamily) -> None:
+    model, new = full_model(family), wave(77).inputs
+    single, double = ModelPredictor(model), ModelPredictor(replace(model, precision=Precision.FLOAT64))
+    ours, exact = single.predict(new), double.predict(new)
+    np.testing.assert_array_equal(ours.variance, exact.variance)
+    assert 0.0 < np.abs((ours.centre - exact.centre) / np.sqrt(exact.variance)).max() < 1e-4
+    np.testing.assert_array_equal(single.mean(new), ours.centre)
+    alone = np.concatenate([single.mean(row[None]) for row in new])
+    np.testing.assert_array_equal(alone, ours.centre)
+    worst = (
+        np.abs(single.mean(wave().inputs) - double.mean(wave().inputs)) / double.predict(wave().inputs).std()
+    ).max()
+    assert float32_error(model, wave().inputs) == pytest.approx(worst, rel=1e-6)
+    assert kept_precision(model, wave().inputs, Precision.FLOAT32) == (Precision.FLOAT32, None)
+
+
+def test_it_is_not_kept_where_the_weights_of_a_full_process_are_too_large() -> None:
+    model = full_model(KernelFamily.GAUSSIAN, noise=1e-11)
+    kept, said = kept_precision(model, wave().inputs, Precision.FLOAT32)
+    assert kept is Precision.FLOAT64
+    assert said is not None
+    assert "predicts in float64" in said
+
+
+def test_a_run_of_a_full_process_may_be_asked_for_it() -> None:
+    spec = TrainSpec(
+        effort=Effort.NORMAL,
+        mean_rows=MeanRows.AUTO,
+        kernel=KernelChoice.MATERN32,
+        noise=Noise.CONSTANT,
+        max_basis_size=12,
+        precision=Precision.FLOAT32,
+    )
+    random = np.random.default_rng(0)
+    inputs = random.uniform(-2.0, 2.0, (300, 2))
+    targets = np.sin(4 * inputs[:, 0]) * np.cos(3 * inputs[:, 1]) + 0.1 * random.normal(size=300)
+    ended = train(Dataset(inputs=inputs, targets=targets), spec)
+    assert ended.model.near is not None
+    assert ended.model.precision is ended.report.artefact.precision is Precision.FLOAT32
+
+
+@pytest.mark.parametrize("family", list(KernelFamily))
+@pytest.mark.parametrize("v0", [1e-6, 1.0, 1e6])
+def test_kernel_values_in_single_precision_are_those_in_double(family: KernelFamily, v0: float) -> None:
+    """From the same R, to a few units in the last place, and nowhere subnormal."""
+    of = FAMILIES[family]
+    R = np.concatenate([[0.0, -1e-15], np.geomspace(1e-14, 1e5, 500)])
+    double, single = of.offset(v0) - R, (of.offset(v0) - R).astype(np.float32)
+    of.value(single, v0, LEAST_EXPONENT_FLOAT32)
+    of.value(double, v0, LEAST_EXPONENT)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, double, rtol=1e-4, atol=1e-7 * v0)  # 87 units of 2^-24 in the exponent
+    assert (single >= np.finfo(np.float32).tiny).all()
 
 
 @pytest.mark.parametrize("artefact", list(Artefact))
