@@ -38,8 +38,8 @@ TOLERANCE = 2e-2
 LEAST_RAISED = 1.5
 """Times that noise is raised at least, where it is."""
 LESS_NOISE = (0.25, 0.06, 0.015)
-"""Shares of the noise that the best effort tries the mean with, each while left-out rows gain: theta and the learnt
-noise count as noise what the mean of more rows than a block explains."""
+"""Shares of the noise that the best effort, and an update, try the mean with, each while left-out rows gain: theta and
+the learnt noise count as noise what the mean of more rows than a block explains."""
 LEAST_NOISE = 1e-12
 """Noise of a row, as a share of n times the prior variance: what rounding makes of K's eigenvalues, a thousandfold."""
 
@@ -82,16 +82,17 @@ def full_process(
         seed: of the noise model.
         random: draws folds and the preconditioner's rows.
         tell: hears the share that is done; may raise to cancel.
-        start: weights that are near those of the mean, (n,), for conjugate gradients to begin at.
+        start: weights that are near those of the mean, (n,), for conjugate gradients to begin at: of the process that
+            had theta before, whose noise may be what error bars asked for, and more than its mean had.
     """
     task = _Task(subset, held_out, theta, spec, seed, random, tell, start=start)
-    best = spec.effort is Effort.BEST
-    most = 0.5 if best else 1.0
+    lessens = spec.effort is Effort.BEST or start is not None
+    most = 0.5 if lessens else 1.0
     first = found = task.at(subset.rows.noises(theta.noise_variance), 0.0, 0.6 * most, None)
     if first.read.noise is not None and first.read.calibration.noise_scale <= MOST_FOLLOWED:
         second = task.at(task.following(first.read), 0.6 * most, 0.4 * most, first)
         found = min((first, second, task.half_way(first, second, most)), key=task.loss)
-    return task.with_less_noise(found, most) if best else found
+    return task.with_less_noise(found, most) if lessens else found
 
 
 class _Task:
