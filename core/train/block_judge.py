@@ -33,7 +33,7 @@ MOST_ROWS = 20_000
 BLOCK_ROWS, FITTED_BLOCKS, JUDGED_BLOCKS = 400, 3, 5
 """Rows of a block, and blocks that theta moves on, beside a random one, and that rows are left out of ..."""
 QUICK_BLOCKS = 2
-"""... and both with the effort `quick`, for which the noise is constant too."""
+"""... and both of quick judgements, for which the noise is constant too."""
 DOUBTS, LEAST_GAIN, MOST_WORSE = 2.0, 0.02, 0.1
 """Standard errors, and nats a row, by which what is not plain must be better, and the share by which the squared errors
 of its means may be larger."""
@@ -79,16 +79,24 @@ class _Blocks:
 class BlockJudge:
     """Judges transforms of a table by the same rows, left out of their blocks, which are made when it is first asked.
 
-    dataset: with targets in their own unit. learning: rows that may be looked at, (m,). spec: of the run.
+    dataset: with targets in their own unit. learning: rows that may be looked at, (m,). spec: of the run. quick: by few
+    rows and constant noise, as it is with the effort `quick`.
     """
 
     def __init__(
-        self, dataset: Dataset, learning: IntArray, spec: TrainSpec, random: np.random.Generator, *, workers: int = 1
+        self,
+        dataset: Dataset,
+        learning: IntArray,
+        spec: TrainSpec,
+        random: np.random.Generator,
+        *,
+        quick: bool = False,
+        workers: int = 1,
     ) -> None:
         """Keep what it judges. random: draws the rows. workers: threads."""
         self.dataset, self.learning, self.spec = dataset, learning, spec
         self._random, self._workers = random, workers
-        self._quick = spec.effort is Effort.QUICK
+        self._quick = quick or spec.effort is Effort.QUICK
         self._family = KernelFamily.MATERN32 if spec.kernel is KernelChoice.AUTO else KernelFamily(spec.kernel)
         self._known: dict[tuple[Transform, bytes], Judgement | None] = {}
 

@@ -17,7 +17,7 @@ from core.arrays import FloatArray, IntArray
 from core.data import Dataset
 from core.errors import InvalidSpecError
 from core.numeric.shards import Compute
-from core.spec import Effort, TrainSpec
+from core.spec import TrainSpec
 from core.train.held_out import grouped_rows, held_out_rows
 from core.train.progress import Checkpoint, Listener, Progress
 from core.train.report import TrainResult
@@ -177,8 +177,8 @@ def _runs(
         learning = np.setdiff1d(np.arange(len(joined.targets)), held_out)
         random = random_of(spec, SHARING_STAGE)
         draws = partial(random_of, spec, Stage.TRANSFORM)
-        quick = replace(spec, effort=Effort.QUICK)  # each run judges its own targets again, by more rows
-        learnt, _ = as_learnt(joined, judges_of(joined, quick, held_out, draws, workers=workers))
+        # quick, since each run judges its own targets again, by more rows
+        learnt, _ = as_learnt(joined, judges_of(joined, spec, held_out, draws, quick=True, workers=workers))
         found = choose_sharing(learnt, learning, random, workers=workers)
     elif share:
         found = [Sharing(group=0, reason="asked for")] * len(places)

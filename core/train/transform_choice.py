@@ -70,15 +70,16 @@ def judges_of(
     held_out: IntArray,
     random: Callable[[], np.random.Generator],
     *,
+    quick: bool = False,
     workers: int = 1,
 ) -> list[BlockJudge]:
     """Return what judges transforms of the first target, then of each other, without the held-out rows.
 
-    random: makes a generator, the same for each target.
+    random: makes a generator, the same for each target. quick: as `BlockJudge` has it.
     """
     learning = np.setdiff1d(np.arange(len(dataset.targets)), held_out)
     tables = [dataset, *(dataset.of_other(place) for place in range(dataset.others.shape[1]))]
-    return [BlockJudge(table, learning, spec, random(), workers=workers) for table in tables]
+    return [BlockJudge(table, learning, spec, random(), quick=quick, workers=workers) for table in tables]
 
 
 def as_learnt(

@@ -20,7 +20,7 @@ from core.sparse.factors import factorise
 from core.sparse.leave_one_out import leave_one_out, leave_one_out_of_all
 from core.sparse.likelihood import nlml, nlml_and_gradient
 from core.sparse.scheme import scheme
-from core.spec import Adaptation, Approximation, Effort, Gain, MeanRows, Noise, TargetTransform, TrainSpec
+from core.spec import Adaptation, Approximation, Effort, Gain, MeanRows, Noise, TargetTransform, TrainSpec, Variance
 from core.train.progress import Checkpoint, Progress
 from core.train.report import TrainResult
 from core.train.run import train
@@ -249,6 +249,22 @@ def test_sharing_is_decided_on_targets_as_they_are_learnt() -> None:
     assert [each.theta_with for each in logs.sharing] == [(0, 1), (0, 1)]
     plain = several(X, targets, QUICK, share=None)
     assert [each.theta_with for each in plain.sharing] == [(0,), (1,)]
+
+
+def test_sharing_of_full_processes_is_decided_too() -> None:
+    """What only a full process may have, which a quick effort may not, is no hindrance."""
+    X = inputs_of(60)
+    spec = TrainSpec(
+        effort=Effort.NORMAL,
+        mean_rows=MeanRows.AUTO,
+        variance=Variance.NEAR,
+        target_transform=TargetTransform.AUTO,
+        noise=Noise.CONSTANT,
+        adaptation=QUICK.adaptation,
+        max_basis_size=12,
+    )
+    found = several(X, targets_of(X)[::2], spec, share=None)
+    assert all(result.report.artefact.variance is Variance.NEAR for result in found.results)
 
 
 def test_the_state_of_a_shared_target_is_its_own() -> None:
