@@ -20,7 +20,7 @@ from core.predict.transforms import LEAST_TARGET, Transform
 from core.process.rows import Rows
 from core.sparse.factors import FirstSums, first_sums
 from core.sparse.scheme import Scheme
-from core.spec import Artefact, Calibrate, MeanRows, TargetTransform, TrainSpec
+from core.spec import Artefact, Calibrate, MeanRows, TargetTransform, TrainSpec, Variance
 
 
 class BeyondRows(Protocol):
@@ -95,6 +95,8 @@ def with_rows_beyond(dataset: Dataset, spec: TrainSpec) -> TrainSpec:
         raise InvalidSpecError("bounds", "they are of tables that are held in memory")
     if spec.artefact is Artefact.COMPACT:
         raise InvalidSpecError("artefact", "compact ones are of tables that are held in memory")
+    if spec.variance is Variance.NEAR:
+        raise InvalidSpecError("variance", "near rows are those of tables that are held in memory")
     if len(dataset.weights):
         raise InvalidSpecError("weights", "they are of tables that are held in memory")
     if dataset.others.size:

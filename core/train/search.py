@@ -23,7 +23,7 @@ from core.selection.state import Selection
 from core.sparse.factors import factorise
 from core.sparse.likelihood import nlml
 from core.sparse.scheme import Scheme
-from core.spec import KernelChoice, TrainSpec
+from core.spec import KernelChoice, TrainSpec, Variance
 from core.train.beyond import BeyondSums
 from core.train.fit import Fit, Solution, Subset
 from core.train.kernel_choice import KERNEL_REASON, choose_kernel
@@ -140,7 +140,7 @@ class Search:
         longest = Theta(values=bounds.lower)  # lengthscales; and the smallest signal
         theta = longest.with_noise(self._subset.rows.mean_square)
         start = Theta(values=bounds.clip(theta.values)).hyperparameters(_family(self._spec))
-        spec = replace(self._spec, start=start, adaptation=None, refinement=None, basis_size=1)
+        spec = replace(self._spec, start=start, adaptation=None, refinement=None, basis_size=1, variance=Variance.AUTO)
         search = Search(spec, self._scheme, self._subset, self._journal, None, beyond=self._beyond)
         return search, Solution(theta=start, selection=_NOTHING)
 

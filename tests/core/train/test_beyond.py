@@ -18,7 +18,17 @@ from core.sparse.factors import factorise, first_sums
 from core.sparse.leave_one_out import leave_one_out
 from core.sparse.posterior import posterior
 from core.sparse.scheme import scheme
-from core.spec import Approximation, Artefact, BoundsRequest, Noise, TargetTransform, TrainSpec
+from core.spec import (
+    Approximation,
+    Artefact,
+    BoundsRequest,
+    Effort,
+    MeanRows,
+    Noise,
+    TargetTransform,
+    TrainSpec,
+    Variance,
+)
 from core.train.beyond import admits, widened
 from core.train.run import train
 from core.train.state import NewRows
@@ -190,6 +200,7 @@ def test_what_asks_more_of_each_row_is_refused() -> None:
     asked = (
         replace(spec, artefact=Artefact.COMPACT),
         replace(spec, bounds=BoundsRequest(rows=(1,))),
+        TrainSpec(effort=Effort.NORMAL, mean_rows=MeanRows.AUTO, variance=Variance.NEAR),
     )
     for each in asked:
         with pytest.raises(InvalidSpecError, match="held in memory"):

@@ -335,11 +335,12 @@ def test_few_or_no_rows_held_out(holdout: float, way: str) -> None:
     assert len(result.report.objectives) == 2  # no search ends early
 
 
-@pytest.mark.parametrize("seed", [0, 3])
-def test_pure_noise_is_a_constant(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "variance"), [(0, Variance.AUTO), (3, Variance.AUTO), (3, Variance.NEAR)])
+def test_pure_noise_is_a_constant(seed: int, variance: Variance) -> None:
+    """Whatever was asked of a full process that there is none of."""
     random = np.random.default_rng(seed)
     noise = Dataset(inputs=random.normal(size=(120, 3)), targets=random.normal(size=120))
-    result = train(noise, TrainSpec(**NORMAL))
+    result = train(noise, TrainSpec(**NORMAL | {"variance": variance}))
     assert result.model.near is None
     assert CONSTANT_MODEL in result.report.warnings
     assert not any(warning.startswith(KERNEL_REASON) for warning in result.report.warnings)
