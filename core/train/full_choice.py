@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from core.arrays import FloatArray, IntArray
+from core.errors import CoreError
 from core.hyperparameters import Hyperparameters, KernelFamily
 from core.predict.calibration import loss_of, scales
 from core.predict.distribution import PredictiveDistribution
@@ -216,7 +217,10 @@ def full_model(
         if best is None or best is not first:
             break
         for family in order[order.index(best.process.theta.kernel) + 1 :]:
-            other = model(replace(spec, kernel=KernelChoice(family)), (1.0 - FIRST_SHARE) / (len(order) - 1))
+            try:
+                other = model(replace(spec, kernel=KernelChoice(family)), (1.0 - FIRST_SHARE) / (len(order) - 1))
+            except CoreError:  # arithmetic that broke down: there is a process without it
+                break
             if other is None or not other.loss() < best.loss():
                 break
             best = other

@@ -95,3 +95,32 @@ def test_a_process_of_almost_no_noise_has_error_bars_that_vary(monkeypatch: pyte
     ours = losses()
     monkeypatch.setattr(full_process, "noise_share", lambda _: 1.0)
     assert ours < losses() - 0.1
+
+
+def test_noise_that_theta_takes_for_roughness_is_noise_for_error_bars() -> None:
+    """A rough kernel with next to no noise: left-out errors that vary are predicted better by noise that does, though
+    the latent variance is about as large as they are."""
+    random = np.random.default_rng(5)
+    inputs = random.uniform(-2.0, 2.0, (400, 1))
+    noise = np.where(inputs[:, 0] < 0.0, 0.02, 0.6) * random.normal(size=400)
+    dataset = Dataset(inputs=inputs, targets=np.sin(2.0 * inputs[:, 0]) + noise)
+    subset = Subset.of(dataset, np.arange(400), standardize=True, workers=1)
+    theta = Hyperparameters(
+        lengthscales=np.full(1, 0.02),
+        signal_variance=1.0,
+        bias_variance=0.0,
+        noise_variance=1e-7,
+        kernel=KernelFamily.MATERN12,
+    )
+    held_out = np.arange(0, 400, 10)
+
+    def process(spec: TrainSpec) -> full_process.FullProcess:
+        draws = np.random.default_rng(1)
+        return full_process.full_process(subset, held_out, theta, spec, (0, 1), draws, lambda _: None)
+
+    varying = process(TrainSpec(effort=Effort.NORMAL))
+    constant = process(TrainSpec(effort=Effort.NORMAL, noise=Noise.CONSTANT))
+    assert varying.read.noise is not None
+    assert varying.theta.noise_variance > 1e3 * theta.noise_variance
+    losses = [full_process.losses(found.read, held_out).mean() for found in (varying, constant)]
+    assert losses[0] < losses[1] - 0.1

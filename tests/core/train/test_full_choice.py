@@ -1,9 +1,21 @@
 """core/train/full_choice.py: which of two models is taken, by left-out rows."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
+import pytest
 
 from core.arrays import FloatArray
-from core.train.full_choice import Judged, prefers_full
+from core.errors import NotPositiveDefiniteError
+from core.hyperparameters import Hyperparameters, KernelFamily
+from core.spec import Effort, KernelChoice, MeanRows, Noise, TrainSpec
+from core.train import block_theta, full_choice, full_process
+from core.train.full_choice import FullModel, Judged, full_model, prefers_full
+from core.train.optimise import heuristic
+from tests.core.train.test_full_process import waves, whole
+
+BEST = TrainSpec(effort=Effort.BEST, mean_rows=MeanRows.AUTO, kernel=KernelChoice.AUTO, noise=Noise.CONSTANT)
 
 
 def judged(loss: FloatArray, squares: FloatArray | None = None) -> Judged:
@@ -35,3 +47,52 @@ def test_what_is_preferred() -> None:
     taken, reason = prefers_full(alike, judged(other), (np.full(4_000, 0.9), np.ones(4_000)))
     assert taken
     assert "squared errors of 4,000 are smaller by 10.0%" in reason
+
+
+@pytest.mark.usefixtures("short_search")
+@pytest.mark.parametrize("exact_rows", [2_000, 0])
+def test_best_effort_keeps_the_kernel_that_predicts_left_out_rows_best(
+    exact_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those next to it, alone and with the same draws, predict them no better."""
+    for module in (block_theta, full_process):
+        monkeypatch.setattr(module, "EXACT_ROWS", exact_rows)
+    monkeypatch.setattr(block_theta, "BLOCK_ROWS", 60)
+    dataset, shares = waves(150, noise=0.2), list[float]()
+    subset, held_out = whole(dataset), np.arange(0, 150, 10)
+
+    def model(spec: TrainSpec) -> FullModel | None:
+        start = heuristic(subset.rows, reach=0.3)
+        return full_model(subset, held_out, start, spec, (0, 1), shares.append)
+
+    best = model(BEST)
+    assert best is not None
+    assert shares == sorted(shares)
+    assert shares[-1] <= 1.0
+    order = list(KernelFamily)
+    place = order.index(best.process.theta.kernel)
+    others = [model(replace(BEST, kernel=KernelChoice(family))) for family in order[max(place - 1, 0) : place + 2]]
+    losses = [other.loss() for other in others if other is not None]
+    assert len(losses) > 1
+    assert best.loss() == min(losses)
+
+
+@pytest.mark.usefixtures("short_search")
+def test_a_kernel_that_breaks_down_is_not_taken_by_best_effort(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is tried beside a process that there is costs at most its seconds."""
+    tried: list[KernelChoice] = []
+    theta = block_theta.block_theta
+
+    def breaks(*given: Any, **named: Any) -> Hyperparameters:
+        tried.append(given[3].kernel)
+        if len(tried) > 1:
+            raise NotPositiveDefiniteError("K + D", 80, 1e-10)
+        return theta(*given, **named)
+
+    monkeypatch.setattr(full_choice, "block_theta", breaks)
+    subset = whole(waves(80))
+    start = heuristic(subset.rows, reach=0.3)
+    found = full_model(subset, np.arange(0, 80, 10), start, BEST, (0, 1), lambda _: None)
+    assert found is not None
+    assert len(tried) > 1
+    assert KernelChoice(found.process.theta.kernel) not in tried[1:]

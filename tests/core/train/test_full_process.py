@@ -226,55 +226,6 @@ def test_best_effort_and_updates_take_a_mean_of_less_noise_where_left_out_rows_g
     assert max(errors[1:]) < 0.5 * errors[0]
 
 
-def test_best_effort_keeps_the_kernel_that_predicts_left_out_rows_best(way: str) -> None:
-    """Those next to it, alone and with the same draws, predict them no better."""
-    dataset, shares = waves(150, noise=0.2), list[float]()
-    subset, held_out = whole(dataset), np.arange(0, 150, 10)
-    spec = TrainSpec(**NORMAL | {"effort": Effort.BEST, "kernel": KernelChoice.AUTO})
-
-    def model(spec: TrainSpec) -> full_choice.FullModel | None:
-        start = heuristic(subset.rows, reach=0.3)
-        return full_choice.full_model(subset, held_out, start, spec, (0, 1), shares.append)
-
-    best = model(spec)
-    assert best is not None
-    assert shares == sorted(shares)
-    assert shares[-1] <= 1.0, way
-    order = list(KernelFamily)
-    place = order.index(best.process.theta.kernel)
-    others = [model(replace(spec, kernel=KernelChoice(family))) for family in order[max(place - 1, 0) : place + 2]]
-    losses = [other.loss() for other in others if other is not None]
-    assert len(losses) > 1
-    assert best.loss() == min(losses)
-
-
-def test_noise_that_theta_takes_for_roughness_is_noise_for_error_bars(way: str) -> None:
-    """A rough kernel with next to no noise: left-out errors that vary are predicted better by noise that does, though
-    the latent variance is about as large as they are."""
-    random = np.random.default_rng(5)
-    inputs = random.uniform(-2.0, 2.0, (400, 1))
-    noise = np.where(inputs[:, 0] < 0.0, 0.02, 0.6) * random.normal(size=400)
-    subset = whole(Dataset(inputs=inputs, targets=np.sin(2.0 * inputs[:, 0]) + noise))
-    theta = Hyperparameters(
-        lengthscales=np.full(1, 0.02),
-        signal_variance=1.0,
-        bias_variance=0.0,
-        noise_variance=1e-7,
-        kernel=KernelFamily.MATERN12,
-    )
-    held_out = np.arange(0, 400, 10)
-
-    def process(spec: TrainSpec) -> full_process.FullProcess:
-        draws = np.random.default_rng(1)
-        return full_process.full_process(subset, held_out, theta, spec, (0, 1), draws, lambda _: None)
-
-    varying, constant = process(TrainSpec(**VARYING)), process(TrainSpec(**NORMAL))
-    assert varying.read.noise is not None, way
-    assert varying.theta.noise_variance > 1e3 * theta.noise_variance
-    losses = [full_process.losses(found.read, held_out).mean() for found in (varying, constant)]
-    assert losses[0] < losses[1] - 0.1
-
-
 def test_noise_half_way_is_tried_for_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where left-out rows say that it predicts best, it is the mean's, and error bars keep the learnt one."""
     random = np.random.default_rng(3)
