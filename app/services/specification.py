@@ -362,7 +362,7 @@ class SpecBody(_Body):
         "changes no training row's by more than a thousandth; else `float64`, and a warning. The mean is the same. An "
         "error bar may then depend on the rows beside it in the last digits of single precision. Of a full Gaussian "
         "process the mean is summed from kernel values in single precision, where that changes it by no more than a "
-        "thousandth of the error bar: a third more rows a second, twice as many means.",
+        "thousandth of the error bar: about a third more rows a second, of means half as many again or more.",
     )
     mean_rows: Annotated[MeanRows | Annotated[Whole, Field(ge=1)], BeforeValidator(_mean_rows)] = Field(
         MeanRows.AUTO,

@@ -8,8 +8,9 @@ error and LEAST_FALL of them; where it is exact and costs next to nothing, unles
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -203,45 +204,57 @@ def full_model(
         seed: of every draw.
         tell: hears the share that is done; may raise to cancel.
     """
-    if spec.effort is not Effort.BEST or spec.kernel is not KernelChoice.AUTO:
-        return _full_model(subset, held_out, start, spec, seed, tell)
     began, told = time.perf_counter(), 0.0
-
-    def model(spec: TrainSpec, share: float) -> FullModel | None:
-        nonlocal told
-        begin, told = told, told + share
-        return _full_model(subset, held_out, start, spec, seed, lambda done: tell(begin + share * done))
-
-    first = best = model(spec, FIRST_SHARE)
-    for order in (list(KernelFamily), list(reversed(KernelFamily))):
-        if best is None or best is not first:
-            break
-        for family in order[order.index(best.process.theta.kernel) + 1 :]:
-            try:
-                other = model(replace(spec, kernel=KernelChoice(family)), (1.0 - FIRST_SHARE) / (len(order) - 1))
-            except CoreError:  # arithmetic that broke down: there is a process without it
-                break
-            if other is None or not other.loss() < best.loss():
-                break
-            best = other
-    return None if best is None else replace(best, seconds=time.perf_counter() - began)
-
-
-def _full_model(
-    subset: Subset,
-    held_out: IntArray,
-    start: Hyperparameters,
-    spec: TrainSpec,
-    seed: Seed,
-    tell: Callable[[float], None],
-) -> FullModel | None:
-    began, random = time.perf_counter(), np.random.default_rng(seed)
     learning = np.setdiff1d(np.arange(len(subset.rows)), held_out)
-    theta = block_theta(subset, learning, start, spec, random, lambda share: tell(0.4 * share))
-    process = full_process(subset, held_out, theta, spec, seed, random, lambda share: tell(0.4 + 0.6 * share))
-    if process.read.no_better_than_constant(subset.rows):
+
+    def model(kernel: KernelChoice, share: float) -> FullModel | None:
+        nonlocal told
+        begin, told, random = told, told + share, np.random.default_rng(seed)
+
+        def listen(done: float) -> None:
+            tell(begin + share * done)
+
+        asked = replace(spec, kernel=kernel)
+        theta = block_theta(subset, learning, start, asked, random, lambda done: listen(0.4 * done))
+        process = full_process(subset, held_out, theta, asked, seed, random, lambda done: listen(0.4 + 0.6 * done))
+        if process.read.no_better_than_constant(subset.rows):
+            return None
+        return FullModel(process=process, subset=subset, held_out=held_out, seconds=time.perf_counter() - began)
+
+    if spec.effort is not Effort.BEST or spec.kernel is not KernelChoice.AUTO:
+        return model(spec.kernel, 1.0)
+    first = model(spec.kernel, FIRST_SHARE)
+    if first is None:
         return None
-    return FullModel(process=process, subset=subset, held_out=held_out, seconds=time.perf_counter() - began)
+    best = _best_beside(first, partial(model, share=(1.0 - FIRST_SHARE) / (len(KernelFamily) - 1)))
+    return replace(best, seconds=time.perf_counter() - began)
+
+
+def _best_beside(first: FullModel, model: Callable[[KernelChoice], FullModel | None]) -> FullModel:
+    """Return the last process that gains on the way to rougher kernels, or else to smoother ones; the first if none
+    does."""
+    order = list(KernelFamily)
+    place = order.index(first.process.theta.kernel)
+    for families in (order[place + 1 :], order[:place][::-1]):
+        best = _while_it_gains(first, families, model)
+        if best is not first:
+            return best
+    return first
+
+
+def _while_it_gains(
+    best: FullModel, families: Sequence[KernelFamily], model: Callable[[KernelChoice], FullModel | None]
+) -> FullModel:
+    loss = best.loss()
+    for family in families:
+        try:
+            other = model(KernelChoice(family))
+        except CoreError:  # arithmetic that broke down: there is a process without it
+            break
+        if other is None or not (its := other.loss()) < loss:
+            break
+        best, loss = other, its
+    return best
 
 
 class FarBehind:

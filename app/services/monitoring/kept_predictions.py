@@ -156,7 +156,7 @@ class PredictionKeeper:
             log.warning("old kept predictions are not removed now: %s", error)
         finally:
             self._trimming = None
-            self._trim_if_due()  # for what was added after this one had looked
+        self._trim_if_due()  # for what was added after this one had looked
 
 
 def trim(database: Database, *, most_bytes: int) -> None:

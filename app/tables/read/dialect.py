@@ -114,7 +114,7 @@ def _declared_separator(head: str, notes: list[str]) -> tuple[dict[int, str], st
 
 
 def _doubt_of_separator(taken: str, equal: Sequence[str]) -> list[str]:
-    """What is said of other separators that would part the records into as many cells as the one that was taken."""
+    """Return what is said of other separators that would part the records as well as the one that was taken."""
     return [
         f"the cells were read as separated by {taken!r}; {other!r} would part the lines into as many: a first line "
         f"'sep={other}' has them read so"
@@ -198,15 +198,16 @@ def _without_comments(sample: list[Record], delimiter: str) -> list[Record]:
     return [record for record in sample if not comments.matches(delimiter.join(record.cells))] or sample
 
 
-def _rank(sample: Sequence[Record], known: Collection[str]) -> tuple[bool, bool, int, float]:
-    """Most columns among those that most records agree on; best where nothing is to be skipped for it."""
+def _rank(sample: Sequence[Record], known: Collection[str]) -> tuple[bool, bool, int, float, int]:
+    """Most columns among those that most records agree on; best where nothing is to be skipped for it; of equal ones
+    that with more names that are known."""
     if not sample:
-        return False, False, 0, 0.0
+        return False, False, 0, 0.0, 0
     skipped = find_preamble(sample, known).skipped
     sample = [record for place, record in enumerate(sample) if place not in skipped]
     width = len(sample[0].cells)
     agree = sum(len(record.cells) == width for record in sample[1:]) / max(1, len(sample) - 1)
-    return width > 1 and agree >= AGREE, not skipped, width, agree
+    return width > 1 and agree >= AGREE, not skipped, width, agree, _count_known(sample[0].cells, known)
 
 
 def _is_data(first: Sequence[str], below: Sequence[Record], known: Collection[str]) -> bool:

@@ -137,7 +137,7 @@ def test_a_run_of_a_full_process_may_be_asked_for_it() -> None:
 @pytest.mark.parametrize("family", list(KernelFamily))
 @pytest.mark.parametrize("v0", [1e-6, 1.0, 1e6])
 def test_kernel_values_in_single_precision_are_those_in_double(family: KernelFamily, v0: float) -> None:
-    """From the same R, to a few units in the last place, and nowhere subnormal."""
+    """They are so for the same R, to rounding of the exponent, and nowhere subnormal."""
     of = FAMILIES[family]
     R = np.concatenate([[0.0, -1e-15], np.geomspace(1e-14, 1e5, 500)])
     double, single = of.offset(v0) - R, (of.offset(v0) - R).astype(np.float32)

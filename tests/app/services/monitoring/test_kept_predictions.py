@@ -20,12 +20,16 @@ from app.storage.kept_predictions import hold, total_bytes
 from tests.app.routes.service import QUICK, running, waves
 
 
-class Unreadable(Database):
-    """A database that takes writes; reads wait for `gate`, and then there is no answer."""
+class Gated(Database):
+    """A database whose reads wait for `gate`; writes do not."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
         self.gate = threading.Event()
+
+
+class Unreadable(Gated):
+    """There is no answer to a read."""
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -34,12 +38,8 @@ class Unreadable(Database):
         yield
 
 
-class Paused(Database):
-    """A database that answers a read, which goes on only when `gate` opens."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(url)
-        self.gate = threading.Event()
+class Paused(Gated):
+    """A read is answered before it waits."""
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

@@ -154,3 +154,13 @@ def test_two_separators_that_part_the_lines_alike_are_told() -> None:
     assert list(declared.names) == ["size;price", "net"]
     assert not [note for note in declared.notes if "has them read so" in note]
     assert not [note for note in read_table(b"size;price\n1;2,5\n3;4,5\n").notes if "has them read so" in note]
+
+
+def test_names_that_are_known_say_which_separator_it_is() -> None:
+    """Rows to predict are read as those that were trained on, and nothing is in doubt."""
+    data = b"size;price,net\n1;2,5\n3;4,5\n"
+    by_comma = read_table(data, known=["size;price", "net"])
+    assert list(by_comma.names) == ["size;price", "net"]
+    by_semicolon = read_table(data, known=["price,net"])
+    assert list(by_semicolon.names) == ["size", "price,net"]
+    assert not [note for found in (by_comma, by_semicolon) for note in found.notes if "has them read so" in note]
