@@ -11,7 +11,7 @@ of one group. O(n BLOCK_ROWS^2) for each evaluation.
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -37,6 +37,9 @@ BLOCK_ROWS, RANDOM_BLOCKS = 400, 2
 LEAST_BLOCK, LEAST_ACROSS = 5, 200
 """Rows of a block at least, where blocks have no two rows of one group; rows in all of these blocks that are enough,
 where they are not half of all rows."""
+LARGE_ROWS, LARGE_BLOCKS = 1_000, 10
+"""Rows of a block in the last round with the best effort, and such blocks beside a random one: what a function without
+noise does over long ranges shows in larger blocks."""
 COMPARED_BLOCKS, COMPARED_ROWS = 6, 2_000
 """Blocks that kernels are fitted on, and rows of others that they are compared on, at most."""
 KERNEL_STEPS, ROUND_STEPS, EXACT_STEPS = 15, (12, 15), 20
@@ -56,13 +59,26 @@ BEST_SCREENED_ROWS, BEST_KERNEL_STEPS = 1_000, 60
 """... and with the best effort from such shares of sqrt(columns) standard deviations too, on more rows and for longer:
 a few hundred rows of many columns may take noise for signal, and a climb from there stays there."""
 
+NEAR_LOSS = 0.1
+"""Nats a row by which a rougher kernel may be behind in blocks, and yet be the better one for all rows: these are
+nearer to each other than those of a block, and kernels differ most in what they say of short distances."""
+
 Tell = Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BlockTheta:
+    """theta, s2 the noise of a row that has no more than the others. rougher: the kernel a step rougher than its own,
+    where blocks do not tell the two apart; none where theta is by all rows."""
+
+    theta: Hyperparameters
+    rougher: KernelFamily | None = None
 
 
 def block_theta(
     subset: Subset, learning: IntArray, start: Hyperparameters, spec: TrainSpec, random: np.random.Generator, tell: Tell
-) -> Hyperparameters:
-    """Return theta, s2 the noise of a row that has no more than the others.
+) -> BlockTheta:
+    """Return theta, and whether a rougher kernel was near.
 
     Args:
         subset: the rows, n of them.
@@ -79,14 +95,15 @@ def block_theta(
     times = BEST_STEPS if spec.effort is Effort.BEST else 1
     groups = subset.dataset.row_groups.take(learning)
     if groups.by is Grouping.GROUP:
-        return _theta_of_groups(rows, groups, start, families, bounds, times, tell)
+        return BlockTheta(theta=_theta_of_groups(rows, groups, start, families, bounds, times, tell))
     if len(rows) <= EXACT_ROWS:
         theta = _exact_theta(rows, start, families, bounds, times, tell)
         whole = [np.arange(len(rows))]
         ratio = _noise_ratio(subset, learning, rows, whole, theta, spec, random)
         if ratio is None:
-            return theta
-        return _climbed(rows, whole, theta, ratio, bounds, times * EXACT_STEPS, tell, (0.6, 0.4))[0]
+            return BlockTheta(theta=theta)
+        theta, _ = _climbed(rows, whole, theta, ratio, bounds, times * EXACT_STEPS, tell, (0.6, 0.4))
+        return BlockTheta(theta=theta)
     (own,) = random.spawn(1)
 
     def judge(blocks: Sequence[IntArray], theta: Hyperparameters) -> float:
@@ -97,16 +114,25 @@ def block_theta(
             left_out = left_out if learnt is None else learnt.left_out
         return float(loss_of(left_out, *scales(left_out)).mean())
 
-    theta = _best_family(rows, start, families, bounds, times * KERNEL_STEPS, random, judge, tell)
+    found = _best_family(rows, start, families, bounds, times * KERNEL_STEPS, random, judge, tell)
+    theta = found.theta
     ratio = None
     for number, steps in enumerate(ROUND_STEPS):
         blocks = near_blocks(rows.X, theta.weights[rows.groups], BLOCK_ROWS)
         if number == 0:
             ratio = _noise_ratio(subset, learning, rows, blocks, theta, spec, random)
+        elif spec.effort is Effort.BEST:
+            blocks = _some(near_blocks(rows.X, theta.weights[rows.groups], LARGE_ROWS), LARGE_BLOCKS, random)
+            blocks += random_blocks(len(rows), LARGE_ROWS, 1, random)
         blocks += random_blocks(len(rows), BLOCK_ROWS, RANDOM_BLOCKS, random)
         part = (0.3 + 0.35 * number, 0.35)
         theta, _ = _climbed(rows, blocks, theta, ratio, bounds, times * steps, tell, part)
-    return theta
+    return replace(found, theta=theta)
+
+
+def _some(blocks: Sequence[IntArray], most: int, random: np.random.Generator) -> list[IntArray]:
+    """Return so many of the blocks at most."""
+    return [blocks[place] for place in np.sort(random.permutation(len(blocks))[:most])]
 
 
 def _theta_of_groups(
@@ -167,14 +193,14 @@ def _best_family(
     random: np.random.Generator,
     judge: Callable[[Sequence[IntArray], Hyperparameters], float],
     tell: Tell,
-) -> Hyperparameters:
+) -> BlockTheta:
     """Theta of the family with the lowest predictive loss on blocks that it has not seen, as `judge` has it."""
     cut = near_blocks(rows.X, start.weights[rows.groups], BLOCK_ROWS)
     order = random.permutation(len(cut))
     half = min(COMPARED_BLOCKS, len(cut) // 2)
     seen, unseen = [cut[place] for place in order[:half]], [cut[place] for place in order[half:]]
     seen += random_blocks(len(rows), BLOCK_ROWS, 1, random)
-    best: tuple[float, Hyperparameters] | None = None
+    tried: list[tuple[float, Hyperparameters]] = []
     for number, family in enumerate(families):
         theta, _ = descend(
             partial(blocks_nlml_and_gradient, rows, seen),
@@ -185,13 +211,13 @@ def _best_family(
             first_step=FIRST_STEP,
         )
         if len(families) == 1:
-            return theta
-        value = judge(unseen, theta)
-        if best is None or value < best[0]:
-            best = value, theta
+            return BlockTheta(theta=theta)
+        tried.append((judge(unseen, theta), theta))
         tell(0.3 * (number + 1) / len(families))
-    assert best is not None
-    return best[1]
+    losses = [loss for loss, _ in tried]
+    best = int(np.argmin(losses))
+    near = best + 1 < len(tried) and losses[best + 1] < losses[best] + NEAR_LOSS
+    return BlockTheta(theta=tried[best][1], rougher=families[best + 1] if near else None)
 
 
 def _exact_theta(

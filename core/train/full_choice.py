@@ -31,7 +31,7 @@ from core.sparse.factors import factorise
 from core.sparse.posterior import SparsePosterior
 from core.sparse.scheme import Scheme
 from core.spec import Effort, KernelChoice, MeanRows, TrainSpec, Variance
-from core.train.block_theta import block_theta
+from core.train.block_theta import BlockTheta, block_theta
 from core.train.cross_fit import predicted
 from core.train.fit import Solution, Subset
 from core.train.fold_fits import Seed
@@ -43,13 +43,15 @@ LEAST_GAIN = 0.01
 """Nats a row below which a full process is not worth its slower predictions."""
 LEAST_FALL = 0.02
 """Share of the other model's squared errors that a full process takes off at least where densities do not tell."""
+MOST_RISE = 0.02
+"""Share of another process's squared errors by which those of one that loses less are larger at most."""
 CONSTANT_ERRORS = 3.0
 """Standard errors by which a full process has to be better than a constant."""
 STOP_BEHIND, STOP_ERRORS = 0.25, 3.0
 """The search for a sparse model ends after its first round where this loses more by so many nats a row, and so many
 standard errors: later rounds gain less."""
-FIRST_SHARE = 0.4
-"""Share of the progress that the first kernel is with the best effort, of at most as many as there are."""
+FIRST_SHARE, THETA_SHARE = 0.4, 0.4
+"""Share of the progress that the first kernel is where others may follow, and of each that its theta is."""
 LEAST_ROWS = 20
 """Held-out rows below which all left-out rows are compared."""
 
@@ -75,6 +77,12 @@ class Judged:
         """Judge predictions of targets (m,), in the target's unit, of rows of these weights."""
         squares = np.square(predicted.transform.forward(targets) - predicted.centre)
         return cls(loss=-predicted.log_density(targets), squares=squares if weights is None else weights * squares)
+
+    def gains_over(self, other: "Judged") -> bool:
+        """Return whether the same rows lose less, and their squared errors are larger by no more than MOST_RISE."""
+        return bool(
+            self.loss.mean() < other.loss.mean() and self.squares.mean() <= (1.0 + MOST_RISE) * other.squares.mean()
+        )
 
     def take(self, places: IntArray | slice) -> "Judged":
         """Return the judgement of some of the rows."""
@@ -150,11 +158,12 @@ class FullModel:
             transform=transform,
         )
 
-    def loss(self) -> float:
-        """Return the mean predictive loss of left-out rows, nats, in the unit of the learnt target."""
+    def judged(self) -> Judged:
+        """Return left-out rows as it predicts them, in the unit of the learnt target."""
         unit, left = self.subset.standardization, self.process.left
         targets = unit.target_shift + unit.target_scale * self.subset.rows.y[left]
-        return float(Judged.of(targets, self.left_out(Transform())).loss.mean())
+        weights = self.subset.dataset.weights
+        return Judged.of(targets, self.left_out(Transform()), weights[left] if len(weights) else None)
 
     def candidate(self, found: Scores) -> Candidate:
         """Describe it by its scores."""
@@ -193,8 +202,9 @@ def full_model(
 ) -> FullModel | None:
     """Compute a full process. None where it predicts left-out rows no better than a constant.
 
-    With the best effort and any kernel, those next to the one that is chosen are tried, rougher ones first, on all rows
-    and as long as left-out rows gain: blocks of a table do not say which kernel is best for as many rows as it has.
+    With any kernel, those next to the one that is chosen are tried on all rows as long as left-out rows gain: blocks of
+    a table do not say which kernel is best for as many rows as it has. The normal effort tries the next rougher one
+    where blocks hold it for near, the best one whichever there are.
 
     Args:
         subset: all rows.
@@ -204,56 +214,90 @@ def full_model(
         seed: of every draw.
         tell: hears the share that is done; may raise to cancel.
     """
-    began, told = time.perf_counter(), 0.0
-    learning = np.setdiff1d(np.arange(len(subset.rows)), held_out)
-
-    def model(kernel: KernelChoice, share: float) -> FullModel | None:
-        nonlocal told
-        begin, told, random = told, told + share, np.random.default_rng(seed)
-
-        def listen(done: float) -> None:
-            tell(begin + share * done)
-
-        asked = replace(spec, kernel=kernel)
-        theta = block_theta(subset, learning, start, asked, random, lambda done: listen(0.4 * done))
-        process = full_process(subset, held_out, theta, asked, seed, random, lambda done: listen(0.4 + 0.6 * done))
-        if process.read.no_better_than_constant(subset.rows):
-            return None
-        return FullModel(process=process, subset=subset, held_out=held_out, seconds=time.perf_counter() - began)
-
-    if spec.effort is not Effort.BEST or spec.kernel is not KernelChoice.AUTO:
-        return model(spec.kernel, 1.0)
-    first = model(spec.kernel, FIRST_SHARE)
+    tried = _Tried(subset, held_out, start, spec, seed, tell)
+    found = tried.theta(spec.kernel, THETA_SHARE * (FIRST_SHARE if spec.kernel is KernelChoice.AUTO else 1.0))
+    ways = _ways(found, spec)
+    others = sum(map(len, ways))
+    first = tried.process(found.theta, (max(FIRST_SHARE, 1.0 / (1.0 + others)) if others else 1.0) - tried.told)
     if first is None:
         return None
-    best = _best_beside(first, partial(model, share=(1.0 - FIRST_SHARE) / (len(KernelFamily) - 1)))
-    return replace(best, seconds=time.perf_counter() - began)
-
-
-def _best_beside(first: FullModel, model: Callable[[KernelChoice], FullModel | None]) -> FullModel:
-    """Return the last process that gains on the way to rougher kernels, or else to smoother ones; the first if none
-    does."""
-    order = list(KernelFamily)
-    place = order.index(first.process.theta.kernel)
-    for families in (order[place + 1 :], order[:place][::-1]):
-        best = _while_it_gains(first, families, model)
+    best, share = first, (1.0 - tried.told) / max(others, 1)
+    for families in ways:
+        best = _while_it_gains(first, families, partial(tried.model, share=share))
         if best is not first:
-            return best
-    return first
+            break
+    return replace(best, seconds=tried.seconds)
+
+
+class _Tried:
+    """Full processes of a table, one kernel after another with the same blocks and folds."""
+
+    def __init__(
+        self,
+        subset: Subset,
+        held_out: IntArray,
+        start: Hyperparameters,
+        spec: TrainSpec,
+        seed: Seed,
+        tell: Callable[[float], None],
+    ) -> None:
+        self._subset, self._held_out, self._start, self._spec = subset, held_out, start, spec
+        self._learning = np.setdiff1d(np.arange(len(subset.rows)), held_out)
+        self._seed, self._tell, self._began, self.told = seed, tell, time.perf_counter(), 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the first began."""
+        return time.perf_counter() - self._began
+
+    def theta(self, kernel: KernelChoice, share: float) -> BlockTheta:
+        """Return theta of a kernel, or of the one that blocks take; of `share` of what is told."""
+        asked, (random, _) = replace(self._spec, kernel=kernel), np.random.default_rng(self._seed).spawn(2)
+        return block_theta(self._subset, self._learning, self._start, asked, random, self._part(share))
+
+    def process(self, theta: Hyperparameters, share: float) -> FullModel | None:
+        """Return the process at theta; None where it predicts left-out rows no better than a constant."""
+        _, random = np.random.default_rng(self._seed).spawn(2)
+        tell = self._part(share)
+        process = full_process(self._subset, self._held_out, theta, self._spec, self._seed, random, tell)
+        if process.read.no_better_than_constant(self._subset.rows):
+            return None
+        return FullModel(process=process, subset=self._subset, held_out=self._held_out, seconds=self.seconds)
+
+    def model(self, kernel: KernelFamily, share: float) -> FullModel | None:
+        """Return the process of a kernel."""
+        theta = self.theta(KernelChoice(kernel), THETA_SHARE * share).theta
+        return self.process(theta, (1.0 - THETA_SHARE) * share)
+
+    def _part(self, share: float) -> Callable[[float], None]:
+        """Return what hears of the next part, of so much of the whole."""
+        begin, self.told = self.told, self.told + share
+        return lambda done: self._tell(begin + share * done)
+
+
+def _ways(found: BlockTheta, spec: TrainSpec) -> list[Sequence[KernelFamily]]:
+    """Return kernels to try beside the one that was found, in two directions or one, nearest first."""
+    if spec.kernel is not KernelChoice.AUTO:
+        return []
+    if spec.effort is not Effort.BEST:
+        return [] if found.rougher is None else [[found.rougher]]
+    order = list(KernelFamily)
+    place = order.index(found.theta.kernel)
+    return [order[place + 1 :], order[:place][::-1]]
 
 
 def _while_it_gains(
-    best: FullModel, families: Sequence[KernelFamily], model: Callable[[KernelChoice], FullModel | None]
+    best: FullModel, families: Sequence[KernelFamily], model: Callable[[KernelFamily], FullModel | None]
 ) -> FullModel:
-    loss = best.loss()
+    judged = best.judged()
     for family in families:
         try:
-            other = model(KernelChoice(family))
+            other = model(family)
         except CoreError:  # arithmetic that broke down: there is a process without it
             break
-        if other is None or not (its := other.loss()) < loss:
+        if other is None or not (its := other.judged()).gains_over(judged):
             break
-        best, loss = other, its
+        best, judged = other, its
     return best
 
 

@@ -1,13 +1,17 @@
 """core/train/block_theta.py: theta of a full process where noise is taken for roughness, and roughness for noise."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from core.arrays import FloatArray, IntArray
 from core.data import Dataset
 from core.hyperparameters import Hyperparameters, KernelFamily
+from core.process.near_blocks import blocks_nlml_and_gradient
+from core.process.rows import Rows
 from core.row_groups import RowGroups
 from core.spec import Effort, KernelChoice, Noise, TrainSpec
 from core.train import block_theta, full_process
@@ -33,10 +37,14 @@ def subset_of(seed: int, *, quiet: float, loud: float, quickly: float = 2.0) -> 
     return Subset.of(dataset, np.arange(ROWS), standardize=True, workers=1)
 
 
-def theta_of(subset: Subset, start: Hyperparameters, **spec: Any) -> Hyperparameters:
-    asked = TrainSpec(effort=Effort.NORMAL, **spec)
+def found_by(subset: Subset, start: Hyperparameters, **spec: Any) -> block_theta.BlockTheta:
+    asked = TrainSpec(**{"effort": Effort.NORMAL, "kernel": KernelChoice.AUTO, **spec})
     random = np.random.default_rng(0)
     return block_theta.block_theta(subset, np.arange(ROWS), start, asked, random, lambda _: None)
+
+
+def theta_of(subset: Subset, start: Hyperparameters, **spec: Any) -> Hyperparameters:
+    return found_by(subset, start, **spec).theta
 
 
 @pytest.mark.parametrize("way", ["exact", "blocks"])
@@ -124,3 +132,35 @@ def test_noise_that_theta_takes_for_roughness_is_noise_for_error_bars() -> None:
     assert varying.theta.noise_variance > 1e3 * theta.noise_variance
     losses = [full_process.losses(found.read, held_out).mean() for found in (varying, constant)]
     assert losses[0] < losses[1] - 0.1
+
+
+@pytest.mark.usefixtures("by_blocks")
+def test_the_next_rougher_kernel_is_named_where_blocks_hold_it_for_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    subset = subset_of(0, quiet=0.1, loud=0.1)
+    start, order = heuristic(subset.rows), list(KernelFamily)
+    for within, named in ((np.inf, True), (0.0, False)):
+        monkeypatch.setattr(block_theta, "NEAR_LOSS", within)
+        found = found_by(subset, start, noise=Noise.CONSTANT)
+        place = order.index(found.theta.kernel)
+        assert place + 1 < len(order)
+        assert found.rougher is (order[place + 1] if named else None)
+    assert found_by(subset, start, kernel=KernelChoice.GAUSSIAN, noise=Noise.CONSTANT).rougher is None
+
+
+@pytest.mark.usefixtures("by_blocks")
+def test_best_effort_ends_with_larger_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_theta, "LARGE_ROWS", 300)
+    monkeypatch.setattr(block_theta, "LARGE_BLOCKS", 2)
+    subset = subset_of(0, quiet=0.1, loud=0.1)
+    sizes: list[list[int]] = []
+    evaluated = blocks_nlml_and_gradient
+
+    def noted(rows: Rows, blocks: Sequence[IntArray], *others: Any) -> tuple[float, FloatArray]:
+        sizes.append(sorted(map(len, blocks))[::-1])
+        return evaluated(rows, blocks, *others)
+
+    monkeypatch.setattr(block_theta, "blocks_nlml_and_gradient", noted)
+    for effort, largest in ((Effort.NORMAL, [100, 100]), (Effort.BEST, [300, 300, 300, 100])):
+        sizes.clear()
+        found_by(subset, heuristic(subset.rows), effort=effort, kernel=KernelChoice.GAUSSIAN, noise=Noise.CONSTANT)
+        assert sizes[-1][: len(largest)] == largest

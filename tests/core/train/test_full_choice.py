@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from core.arrays import FloatArray
+from core.data import Dataset
 from core.errors import NotPositiveDefiniteError
-from core.hyperparameters import Hyperparameters, KernelFamily
+from core.hyperparameters import KernelFamily
 from core.spec import Effort, KernelChoice, MeanRows, Noise, TrainSpec
 from core.train import block_theta, full_choice, full_process
+from core.train.block_theta import BlockTheta
 from core.train.full_choice import FullModel, Judged, full_model, prefers_full
 from core.train.optimise import heuristic
 from tests.core.train.test_full_process import waves, whole
@@ -67,9 +69,9 @@ def test_best_effort_keeps_the_kernel_that_predicts_left_out_rows_best(
         start = heuristic(subset.rows, reach=0.3)
         return full_model(subset, held_out, start, spec, (0, 1), shares.append)
 
-    theta: Callable[..., Hyperparameters] = block_theta.block_theta
+    theta: Callable[..., BlockTheta] = block_theta.block_theta
 
-    def roughest(*given: Any) -> Hyperparameters:
+    def roughest(*given: Any) -> BlockTheta:
         *before, spec, random, tell = given
         auto = spec.kernel is KernelChoice.AUTO
         return theta(*before, replace(spec, kernel=KernelChoice.MATERN12) if auto else spec, random, tell)
@@ -83,9 +85,9 @@ def test_best_effort_keeps_the_kernel_that_predicts_left_out_rows_best(
     place = order.index(best.process.theta.kernel)
     assert place < order.index(KernelFamily.MATERN12)
     others = [model(replace(BEST, kernel=KernelChoice(family))) for family in order[max(place - 1, 0) : place + 2]]
-    losses = [other.loss() for other in others if other is not None]
-    assert len(losses) > 1
-    assert best.loss() == min(losses)
+    beside = [other.judged() for other in others if other is not None]
+    assert len(beside) > 1
+    assert not any(other.gains_over(best.judged()) for other in beside)
 
 
 @pytest.mark.usefixtures("short_search")
@@ -94,7 +96,7 @@ def test_a_kernel_that_breaks_down_is_not_taken_by_best_effort(monkeypatch: pyte
     tried: list[KernelChoice] = []
     theta = block_theta.block_theta
 
-    def breaks(*given: Any, **named: Any) -> Hyperparameters:
+    def breaks(*given: Any, **named: Any) -> BlockTheta:
         tried.append(given[3].kernel)
         if len(tried) > 1:
             raise NotPositiveDefiniteError("K + D", 80, 1e-10)
@@ -107,3 +109,43 @@ def test_a_kernel_that_breaks_down_is_not_taken_by_best_effort(monkeypatch: pyte
     assert found is not None
     assert len(tried) > 1
     assert KernelChoice(found.process.theta.kernel) not in tried[1:]
+
+
+@pytest.mark.usefixtures("short_search")
+@pytest.mark.parametrize("near", [True, False])
+def test_normal_effort_tries_the_next_rougher_kernel_where_blocks_hold_it_for_near(
+    near: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kinked function, of which blocks are made to say that the smoothest kernel is best."""
+    random = np.random.default_rng(3)
+    inputs = random.uniform(-2.0, 2.0, (160, 1))
+    targets = np.abs(np.mod(2.0 * inputs[:, 0], 2.0) - 1.0) + 0.02 * random.normal(size=160)
+    tried: list[KernelChoice] = []
+    theta: Callable[..., BlockTheta] = block_theta.block_theta
+
+    def smoothest(*given: Any) -> BlockTheta:
+        *before, spec, random, tell = given
+        tried.append(spec.kernel)
+        if spec.kernel is not KernelChoice.AUTO:
+            return theta(*before, spec, random, tell)
+        found = theta(*before, replace(spec, kernel=KernelChoice.GAUSSIAN), random, tell)
+        return replace(found, rougher=KernelFamily.MATERN52 if near else None)
+
+    monkeypatch.setattr(full_choice, "block_theta", smoothest)
+    subset, shares = whole(Dataset(inputs=inputs, targets=targets)), list[float]()
+    start, spec = heuristic(subset.rows, reach=0.3), replace(BEST, effort=Effort.NORMAL)
+    found = full_model(subset, np.arange(0, 160, 10), start, spec, (0, 1), shares.append)
+    assert found is not None
+    assert tried == [KernelChoice.AUTO, *([KernelChoice.MATERN52] if near else [])]
+    assert found.process.theta.kernel is (KernelFamily.MATERN52 if near else KernelFamily.GAUSSIAN)
+    assert shares == sorted(shares)
+    assert shares[-1] <= 1.0
+
+
+def test_a_process_that_loses_less_gains_unless_its_squared_errors_are_larger() -> None:
+    loss, squares = np.array([0.0, 1.0]), np.array([1.0, 3.0])
+    one = judged(loss, squares)
+    assert judged(loss - 0.1, squares).gains_over(one)
+    assert judged(loss - 0.1, 1.019 * squares).gains_over(one)
+    assert not judged(loss - 0.1, 1.021 * squares).gains_over(one)
+    assert not judged(loss, 0.5 * squares).gains_over(one)

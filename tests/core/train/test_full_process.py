@@ -93,7 +93,7 @@ def theta_of(dataset: Dataset, *, workers: int = 1, seed: int = 1, **spec: Any) 
     subset = whole(dataset, workers)
     learning, random = np.arange(0, len(dataset.targets)), np.random.default_rng(seed)
     start = heuristic(subset.rows, reach=0.3)
-    return block_theta.block_theta(subset, learning, start, TrainSpec(**spec), random, lambda _: None)
+    return block_theta.block_theta(subset, learning, start, TrainSpec(**spec), random, lambda _: None).theta
 
 
 def test_short_lengthscales_and_columns_that_say_nothing_are_found(way: str) -> None:
@@ -104,7 +104,7 @@ def test_short_lengthscales_and_columns_that_say_nothing_are_found(way: str) -> 
     subset = whole(dataset)
     start = replace(heuristic(subset.rows), lengthscales=np.array([0.1, 1.0]))
     theta_of, random = block_theta.block_theta, np.random.default_rng(1)
-    found = theta_of(subset, np.arange(300), start, TrainSpec(noise=Noise.CONSTANT), random, lambda _: None)
+    found = theta_of(subset, np.arange(300), start, TrainSpec(noise=Noise.CONSTANT), random, lambda _: None).theta
     assert 0.02 < found.lengthscales[0] < 0.06, way
     assert found.lengthscales[1] > 2.0
     assert found.noise_variance < 0.05  # .02 in units of the target's variance
