@@ -1,10 +1,11 @@
 """Folds of the rows as columns of one system: the whole in the first, the rows without a fold in each of the others.
 
 A row that is left out has infinite noise: it is projected out of a column's vectors, and what the column predicts for
-it is its left-out prediction. Of forward folds each has a column of the rows before it.
+it is its left-out prediction. Of forward folds each has a column of the rows before it. One more column may be without
+two folds at once: by how much its errors are larger says how errors fall as rows are added.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -12,27 +13,46 @@ import numpy as np
 from core.arrays import BoolArray, FloatArray, IntArray
 from core.row_groups import RowGroups
 
+LEAST_JOINT = 4
+"""Folds from which two may be left out together."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Folds:
     """fold (n,): which fold each row is in, from 0, or -1 for a row that is in every fit; count: how many there are;
-    forward: a fold is predicted from those before it alone."""
+    forward: a fold is predicted from those before it alone; joint: the last column is without the last two folds."""
 
     fold: IntArray
     count: int
     forward: bool = False
+    joint: bool = False
 
     @classmethod
     def none(cls, rows: int) -> Self:
         """Leave no row out: the whole fit alone."""
         return cls(fold=np.full(rows, -1, np.int64), count=0)
 
+    def with_joint(self) -> Self:
+        """Return the same folds with a joint column, where it leaves at least half of them."""
+        return self if self.forward or self.count < LEAST_JOINT else replace(self, joint=True)
+
+    @property
+    def columns(self) -> int:
+        """Number of columns: of the whole fit, of each fold, and the joint one."""
+        return 1 + self.count + self.joint
+
     @property
     def kept(self) -> BoolArray:
-        """Rows of each column, (n, 1 + count)."""
+        """Rows of each column, (n, columns)."""
         columns = np.arange(-1, self.count)
         others = self.fold[:, None] < columns if self.forward else self.fold[:, None] != columns
-        return np.asarray(others | (columns == -1))
+        kept = others | (columns == -1)
+        return np.column_stack((kept, self.fold < self.count - 2)) if self.joint else np.asarray(kept)
+
+    @property
+    def jointly_left(self) -> IntArray:
+        """Rows that the joint column is without, increasing; none where there is no such column."""
+        return np.flatnonzero(self.fold >= self.count - 2) if self.joint else np.empty(0, np.int64)
 
     @property
     def left(self) -> IntArray:
@@ -40,8 +60,8 @@ class Folds:
         return np.flatnonzero(self.fold >= 0)
 
     def left_out(self, predictions: FloatArray) -> FloatArray:
-        """Return each row's prediction by the column without it, of predictions (n, 1 + count); by the whole fit for a
-        row that is in no fold: (n,)."""
+        """Return each row's prediction by the column without its fold, of predictions (n, columns); by the whole fit
+        for a row that is in no fold: (n,)."""
         return np.asarray(predictions[np.arange(len(self.fold)), self.fold + 1])
 
     def watched(self, predictions: FloatArray) -> FloatArray:

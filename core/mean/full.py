@@ -8,7 +8,7 @@ an iteration: n^2 (1 + folds) multiply-adds where K is stored. A Cholesky factor
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -29,7 +29,8 @@ class Mean:
     """A mean k(x, centres) alpha, and what is known of its errors, in standardized units.
 
     alpha (M,): weights of the centres. left_out (n,): each row predicted without its fold; where it is in none, by the
-    whole fit. unknowns (M, 1 + folds): of the whole fit and of each fold, from which the iterations can go on.
+    whole fit. jointly_left_out: predictions of `Folds.jointly_left` by the joint column, where there is one. unknowns
+    (M, columns): of the whole fit and of each fold, from which the iterations can go on.
     iterations: how many it took, 0 in closed form. settled: whether the predictions had stopped changing.
     """
 
@@ -38,6 +39,7 @@ class Mean:
     unknowns: FloatArray
     iterations: int
     settled: bool
+    jointly_left_out: FloatArray = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +91,7 @@ def full_mean(
         stopping: when to end.
         limit: bytes that the kernel matrix may take in a process; what is above is made again in every iteration.
         listen: hears of each iteration, and may raise to cancel.
-        resume: `Mean.unknowns`, or an iteration's, (n, 1 + folds), to go on from: after a break, or with another D.
+        resume: `Mean.unknowns`, or an iteration's, (n, columns), to go on from: after a break, or with another D.
         product: K(X, X) of the same kernel and rows, where it is at hand.
 
     Returns:
@@ -111,13 +113,7 @@ def full_mean(
         listen=listen,
         resume=resume,
     )
-    return Mean(
-        alpha=solved.unknowns[:, 0].copy(),
-        left_out=folds.left_out(solved.predictions),
-        unknowns=solved.unknowns,
-        iterations=solved.iterations,
-        settled=solved.settled,
-    )
+    return means_of(solved, 1, folds)[0]
 
 
 def full_means(
@@ -138,7 +134,7 @@ def full_means(
     O(n^2 t (1 + folds)) for each iteration of t targets.
     """
     kept = np.tile(folds.kept, len(targets))
-    each = 1 + folds.count
+    each = folds.columns
     solved = solve(
         _Full(product, preconditioner, np.repeat(np.column_stack(D), each, axis=1), kept),
         np.where(kept, np.repeat(np.column_stack(targets), each, axis=1), 0.0),
@@ -152,7 +148,7 @@ def full_means(
 
 def watched_errors(targets: Sequence[FloatArray], folds: Folds) -> Callable[[FloatArray], FloatArray]:
     """Return the errors that iterations for several targets are stopped by: (targets, m)."""
-    each = 1 + folds.count
+    each = folds.columns
 
     def errors(predictions: FloatArray) -> FloatArray:
         found = [
@@ -177,6 +173,7 @@ def means_of(solved: Solved, count: int, folds: Folds) -> list[Mean]:
                 unknowns=unknowns,
                 iterations=solved.iterations,
                 settled=solved.settled,
+                jointly_left_out=predictions[folds.jointly_left, -1],
             )
         )
     return found
@@ -205,4 +202,4 @@ def sparse_preconditioner(
 def compute_for(rows: Rows, size: int, folds: Folds, targets: int = 1) -> Compute | None:
     """Return the processes beside this one that solve for a mean on `size` centres: those of the rows where one pass of
     kernel values is long enough."""
-    return dividing(rows.compute, float(len(rows)) * size * targets * (1 + folds.count))
+    return dividing(rows.compute, float(len(rows)) * size * targets * folds.columns)

@@ -19,7 +19,7 @@ from core.mean.products import RUNS
 from core.numeric.linalg import ROW_UNIT
 from core.numeric.partitions import Concatenation, partitioned
 from core.numeric.shards import Compute
-from core.numeric.threads import split_evenly
+from core.numeric.threads import map_in_order, split_evenly
 from core.process.families import FAMILIES, LEAST_EXPONENT
 from core.process.kernel import Kernel
 
@@ -77,6 +77,20 @@ class NearRows:
             compute: other processes that do it instead.
         """
         return self._over(inputs, folds, compute)
+
+    def left_out_alone(self, inputs: FloatArray, places: IntArray) -> FloatArray:
+        """Return `latent_variance` of some of the n rows themselves, each without itself alone, (m,).
+
+        Args:
+            inputs: of these rows, standardized (m, p).
+            places: of them, (m,).
+        """
+        step, everything = max(1, BLOCK_NUMBERS // len(self.rows)), np.arange(len(self.rows))
+        blocks = [slice(begin, begin + step) for begin in range(0, len(places), step)]
+        found = map_in_order(
+            lambda block: self.of_block(inputs[block], places[block, None] == everything), blocks, self._workers
+        )
+        return np.concatenate([np.empty(0), *found])
 
     def conditional(self, basis: FloatArray, values: FloatArray) -> FloatArray:
         """Return the latent variance of each of b rows, (b,).

@@ -225,7 +225,7 @@ class _Information(Sequence[FloatArray]):
         self._by_fold, self._folds = by_fold, folds
 
     def __len__(self) -> int:
-        return self._folds.count + 1
+        return self._folds.columns
 
     def __getitem__(self, column: Any) -> Any:
         if isinstance(column, slice):
@@ -234,6 +234,8 @@ class _Information(Sequence[FloatArray]):
             return self._everything
         if self._folds.forward:  # the rows before the fold
             return self._sum([fold for fold in self._by_fold if fold < column - 1])
+        if column > self._folds.count:  # the joint one
+            return self._sum([fold for fold in self._by_fold if fold < self._folds.count - 2])
         without = self._by_fold.get(column - 1)
         return self._everything if without is None else self._everything - without
 

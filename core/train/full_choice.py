@@ -43,8 +43,6 @@ LEAST_GAIN = 0.01
 """Nats a row below which a full process is not worth its slower predictions."""
 LEAST_FALL = 0.02
 """Share of the other model's squared errors that a full process takes off at least where densities do not tell."""
-MOST_RISE = 0.02
-"""Share of another process's squared errors by which those of one that loses less are larger at most."""
 CONSTANT_ERRORS = 3.0
 """Standard errors by which a full process has to be better than a constant."""
 STOP_BEHIND, STOP_ERRORS = 0.25, 3.0
@@ -79,10 +77,8 @@ class Judged:
         return cls(loss=-predicted.log_density(targets), squares=squares if weights is None else weights * squares)
 
     def gains_over(self, other: "Judged") -> bool:
-        """Return whether the same rows lose less, and their squared errors are larger by no more than MOST_RISE."""
-        return bool(
-            self.loss.mean() < other.loss.mean() and self.squares.mean() <= (1.0 + MOST_RISE) * other.squares.mean()
-        )
+        """Return whether the same rows lose less, and their squared errors are no larger."""
+        return bool(self.loss.mean() < other.loss.mean() and self.squares.mean() <= other.squares.mean())
 
     def take(self, places: IntArray | slice) -> "Judged":
         """Return the judgement of some of the rows."""
@@ -141,7 +137,7 @@ class FullModel:
             posterior=posterior,
             near=self.process.D,
             noise=None if read.noise is None else read.noise.noise,
-            calibration=read.calibration,
+            calibration=replace(read.calibration, noise_scale=self.process.noise_kept * read.calibration.noise_scale),
             transform=transform,
         )
 

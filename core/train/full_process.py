@@ -3,6 +3,7 @@
     1. theta by blocks of near rows (`core.train.block_theta`)
     2. (Kff + D) alpha = y with folds in lockstep, one of them the held-out rows, which theta has not seen
     3. variances of left-out rows from the nearest rows outside their fold; noise, scales and quantiles by the errors
+    4. the noise that is left of it when no row is left out (`core.train.learning_curve`)
 
 Nothing of it needs a sparse model. O(n^2) for each iteration of the mean, O(n) kernel values and NEAREST^3 / 6
 for each row predicted.
@@ -29,6 +30,7 @@ from core.train.block_theta import EXACT_ROWS, Tell
 from core.train.calibrate import CalibrationResult, calibrate_by, grouped, recalibrated
 from core.train.fit import Subset
 from core.train.fold_fits import Seed
+from core.train.learning_curve import LearningCurve
 from core.train.noise import MOST_FOLLOWED, noise_share
 
 MOST_ROWS = 20_000
@@ -40,6 +42,8 @@ LEAST_RAISED = 1.5
 LESS_NOISE = (0.25, 0.06, 0.015)
 """Shares of the noise that the best effort, and an update, try the mean with, each while left-out rows gain: theta and
 the learnt noise count as noise what the mean of more rows than a block explains."""
+MOST_COMPARED = 1_000
+"""Rows that say how errors fall as rows are added, at most."""
 LEAST_NOISE = 1e-12
 """Noise of a row, as a share of n times the prior variance: what rounding makes of K's eigenvalues, a thousandfold."""
 
@@ -49,7 +53,7 @@ class FullProcess:
     """A full process on n rows. D (n,): their noise variances, as error bars have them; mean: alpha and left-out
     predictions; latent_variance (n,): of each row without its fold; left: rows that are in one; read: the calibration
     by these. All standardized. exact: theta by the likelihood of all rows, mean in closed form. folds: that rows were
-    left out by."""
+    left out by. noise_kept: share of the noise of `read` that rows have which are predicted by all."""
 
     theta: Hyperparameters
     D: FloatArray
@@ -59,6 +63,7 @@ class FullProcess:
     read: CalibrationResult
     exact: bool
     folds: Folds
+    noise_kept: float = 1.0
 
 
 def full_process(
@@ -92,7 +97,7 @@ def full_process(
     if first.read.noise is not None and first.read.calibration.noise_scale <= MOST_FOLLOWED:
         second = task.at(task.following(first.read), 0.6 * most, 0.4 * most, first)
         found = min((first, second, task.half_way(first, second, most)), key=task.loss)
-    return task.with_less_noise(found, most) if lessens else found
+    return task.by_all_rows(task.with_less_noise(found, most) if lessens else found)
 
 
 class _Task:
@@ -116,7 +121,9 @@ class _Task:
         self._kernel = Kernel.of(theta, subset.rows.groups)
         self._closed = len(subset.rows) <= EXACT_ROWS
         choose = each_left_out if self._closed else held_out_and_others
-        self._folds: Folds = folds or choose(len(subset.rows), held_out, FOLDS, random, subset.dataset.row_groups)
+        groups = subset.dataset.row_groups
+        chosen = folds or choose(len(subset.rows), held_out, FOLDS, random, groups)
+        self._folds: Folds = chosen if self._closed or not groups.alone else chosen.with_joint()
         self._Z = random_basis(subset.rows.X, random)
         self._preconditioner: SparsePreconditioner | None = None
         self._product = (
@@ -196,6 +203,26 @@ class _Task:
     def with_mean(self, found: FullProcess, mean: Mean) -> FullProcess:
         """Return a process with another mean, and the same variances before calibration."""
         return self.calibrated(found.D, mean, found.latent_variance, found)
+
+    def by_all_rows(self, found: FullProcess) -> FullProcess:
+        """Return the process with the share of its noise that is left when no row is left out."""
+        places, rows = self._folds.jointly_left, self._rows
+        if not len(places):
+            return found
+        calibration, far = found.read.calibration, self._theta.signal_variance
+        some = slice(None, None, -(-len(places) // MOST_COMPARED))
+        both = (rows.y[places] - found.mean.jointly_left_out)[some]
+        places = places[some]
+        latent = calibration.latent(found.latent_variance[places], far)
+        near = NearRows(self._kernel, rows.X, found.D, workers=rows.workers)
+        curve = LearningCurve(
+            one=(rows.y - found.mean.left_out)[places],
+            both=both,
+            variance=latent + self.following(found.read)[places],
+            latent=latent,
+            latent_of_all=calibration.latent(near.left_out_alone(rows.X[places], places), far),
+        )
+        return replace(found, noise_kept=curve.noise_kept(len(rows), len(self._folds.jointly_left)))
 
     def _calibrated(self, left_out: LeftOut) -> CalibrationResult:
         """Calibrate by left-out rows; where noise is far less than a share of their errors, so that little could vary,
@@ -322,6 +349,7 @@ def processes_of(
         best = [lesser[place] if place in gaining else each for place, each in enumerate(best)]
         if not gaining:
             break
+    best = [task.by_all_rows(each) for task, each in zip(tasks, best, strict=True)]
     tell(1.0)
     return best
 

@@ -8,7 +8,7 @@ import pytest
 from core.hyperparameters import KernelFamily
 from core.mean.conjugate import Iteration, Stopping
 from core.mean.folds import Folds
-from core.mean.full import full_mean
+from core.mean.full import full_mean, full_means, sparse_preconditioner, square_product
 from core.mean.precondition import random_basis
 from core.process.kernel import Kernel
 from core.process.rows import Rows
@@ -135,3 +135,38 @@ def test_another_noise_is_solved_from_the_last_weights() -> None:
     found = full_mean(at.rows, at.kernel, D, at.Z, at.folds, stopping=EXACT, resume=first.unknowns)
     expected = full_weights(at.params, at.rows.X, at.rows.y, D)
     np.testing.assert_allclose(found.alpha, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_the_joint_column_is_without_both_folds() -> None:
+    at = case(7, folds=5)
+    folds = at.folds.with_joint()
+    both = folds.jointly_left
+    np.testing.assert_array_equal(both, np.flatnonzero(at.fold >= 3))
+    found = full_mean(at.rows, at.kernel, at.D, at.Z, folds, stopping=EXACT)
+    together = np.where(at.fold >= 3, 3, at.fold)
+    expected = left_out_means(at.params, at.rows.X, at.rows.y, at.D, together)
+    np.testing.assert_allclose(found.jointly_left_out, expected[both], atol=1e-8)
+    alone = full_mean(at.rows, at.kernel, at.D, at.Z, at.folds, stopping=EXACT)
+    np.testing.assert_allclose(found.left_out, alone.left_out, atol=1e-8)
+    assert not len(alone.jointly_left_out)
+
+
+def test_forward_folds_and_few_have_no_joint_column() -> None:
+    at = case(8, folds=3)
+    assert at.folds.with_joint() is at.folds
+    forward = Folds(fold=np.arange(60) % 6, count=6, forward=True)
+    assert forward.with_joint() is forward
+    assert forward.columns == 7
+    assert replace(forward, forward=False).with_joint().columns == 8
+
+
+def test_several_targets_have_each_their_joint_column() -> None:
+    at = case(9, folds=4)
+    folds, targets = at.folds.with_joint(), [at.rows.y, np.cos(at.rows.X[:, 0])]
+    preconditioner = sparse_preconditioner(at.rows, at.kernel, at.Z, at.D, folds, 2)
+    product = square_product(at.rows, at.kernel, at.D, folds, 2)
+    found = full_means(targets, [at.D, at.D], preconditioner, folds, stopping=EXACT, product=product)
+    for y, mean in zip(targets, found, strict=True):
+        alone = full_mean(replace(at.rows, y=y), at.kernel, at.D, at.Z, folds, stopping=EXACT)
+        np.testing.assert_allclose(mean.jointly_left_out, alone.jointly_left_out, atol=1e-8)
+        np.testing.assert_allclose(mean.left_out, alone.left_out, atol=1e-8)
