@@ -3,7 +3,8 @@
     1. kernel: each family's theta moves on some blocks of near rows; the one of the lowest predictive loss of the rows
        of other blocks, each without itself and with noise that varies
     2. rounds: blocks in units of the lengthscales found, noise that varies learnt from rows left out of their blocks,
-       theta moved on the block-composite likelihood with that noise (`core.process.near_blocks`)
+       theta moved on the block-composite likelihood with that noise (`core.process.near_blocks`), at last on larger
+       blocks where there is little noise
 
 A table of EXACT_ROWS is one block. Where rows come in groups, and new ones will be of others, blocks have no two rows
 of one group. O(n BLOCK_ROWS^2) for each evaluation.
@@ -37,15 +38,17 @@ BLOCK_ROWS, RANDOM_BLOCKS = 400, 2
 LEAST_BLOCK, LEAST_ACROSS = 5, 200
 """Rows of a block at least, where blocks have no two rows of one group; rows in all of these blocks that are enough,
 where they are not half of all rows."""
-LARGE_ROWS, LARGE_BLOCKS = 1_000, 10
-"""Rows of a block in the last round with the best effort, and such blocks beside a random one: what a function without
-noise does over long ranges shows in larger blocks."""
+LARGE_ROWS, LARGE_BLOCKS = 1_000, 5
+"""Rows of a block in the last round where there is little noise, and such blocks beside a random one: what a function
+without noise does over long ranges shows in larger blocks ..."""
+LITTLE_NOISE = 1e-3
+"""... and what little is, as a share of the target's mean square."""
 COMPARED_BLOCKS, COMPARED_ROWS = 6, 2_000
 """Blocks that kernels are fitted on, and rows of others that they are compared on, at most."""
 KERNEL_STEPS, ROUND_STEPS, EXACT_STEPS = 15, (12, 15), 20
 """Evaluations of theta for each kernel, in each round, and on all rows of a small table ..."""
 BEST_STEPS = 2
-"""... and how many times as many with the best effort."""
+"""... and how many times as many with the best effort, which ends with twice as many larger blocks on any table."""
 FIRST_STEP = 0.2
 NOISE_ROWS = 4_000
 """Rows that are enough to see how the noise varies while theta moves."""
@@ -121,8 +124,8 @@ def block_theta(
         blocks = near_blocks(rows.X, theta.weights[rows.groups], BLOCK_ROWS)
         if number == 0:
             ratio = _noise_ratio(subset, learning, rows, blocks, theta, spec, random)
-        elif spec.effort is Effort.BEST:
-            blocks = _some(near_blocks(rows.X, theta.weights[rows.groups], LARGE_ROWS), LARGE_BLOCKS, random)
+        elif times > 1 or theta.noise_variance < LITTLE_NOISE * rows.mean_square:
+            blocks = _some(near_blocks(rows.X, theta.weights[rows.groups], LARGE_ROWS), times * LARGE_BLOCKS, random)
             blocks += random_blocks(len(rows), LARGE_ROWS, 1, random)
         blocks += random_blocks(len(rows), BLOCK_ROWS, RANDOM_BLOCKS, random)
         part = (0.3 + 0.35 * number, 0.35)

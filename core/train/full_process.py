@@ -42,8 +42,6 @@ LEAST_RAISED = 1.5
 LESS_NOISE = (0.25, 0.06, 0.015)
 """Shares of the noise that the best effort, and an update, try the mean with, each while left-out rows gain: theta and
 the learnt noise count as noise what the mean of more rows than a block explains."""
-MOST_COMPARED = 1_000
-"""Rows that say how errors fall as rows are added, at most."""
 LEAST_NOISE = 1e-12
 """Noise of a row, as a share of n times the prior variance: what rounding makes of K's eigenvalues, a thousandfold."""
 
@@ -210,19 +208,16 @@ class _Task:
         if not len(places):
             return found
         calibration, far = found.read.calibration, self._theta.signal_variance
-        some = slice(None, None, -(-len(places) // MOST_COMPARED))
-        both = (rows.y[places] - found.mean.jointly_left_out)[some]
-        places = places[some]
         latent = calibration.latent(found.latent_variance[places], far)
         near = NearRows(self._kernel, rows.X, found.D, workers=rows.workers)
         curve = LearningCurve(
             one=(rows.y - found.mean.left_out)[places],
-            both=both,
+            both=rows.y[places] - found.mean.jointly_left_out,
             variance=latent + self.following(found.read)[places],
             latent=latent,
             latent_of_all=calibration.latent(near.left_out_alone(rows.X[places], places), far),
         )
-        return replace(found, noise_kept=curve.noise_kept(len(rows), len(self._folds.jointly_left)))
+        return replace(found, noise_kept=curve.noise_kept(len(rows), len(places)))
 
     def _calibrated(self, left_out: LeftOut) -> CalibrationResult:
         """Calibrate by left-out rows; where noise is far less than a share of their errors, so that little could vary,

@@ -9,7 +9,7 @@ Gaussian processes: Sollich 1999; as a power of the number of rows: Hestness et 
     E / E_1 = (n / n_1)^-a,    a = log(E_2 / E_1) / log(n_1 / n_2)
 
 Errors are in units of each row's standard deviation, and E is the square of their mean size, which a few large ones do
-not decide.
+not decide. What is within a standard error of no growth is none.
 """
 
 from dataclasses import dataclass
@@ -36,8 +36,10 @@ class LearningCurve:
     def fall(self, rows: int, left: int) -> float:
         """Return E / E_1, 1 at most. rows: n; left: of which both folds have so many, each half of them."""
         sd = np.sqrt(self.variance)
-        times = 2.0 * np.log(np.mean(np.abs(self.both) / sd) / np.mean(np.abs(self.one) / sd))
-        power = max(times, 0.0) / np.log((rows - 0.5 * left) / (rows - left))
+        one, both = np.abs(self.one) / sd, np.abs(self.both) / sd
+        times = float(both.mean() / one.mean())
+        doubt = float(np.std(both / both.mean() - one / one.mean()) / np.sqrt(len(one)))  # of log times
+        power = 2.0 * max(np.log(times) - doubt, 0.0) / np.log((rows - 0.5 * left) / (rows - left))
         return float((1.0 - 0.5 * left / rows) ** power)
 
     def noise_kept(self, rows: int, left: int) -> float:

@@ -148,10 +148,9 @@ def test_the_next_rougher_kernel_is_named_where_blocks_hold_it_for_near(monkeypa
 
 
 @pytest.mark.usefixtures("by_blocks")
-def test_best_effort_ends_with_larger_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_best_effort_and_little_noise_end_with_larger_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_theta, "LARGE_ROWS", 300)
-    monkeypatch.setattr(block_theta, "LARGE_BLOCKS", 2)
-    subset = subset_of(0, quiet=0.1, loud=0.1)
+    monkeypatch.setattr(block_theta, "LARGE_BLOCKS", 1)
     sizes: list[list[int]] = []
     evaluated = blocks_nlml_and_gradient
 
@@ -160,7 +159,12 @@ def test_best_effort_ends_with_larger_blocks(monkeypatch: pytest.MonkeyPatch) ->
         return evaluated(rows, blocks, *others)
 
     monkeypatch.setattr(block_theta, "blocks_nlml_and_gradient", noted)
-    for effort, largest in ((Effort.NORMAL, [100, 100]), (Effort.BEST, [300, 300, 300, 100])):
+    for effort, noise, largest in (
+        (Effort.NORMAL, 0.1, [100, 100]),
+        (Effort.NORMAL, 0.0, [300, 300, 100]),
+        (Effort.BEST, 0.1, [300, 300, 300, 100]),
+    ):
         sizes.clear()
+        subset = subset_of(0, quiet=noise, loud=noise)
         found_by(subset, heuristic(subset.rows), effort=effort, kernel=KernelChoice.GAUSSIAN, noise=Noise.CONSTANT)
         assert sizes[-1][: len(largest)] == largest
