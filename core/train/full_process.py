@@ -217,7 +217,7 @@ class _Task:
             latent=latent,
             latent_of_all=calibration.latent(near.left_out_alone(rows.X[places], places), far),
         )
-        return replace(found, noise_kept=curve.noise_kept(len(rows), len(places)))
+        return replace(found, noise_kept=curve.noise_kept(len(rows)))
 
     def _calibrated(self, left_out: LeftOut) -> CalibrationResult:
         """Calibrate by left-out rows; where noise is far less than a share of their errors, so that little could vary,

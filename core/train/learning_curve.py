@@ -24,8 +24,8 @@ LEAST_KEPT = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LearningCurve:
-    """Some rows of two folds, (m,) each: errors without their own fold and without both; calibrated variance and latent
-    variance without their own fold; and the latent variance of each without itself alone."""
+    """All rows of two folds of one size, (m,) each: errors without their own fold and without both; calibrated variance
+    and latent variance without their own fold; and the latent variance of each without itself alone."""
 
     one: FloatArray
     both: FloatArray
@@ -33,18 +33,20 @@ class LearningCurve:
     latent: FloatArray
     latent_of_all: FloatArray
 
-    def fall(self, rows: int, left: int) -> float:
-        """Return E / E_1, 1 at most. rows: n; left: of which both folds have so many, each half of them."""
-        sd = np.sqrt(self.variance)
+    def fall(self, rows: int) -> float:
+        """Return E / E_1, 1 at most. rows: n, of which these are some."""
+        left, sd = len(self.one), np.sqrt(self.variance)
         one, both = np.abs(self.one) / sd, np.abs(self.both) / sd
+        if not one.mean() > 0.0:  # nothing to fall
+            return 1.0
         times = float(both.mean() / one.mean())
         doubt = float(np.std(both / both.mean() - one / one.mean()) / np.sqrt(len(one)))  # of log times
-        power = 2.0 * max(np.log(times) - doubt, 0.0) / np.log((rows - 0.5 * left) / (rows - left))
+        power = 2.0 * max(np.log(max(times, 1.0)) - doubt, 0.0) / np.log((rows - 0.5 * left) / (rows - left))
         return float((1.0 - 0.5 * left / rows) ** power)
 
-    def noise_kept(self, rows: int, left: int) -> float:
+    def noise_kept(self, rows: int) -> float:
         """Return the share of the noise that is left of it with all n rows: what E / E_1 asks for beside the latent
         variance that falls by itself; 1 at most, and LEAST_KEPT at least."""
         noise = np.mean((self.variance - self.latent) / self.variance)
-        wanted = self.fall(rows, left) - np.mean(self.latent_of_all / self.variance)
-        return float(np.clip(wanted / noise, LEAST_KEPT, 1.0))
+        wanted = self.fall(rows) - np.mean(self.latent_of_all / self.variance)
+        return float(np.clip(wanted / noise, LEAST_KEPT, 1.0)) if noise > 0.0 else 1.0
