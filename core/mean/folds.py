@@ -36,6 +36,11 @@ class Folds:
         """Return the same folds with a joint column, where it leaves at least half of them."""
         return self if self.forward or self.count < LEAST_JOINT else replace(self, joint=True)
 
+    @classmethod
+    def each_alone(cls, rows: int) -> Self:
+        """Leave each row out by itself."""
+        return cls(fold=np.arange(rows), count=rows)
+
     @property
     def columns(self) -> int:
         """Number of columns: of the whole fit, of each fold, and the joint one."""

@@ -19,7 +19,7 @@ from core.mean.products import RUNS
 from core.numeric.linalg import ROW_UNIT
 from core.numeric.partitions import Concatenation, partitioned
 from core.numeric.shards import Compute
-from core.numeric.threads import map_in_order, split_evenly
+from core.numeric.threads import split_evenly
 from core.process.families import FAMILIES, LEAST_EXPONENT
 from core.process.kernel import Kernel
 
@@ -65,32 +65,21 @@ class NearRows:
 
         O(n p + m^3 / 6) multiply-adds for each.
         """
-        return self._over(inputs, None)
+        return self._over(inputs)
 
-    def left_out_variance(self, inputs: FloatArray, folds: Folds, compute: Compute | None = None) -> FloatArray:
-        """Return `latent_variance` of the n rows themselves, without neighbours of their own fold, nor of later ones
-        where folds go forward, (n,).
+    def left_out_variance(
+        self, inputs: FloatArray, folds: Folds, compute: Compute | None = None, places: IntArray | None = None
+    ) -> FloatArray:
+        """Return `latent_variance` of the n rows themselves, or of some, without neighbours of their own fold, nor of
+        later ones where folds go forward, (m,).
 
         Args:
-            inputs: of the rows, standardized (n, p).
-            folds: of the rows, one for each row for leave-one-out; a row in none may have every neighbour.
+            inputs: of the rows, standardized (m, p).
+            folds: of all n rows, one for each row for leave-one-out; a row in none may have every neighbour.
             compute: other processes that do it instead.
+            places: which of the n rows they are, (m,), where they are not all.
         """
-        return self._over(inputs, folds, compute)
-
-    def left_out_alone(self, inputs: FloatArray, places: IntArray) -> FloatArray:
-        """Return `latent_variance` of some of the n rows themselves, each without itself alone, (m,).
-
-        Args:
-            inputs: of these rows, standardized (m, p).
-            places: of them, (m,).
-        """
-        step, everything = max(1, BLOCK_NUMBERS // len(self.rows)), np.arange(len(self.rows))
-        blocks = [slice(begin, begin + step) for begin in range(0, len(places), step)]
-        found = map_in_order(
-            lambda block: self.of_block(inputs[block], places[block, None] == everything), blocks, self._workers
-        )
-        return np.concatenate([np.empty(0), *found])
+        return self._over(inputs, folds, compute, folds.fold if places is None else folds.fold[places])
 
     def conditional(self, basis: FloatArray, values: FloatArray) -> FloatArray:
         """Return the latent variance of each of b rows, (b,).
@@ -112,12 +101,19 @@ class NearRows:
             values[unknown] = -np.inf
         return self.conditional(basis, values)
 
-    def _over(self, inputs: FloatArray, folds: Folds | None, compute: Compute | None = None) -> FloatArray:
+    def _over(
+        self,
+        inputs: FloatArray,
+        folds: Folds | None = None,
+        compute: Compute | None = None,
+        own: IntArray | None = None,
+    ) -> FloatArray:
+        """own: fold of each input, (m,)."""
         if not len(inputs):
             return np.empty(0)
         step = max(ROW_UNIT, BLOCK_NUMBERS // len(self.rows) // ROW_UNIT * ROW_UNIT)
         places = [slice(begin, min(begin + step, len(inputs))) for begin in range(0, len(inputs), step)]
-        runs = [_Run.of(inputs, run, folds) for run in split_evenly(places, RUNS)]
+        runs = [_Run.of(inputs, run, own) for run in split_evenly(places, RUNS)]
         cost = float(len(inputs)) * len(self.rows)
         return partitioned((self, folds), runs, self._workers, compute, cost).total(_variances).joined()
 
@@ -151,10 +147,9 @@ class _Run:
     own: Sequence[IntArray]
 
     @classmethod
-    def of(cls, inputs: FloatArray, places: Sequence[slice], folds: Folds | None) -> "_Run":
+    def of(cls, inputs: FloatArray, places: Sequence[slice], own: IntArray | None) -> "_Run":
         """Return the run of these places."""
-        own = [] if folds is None else [folds.fold[place] for place in places]
-        return cls([inputs[place] for place in places], own)
+        return cls([inputs[place] for place in places], [] if own is None else [own[place] for place in places])
 
 
 def _variances(common: tuple[NearRows, Folds | None], run: _Run, _: None, __: None) -> Concatenation:

@@ -39,8 +39,8 @@ LEAST_BLOCK, LEAST_ACROSS = 5, 200
 """Rows of a block at least, where blocks have no two rows of one group; rows in all of these blocks that are enough,
 where they are not half of all rows."""
 LARGE_ROWS, LARGE_BLOCKS = 1_000, 5
-"""Rows of a block in the last round where there is little noise, and such blocks beside a random one: what a function
-without noise does over long ranges shows in larger blocks ..."""
+"""Rows of a block in the last round where there is little noise, and such blocks of near rows, at most, to which comes
+a random one: what a function without noise does over long ranges shows in larger blocks ..."""
 LITTLE_NOISE = 1e-3
 """... and what little is, as a share of the target's mean square."""
 COMPARED_BLOCKS, COMPARED_ROWS = 6, 2_000
@@ -124,7 +124,7 @@ def block_theta(
         blocks = near_blocks(rows.X, theta.weights[rows.groups], BLOCK_ROWS)
         if number == 0:
             ratio = _noise_ratio(subset, learning, rows, blocks, theta, spec, random)
-        elif times > 1 or theta.noise_variance < LITTLE_NOISE * rows.mean_square:
+        elif spec.effort is Effort.BEST or theta.noise_variance < LITTLE_NOISE * rows.mean_square:
             blocks = _some(near_blocks(rows.X, theta.weights[rows.groups], LARGE_ROWS), times * LARGE_BLOCKS, random)
             blocks += random_blocks(len(rows), LARGE_ROWS, 1, random)
         blocks += random_blocks(len(rows), BLOCK_ROWS, RANDOM_BLOCKS, random)

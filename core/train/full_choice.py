@@ -10,7 +10,6 @@ error and LEAST_FALL of them; where it is exact and costs next to nothing, unles
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
@@ -210,62 +209,45 @@ def full_model(
         seed: of every draw.
         tell: hears the share that is done; may raise to cancel.
     """
-    tried = _Tried(subset, held_out, start, spec, seed, tell)
-    found = tried.theta(spec.kernel, THETA_SHARE * (FIRST_SHARE if spec.kernel is KernelChoice.AUTO else 1.0))
+    began, parts = time.perf_counter(), _Parts(tell)
+    learning = np.setdiff1d(np.arange(len(subset.rows)), held_out)
+
+    def theta_of(kernel: KernelChoice, share: float) -> BlockTheta:
+        random, _ = np.random.default_rng(seed).spawn(2)  # the same blocks for every kernel, and the same folds
+        return block_theta(subset, learning, start, replace(spec, kernel=kernel), random, parts.following(share))
+
+    def process(theta: Hyperparameters, share: float) -> FullModel | None:
+        _, random = np.random.default_rng(seed).spawn(2)
+        found = full_process(subset, held_out, theta, spec, seed, random, parts.following(share))
+        if found.read.no_better_than_constant(subset.rows):
+            return None
+        return FullModel(process=found, subset=subset, held_out=held_out, seconds=time.perf_counter() - began)
+
+    found = theta_of(spec.kernel, THETA_SHARE * (FIRST_SHARE if spec.kernel is KernelChoice.AUTO else 1.0))
     ways = _ways(found, spec)
     others = sum(map(len, ways))
-    first = tried.process(found.theta, (max(FIRST_SHARE, 1.0 / (1.0 + others)) if others else 1.0) - tried.told)
+    first = process(found.theta, max(FIRST_SHARE, 1.0 / (1.0 + others)) - parts.told)
     if first is None:
         return None
-    best, share = first, (1.0 - tried.told) / max(others, 1)
+    best, share = first, (1.0 - parts.told) / max(others, 1)
+
+    def model(family: KernelFamily) -> FullModel | None:
+        return process(theta_of(KernelChoice(family), THETA_SHARE * share).theta, (1.0 - THETA_SHARE) * share)
+
     for families in ways:
-        best = _while_it_gains(first, families, partial(tried.model, share=share))
+        best = _while_it_gains(first, families, model)
         if best is not first:
             break
-    return replace(best, seconds=tried.seconds)
+    return replace(best, seconds=time.perf_counter() - began)
 
 
-class _Tried:
-    """Full processes of a table, one kernel after another with the same blocks and folds."""
+class _Parts:
+    """What is told of a task, part after part; told: the share of all parts so far."""
 
-    def __init__(
-        self,
-        subset: Subset,
-        held_out: IntArray,
-        start: Hyperparameters,
-        spec: TrainSpec,
-        seed: Seed,
-        tell: Callable[[float], None],
-    ) -> None:
-        self._subset, self._held_out, self._start, self._spec = subset, held_out, start, spec
-        self._learning = np.setdiff1d(np.arange(len(subset.rows)), held_out)
-        self._seed, self._tell, self._began, self.told = seed, tell, time.perf_counter(), 0.0
+    def __init__(self, tell: Callable[[float], None]) -> None:
+        self._tell, self.told = tell, 0.0
 
-    @property
-    def seconds(self) -> float:
-        """Seconds since the first began."""
-        return time.perf_counter() - self._began
-
-    def theta(self, kernel: KernelChoice, share: float) -> BlockTheta:
-        """Return theta of a kernel, or of the one that blocks take; of `share` of what is told."""
-        asked, (random, _) = replace(self._spec, kernel=kernel), np.random.default_rng(self._seed).spawn(2)
-        return block_theta(self._subset, self._learning, self._start, asked, random, self._part(share))
-
-    def process(self, theta: Hyperparameters, share: float) -> FullModel | None:
-        """Return the process at theta; None where it predicts left-out rows no better than a constant."""
-        _, random = np.random.default_rng(self._seed).spawn(2)
-        tell = self._part(share)
-        process = full_process(self._subset, self._held_out, theta, self._spec, self._seed, random, tell)
-        if process.read.no_better_than_constant(self._subset.rows):
-            return None
-        return FullModel(process=process, subset=self._subset, held_out=self._held_out, seconds=self.seconds)
-
-    def model(self, kernel: KernelFamily, share: float) -> FullModel | None:
-        """Return the process of a kernel."""
-        theta = self.theta(KernelChoice(kernel), THETA_SHARE * share).theta
-        return self.process(theta, (1.0 - THETA_SHARE) * share)
-
-    def _part(self, share: float) -> Callable[[float], None]:
+    def following(self, share: float) -> Callable[[float], None]:
         """Return what hears of the next part, of so much of the whole."""
         begin, self.told = self.told, self.told + share
         return lambda done: self._tell(begin + share * done)

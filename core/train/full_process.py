@@ -167,9 +167,13 @@ class _Task:
 
     def latent_variance(self, D: FloatArray) -> FloatArray:
         """Return the variance of each row without its fold, (n,)."""
-        near = NearRows(self._kernel, self._rows.X, D, workers=self._rows.workers)
-        compute = None if self._closed else compute_for(self._rows, len(self._rows), self._folds)
-        return near.left_out_variance(self._rows.X, self._folds, compute)
+        return self._latent_variance(D, self._folds, np.arange(len(self._rows)))
+
+    def _latent_variance(self, D: FloatArray, folds: Folds, places: IntArray) -> FloatArray:
+        rows = self._rows
+        near = NearRows(self._kernel, rows.X, D, workers=rows.workers)
+        compute = None if self._closed else compute_for(rows, len(rows), self._folds)
+        return near.left_out_variance(rows.X[places], folds, compute, places)
 
     def calibrated(self, D: FloatArray, mean: Mean, latent: FloatArray, before: FullProcess | None) -> FullProcess:
         """Return the process with this mean and these variances."""
@@ -209,13 +213,13 @@ class _Task:
             return found
         calibration, far = found.read.calibration, self._theta.signal_variance
         latent = calibration.latent(found.latent_variance[places], far)
-        near = NearRows(self._kernel, rows.X, found.D, workers=rows.workers)
+        alone = self._latent_variance(found.D, Folds.each_alone(len(rows)), places)
         curve = LearningCurve(
             one=(rows.y - found.mean.left_out)[places],
             both=rows.y[places] - found.mean.jointly_left_out,
             variance=latent + self.following(found.read)[places],
             latent=latent,
-            latent_of_all=calibration.latent(near.left_out_alone(rows.X[places], places), far),
+            latent_of_all=calibration.latent(alone, far),
         )
         return replace(found, noise_kept=curve.noise_kept(len(rows)))
 

@@ -48,10 +48,15 @@ def test_no_neighbour_is_of_the_same_fold() -> None:
 def test_some_rows_each_without_itself() -> None:
     at = case(6, n=90)
     near = NearRows(at.kernel, at.rows.X, at.D, nearest=8, workers=2)
-    each = near.left_out_variance(at.rows.X, Folds(fold=np.arange(90), count=90))
-    places = np.array([3, 4, 50, 89])
-    np.testing.assert_allclose(near.left_out_alone(at.rows.X[places], places), each[places], rtol=1e-8)
-    assert near.left_out_alone(at.rows.X[:0], places[:0]).shape == (0,)
+    alone, places = Folds.each_alone(90), np.array([3, 4, 50, 89])
+    each = near.left_out_variance(at.rows.X, alone)
+    np.testing.assert_allclose(near.left_out_variance(at.rows.X[places], alone, places=places), each[places], rtol=1e-8)
+    for place, x in zip(places, at.rows.X[places], strict=True):
+        others = np.delete(np.arange(90), place)
+        those = others[nearest(at.params, at.rows.X[others], x, 8)]
+        np.testing.assert_allclose(
+            each[place], conditional_variance(at.params, at.rows.X[those], at.D[those], x), rtol=1e-8
+        )
 
 
 def test_forward_no_neighbour_is_of_a_later_fold() -> None:

@@ -11,6 +11,7 @@ from core.arrays import FloatArray
 from core.data import Dataset
 from core.errors import NotPositiveDefiniteError
 from core.hyperparameters import KernelFamily
+from core.predict.transforms import Transform
 from core.spec import Effort, KernelChoice, MeanRows, Noise, TrainSpec
 from core.train import block_theta, full_choice, full_process
 from core.train.block_theta import BlockTheta
@@ -148,3 +149,15 @@ def test_a_process_gains_that_loses_less_and_whose_squared_errors_are_no_larger(
     assert judged(loss - 0.1, squares).gains_over(one)
     assert not judged(loss - 0.1, 1.01 * squares).gains_over(one)
     assert not judged(loss, 0.5 * squares).gains_over(one)
+
+
+@pytest.mark.usefixtures("short_search")
+def test_squared_errors_of_a_process_are_by_weight() -> None:
+    weights = np.tile([1.0, 4.0], 40)
+    dataset = replace(waves(80), weights=weights / weights.mean())
+    start, spec = heuristic(whole(dataset).rows, reach=0.3), replace(BEST, kernel=KernelChoice.GAUSSIAN)
+    found = full_model(whole(dataset), np.arange(0, 80, 10), start, spec, (0, 1), lambda _: None)
+    assert found is not None
+    left = found.process.left
+    errors = dataset.targets[left] - found.left_out(Transform()).centre
+    np.testing.assert_allclose(found.judged().squares, dataset.weights[left] * np.square(errors), rtol=1e-6, atol=1e-12)

@@ -8,6 +8,8 @@ import pytest
 from core.arrays import FloatArray
 from core.data import Dataset
 from core.hyperparameters import Hyperparameters, KernelFamily
+from core.predict.distribution import PredictiveDistribution
+from core.predict.model import ModelPredictor
 from core.predict.transforms import Transform
 from core.row_groups import groups_of_equal_rows
 from core.spec import Effort, Noise, TrainSpec
@@ -17,6 +19,7 @@ from core.train.full_choice import FullModel
 from core.train.learning_curve import LEAST_KEPT, LearningCurve
 
 ROWS, LEFT = 1_000, 200
+SPEC = TrainSpec(effort=Effort.NORMAL, noise=Noise.CONSTANT)
 
 
 def curve(times: float, *, latent: float = 0.0, latent_of_all: float = 0.0) -> LearningCurve:
@@ -62,8 +65,13 @@ def targets_of(inputs: FloatArray, noise: float) -> FloatArray:
     return np.asarray(np.sin(2.5 * inputs).prod(axis=1) + noise * random.normal(size=len(inputs)))
 
 
+def mean_size(targets: FloatArray, predicted: PredictiveDistribution) -> float:
+    """Mean size of the errors over their standard deviations."""
+    return float(np.mean(np.abs(targets - predicted.centre) / np.sqrt(predicted.variance)))
+
+
 def test_growth_within_a_standard_error_is_none() -> None:
-    """Errors of others that are a little larger by chance: |N(0, 1)| / .8 has a standard error of 5% of 200 rows."""
+    """Errors that have nothing to do with each other: the ratio of their mean sizes is known to 7.5% from 200 rows."""
     random = np.random.default_rng(4)
     ones = np.ones(LEFT)
     one, both = random.normal(size=(2, LEFT))
@@ -85,34 +93,70 @@ def test_predictions_without_errors_keep_the_noise() -> None:
     )
 
 
-@pytest.mark.parametrize(("noise", "falls"), [(0.0, True), (1.0, False)])
-def test_error_bars_of_new_rows_follow(noise: float, falls: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a function without noise, whose theta takes what is missing for it, all rows are predicted better than those
-    left out; noise stays what it is."""
+@pytest.fixture
+def by_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Means by conjugate gradients, with folds."""
     monkeypatch.setattr(full_process, "EXACT_ROWS", 0)
+
+
+def table(noise: float) -> Dataset:
     inputs = np.random.default_rng(1).uniform(-1.7, 1.7, (600, 2))
-    dataset = Dataset(inputs=inputs, targets=targets_of(inputs, noise))
+    return Dataset(inputs=inputs, targets=targets_of(inputs, noise))
+
+
+def full_of(dataset: Dataset, noise_variance: float) -> FullModel:
+    """A full process whose theta takes what a kernel that is too rough does not tell for noise."""
     theta = Hyperparameters(
         lengthscales=np.full(2, 0.4),
         signal_variance=1.0,
         bias_variance=0.0,
-        noise_variance=0.8 if noise else 0.01,
+        noise_variance=noise_variance,
         kernel=KernelFamily.MATERN12,
     )
+    subset, held_out = Subset.of(dataset, np.arange(600), standardize=True, workers=1), np.arange(0, 600, 10)
+    draws = np.random.default_rng(1)
+    found = full_process.full_process(subset, held_out, theta, SPEC, (0, 1), draws, lambda _: None)
+    return FullModel(process=found, subset=subset, held_out=held_out, seconds=0.0)
 
-    def process(table: Dataset) -> FullModel:
-        subset = Subset.of(table, np.arange(600), standardize=True, workers=1)
-        spec, held_out = TrainSpec(effort=Effort.NORMAL, noise=Noise.CONSTANT), np.arange(0, 600, 10)
-        found = full_process.full_process(
-            subset, held_out, theta, spec, (0, 1), np.random.default_rng(1), lambda _: None
+
+@pytest.mark.usefixtures("by_folds")
+def test_error_bars_of_new_rows_follow_where_there_is_no_noise() -> None:
+    """Errors of new rows over their error bars are nearer to those of left-out rows than with all of the noise."""
+    dataset = table(0.0)
+    full = full_of(dataset, 0.01)
+    new = np.random.default_rng(3).uniform(-1.7, 1.7, (2_000, 2))
+    left_out = mean_size(dataset.targets[full.process.left], full.left_out(Transform()))
+
+    def size(kept: float) -> float:
+        model = replace(full, process=replace(full.process, noise_kept=kept)).model(
+            dataset.inputs, dataset.groups, Transform()
         )
-        return FullModel(process=found, subset=subset, held_out=held_out, seconds=0.0)
+        return mean_size(targets_of(new, 0.0), ModelPredictor(model).predict(new)) / left_out
 
-    full = process(dataset)
-    kept = full.process.noise_kept
-    assert kept < 0.95 if falls else kept > 0.95
-    model = full.model(inputs, dataset.groups, Transform())
-    assert model.calibration.noise_scale == kept * full.process.read.calibration.noise_scale
-    together = replace(dataset, inputs=np.repeat(inputs[:300], 2, axis=0))
-    twice = replace(together, row_groups=groups_of_equal_rows(together.inputs))
-    assert process(twice).process.noise_kept == 1.0
+    assert full.process.noise_kept < 0.95
+    assert size(1.0) < 0.97
+    assert abs(np.log(size(full.process.noise_kept))) < abs(np.log(size(1.0)))
+
+
+@pytest.mark.usefixtures("by_folds")
+def test_noise_stays() -> None:
+    assert full_of(table(1.0), 0.8).process.noise_kept > 0.95
+
+
+@pytest.mark.usefixtures("by_folds")
+def test_another_target_has_a_learning_curve_of_its_own() -> None:
+    full = full_of(table(0.0), 0.01)
+    noisy = Subset.of(table(3.0), np.arange(600), standardize=True, workers=1)
+    draws = np.random.default_rng(2)
+    same, other = full_process.processes_of(
+        [full.subset, noisy], full.held_out, full.process, SPEC, (0, 1), draws, lambda _: None
+    )
+    assert same.noise_kept == pytest.approx(full.process.noise_kept, abs=0.02)  # the means to their tolerance
+    assert other.noise_kept > 0.95
+
+
+@pytest.mark.usefixtures("by_folds")
+def test_rows_that_come_together_have_no_learning_curve() -> None:
+    inputs = np.repeat(table(0.0).inputs[:300], 2, axis=0)
+    twice = Dataset(inputs=inputs, targets=targets_of(inputs, 0.0), row_groups=groups_of_equal_rows(inputs))
+    assert full_of(twice, 0.01).process.noise_kept == 1.0
