@@ -26,6 +26,7 @@ from app.storage.blobs import MODELS
 from tests.e2e.load import Tally
 from tests.e2e.processes import job_of, predict, surface
 from tests.e2e.stage import MODEL, Outcome, Stage
+from tests.freezing import freeze
 from tests.processes import wait_until
 
 SPEC = (
@@ -82,11 +83,13 @@ def deaths(stage: Stage, name: str, wanted: Iterable[tuple[str, Victim]]) -> Out
     _, *others = stage.names("worker")
     for other in others:
         assert stage.fleet.stop(other) == 0
-    for phase, victim in wanted:
-        death(stage, tally, phase, victim)
-    for other in others:
-        stage.fleet.start(other)
-        stage.fleet.ready(other)
+    try:
+        for phase, victim in wanted:
+            death(stage, tally, phase, victim)
+    finally:  # the scenarios after this one have all workers
+        for other in others:
+            stage.fleet.start(other)
+            stage.fleet.ready(other)
     return stage.judged(name, tally)
 
 
@@ -167,7 +170,7 @@ def _computing(stage: Stage, tally: Tally, *, said: Set[str]) -> Iterator[Callab
     """The child is stopped when its job's progress says one of these."""
     job = _Request().ask(stage, tally)
     _until_said(stage, job, said)
-    with _stopped(_child(stage)):
+    with _stopped(stage, _child(stage)):
         assert _row(stage, job).state is JobState.RUNNING
         yield lambda: job
 
@@ -178,7 +181,7 @@ def _publishing(stage: Stage, tally: Tally) -> Iterator[Callable[[], str]]:
     job = _Request().ask(stage, tally)
     _until_said(stage, job, {"evaluating"})
     artefacts = {blob.key for blob in stage.blobs.keys(MODELS)}
-    with _stopped(_child(stage)) as go_on, _locked(stage, "versions") as somebody_waits:
+    with _stopped(stage, _child(stage)) as go_on, _locked(stage, "versions") as somebody_waits:
         go_on()
         wait_until(lambda: {blob.key for blob in stage.blobs.keys(MODELS)} > artefacts)
         somebody_waits()
@@ -192,7 +195,8 @@ def _cancelling(stage: Stage, tally: Tally) -> Iterator[Callable[[], str]]:
     with _computing(stage, tally, said={"selecting", "adapting"}) as known, _asleep(stage):
         with stage.client() as client:
             tally.sent += 1
-            assert client.delete(f"/jobs/{known()}").json()["state"] == "running"
+            answer = client.delete(f"/jobs/{known()}")
+            assert (answer.status_code, answer.json().get("state")) == (200, "running"), answer.text
             tally.answered += 1
         yield known
 
@@ -299,14 +303,14 @@ def _child(stage: Stage) -> int:
 
 
 @contextmanager
-def _stopped(process: int) -> Iterator[Callable[[], None]]:
-    """SIGSTOP until the end of the block, or until told to go on."""
+def _stopped(stage: Stage, process: int) -> Iterator[Callable[[], None]]:
+    """SIGSTOP, outside of transactions, until the end of the block, or until told to go on."""
 
     def go_on() -> None:
         with suppress(ProcessLookupError):  # it was killed
             os.kill(process, signal.SIGCONT)
 
-    os.kill(process, signal.SIGSTOP)
+    freeze(process, stage.database)
     try:
         yield go_on
     finally:
@@ -316,7 +320,7 @@ def _stopped(process: int) -> Iterator[Callable[[], None]]:
 def _asleep(stage: Stage) -> AbstractContextManager[Callable[[], None]]:
     """The only worker is stopped, not its child."""
     (worker,) = stage.names("worker")
-    return _stopped(stage.fleet.processes[worker].pid)
+    return _stopped(stage, stage.fleet.processes[worker].pid)
 
 
 @contextmanager

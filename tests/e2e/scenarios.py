@@ -19,6 +19,7 @@ from tests.e2e.fleet import LEASE_SECONDS
 from tests.e2e.load import Tally, predicting, promoting, training
 from tests.e2e.processes import follow, job_of, many_rows, predict, submit, surface
 from tests.e2e.stage import MODEL, Outcome, Stage
+from tests.freezing import freeze
 from tests.processes import wait_until
 
 QUICK = {"model": MODEL, "target": "y", "basis_size": 10, "adapt": False}
@@ -73,7 +74,7 @@ def frozen_worker(stage: Stage) -> Outcome:
         job = submit(client, surface(2000), **(ROUNDS | {"basis_size": 100}))
         wait_until(lambda: (job_of(client, job)["progress"]["round"] or 0) >= 1, 120.0)
         zombie = stage.fleet.processes[first]
-        zombie.send_signal(signal.SIGSTOP)
+        freeze(zombie.pid, stage.database)
         time.sleep(LEASE_SECONDS)
         stage.fleet.start(second)
         wait_until(lambda: job_of(client, job)["attempts"] == 2, 120.0)

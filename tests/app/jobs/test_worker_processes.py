@@ -14,6 +14,7 @@ from app.jobs import queue
 from app.jobs.job import JobState
 from app.storage import catalog
 from tests.app.jobs.helpers import Worker, lines, read, submit_echo, wait_for_end
+from tests.freezing import freeze
 from tests.processes import alive, wait_until
 
 LEASE = 1.5
@@ -91,8 +92,7 @@ def test_a_frozen_supervisor_that_wakes_up_is_refused(database: Database, databa
     with Worker(database_url, "zombie", LEASE) as zombie:
         wait_until(lambda: bool(lines(log)))
         child = int(lines(log)[0].split()[1])
-        time.sleep(0.1)  # it is out of the transaction that took the job
-        zombie.signal(signal.SIGSTOP)
+        freeze(zombie.process.pid, database)
         with Worker(database_url, "b", LEASE):
             wait_for_end(database, job)
             after = read(database, job)
