@@ -9,7 +9,6 @@ Nothing of it needs a sparse model. O(n^2) for each iteration of the mean, O(n) 
 for each row predicted.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,7 +19,7 @@ from core.hyperparameters import Hyperparameters
 from core.mean.closed import closed_form_mean
 from core.mean.conjugate import Iteration, Stopping
 from core.mean.folds import Folds, each_left_out, held_out_and_others
-from core.mean.full import Mean, compute_for, full_mean, full_means, sparse_preconditioner, square_product
+from core.mean.full import Mean, compute_for, full_mean, sparse_preconditioner, square_product
 from core.mean.near import NearRows
 from core.mean.precondition import SparsePreconditioner, random_basis
 from core.predict.calibration import LeftOut, loss_of
@@ -42,6 +41,8 @@ LEAST_RAISED = 1.5
 LESS_NOISE = (0.25, 0.06, 0.015)
 """Shares of the noise that the best effort, and an update, try the mean with, each while left-out rows gain: theta and
 the learnt noise count as noise what the mean of more rows than a block explains."""
+MORE_NOISE = 30.0
+"""Times the noise with which a mean is tried again whose iterations have come to their limit: theta has too little."""
 LEAST_NOISE = 1e-12
 """Noise of a row, as a share of n times the prior variance: what rounding makes of K's eigenvalues, a thousandfold."""
 
@@ -88,7 +89,7 @@ def full_process(
         start: weights that are near those of the mean, (n,), for conjugate gradients to begin at: of the process that
             had theta before, whose noise may be what error bars asked for, and more than its mean had.
     """
-    task = _Task(subset, held_out, theta, spec, seed, random, tell, start=start)
+    task = ProcessTask(subset, held_out, theta, spec, seed, random, tell, start=start)
     lessens = spec.effort is Effort.BEST or start is not None
     most = 0.5 if lessens else 1.0
     first = found = task.at(subset.rows.noises(theta.noise_variance), 0.0, 0.6 * most, None)
@@ -98,7 +99,7 @@ def full_process(
     return task.by_all_rows(task.with_less_noise(found, most) if lessens else found)
 
 
-class _Task:
+class ProcessTask:
     """The process at one theta, for any noise; the second faster than the first."""
 
     def __init__(
@@ -124,6 +125,8 @@ class _Task:
         self._folds: Folds = chosen if self._closed or not groups.alone else chosen.with_joint()
         self._Z = random_basis(subset.rows.X, random)
         self._preconditioner: SparsePreconditioner | None = None
+        self._preconditioned: FloatArray | None = None
+        self._least_noise = LEAST_NOISE * len(self._rows) * self._kernel.diagonal
         self._product = (
             None
             if self._closed or folds is not None
@@ -157,13 +160,32 @@ class _Task:
         """
         D = self.floored(D)
         mean = self._mean(D, begin, 0.8 * share, None if before is None else before.mean.unknowns)
+        D, mean = self.settled(D, mean, begin + 0.8 * share)
         latent = self.latent_variance(D)
         self._tell(begin + 0.9 * share)
         return self.calibrated(D, mean, latent, before)
 
+    def settled(self, D: FloatArray, mean: Mean, told: float) -> tuple[FloatArray, Mean]:
+        """Return noise and mean; where the mean's iterations have come to their limit, with more noise for as long as
+        left-out rows gain. What is tried afterwards then has as much at least. told: the share that is done."""
+        gains = not mean.settled
+        while gains:
+            more = MORE_NOISE * D
+            self._preconditioner = None
+            tried = self._mean(more, told, 0.0, mean.unknowns)
+            gains = self._squares(tried) < self._squares(mean)
+            if gains:
+                D, mean, self._least_noise = more, tried, float(more.min())
+        return D, mean
+
+    def _squares(self, mean: Mean) -> float:
+        """Mean square of the errors of left-out rows."""
+        left = self._folds.left
+        return float(np.mean(np.square((self._rows.y - mean.left_out)[left])))
+
     def floored(self, D: FloatArray) -> FloatArray:
-        """Return noise that is no smaller than what K rounds to."""
-        return np.asarray(np.maximum(D, LEAST_NOISE * len(self._rows) * self._kernel.diagonal))
+        """Return noise that is no smaller than what K rounds to, and than what a mean has settled with."""
+        return np.asarray(np.maximum(D, self._least_noise))
 
     def latent_variance(self, D: FloatArray) -> FloatArray:
         """Return the variance of each row without its fold, (n,)."""
@@ -191,15 +213,9 @@ class _Task:
         else:
             read = self._calibrated(left_out)
             theta = self._theta
+        exact, folds = self._closed, self._folds
         return FullProcess(
-            theta=theta,
-            D=D,
-            mean=mean,
-            latent_variance=latent,
-            left=left,
-            read=read,
-            exact=self._closed,
-            folds=self._folds,
+            theta=theta, D=D, mean=mean, latent_variance=latent, left=left, read=read, exact=exact, folds=folds
         )
 
     def with_mean(self, found: FullProcess, mean: Mean) -> FullProcess:
@@ -257,13 +273,23 @@ class _Task:
         if self._closed:
             return closed_form_mean(self._rows, self._kernel, D, self._folds).mean
 
+        if self._preconditioner is None and resume is None and self._start is not None:
+            resume = np.where(self._folds.kept, self._start[:, None], 0.0)
+        mean = self._iterated(D, begin, share, resume)
+        if not mean.settled and self._preconditioned is not D:
+            self._preconditioner = None
+            mean = self._iterated(D, begin + share, 0.0, mean.unknowns)
+        return mean
+
+    def _iterated(self, D: FloatArray, begin: float, share: float, resume: FloatArray | None) -> Mean:
+        """The mean by the preconditioner that is there, which may be of other noise, or else one of this."""
+
         def listen(iteration: Iteration) -> None:
             self._tell(begin + share * iteration.fraction)
 
         if self._preconditioner is None:
-            if resume is None and self._start is not None:
-                resume = np.where(self._folds.kept, self._start[:, None], 0.0)
             self._preconditioner = sparse_preconditioner(self._rows, self._kernel, self._Z, D, self._folds)
+            self._preconditioned = D
         return full_mean(
             self._rows,
             self._kernel,
@@ -275,82 +301,6 @@ class _Task:
             resume=resume,
             product=self._product,
         )
-
-
-def processes_of(
-    subsets: Sequence[Subset],
-    held_out: IntArray,
-    process: FullProcess,
-    spec: TrainSpec,
-    seed: Seed,
-    random: np.random.Generator,
-    tell: Tell,
-) -> list[FullProcess]:
-    """Return the processes of other targets of the same rows at the theta and with the folds of one that is there.
-
-    Args:
-        subsets: the rows with each target.
-        process: of the first target.
-        random: draws the preconditioner's rows.
-        held_out, spec, seed, tell: as `full_process` has them.
-
-    The kernel matrix is made once, the means of all targets are columns of one system, and the variances with constant
-    noise are common.
-    """
-    theta, folds, rows = process.theta, process.folds, subsets[0].rows
-    tasks = [_Task(subset, held_out, theta, spec, seed, random, lambda _: None, folds) for subset in subsets]
-    kernel = Kernel.of(theta, rows.groups)
-    D = tasks[0].floored(np.full(len(rows), theta.noise_variance))
-    product = preconditioner = None
-    if not process.exact:
-        product = square_product(rows, kernel, np.array([theta.noise_variance]), folds, len(subsets))
-        preconditioner = sparse_preconditioner(rows, kernel, random_basis(rows.X, random), D, folds, len(subsets))
-
-    def means(places: Sequence[int], noises: Sequence[FloatArray], resume: Sequence[FloatArray] | None) -> list[Mean]:
-        if product is None or preconditioner is None:
-            return [
-                closed_form_mean(subsets[place].rows, kernel, noise, folds).mean
-                for place, noise in zip(places, noises, strict=True)
-            ]
-        targets = [subsets[place].rows.y for place in places]
-        stopping = Stopping(tolerance=TOLERANCE)
-        return full_means(targets, noises, preconditioner, folds, stopping=stopping, product=product, resume=resume)
-
-    everything = range(len(subsets))
-    latent, found = tasks[0].latent_variance(D), means(everything, [D] * len(subsets), None)
-    tell(0.4)
-    best = [task.calibrated(D, mean, latent, None) for task, mean in zip(tasks, found, strict=True)]
-    again = [
-        place
-        for place, first in enumerate(best)
-        if first.read.noise is not None and first.read.calibration.noise_scale <= MOST_FOLLOWED
-    ]
-    tell(0.6)
-    if again:
-        noises = [tasks[place].floored(tasks[place].following(best[place].read)) for place in again]
-        seconds = means(again, noises, [best[place].mean.unknowns for place in again])
-        tried = {place: [best[place]] for place in again}
-        for place, noise, mean in zip(again, noises, seconds, strict=True):
-            latent = tasks[place].latent_variance(noise)
-            tried[place].append(tasks[place].calibrated(noise, mean, latent, best[place]))
-        half = [tasks[place].floored(np.sqrt(D * noise)) for place, noise in zip(again, noises, strict=True)]
-        thirds = means(again, half, [tried[place][1].mean.unknowns for place in again])
-        for place, mean in zip(again, thirds, strict=True):
-            tried[place].append(tasks[place].with_mean(tried[place][1], mean))
-        for place in again:
-            best[place] = min(tried[place], key=tasks[place].loss)
-    gaining = list(everything) if spec.effort is Effort.BEST else []
-    for less in LESS_NOISE if gaining else ():
-        noises = [tasks[place].floored(less * best[place].D) for place in gaining]
-        found = means(gaining, noises, [best[place].mean.unknowns for place in gaining])
-        lesser = {place: tasks[place].with_mean(best[place], mean) for place, mean in zip(gaining, found, strict=True)}
-        gaining = [place for place in gaining if tasks[place].loss(lesser[place]) < tasks[place].loss(best[place])]
-        best = [lesser[place] if place in gaining else each for place, each in enumerate(best)]
-        if not gaining:
-            break
-    best = [task.by_all_rows(each) for task, each in zip(tasks, best, strict=True)]
-    tell(1.0)
-    return best
 
 
 def losses(read: CalibrationResult, places: IntArray) -> FloatArray:

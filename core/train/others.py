@@ -18,8 +18,8 @@ from core.train.calibrate import CalibrationResult, calibrate_by
 from core.train.fit import Fit
 from core.train.fold_fits import Seed
 from core.train.full_choice import FullModel
-from core.train.full_process import processes_of
 from core.train.mean_choice import MeanChoice, ServedMean
+from core.train.other_processes import processes_of
 from core.train.outcome import Outcome
 from core.train.report import TrainResult
 from core.train.results import Results

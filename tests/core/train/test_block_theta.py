@@ -18,6 +18,7 @@ from core.train import block_theta, full_process
 from core.train.fit import Subset
 from core.train.noise import LEAST_SHARE, left_out_in_blocks
 from core.train.optimise import heuristic
+from core.train.other_processes import processes_of
 
 ROWS = 900
 
@@ -168,3 +169,23 @@ def test_best_effort_and_little_noise_end_with_larger_blocks(monkeypatch: pytest
         subset = subset_of(0, quiet=noise, loud=noise)
         found_by(subset, heuristic(subset.rows), effort=effort, kernel=KernelChoice.GAUSSIAN, noise=Noise.CONSTANT)
         assert sizes[-1][: len(largest)] == largest
+
+
+@pytest.mark.parametrize(("columns", "reach", "kink", "squares"), [(4, 1.5, 3.0, 0.012), (6, 2.0, 1.0, 0.03)])
+def test_a_mean_whose_iterations_do_not_end_is_tried_with_more_noise(
+    columns: int, reach: float, kink: float, squares: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A smooth kernel with next to no noise for a target with a kink, as large blocks may learn it. Noise is raised
+    until left-out rows no longer gain, and preconditioners with it."""
+    random = np.random.default_rng(0)
+    inputs = random.uniform(-1.0, 1.0, (ROWS, columns))
+    dataset = Dataset(inputs=inputs, targets=kink * np.abs(inputs[:, 0] - inputs[:, 1]) + np.sin(inputs[:, 2]))
+    subset = Subset.of(dataset, np.arange(ROWS), standardize=True, workers=1)
+    theta = replace(heuristic(subset.rows), lengthscales=np.full(columns, reach), noise_variance=1e-9)
+    monkeypatch.setattr(full_process, "EXACT_ROWS", 0)
+    asked = (TrainSpec(effort=Effort.NORMAL), (0, 1), random, lambda _: None)
+    found = full_process.full_process(subset, np.arange(0, ROWS, 10), theta, *asked)
+    (one_of_many,) = processes_of([subset], np.arange(0, ROWS, 10), replace(found, theta=theta), *asked)
+    for process in (found, one_of_many):
+        assert process.mean.settled
+        assert np.mean(np.square(subset.rows.y - process.mean.left_out)) < squares

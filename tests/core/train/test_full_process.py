@@ -235,13 +235,13 @@ def test_noise_half_way_is_tried_for_the_mean(monkeypatch: pytest.MonkeyPatch) -
     subset = Subset.of(dataset, np.arange(300), standardize=True, workers=1)
     theta = Hyperparameters(lengthscales=np.full(1, 0.7), signal_variance=1.0, bias_variance=0.0, noise_variance=0.3)
     tried: list[tuple[float, full_process.FullProcess]] = []
-    loss = full_process._Task.loss
+    loss = full_process.ProcessTask.loss
 
-    def heard(task: full_process._Task, found: full_process.FullProcess) -> float:
+    def heard(task: full_process.ProcessTask, found: full_process.FullProcess) -> float:
         tried.append((loss(task, found), found))
         return tried[-1][0]
 
-    monkeypatch.setattr(full_process._Task, "loss", heard)
+    monkeypatch.setattr(full_process.ProcessTask, "loss", heard)
     spec, draws = TrainSpec(**VARYING), np.random.default_rng(1)
     taken = full_process.full_process(subset, np.arange(0, 300, 8), theta, spec, (0, 1), draws, lambda _: None)
     (_, first), (_, second), (_, half) = tried

@@ -17,6 +17,7 @@ from core.train import full_process
 from core.train.fit import Subset
 from core.train.full_choice import FullModel
 from core.train.learning_curve import LEAST_KEPT, LearningCurve
+from core.train.other_processes import processes_of
 
 ROWS, LEFT = 1_000, 200
 SPEC = TrainSpec(effort=Effort.NORMAL, noise=Noise.CONSTANT)
@@ -148,9 +149,7 @@ def test_another_target_has_a_learning_curve_of_its_own() -> None:
     full = full_of(table(0.0), 0.01)
     noisy = Subset.of(table(3.0), np.arange(600), standardize=True, workers=1)
     draws = np.random.default_rng(2)
-    same, other = full_process.processes_of(
-        [full.subset, noisy], full.held_out, full.process, SPEC, (0, 1), draws, lambda _: None
-    )
+    same, other = processes_of([full.subset, noisy], full.held_out, full.process, SPEC, (0, 1), draws, lambda _: None)
     assert same.noise_kept == pytest.approx(full.process.noise_kept, abs=0.02)  # the means to their tolerance
     assert other.noise_kept > 0.95
 
