@@ -1,7 +1,7 @@
 """Benchmark of the efforts: test rows scored after trainings on random partitions of the benchmark sets.
 
     python -m tests.benchmarks.effort [--partitions 5] [--efforts quick normal best] [--transforms none] [--rows N]
-                                      [SET ..]
+                                      [--kernel auto] [SET | EMULATOR ..]
 
 The partitions are those of Table 1 of Keerthi & Chu 2005 for its seven sets, whose best NMSE there stands beside ours.
 NLPD is of a target of unit variance. Seconds are of the clock, with a thread for each core; microseconds a row are
@@ -35,6 +35,8 @@ from tests.benchmarks.sets import TRAINING_ROWS, conditions, load
 
 BATCH = 20_000
 LEVELS = ("0.5", "0.8", "0.95", "0.99")
+LEAST_DECIMAL = 1e-3
+"""NMSE below which decimals would hide it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,7 @@ def main() -> None:
     parser.add_argument("--efforts", nargs="+", choices=[*Effort], default=["quick", "normal"])
     parser.add_argument("--transforms", choices=["auto", "none"], default="auto", help="of target and inputs")
     parser.add_argument("--rows", type=int, help="of training, at most")
+    parser.add_argument("--kernel", choices=[*KernelChoice], default="auto", help="of efforts above quick")
     parser.add_argument("sets", nargs="*", metavar="SET", default=[*TRAINING_ROWS])
     asked = parser.parse_args()
     print(f"{conditions()}\n\n{asked.partitions} partitions; mean ± standard deviation.\n")
@@ -66,7 +69,11 @@ def main() -> None:
     for name in asked.sets:
         for effort in map(Effort, asked.efforts):
             found = [
-                measure(name, seed, effort, asked.rows, transformed=asked.transforms == "auto")
+                measure(
+                    *(name, seed, effort, asked.rows),
+                    kernel=KernelChoice(asked.kernel),
+                    transformed=asked.transforms == "auto",
+                )
                 for seed in range(asked.partitions)
             ]
             print(line(name, effort, found), flush=True)
@@ -87,16 +94,26 @@ def specification(effort: Effort, seed: int) -> TrainSpec:
     )
 
 
-def measure(name: str, seed: int, effort: Effort, most: int | None = None, *, transformed: bool = True) -> Measured:
+def measure(
+    name: str,
+    seed: int,
+    effort: Effort,
+    most: int | None = None,
+    *,
+    kernel: KernelChoice = KernelChoice.AUTO,
+    transformed: bool = True,
+) -> Measured:
     """Train on one partition, on at most so many rows, and score its test rows. transformed: whether target and inputs
     may be."""
     split = load(name, seed=seed)
-    rows = split.train if name in TRAINING_ROWS else split.train[: 3 * len(split.train) // 4]
-    test = split.test if name in TRAINING_ROWS else split.train[len(rows) :]
+    rows = split.train if len(split.test) else split.train[: 3 * len(split.train) // 4]
+    test = split.test if len(split.test) else split.train[len(rows) :]
     rows = rows[:most]
     began = time.perf_counter()
     dataset = Dataset(inputs=rows[:, :-1], targets=rows[:, -1])
     spec = specification(effort, seed)
+    if effort is not Effort.QUICK:
+        spec = replace(spec, kernel=kernel)
     if not transformed:
         spec = replace(spec, target_transform=TargetTransform.NONE, input_transform=InputTransforms.NONE)
     result = train(dataset, spec, workers=os.cpu_count() or 1)
@@ -133,9 +150,11 @@ def kind(report: TrainReport) -> str:
 def line(name: str, effort: Effort, found: list[Measured]) -> str:
     """One row of the table."""
 
-    def spread(values: list[float], digits: int) -> str:
-        return f"{np.mean(values):.{digits}f} ± {np.std(values, ddof=1) if len(values) > 1 else 0.0:.{digits}f}"
+    def spread(values: list[float], form: str) -> str:
+        return f"{np.mean(values):{form}} ± {np.std(values, ddof=1) if len(values) > 1 else 0.0:{form}}"
 
+    nmse = [each.nmse for each in found]
+    squares = spread(nmse, ".4f" if np.mean(nmse) >= LEAST_DECIMAL else ".2e")
     coverage = " ".join(f"{mean:.1f}" for mean in np.mean([each.coverage for each in found], axis=0))
     kinds = [each.kind for each in found]
     told = ", ".join(f"{kinds.count(each)} {each}" for each in dict.fromkeys(kinds))
@@ -143,9 +162,10 @@ def line(name: str, effort: Effort, found: list[Measured]) -> str:
     best = published.NMSE.get(name)
     theirs = "" if best is None else f"{min(best.values(), key=lambda each: each.mean).mean / 100:.4f}"
     return (
-        f"| {name}{'' if rows is None else f', {rows:,}'} | {effort} | {spread([each.nmse for each in found], 4)} "
-        f"| {spread([each.nlpd for each in found], 3)} | {coverage} | {np.mean([each.seconds for each in found]):.0f} "
-        f"| {np.mean([each.row for each in found]):.0f} | {told} | {theirs} |"
+        f"| {name}{'' if rows is None else f', {rows:,}'} | {effort} | {squares} "
+        f"| {spread([each.nlpd for each in found], '.3f')} | {coverage} "
+        f"| {np.mean([each.seconds for each in found]):.0f} | {np.mean([each.row for each in found]):.0f} "
+        f"| {told} | {theirs} |"
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.hyperparameters import Hyperparameters
+from tests.benchmarks.emulators import EMULATORS
 
 FOLDER = Path(os.environ.get("PURSUIT_BENCHMARK_DATA", Path(__file__).parents[3] / "shared" / "data"))
 """Folder of the sets: PURSUIT_BENCHMARK_DATA (read when this is imported), or a folder beside the checkout."""
@@ -45,6 +46,7 @@ MIXED = {
 }
 """Columns that are used of sets with text, the target last."""
 MOST_TRAINING_ROWS = 20_000
+EMULATOR_ROWS, EMULATOR_TEST_ROWS = 4_500, 5_000
 
 FloatArray = NDArray[np.float64]
 
@@ -59,10 +61,14 @@ class Split:
 
 
 def load(name: str, *, seed: int = 0) -> Split:
-    """A set, split; one that is not in TRAINING_ROWS is shuffled and all for training.
+    """A set, split; one that is not in TRAINING_ROWS is shuffled and all for training. Or rows of an emulator, drawn.
 
     Raises FileNotFoundError where the folder does not have it.
     """
+    if name in EMULATORS:
+        table = EMULATORS[name].draw(EMULATOR_ROWS + EMULATOR_TEST_ROWS, seed)
+        names = (*(f"x{number}" for number in range(1, table.shape[1])), "y")
+        return Split(names=names, train=table[:EMULATOR_ROWS], test=table[EMULATOR_ROWS:])
     with gzip.open(FOLDER / f"{name}.csv.gz", "rt", encoding="utf-8") as file:
         names = tuple(file.readline().strip().replace('"', "").split(","))
         table = np.loadtxt(file, delimiter=",")
