@@ -40,6 +40,10 @@ of its means may be larger."""
 START_ROWS, START_STEPS, STEPS, FIRST_STEP = 300, 25, 20, 0.2
 
 
+Choice = tuple[Transform, InputTransform]
+"""What the target is learnt as, and the inputs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Judgement:
     """Left-out rows under one choice, or groups of them: log density in the target's unit, nats, and squared error of
@@ -98,7 +102,7 @@ class BlockJudge:
         self._random, self._workers = random, workers
         self._quick = quick or spec.effort is Effort.QUICK
         self._family = KernelFamily.MATERN32 if spec.kernel is KernelChoice.AUTO else KernelFamily(spec.kernel)
-        self._known: dict[tuple[Transform, bytes], Judgement | None] = {}
+        self._known: dict[tuple[Transform, bytes, KernelFamily], Judgement | None] = {}
 
     @property
     def has_judged(self) -> bool:
@@ -106,22 +110,47 @@ class BlockJudge:
         return bool(self._known)
 
     def judge(
-        self, transform: Transform, inputs: InputTransform, tell: Callable[[float], None] = lambda _: None
+        self,
+        transform: Transform,
+        inputs: InputTransform,
+        tell: Callable[[float], None] = lambda _: None,
+        *,
+        family: KernelFamily | None = None,
     ) -> Judgement | None:
         """Return what comes of the rows under these transforms; None where the arithmetic breaks down.
 
-        tell: hears the share that is done; may raise to cancel.
+        tell: hears the share that is done; may raise to cancel. family: of the kernel, if not that of all judgements.
 
         O((START_STEPS START_ROWS^3 + STEPS FITTED_BLOCKS BLOCK_ROWS^3) / 2), and a model of the noise; of the same
         transforms once.
         """
-        key = transform, inputs.table.tobytes()
+        key = transform, inputs.table.tobytes(), family or self._family
         if key not in self._known:
             try:
-                self._known[key] = self._judged(transform, inputs, tell)
+                self._known[key] = self._judged(transform, inputs, tell, key[-1])
             except CoreError:
                 self._known[key] = None
         return self._known[key]
+
+    def stands(self, chosen: Choice, plain: Choice, tell: Callable[[float], None] = lambda _: None) -> tuple[bool, str]:
+        """Return whether a choice that was better stands, and why not.
+
+        Where the kernel is free and the gaussian predicts the plain rows better than the kernel of the judgements does,
+        the choice has to be better than that, by whichever of both predicts it better: a transform may make up for
+        roughness that a smooth function does not have. One judgement, or two.
+        """
+        if self.spec.kernel is not KernelChoice.AUTO:
+            return True, ""
+        rough, smooth = self.judge(*plain), self.judge(*plain, tell, family=KernelFamily.GAUSSIAN)
+        if rough is None or smooth is None or not smooth.density.mean() > rough.density.mean():
+            return True, ""
+        both = self.judge(*chosen), self.judge(*chosen, tell, family=KernelFamily.GAUSSIAN)
+        found = max((one for one in both if one is not None), key=lambda one: float(one.density.mean()))
+        gain, doubt = found.gain(smooth)
+        told = (
+            f"the gaussian kernel predicts better without, and over that it is {gain:.4f} (standard error {doubt:.4f})"
+        )
+        return found.is_better(smooth), told
 
     @cached_property
     def _blocks(self) -> _Blocks:
@@ -130,7 +159,9 @@ class BlockJudge:
         rows = replace(self.dataset.take(some), others=np.empty((0, 0)))
         few = np.sort(random.permutation(len(some))[:START_ROWS])
         subset = self._subset(rows, Transform(), InputTransform())
-        blocks = near_blocks(subset.rows.X, self._start(subset, few).weights[subset.rows.groups], BLOCK_ROWS)
+        blocks = near_blocks(
+            subset.rows.X, self._start(subset, few, self._family).weights[subset.rows.groups], BLOCK_ROWS
+        )
         chosen = [blocks[place] for place in random.permutation(len(blocks))]
         fitted = chosen[: QUICK_BLOCKS if self._quick else FITTED_BLOCKS]
         if len(blocks) > 1 and not self._quick:
@@ -143,10 +174,12 @@ class BlockJudge:
             seed=int(random.integers(2**32)),
         )
 
-    def _judged(self, transform: Transform, inputs: InputTransform, tell: Callable[[float], None]) -> Judgement:
+    def _judged(
+        self, transform: Transform, inputs: InputTransform, tell: Callable[[float], None], family: KernelFamily
+    ) -> Judgement:
         blocks = self._blocks
         subset, random = self._subset(blocks.rows, transform, inputs), np.random.default_rng(blocks.seed)
-        rows, start = subset.rows, self._start(subset, blocks.few)
+        rows, start = subset.rows, self._start(subset, blocks.few, family)
         tell(0.2)
         objective = partial(blocks_nlml_and_gradient, rows, blocks.fitted)
         theta, _ = descend(objective, start, box(rows), STEPS, settled=1e-4 * len(rows), first_step=FIRST_STEP)
@@ -161,11 +194,11 @@ class BlockJudge:
         learnt = replace(rows, targets=transform.forward(rows.targets), input_transform=inputs)
         return Subset.of(learnt, np.arange(len(learnt.targets)), standardize=True, workers=self._workers)
 
-    def _start(self, subset: Subset, few: IntArray) -> Hyperparameters:
+    def _start(self, subset: Subset, few: IntArray, family: KernelFamily) -> Hyperparameters:
         some = subset.rows.take(few)
         theta, _ = descend(
             partial(exact_objective_and_gradient, some),
-            heuristic(some, kernel=self._family),
+            heuristic(some, kernel=family),
             box(some),
             START_STEPS,
             settled=1e-4 * len(some),

@@ -53,7 +53,7 @@ def input_transform_asked(
         target: transform of that.
         tell: hears the share of the choice that is done; may raise to cancel.
 
-    Cost O(n p log n), and with `auto` two judgements where a column has a tail.
+    Cost O(n p log n), and with `auto` two to four judgements where a column has a tail.
     """
     spec, dataset, learning = judge.spec, judge.dataset, judge.learning
     asked = spec.input_transform
@@ -69,13 +69,16 @@ def input_transform_asked(
     if plain is None or other is None:
         return InputTransformChoice(transform=InputTransform())
     gain, doubt = other.gain(plain)
-    taken = other.is_better(plain)
+    taken, against = other.is_better(plain), ""
+    if taken:
+        taken, against = judge.stands((target, found), (target, InputTransform()), lambda _: tell(1.0))
     learnt = "drawn in by Yeo and Johnson's powers" if taken else "learnt as they are"
     reason = (
         f"columns with long tails, {len(found.columns)} of them, are {learnt}: drawn in they "
         f"{'gain' if gain > 0.0 else 'lose'} {abs(gain):.4f} nats a row on {len(plain.density):,} left-out rows, "
         f"standard error {doubt:.4f}"
         f"{'; squared errors are larger by more than theirs' if other.has_larger_errors(plain) else ''}"
+        f"{'' if taken or not against else f'; {against}'}"
     )
     return InputTransformChoice(transform=found if taken else InputTransform(), reason=reason)
 

@@ -113,7 +113,7 @@ def choose_transform(judge: BlockJudge, tell: Callable[[float], None] = lambda _
     judged: dict[TargetTransform, Judgement | None] = {}
 
     def listen(share: float) -> None:
-        tell((len(judged) + share) / (1 + len(possible)))
+        tell((len(judged) + share) / (2 + len(possible)))
 
     for kind in (TargetTransform.NONE, *possible):
         judged[kind] = judge.judge(transform_of(kind, dataset.targets), InputTransform(), listen)
@@ -132,6 +132,11 @@ def choose_transform(judge: BlockJudge, tell: Callable[[float], None] = lambda _
         if chosen is TargetTransform.NONE and kind in better and behind <= max(DOUBTS * unsure, LEAST_GAIN):
             chosen = kind
     gains = f"gains over none on {len(standing.density):,} left-out rows, nats a row: {', '.join(told)}"
+    if chosen is not TargetTransform.NONE:
+        choice = transform_of(chosen, dataset.targets)
+        stands, why = judge.stands((choice, InputTransform()), (plain, InputTransform()), lambda _: listen(0.5))
+        if not stands:
+            chosen, gains = TargetTransform.NONE, f"{gains}; of {chosen}: {why}"
     return TransformChoice(
         transform=transform_of(chosen, dataset.targets), reason=f"{looks}; learnt as {chosen}: {gains}"
     )

@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass, replace
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from core.data import Dataset
 from core.predict.metrics import scores
@@ -116,7 +117,8 @@ def measure(
         spec = replace(spec, kernel=kernel)
     if not transformed:
         spec = replace(spec, target_transform=TargetTransform.NONE, input_transform=InputTransforms.NONE)
-    result = train(dataset, spec, workers=os.cpu_count() or 1)
+    with threadpool_limits(1):
+        result = train(dataset, spec, workers=os.cpu_count() or 1)
     seconds = time.perf_counter() - began
     new, targets = test[:BATCH, :-1], test[:BATCH, -1]
     predictor = ModelPredictor(result.model)
