@@ -32,12 +32,10 @@ from core.spec import (
 from core.train.report import TrainReport
 from core.train.run import train
 from tests.benchmarks.papers.keerthi_chu import published
-from tests.benchmarks.sets import TRAINING_ROWS, conditions, load
+from tests.benchmarks.sets import TRAINING_ROWS, conditions, load, shown
 
 BATCH = 20_000
 LEVELS = ("0.5", "0.8", "0.95", "0.99")
-LEAST_DECIMAL = 1e-3
-"""NMSE below which decimals would hide it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,11 +150,9 @@ def kind(report: TrainReport) -> str:
 def line(name: str, effort: Effort, found: list[Measured]) -> str:
     """One row of the table."""
 
-    def spread(values: list[float], form: str) -> str:
-        return f"{np.mean(values):{form}} ± {np.std(values, ddof=1) if len(values) > 1 else 0.0:{form}}"
-
-    nmse = [each.nmse for each in found]
-    squares = spread(nmse, ".4f" if np.mean(nmse) >= LEAST_DECIMAL else ".2e")
+    nmse, nlpd = [each.nmse for each in found], [each.nlpd for each in found]
+    mean, deviation = float(np.mean(nmse)), float(np.std(nmse, ddof=1)) if len(nmse) > 1 else 0.0
+    squares = f"{shown(mean)} ± {shown(deviation, mean)}"
     coverage = " ".join(f"{mean:.1f}" for mean in np.mean([each.coverage for each in found], axis=0))
     kinds = [each.kind for each in found]
     told = ", ".join(f"{kinds.count(each)} {each}" for each in dict.fromkeys(kinds))
@@ -165,7 +161,7 @@ def line(name: str, effort: Effort, found: list[Measured]) -> str:
     theirs = "" if best is None else f"{min(best.values(), key=lambda each: each.mean).mean / 100:.4f}"
     return (
         f"| {name}{'' if rows is None else f', {rows:,}'} | {effort} | {squares} "
-        f"| {spread([each.nlpd for each in found], '.3f')} | {coverage} "
+        f"| {np.mean(nlpd):.3f} ± {np.std(nlpd, ddof=1) if len(nlpd) > 1 else 0.0:.3f} | {coverage} "
         f"| {np.mean([each.seconds for each in found]):.0f} | {np.mean([each.row for each in found]):.0f} "
         f"| {told} | {theirs} |"
     )

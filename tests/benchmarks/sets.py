@@ -47,6 +47,7 @@ MIXED = {
 """Columns that are used of sets with text, the target last."""
 MOST_TRAINING_ROWS = 20_000
 EMULATOR_ROWS, EMULATOR_TEST_ROWS = 4_500, 5_000
+LEAST_DECIMAL = 1e-3
 
 FloatArray = NDArray[np.float64]
 
@@ -122,6 +123,11 @@ def csv(names: tuple[str, ...], rows: FloatArray) -> bytes:
     """The rows as a CSV file whose numbers read back to the same bits."""
     lines = [",".join(names), *(",".join(map(repr, row)) for row in rows.tolist())]
     return ("\n".join(lines) + "\n").encode()
+
+
+def shown(nmse: float, level: float | None = None) -> str:
+    """An NMSE, or one of its size if a level is given, as text: four decimals, or an exponent where these hide it."""
+    return format(nmse, ".4f" if (nmse if level is None else level) >= LEAST_DECIMAL else ".2e")
 
 
 def conditions() -> str:
