@@ -148,7 +148,7 @@ class BlockJudge:
         found = max((one for one in both if one is not None), key=lambda one: float(one.density.mean()))
         gain, doubt = found.gain(smooth)
         told = (
-            f"the gaussian kernel predicts better without, and over that it is {gain:.4f} (standard error {doubt:.4f})"
+            f"the gaussian kernel predicts better without, over which it gains {gain:.4f} (standard error {doubt:.4f})"
         )
         return found.is_better(smooth), told
 

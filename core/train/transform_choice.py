@@ -133,8 +133,8 @@ def choose_transform(judge: BlockJudge, tell: Callable[[float], None] = lambda _
             chosen = kind
     gains = f"gains over none on {len(standing.density):,} left-out rows, nats a row: {', '.join(told)}"
     if chosen is not TargetTransform.NONE:
-        choice = transform_of(chosen, dataset.targets)
-        stands, why = judge.stands((choice, InputTransform()), (plain, InputTransform()), lambda _: listen(0.5))
+        choice, share = transform_of(chosen, dataset.targets), (1.5 + len(possible)) / (2 + len(possible))
+        stands, why = judge.stands((choice, InputTransform()), (plain, InputTransform()), lambda _: tell(share))
         if not stands:
             chosen, gains = TargetTransform.NONE, f"{gains}; of {chosen}: {why}"
     return TransformChoice(

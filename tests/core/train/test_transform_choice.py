@@ -62,8 +62,11 @@ def test_a_transform_that_only_a_rough_kernel_prefers_is_taken_for_that_alone(
     the errors that the rough one leaves of the power."""
     table = EMULATORS["borehole"].draw(700, 0)
     dataset, spec = Dataset(inputs=table[:, :-1], targets=table[:, -1]), replace(AUTO, kernel=kernel)
-    found = choose_transform(BlockJudge(dataset, np.arange(700), spec, np.random.default_rng(0)))
+    told: list[float] = []
+    found = choose_transform(BlockJudge(dataset, np.arange(700), spec, np.random.default_rng(0)), told.append)
     assert found.transform.kind is kind
+    assert told == sorted(told)
+    assert told[-1] <= 1.0
     assert ("the gaussian kernel predicts better without" in str(found.reason)) == (kernel is KernelChoice.AUTO)
 
 
