@@ -53,7 +53,10 @@ _NORMAL_HALF = float(ndtri(0.5 + 0.5 * STD_LEVEL))
 CONFIDENCE = 0.95
 """Confidence in the noise that rows of equal inputs have at least."""
 MOST_SCALE = 20.0
-"""Scales stay between this and one over it."""
+"""Scales are no larger, and that of the noise no smaller than one over it."""
+LEAST_LATENT_SCALE = 1e-4
+"""Scale of the latent variance at least: what a few near rows leave unknown of a smooth function may be thousands of
+times what all rows do."""
 _UP = 1.0 + 1e-12
 """Levels that rounding takes past the last rank are of the ranks."""
 MOST_TAIL_SCORES = 5_000
@@ -361,8 +364,8 @@ def scales(left_out: LeftOut) -> tuple[float, float]:
         by_logarithm = np.array([slope @ (a * latent * (1.0 - share) / np.square(bent)), slope @ (b * noise)])
         return float(value) / count, (by_logarithm + logarithms) / count
 
-    most = float(np.log(MOST_SCALE))
-    found = minimize(loss, np.zeros(2), jac=True, method="L-BFGS-B", bounds=[(-most, most)] * 2)
+    most, least = float(np.log(MOST_SCALE)), float(np.log(LEAST_LATENT_SCALE))
+    found = minimize(loss, np.zeros(2), jac=True, method="L-BFGS-B", bounds=[(least, most), (-most, most)])
     latent_scale, noise_scale = np.exp(found.x).tolist()
     return latent_scale, noise_scale
 

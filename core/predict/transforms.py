@@ -179,7 +179,8 @@ class Transform:
         values = self._unbounded(mean[:, None] + deviation[:, None] * nodes)
         level = np.einsum("mk,k->m", values, weights)
         values -= level[:, None]
-        return level, np.einsum("mk,mk,k->m", values, values, weights)
+        squares = np.square(values, out=values)  # one einsum of three would have other last bits than stored models'
+        return level, np.einsum("mk,k->m", squares, weights)
 
 
 def bounds_of_targets(targets: FloatArray) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from scipy import stats
 
 import core.predict.calibration
 from core.arrays import FloatArray
-from core.predict.calibration import MOST_SCALE, Calibration, LeftOut, loss_of, scales, stretch
+from core.predict.calibration import LEAST_LATENT_SCALE, MOST_SCALE, Calibration, LeftOut, loss_of, scales, stretch
 from tests.core.leftout import random_rows, rows, stretched, variance_of
 from tests.dense.objective import central_differences
 
@@ -58,6 +58,14 @@ def test_stretch_is_a_factor_at_the_data_and_none_far_away(a: float, far_varianc
     assert (np.diff(stretch(latent, far_variance, a)) > 0.0).all()
     slopes = np.diff(stretch(latent, far_variance, a)) / np.diff(latent)
     assert min(a, 1 / a) * (1 - 1e-9) <= slopes.min() <= slopes.max() <= max(a, 1 / a) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("far_variance", [1e-3, 1.0, 70.0])
+def test_the_least_scale_is_none_far_away_but_for_rounding(far_variance: float) -> None:
+    """1 + (a - 1) there is a but for the last bit of 1, which is 1e-12 of the least."""
+    latent = far_variance * np.array([1e-9, 1.0, 30.0])
+    expected = latent * np.array([LEAST_LATENT_SCALE, 1.0, 1.0])
+    np.testing.assert_allclose(stretch(latent, far_variance, LEAST_LATENT_SCALE), expected, rtol=1e-8 * 1.01)
 
 
 @pytest.mark.parametrize("a", [0.05, 1.0, 20.0])
@@ -138,10 +146,21 @@ def test_scales_that_are_true_are_found(scale: tuple[float, float], share: float
     np.testing.assert_allclose(scales(random_rows(5, 40_000, scale, share=share)), scale, rtol=0.06)
 
 
+def test_a_latent_variance_may_be_a_thousand_times_too_large() -> None:
+    """That of a few near rows of a smooth function is, which all rows predict far better."""
+    random = np.random.default_rng(0)
+    latent = np.exp(random.normal(size=4_000))
+    a, _ = scales(rows(np.sqrt(1e-3 * latent) * random.normal(size=4_000), latent, 1e-9))
+    assert a == pytest.approx(1e-3, rel=0.1)
+
+
 def test_scales_stay_within_their_limits() -> None:
     """No error at all, errors beyond all measure, and a part that is always zero, which keeps its scale."""
     a, b = scales(rows(np.zeros(500), 1.0, 1.0))
-    assert min(a, b) == pytest.approx(1.0 / MOST_SCALE, rel=1e-6)
+    assert b == pytest.approx(1.0 / MOST_SCALE, rel=1e-6)
+    assert a < b
+    a, _ = scales(rows(np.zeros(500), 1.0, 0.0))
+    assert a == pytest.approx(LEAST_LATENT_SCALE, rel=1e-6)
     a, b = scales(rows(np.full(500, 1e4), 1.0, 1.0))
     assert max(a, b) == pytest.approx(MOST_SCALE, rel=1e-6)
     a, b = scales(rows(3.0 * np.random.default_rng(0).normal(size=20_000), 0.0, 1.0))
