@@ -1,11 +1,15 @@
 """A Dask scheduler and Dask workers as real processes, to be killed."""
 
+import gc
 import subprocess
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from tests.ports import free_port, listens
 from tests.processes import start_module, wait_until
@@ -16,6 +20,10 @@ ENVIRONMENT = {
     "DASK_DISTRIBUTED__WORKER__DAEMON": "True",
     "PYTHONPATH": str(ROOT),
 }
+
+
+LEAVES_SOCKETS = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+"""Mark of tests that kill processes: distributed leaves its sockets to them unclosed."""
 
 
 @dataclass(slots=True)
@@ -74,3 +82,6 @@ def dask_processes(
         yield made
     finally:
         made.kill()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()  # what LEAVES_SOCKETS is for would else be found in another test

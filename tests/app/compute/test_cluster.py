@@ -32,11 +32,11 @@ from core.spec import Adaptation, Approximation, Noise, TrainSpec
 from core.train.fit import Subset
 from core.train.progress import Checkpoint, Phase, Progress
 from core.train.run import train
-from tests.app.compute.processes import ROOT, dask_processes
+from tests.app.compute.processes import LEAVES_SOCKETS, ROOT, dask_processes
 from tests.core.runs import assert_same_bits
 from tests.processes import start_module, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), LEAVES_SOCKETS]
 
 ROWS, LEAST_ROWS = 6_000, 2_000
 

@@ -30,11 +30,13 @@ from core.process.rows import Rows
 from core.spec import Adaptation, MeanRows, TrainSpec
 from core.train import block_theta, full_process
 from core.train.run import train
-from tests.app.compute.processes import DaskProcesses, dask_processes
+from tests.app.compute.processes import LEAVES_SOCKETS, DaskProcesses, dask_processes
 from tests.core.mean.cases import Case, case
 from tests.core.runs import assert_same_bits
 from tests.core.train.test_full_process import NORMAL, waves
 from tests.processes import wait_until
+
+pytestmark = LEAVES_SOCKETS
 
 ITERATIONS = Stopping(tolerance=1e-9, most=4)
 

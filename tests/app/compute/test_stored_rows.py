@@ -20,7 +20,9 @@ from core.sparse.scheme import scheme
 from core.spec import Approximation, TargetTransform
 from core.train.beyond import BeyondSums
 from core.train.fit import Subset
-from tests.app.compute.processes import dask_processes
+from tests.app.compute.processes import LEAVES_SOCKETS, dask_processes
+
+pytestmark = LEAVES_SOCKETS
 
 THETA = Hyperparameters(
     lengthscales=np.array([0.8, 1.1, 2.0]), signal_variance=1.1, noise_variance=0.05, bias_variance=0.3
