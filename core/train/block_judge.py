@@ -39,9 +39,8 @@ DOUBTS, LEAST_GAIN, MOST_WORSE = 2.0, 0.02, 0.1
 of its means may be larger."""
 START_ROWS, START_STEPS, STEPS, FIRST_STEP = 300, 25, 20, 0.2
 
-
 Choice = tuple[Transform, InputTransform]
-"""What the target is learnt as, and the inputs."""
+"""Transform of the target, and of the inputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -122,7 +121,7 @@ class BlockJudge:
         tell: hears the share that is done; may raise to cancel. family: of the kernel, if not that of all judgements.
 
         O((START_STEPS START_ROWS^3 + STEPS FITTED_BLOCKS BLOCK_ROWS^3) / 2), and a model of the noise; of the same
-        transforms once.
+        transforms and kernel once.
         """
         key = transform, inputs.table.tobytes(), family or self._family
         if key not in self._known:
@@ -148,7 +147,8 @@ class BlockJudge:
         found = max((one for one in both if one is not None), key=lambda one: float(one.density.mean()))
         gain, doubt = found.gain(smooth)
         told = (
-            f"the gaussian kernel predicts better without, over which it gains {gain:.4f} (standard error {doubt:.4f})"
+            f"the gaussian kernel predicts better without, against which it {'gains' if gain > 0.0 else 'loses'} "
+            f"{abs(gain):.4f} (standard error {doubt:.4f})"
         )
         return found.is_better(smooth), told
 

@@ -22,6 +22,7 @@ from core.mean.folds import Folds, each_left_out, held_out_and_others
 from core.mean.full import Mean, compute_for, full_mean, sparse_preconditioner, square_product
 from core.mean.near import NearRows
 from core.mean.precondition import SparsePreconditioner, random_basis
+from core.mean.products import SquareProduct
 from core.predict.calibration import LeftOut, loss_of
 from core.process.kernel import Kernel
 from core.spec import Effort, TrainSpec
@@ -113,6 +114,7 @@ class ProcessTask:
         tell: Tell,
         folds: Folds | None = None,
         start: FloatArray | None = None,
+        product: SquareProduct | None = None,
     ) -> None:
         self._start = start
         self._subset, self._rows, self._theta, self._spec = subset, subset.rows, theta, spec
@@ -127,11 +129,10 @@ class ProcessTask:
         self._preconditioner: SparsePreconditioner | None = None
         self._preconditioned: FloatArray | None = None
         self._least_noise = LEAST_NOISE * len(self._rows) * self._kernel.diagonal
-        self._product = (
-            None
-            if self._closed or folds is not None
-            else square_product(subset.rows, self._kernel, subset.rows.noises(theta.noise_variance), self._folds)
-        )
+        self._product = product
+        if folds is None and not self._closed:
+            noises = subset.rows.noises(theta.noise_variance)
+            self._product = square_product(subset.rows, self._kernel, noises, self._folds)
 
     def half_way(self, first: FullProcess, second: FullProcess, begin: float) -> FullProcess:
         """Return the second with a mean of noise half way, in logarithms, between that of both: learnt noise that is
@@ -179,9 +180,9 @@ class ProcessTask:
         return D, mean
 
     def _squares(self, mean: Mean) -> float:
-        """Mean square of the errors of left-out rows."""
+        """Mean square of the errors of left-out rows, by their weights."""
         left = self._folds.left
-        return float(np.mean(np.square((self._rows.y - mean.left_out)[left])))
+        return float(self._rows.by_weight(np.square((self._rows.y - mean.left_out)[left]), left).mean())
 
     def floored(self, D: FloatArray) -> FloatArray:
         """Return noise that is no smaller than what K rounds to, and than what a mean has settled with."""

@@ -39,13 +39,16 @@ def processes_of(
     noise are common.
     """
     theta, folds, rows = process.theta, process.folds, subsets[0].rows
-    tasks = [ProcessTask(subset, held_out, theta, spec, seed, random, lambda _: None, folds) for subset in subsets]
-    kernel = Kernel.of(theta, rows.groups)
+    kernel, product, Z, preconditioner = Kernel.of(theta, rows.groups), None, None, None
+    if not process.exact:
+        product = square_product(rows, kernel, np.array([theta.noise_variance]), folds, len(subsets))
+    tasks = [
+        ProcessTask(subset, held_out, theta, spec, seed, random, lambda _: None, folds, product=product)
+        for subset in subsets
+    ]
     D = tasks[0].floored(np.full(len(rows), theta.noise_variance))
-    Z = product = preconditioner = None
     if not process.exact:
         Z = random_basis(rows.X, random)
-        product = square_product(rows, kernel, np.array([theta.noise_variance]), folds, len(subsets))
         preconditioner = sparse_preconditioner(rows, kernel, Z, D, folds, len(subsets))
 
     def means(places: Sequence[int], noises: Sequence[FloatArray], resume: Sequence[FloatArray] | None) -> list[Mean]:
@@ -85,7 +88,9 @@ def processes_of(
         for place, noise, mean in zip(again, noises, seconds, strict=True):
             latent = tasks[place].latent_variance(noise)
             tried[place].append(tasks[place].calibrated(noise, mean, latent, best[place]))
-        half = [tasks[place].floored(np.sqrt(D * noise)) for place, noise in zip(again, noises, strict=True)]
+        half = [
+            tasks[place].floored(np.sqrt(best[place].D * noise)) for place, noise in zip(again, noises, strict=True)
+        ]
         thirds = means(again, half, [tried[place][1].mean.unknowns for place in again])
         for place, mean in zip(again, thirds, strict=True):
             tried[place].append(tasks[place].with_mean(tried[place][1], mean))

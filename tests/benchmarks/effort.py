@@ -57,7 +57,9 @@ def main() -> None:
     parser.add_argument("--efforts", nargs="+", choices=[*Effort], default=["quick", "normal"])
     parser.add_argument("--transforms", choices=["auto", "none"], default="auto", help="of target and inputs")
     parser.add_argument("--rows", type=int, help="of training, at most")
-    parser.add_argument("--kernel", choices=[*KernelChoice], default="auto", help="of efforts above quick")
+    parser.add_argument(
+        "--kernel", type=KernelChoice, choices=[*KernelChoice], default="auto", help="of efforts above quick"
+    )
     parser.add_argument("sets", nargs="*", metavar="SET", default=[*TRAINING_ROWS])
     asked = parser.parse_args()
     print(f"{conditions()}\n\n{asked.partitions} partitions; mean ± standard deviation.\n")
@@ -68,11 +70,7 @@ def main() -> None:
     for name in asked.sets:
         for effort in map(Effort, asked.efforts):
             found = [
-                measure(
-                    *(name, seed, effort, asked.rows),
-                    kernel=KernelChoice(asked.kernel),
-                    transformed=asked.transforms == "auto",
-                )
+                measure(name, seed, effort, asked.rows, kernel=asked.kernel, transformed=asked.transforms == "auto")
                 for seed in range(asked.partitions)
             ]
             print(line(name, effort, found), flush=True)
@@ -102,8 +100,10 @@ def measure(
     kernel: KernelChoice = KernelChoice.AUTO,
     transformed: bool = True,
 ) -> Measured:
-    """Train on one partition, on at most so many rows, and score its test rows. transformed: whether target and inputs
-    may be."""
+    """Train on one partition, on at most so many rows, and score its test rows.
+
+    kernel: of efforts above quick. transformed: whether target and inputs may be.
+    """
     split = load(name, seed=seed)
     rows = split.train if len(split.test) else split.train[: 3 * len(split.train) // 4]
     test = split.test if len(split.test) else split.train[len(rows) :]
@@ -149,7 +149,6 @@ def kind(report: TrainReport) -> str:
 
 def line(name: str, effort: Effort, found: list[Measured]) -> str:
     """One row of the table."""
-
     nmse, nlpd = [each.nmse for each in found], [each.nlpd for each in found]
     mean, deviation = float(np.mean(nmse)), float(np.std(nmse, ddof=1)) if len(nmse) > 1 else 0.0
     squares = f"{shown(mean)} ± {shown(deviation, mean)}"

@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from core.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,4 +91,4 @@ EMULATORS: Mapping[str, Emulator] = {
     "robot": Emulator(function=_robot, least=(0.0,) * 8, most=(2.0 * np.pi,) * 4 + (1.0,) * 4),
     "waves": Emulator(function=_waves, least=(-1.0,) * 6, most=(1.0,) * 6),
 }
-"""By the name that stands for a set of the benchmarks."""
+"""Emulators by name, which benchmarks take as that of a set."""

@@ -47,7 +47,9 @@ MIXED = {
 """Columns that are used of sets with text, the target last."""
 MOST_TRAINING_ROWS = 20_000
 EMULATOR_ROWS, EMULATOR_TEST_ROWS = 4_500, 5_000
+"""Rows that are drawn of an emulator, to train on and to test."""
 LEAST_DECIMAL = 1e-3
+"""NMSE below which four decimals hide it."""
 
 FloatArray = NDArray[np.float64]
 
