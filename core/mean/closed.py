@@ -52,7 +52,7 @@ def closed_form_mean(rows: Rows, kernel: Kernel, D: FloatArray, folds: Folds | N
     C[np.diag_indices_from(C)] += D
     L = cholesky(C, "K + D")
     alpha = solve_vector(L, solve_vector(L, rows.y), transposed=True)
-    inverse = inverse_from_cholesky(L)
+    inverse = inverse_from_cholesky(L, rows.workers)
     variance = 1.0 / np.diag(inverse)
     error = alpha * variance
     if folds is not None and folds.forward:

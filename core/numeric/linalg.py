@@ -7,6 +7,7 @@ products is quicker than OpenBLAS's own.
 
 import math
 import warnings
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -14,11 +15,14 @@ from scipy.linalg import blas, lapack
 
 from core.arrays import BoolArray, FloatArray
 from core.errors import InvalidDataError, NotPositiveDefiniteError, NumericalError
+from core.numeric.threads import LEAST_NUMBERS, map_slices, map_threads
 
 ROW_UNIT = 8
 """Rows of a block come in multiples of it: then OpenBLAS uses the same instructions for a row whatever its block is."""
 SOLVED = 64
 """Rows of a triangular solve done by one product: fewer make products too thin, more do work that is not needed."""
+PRODUCTS_A_NUMBER = 8
+"""Multiply-adds of a matrix product in the time that a number takes to be read, about."""
 TILE = 256
 """Rows of a large square matrix that are worked on at a time, to stay in cache."""
 JITTERS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
@@ -116,20 +120,35 @@ class LowerSolver:
             block[run] = np.matmul(matrix, block[: run.stop], out=work[: run.stop - run.start])
         return block
 
-    def solve_transposed(self, block: FloatArray) -> FloatArray:
-        """L^-T block, likewise."""
+    def solve_transposed(self, block: FloatArray, first: int = 0) -> FloatArray:
+        """L^-T block, likewise. first: where the rows that are wanted begin, at the start of a run; those above it stay
+        as they are."""
         work = np.empty((min(SOLVED, self._size), block.shape[1]))
-        for run, matrix in reversed(self._up):
+        for run, matrix in reversed(self._up[first // SOLVED :]):
             block[run] = np.matmul(matrix, block[run.start :], out=work[: run.stop - run.start])
         return block
 
-    def inverse(self) -> FloatArray:
-        """L^-1, (d, d). O(d^3 / 3)."""
-        if len(self._down) == 1:
-            return self._down[0][1].copy()
+    def between(self, inner: FloatArray, workers: int = 1) -> FloatArray:
+        """L^-T inner L^-1 of a symmetric matrix (d, d), which is overwritten, on so many threads. O(2 d^3 / 3)
+        multiply-adds: of the second solve half is enough."""
+        cost = self._size**3 // PRODUCTS_A_NUMBER
+        map_slices(lambda run: self.solve_transposed(inner[:, run]), self._size, cost, workers)
+        whole = np.ascontiguousarray(inner.T)
+        _for_each_run(lambda run: self.solve_transposed(whole[:, run], run.start), self._size, workers)
+        mirror_lower(whole)
+        return whole
+
+    def inverse(self, workers: int = 1) -> FloatArray:
+        """L^-1, (d, d), with zeros in its upper half, on so many threads. O(d^3 / 6) multiply-adds."""
         inverse = np.eye(self._size)
-        for run, matrix in self._down:
-            inverse[run, : run.stop] = matrix @ inverse[: run.stop, : run.stop]
+
+        def put(columns: slice) -> None:
+            for run, matrix in self._down:
+                if run.stop > columns.start:
+                    above, width = slice(columns.start, run.stop), slice(columns.start, min(columns.stop, run.stop))
+                    inverse[run, width] = matrix[:, columns.start :] @ inverse[above, width]
+
+        _for_each_run(put, self._size, workers)
         return inverse
 
 
@@ -145,10 +164,31 @@ def solve_vector(factor: FloatArray, vector: FloatArray, *, transposed: bool = F
     return np.asarray(blas.dtrsv(factor.T, vector, lower=0, trans=int(not transposed)))  # no copy in C order
 
 
-def inverse_from_cholesky(factor: FloatArray) -> FloatArray:
-    """Return (L L')^-1, both halves, (d, d); for gradients, where the inverse itself is the answer. O(5 d^3 / 6)."""
-    inverse = LowerSolver(factor).inverse()
-    return np.asarray(inverse.T @ inverse)
+def inverse_from_cholesky(factor: FloatArray, workers: int = 1) -> FloatArray:
+    """Return (L L')^-1, both halves, (d, d), on so many threads; for gradients, where the inverse itself is the answer.
+    O(d^3 / 3) multiply-adds: zeros of L^-1 are left out, run by run."""
+    lower = LowerSolver(factor).inverse(workers)
+    inverse = np.empty_like(lower)
+
+    def put(run: slice) -> None:
+        np.matmul(lower[run.start :, run].T, lower[run.start :, : run.stop], out=inverse[run, : run.stop])
+
+    _for_each_run(put, len(lower), workers)
+    mirror_lower(inverse)
+    return inverse
+
+
+def _for_each_run(work: Callable[[slice], object], size: int, workers: int) -> None:
+    """work(run) for every run of SOLVED rows of a (d, d) matrix, on so many threads where d^3 is worth them; every
+    thread has runs from the top to the bottom, since their costs differ."""
+    runs = [slice(begin, min(begin + SOLVED, size)) for begin in range(0, size, SOLVED)]
+    threads = max(1, min(workers, size**3 // (PRODUCTS_A_NUMBER * LEAST_NUMBERS), len(runs)))
+
+    def every(own: list[slice]) -> None:
+        for run in own:
+            work(run)
+
+    map_threads(every, [runs[place::threads] for place in range(threads)])
 
 
 def mirror_lower(matrix: FloatArray) -> None:

@@ -47,7 +47,7 @@ def exact_nlml_and_gradient(
         betas.append(solve_vector(L, solve_vector(L, y), transposed=True))
         fit += y @ betas[-1]
     value = 0.5 * (fit / len(betas) + n * np.log(2.0 * np.pi)) + np.log(np.diag(L)).sum()
-    dC = inverse_from_cholesky(L)
+    dC = inverse_from_cholesky(L, rows.workers)
     if len(betas) == 1:
         dC -= np.outer(betas[0], betas[0])
     else:

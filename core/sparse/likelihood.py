@@ -34,7 +34,7 @@ from core.arrays import FloatArray
 from core.errors import NumericalError
 from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import add_gram, inverse_from_cholesky
-from core.numeric.threads import map_slices
+from core.numeric.threads import map_threads, split_evenly
 from core.process.kernel import DistanceSums
 from core.process.rows import Rows
 from core.process.theta import Theta
@@ -207,23 +207,30 @@ def _second_pass_constant(factors: Factors) -> tuple[_Sums, FloatArray]:
     rows, s2, vb = factors.rows, factors.hyperparameters.noise_variance, factors.hyperparameters.bias_variance
     t = 1.0 / (2.0 * s2) if _sees_unexplained(factors.scheme) else 0.0
     n, size = len(rows), len(factors.Z)
-    B_inverse = inverse_from_cholesky(factors.LB)
-    E = _between_solves(factors, B_inverse / s2 - 2.0 * t * np.eye(size))
+    B_inverse = inverse_from_cholesky(factors.LB, rows.workers)
+    inner = [_add_to_diagonal(B_inverse / s2, -2.0 * t), _add_to_diagonal(0.5 * B_inverse, -0.5)]
+    if t > 0.0:
+        inner[1] += (t * s2) * factors.information
+    solved = map_threads(lambda some: [factors.lower.between(each) for each in some], split_evenly(inner, rows.workers))
+    E, dKuu = (each for some in solved for each in some)
     count = 1 + factors.rows.others.shape[1]
     matrix = np.column_stack((E, vb * E.sum(axis=1), -factors.alpha / count))
     sums = factors.total(partial(_constant_part, matrix=matrix))
     sums.noise = 0.5 * (n - size + float(np.trace(B_inverse)) - sums.fit) / s2
     sums.unexplained = n * t
-    inner = 0.5 * (B_inverse - np.eye(size)) + t * s2 * factors.information
-    return sums, _between_solves(factors, inner) + 0.5 * _outer(factors)
+    return sums, dKuu + _outer(factors)
+
+
+def _add_to_diagonal(matrix: FloatArray, value: float) -> FloatArray:
+    """The matrix (d, d) with a number added to its diagonal, in place."""
+    matrix.reshape(-1)[:: len(matrix) + 1] += value
+    return matrix
 
 
 def _outer(factors: Factors) -> FloatArray:
-    """alpha alpha', the mean over the targets."""
-    found = np.outer(factors.alpha, factors.alpha)
-    if factors.rows.several:
-        found = (found + factors.other_alphas @ factors.other_alphas.T) / (1 + factors.other_alphas.shape[1])
-    return found
+    """alpha alpha' / 2, the mean over the targets."""
+    alphas = np.column_stack((factors.alpha, factors.other_alphas)) if factors.rows.several else factors.alpha[:, None]
+    return np.asarray(alphas @ (alphas.T / (2.0 * alphas.shape[1])))
 
 
 def _constant_part(factors: Factors, blocks: Iterable[Block], *, matrix: FloatArray) -> _Sums:
@@ -245,15 +252,16 @@ def _constant_part(factors: Factors, blocks: Iterable[Block], *, matrix: FloatAr
 
 def _second_pass(factors: Factors) -> tuple[_Sums, FloatArray]:
     """D and t differ from row to row: L' dphi/dKuf D = B^-1 V - c r' - V diag(1 - a s), the last where t is not 0."""
-    size, a = len(factors.Z), factors.scheme.power
-    B_inverse = inverse_from_cholesky(factors.LB)
+    a = factors.scheme.power
+    B_inverse = inverse_from_cholesky(factors.LB, factors.rows.workers)
     count = 1 + factors.rows.others.shape[1]
     sums = factors.total(partial(_varying_part, matrix=np.column_stack((B_inverse, -factors.c / count))))
-    inner = B_inverse - np.eye(size)
+    inner = _add_to_diagonal(B_inverse, -1.0)
     if _sees_unexplained(factors.scheme):
-        inner = inner + factors.information - a * sums.squares
-    inner = 0.5 * inner
-    return sums, _between_solves(factors, inner) + 0.5 * _outer(factors)
+        inner += factors.information
+        inner -= a * sums.squares
+    inner *= 0.5
+    return sums, factors.lower.between(inner, factors.rows.workers) + _outer(factors)
 
 
 def _varying_part(factors: Factors, blocks: Iterable[Block], *, matrix: FloatArray) -> _Sums:
@@ -325,17 +333,3 @@ def _chain(factors: Factors, sums: _Sums, dKuu: FloatArray) -> tuple[FloatArray,
     )
     by_basis = 2.0 * kernel.weights * (sums.distances.pulls(Z) + 2.0 * among.pulls(Z))
     return by_theta, by_basis
-
-
-def _between_solves(factors: Factors, inner: FloatArray) -> FloatArray:
-    """L^-T inner L^-1 of a symmetric matrix, (d, d), which is overwritten."""
-    workers = factors.rows.workers
-    cost = len(inner) ** 3 // 4  # compared with numbers read, which a product's are not
-
-    def solved(matrix: FloatArray) -> FloatArray:
-        map_slices(lambda run: factors.lower.solve_transposed(matrix[:, run]), len(matrix), cost, workers)
-        return matrix
-
-    half = solved(inner)
-    whole = solved(np.ascontiguousarray(half.T))
-    return np.asarray(0.5 * (whole + whole.T))

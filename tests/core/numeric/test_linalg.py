@@ -144,6 +144,32 @@ def test_a_triangle_solves_in_runs(size: int) -> None:
     np.testing.assert_allclose(triangle.inverse() @ factor, np.eye(size), atol=1e-9)
 
 
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("size", [1, SOLVED, 2 * SOLVED + 7, 300, 400])
+def test_inverses_run_by_run_on_threads(size: int, workers: int) -> None:
+    """Sizes with and without threads, with a last run that is full, short or alone."""
+    matrix = positive(size, size)
+    factor = cholesky(matrix, "M")
+    lower, inverse = LowerSolver(factor).inverse(workers), inverse_from_cholesky(factor, workers)
+    np.testing.assert_array_equal(lower, np.tril(lower))
+    np.testing.assert_allclose(lower @ factor, np.eye(size), atol=1e-9)
+    np.testing.assert_array_equal(inverse, inverse.T)
+    np.testing.assert_allclose(inverse @ matrix, np.eye(size), atol=1e-8)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("size", [1, SOLVED, 2 * SOLVED + 7, 300])
+def test_a_symmetric_matrix_between_two_solves(size: int, workers: int) -> None:
+    rng = np.random.default_rng(size)
+    factor, root = cholesky(positive(size, size), "M"), rng.normal(size=(size, size))
+    inner = root + root.T
+    half = solve_triangular(factor, inner, lower=True, trans=1)
+    expected = solve_triangular(factor, half.T, lower=True, trans=1)
+    found = LowerSolver(factor).between(inner.copy(), workers)
+    np.testing.assert_array_equal(found, found.T)
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-10 * np.abs(expected).max())
+
+
 def test_a_triangle_solves_some_columns_of_a_block_in_place() -> None:
     """Some columns at a time, as threads do, each its own columns."""
     factor = cholesky(positive(100), "M")
