@@ -25,6 +25,8 @@ PRODUCTS_A_NUMBER = 8
 """Multiply-adds of a matrix product in the time that a number takes to be read, about."""
 TILE = 256
 """Rows of a large square matrix that are worked on at a time, to stay in cache."""
+STRIP = 512
+"""Rows of the lower half of a large matrix that are added up at a time."""
 JITTERS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4)
 """The ladder, relative to the mean of the diagonal. The first rung is always added: it bounds the condition number."""
 
@@ -229,7 +231,10 @@ def add_gram(total: FloatArray, block: FloatArray, work: FloatArray) -> None:
 
 
 def add_gram_lower(total: FloatArray, block: FloatArray, work: FloatArray) -> None:
-    """The same for the lower half of a large matrix, by strips of its rows; work: (TILE, d) at least, overwritten."""
-    for begin in range(0, len(total), TILE):
-        rows, end = slice(begin, begin + TILE), min(begin + TILE, len(total))
-        total[rows, :end] += np.matmul(block[rows], block[:end].T, out=work[: end - begin, :end])
+    """The same for the lower half of a large matrix, by strips of its rows: a plain product up to the diagonal, and a
+    product with itself, of which BLAS computes half, on it. work: (STRIP, d) at least, overwritten."""
+    for begin in range(0, len(total), STRIP):
+        rows, end = slice(begin, begin + STRIP), min(begin + STRIP, len(total))
+        if begin > 0:
+            total[rows, :begin] += np.matmul(block[rows], block[:begin].T, out=work[: end - begin, :begin])
+        add_gram(total[rows, rows], block[rows], work[: end - begin, : end - begin])

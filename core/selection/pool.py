@@ -25,7 +25,7 @@ import numpy as np
 
 from core.arrays import BoolArray, FloatArray, IntArray
 from core.hyperparameters import Hyperparameters
-from core.numeric.linalg import TILE, add_gram_lower, mirror_lower
+from core.numeric.linalg import STRIP, TILE, add_gram_lower, mirror_lower
 from core.process.kernel import Kernel
 from core.process.rows import Rows
 from core.selection.fill import least_known, with_filled
@@ -76,7 +76,7 @@ def _products(
     size, basis = len(candidates), kernel.basis(candidates)
     G, g = rows.workspace.take(size, size), np.zeros((1 + rows.others.shape[1], size) if rows.several else size)
     G.fill(0.0)
-    with rows.workspace.borrow(min(TILE, size), size) as work:
+    with rows.workspace.borrow(min(STRIP, size), size) as work:
         for place in places:
             with rows.workspace.borrow(size, place.stop - place.start) as K:
                 kernel.block(basis, kernel.rows(rows.X[place]), K)

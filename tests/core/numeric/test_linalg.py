@@ -11,6 +11,7 @@ from core.errors import CoreError, InvalidDataError, NotPositiveDefiniteError, N
 from core.numeric.linalg import (
     JITTERS,
     SOLVED,
+    STRIP,
     TILE,
     LowerSolver,
     add_gram,
@@ -114,12 +115,12 @@ def test_inverse_and_mirror() -> None:
     np.testing.assert_allclose(inverse @ matrix, np.eye(6), atol=1e-10)
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, TILE, TILE + 1, 2 * TILE + 3])
+@pytest.mark.parametrize("size", [0, 1, 7, TILE, TILE + 1, 2 * TILE + 3, 2 * STRIP + 3])
 def test_large_matrices_by_tiles(size: int) -> None:
     rng = np.random.default_rng(size)
     matrix, block = rng.normal(size=(size, size)), rng.normal(size=(size, 5))
     expected = np.tril(matrix + block @ block.T)
-    add_gram_lower(matrix, block, np.empty((TILE, size)))
+    add_gram_lower(matrix, block, np.empty((STRIP, size)))
     np.testing.assert_allclose(np.tril(matrix), expected, rtol=1e-10, atol=1e-12)
     expected = np.tril(matrix) + np.tril(matrix, -1).T
     mirror_lower(matrix)
