@@ -12,6 +12,10 @@ on the unit; c is where the profile likelihood of a normal distribution is highe
 
 A target that was never below 0, or never outside of 0 to 1, in BOUNDED_ROWS rows or more is told within these bounds:
 what is mapped back, and the mean, are held there.
+
+The mean of y grows with the doubt about t as fast as g^-1 does: a row whose noise is taken for ten times what it is may
+have a mean past all targets, where its intervals are only too wide. So the moments are those of a t no wider than
+WIDEST times all that were learnt, and the mean is held within REACH of the targets.
 """
 
 from collections.abc import Mapping
@@ -42,6 +46,9 @@ NO_POWER = 1e-8
 BOUNDED_ROWS = 50
 """Rows that tell a bound of the target: a new one is past it with a probability of less than 1 / (e n), whatever the
 distribution."""
+WIDEST, REACH = 2.0, 0.5
+"""Standard deviations of the learnt target that moments take one row to have at most, and the share of the targets'
+range by which a mean is at most past its ends."""
 LEAST_TARGET = {TargetTransform.LOG: 0.0, TargetTransform.LOG1P: -1.0}
 """Every target must be above this."""
 
@@ -49,7 +56,9 @@ LEAST_TARGET = {TargetTransform.LOG: 0.0, TargetTransform.LOG1P: -1.0}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transform:
     """g of one target. power, shift and scale are read by Yeo and Johnson's alone: u = (y - shift) / scale; knots by
-    `rank-normal`. lowest, highest: bounds of the target, infinite where there are none."""
+    `rank-normal`. lowest, highest: bounds of the target, infinite where there are none. least_mean, greatest_mean:
+    those of means alone; widest: the largest standard deviation of g(y) that moments take; all of a model learnt before
+    there were any are infinite."""
 
     kind: TargetTransform = TargetTransform.NONE
     power: float = 1.0
@@ -58,6 +67,9 @@ class Transform:
     knots: Knots = ((), ())
     lowest: float = -np.inf
     highest: float = np.inf
+    least_mean: float = -np.inf
+    greatest_mean: float = np.inf
+    widest: float = np.inf
 
     def __post_init__(self) -> None:
         if self.kind is TargetTransform.AUTO or (self.kind is TargetTransform.RANK_NORMAL) is not bool(self.knots[0]):
@@ -73,6 +85,8 @@ class Transform:
             raise InvalidDataError("transform: expected at least three knots, increasing")
         if not self.lowest < self.highest:
             raise InvalidDataError("transform: expected a lowest target below the highest")
+        if not (self.least_mean < self.greatest_mean and self.widest > 0.0):
+            raise InvalidDataError("transform: expected a least mean below the greatest, and a width above zero")
         if not (np.isfinite([self.power, self.shift]).all() and 0.0 < self.scale < np.inf):
             raise InvalidDataError("transform: expected finite numbers and a scale above zero")
 
@@ -86,14 +100,13 @@ class Transform:
             shift=float(document["shift"]),
             scale=float(document["scale"]),
             knots=(tuple(map(float, scores)), tuple(map(float, values))),
-            lowest=float(document.get("lowest", -np.inf)),
-            highest=float(document.get("highest", np.inf)),
+            **{name: float(document.get(name, default)) for name, default in _INFINITE.items()},
         )
 
     def to_json(self) -> dict[str, Any]:
         """Plain numbers, text and lists, without what is not there."""
         found = asdict(self)
-        absent = {"knots": not self.knots[0], "lowest": self.lowest == -np.inf, "highest": self.highest == np.inf}
+        absent = {name: found[name] == default for name, default in _INFINITE.items()} | {"knots": not self.knots[0]}
         return {name: value for name, value in found.items() if not absent.get(name)}
 
     @property
@@ -153,13 +166,14 @@ class Transform:
                 return log_slope_of_ranks(self.knots, y)
 
     def moments(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Mean (m,), within the bounds, and variance (m,) of the target where g of it is normal with these."""
-        level, spread = self._moments(mean, variance)
-        return self.within(level), spread
+        """Mean (m,), within the bounds and those of means, and variance (m,) of the target where g of it is normal with
+        these, and no wider than `widest`."""
+        if self.kind is TargetTransform.NONE:
+            return self.within(mean), variance
+        level, spread = self._moments(mean, np.minimum(variance, self.widest**2))
+        return self.within(np.clip(level, self.least_mean, self.greatest_mean)), spread
 
     def _moments(self, mean: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
-        if self.kind is TargetTransform.NONE:
-            return mean, variance
         with np.errstate(over="ignore"):
             match self.kind:
                 case TargetTransform.LOG | TargetTransform.LOG1P:
@@ -183,6 +197,10 @@ class Transform:
         return level, np.einsum("mk,k->m", squares, weights)
 
 
+_INFINITE = {"lowest": -np.inf, "highest": np.inf, "least_mean": -np.inf, "greatest_mean": np.inf, "widest": np.inf}
+"""Numbers of a transform that are stored where they are finite."""
+
+
 def bounds_of_targets(targets: FloatArray) -> tuple[float, float]:
     """Bounds that these targets (n,) tell: 0 and 1 of shares, 0 of what is never negative, else none."""
     if len(targets) < BOUNDED_ROWS or targets.min() < 0.0:
@@ -191,12 +209,19 @@ def bounds_of_targets(targets: FloatArray) -> tuple[float, float]:
 
 
 def transform_of(kind: TargetTransform, targets: FloatArray) -> Transform:
-    """The transform for these targets (n,), with their bounds.
+    """The transform for these targets (n,), with their bounds, and those of moments.
 
     Raises InvalidDataError naming the first target that has no logarithm.
     """
     lowest, highest = bounds_of_targets(targets)
-    return replace(_unbounded_transform(kind, targets), lowest=lowest, highest=highest)
+    found = replace(_unbounded_transform(kind, targets), lowest=lowest, highest=highest)
+    if kind is TargetTransform.NONE:
+        return found
+    least, greatest = float(targets.min()), float(targets.max())
+    past, width = REACH * (greatest - least), WIDEST * float(np.std(found.forward(targets)))
+    if not (past > 0.0 and width > 0.0):
+        return found
+    return replace(found, least_mean=least - past, greatest_mean=greatest + past, widest=width)
 
 
 def _unbounded_transform(kind: TargetTransform, targets: FloatArray) -> Transform:

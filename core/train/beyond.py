@@ -79,12 +79,14 @@ def check_asked(kind: TargetTransform, beyond: BeyondRows) -> None:
 
 
 def widened(transform: Transform, beyond: BeyondRows) -> Transform:
-    """Return a transform of others without a bound that targets beyond are past."""
+    """Return a transform of others without a bound that targets beyond are past, and means that reach to them."""
     least, greatest = beyond.target_range
     return replace(
         transform,
         lowest=transform.lowest if least >= transform.lowest else -np.inf,
         highest=transform.highest if greatest <= transform.highest else np.inf,
+        least_mean=min(transform.least_mean, least),
+        greatest_mean=max(transform.greatest_mean, greatest),
     )
 
 

@@ -12,18 +12,26 @@ variance to a factor of seven, and a column costs log(IRRELEVANT spread / ell) n
 data of a few hundred rows overrule both.
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from core.arrays import FloatArray
 from core.hyperparameters import Hyperparameters
 from core.process.exact import exact_nlml_and_gradient
 from core.process.rows import Rows
-from core.process.theta import Theta
+from core.process.theta import Box, Theta
 from core.sparse.likelihood import nlml_and_gradient
 from core.sparse.scheme import Scheme
-from core.train.optimise import group_spread
+from core.train.optimise import descend, group_spread
 
 NOISE_SHARE, NOISE_DEVIATION = 0.1, 2.0
+START_SETTLED = 1e-4
+"""A descent of the start ends when its last two steps each lowered the objective by less than this, nats a row. Those
+of the rounds do not: what follows a plateau counts."""
+ExactObjective = Callable[[Rows, Hyperparameters], tuple[float, FloatArray]]
+"""Objective of a full process on some rows, and its gradient."""
 IRRELEVANT = 30.0
 """A lengthscale of so many spreads: the column is all but a constant."""
 FULL_RATIO = 1.5
@@ -75,3 +83,15 @@ def _with_prior(
     reach = np.square(IRRELEVANT * group_spread(rows) / hyperparameters.lengthscales)
     slope = Theta.assemble(weights=0.5 * reach / (1.0 + reach), signal=0.0, bias=0.0, noise=z / NOISE_DEVIATION)
     return value + 0.5 * z * z + 0.5 * float(np.log1p(reach).sum()), gradient + slope
+
+
+def descend_exactly(
+    objective: ExactObjective,
+    rows: Rows,
+    start: Hyperparameters,
+    bounds: Box,
+    steps: int,
+) -> tuple[Hyperparameters, float]:
+    """A descent of the full GP's objective; it ends when little comes of another step."""
+    settled = START_SETTLED * len(rows)
+    return descend(partial(objective, rows), start, bounds, steps, settled=settled)

@@ -21,7 +21,7 @@ generator of its own, seeded by the seed and the stage.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -45,7 +45,8 @@ from core.train.progress import Checkpoint, Journal, Listener, Phase
 from core.train.report import Candidate, TrainResult
 from core.train.results import Results
 from core.train.run_rows import RunRows
-from core.train.search import SEARCHED, Search, Stage, random_of
+from core.train.search import Search, Stage, random_of
+from core.train.shares import Shares
 from core.train.spec_checks import check_spec
 from core.train.transformed import transformed_table
 from core.train.unlearnt import UnlearntRows
@@ -53,10 +54,6 @@ from core.train.warm import WarmStart
 
 LEAST_HELD_OUT = 50
 """Held-out rows, after the report has its half, that can calibrate a basis that moved."""
-CHOICES_SHARE, FULL_SHARE = 0.2, 0.45
-"""Shares of a run, or of what is left of it, that a choice of transforms and a full process take, about."""
-SPARSE_SHARE = 0.6
-"""Share of a run that has a mean on more rows too which the sparse model takes, about."""
 CONSTANT_MODEL = (
     "predictions are no better than the target mean on left-out rows, so the model is constant, with error bars: "
     "either the columns are unrelated to the target, or there are too few rows to tell"
@@ -141,10 +138,11 @@ class _Run:
         self.row_groups = dataset.row_groups
         self.scheme: Scheme = scheme(spec.approximation, spec.power)
         held_out = held_out_rows(dataset, spec)
+        self.shares = Shares.of(len(dataset.targets), spec)
         with journal.phase(Phase.STARTING, 0.0):
-            journal.part(0.0, CHOICES_SHARE)
+            journal.part(0.0, self.shares.choices)
             table = transformed_table(dataset, spec, held_out, beyond, workers=workers, tell=journal.tell)
-        self.begin = CHOICES_SHARE if table.compared else 0.0
+        self.begin = self.shares.choices if table.compared else 0.0
         self.dataset, self.other_choices = table.dataset, table.others
         self.rows = RunRows(dataset=self.dataset, spec=spec, workers=workers, compute=compute, beyond=beyond)
         self.results = Results(
@@ -159,7 +157,7 @@ class _Run:
             rows_beyond=0 if beyond is None else beyond.count,
         )
         self.raw_others = dataset.others
-        self.sparse_end = SPARSE_SHARE
+        self.sparse_end = 1.0
         self.published: Outcome | FullModel | None = None
         self.reason, self.warnings = "", list[str]()
         self.sparse_read = CalibrationResult()
@@ -180,6 +178,7 @@ class _Run:
                 self.resume,
                 self.warm,
                 self.rows.beyond_sums(learning, self.results.transform, self.scheme),
+                rounds=(self.shares.started, self.shares.searched),
             )
             full = self._full(search, learning, whole)
             far_behind = self._beside(full, search)
@@ -265,7 +264,7 @@ class _Run:
         """Compute the full process where it is a candidate."""
         if not is_compared(self.spec, learning, len(whole.rows)):
             return None
-        end = self.begin + FULL_SHARE * (1.0 - self.begin)
+        end = self.begin + self.shares.full * (1.0 - self.begin)
         self.journal.part(self.begin, end)
         with self.journal.phase(Phase.ADAPTING, 0.0):
             seed = (self.spec.seed, Stage.FULL)
@@ -276,8 +275,8 @@ class _Run:
 
     def _beside(self, full: FullModel | None, search: Search) -> FarBehind | None:
         """Tell the search of the full process, and the journal which part of the run the search is."""
-        self.sparse_end = self.begin + SPARSE_SHARE * (1.0 - self.begin)
-        self.journal.part(self.begin, 1.0 if self.spec.fixed_mean else self.sparse_end)
+        self.sparse_end = self.begin + self.shares.sparse * (1.0 - self.begin)
+        self.journal.part(self.begin, self.sparse_end)
         if full is None:
             return None
 
@@ -290,11 +289,11 @@ class _Run:
 
     def _outcome(self, search: Search, found: Solution, learning: Subset, whole: Subset) -> Outcome:
         """Held-out rows predicted, the model fitted on all rows and calibrated."""
-        predicted, read, selection = None, None, None
+        predicted, read, selection, shares = None, None, None, self.shares
         others: tuple[Moments, ...] = ()
         if len(self.results.held_out):
-            with self.journal.phase(Phase.EVALUATING, SEARCHED):
-                fit = search.fit(learning, found, Stage.EVALUATE)
+            with self.journal.phase(Phase.EVALUATING, shares.searched):
+                fit = search.fit(learning, found, Stage.EVALUATE, tell=self._part(shares.searched, shares.evaluated))
             if found.moved is not None:
                 read = self._calibrate_moved(fit)
             inputs, learnt = self.dataset.inputs[self.results.held_out], self._posterior(fit)
@@ -302,12 +301,14 @@ class _Run:
             others = moments_of(learnt, fit, inputs)
             selection = None if self.beyond is None else fit.selection  # another one is another pass over the files
             del fit  # and its blocks, before the next one's are made
-        with self.journal.phase(Phase.FITTING, 0.78):
-            fit = search.fit(whole, found, Stage.PUBLISH, selection)
+        with self.journal.phase(Phase.FITTING, shares.evaluated):
+            tell = self._part(shares.evaluated, shares.fitted)
+            fit = search.fit(whole, found, Stage.PUBLISH, selection, tell=tell)
             fitted = self._posterior(fit)
         if read is None:
-            with self.journal.phase(Phase.CALIBRATING, 0.8):
-                read = calibrate(fit, search.spec, (self.spec.seed, Stage.CALIBRATE), self._tell_of_folds)
+            with self.journal.phase(Phase.CALIBRATING, shares.fitted):
+                tell = self._part(shares.fitted, 0.95)
+                read = calibrate(fit, search.spec, (self.spec.seed, Stage.CALIBRATE), tell)
         whole.rows.workspace.clear()
         return Outcome(fit=fit, fitted=fitted, read=read, predicted=predicted, other_predicted=others)
 
@@ -347,7 +348,7 @@ class _Run:
                 )
             return None
         self.results.held_out = np.setdiff1d(self.results.held_out, half)
-        with self.journal.phase(Phase.CALIBRATING, SEARCHED):
+        with self.journal.phase(Phase.CALIBRATING, self.shares.evaluated):
             return calibrate_on(fit, self.dataset, half, self.spec, (self.spec.seed, Stage.CALIBRATE))
 
     def _half(self, held_out: IntArray) -> IntArray:
@@ -356,8 +357,9 @@ class _Run:
             return held_out[::2]
         return np.asarray(held_out[self.row_groups.take(held_out).group % 2 == 0])
 
-    def _tell_of_folds(self, share: float) -> None:
-        self.journal.tell(0.8 + 0.15 * share)
+    def _part(self, begin: float, end: float) -> Callable[[float], None]:
+        """What hears the share of a step that is done, between these shares of the model's part."""
+        return lambda share: self.journal.tell(begin + (end - begin) * share)
 
     def _posterior(self, fit: Fit) -> SparsePosterior:
         moved = fit.solution.moved

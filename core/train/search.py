@@ -27,7 +27,12 @@ from core.spec import KernelChoice, TrainSpec, Variance
 from core.train.beyond import BeyondSums
 from core.train.fit import Fit, Solution, Subset
 from core.train.kernel_choice import KERNEL_REASON, choose_kernel
-from core.train.objective import exact_objective_and_gradient, objective_and_gradient
+from core.train.objective import (
+    ExactObjective,
+    descend_exactly,
+    exact_objective_and_gradient,
+    objective_and_gradient,
+)
 from core.train.optimise import FIRST_STEP, box, descend, heuristic
 from core.train.progress import Checkpoint, Journal, Phase
 from core.train.refine import refine
@@ -38,9 +43,6 @@ SCREEN_ROWS, SCREEN_STEPS, SCREEN_REACHES = 500, 30, (1.0, 0.5)
 POLISH_ROWS, POLISH_STEPS = 1000, 20
 SETTLED, MISSES = 1e-3, 2
 """Rounds end when so many in a row lower the objective by less than this, nats a row."""
-START_SETTLED = 1e-4
-"""A descent of the start ends when its last two steps each lowered the objective by less than this, nats a row. Those
-of the rounds do not: what follows a plateau counts."""
 NEXT_STEP = 0.1
 """First step of a descent in later rounds, which begin near where the last one ended."""
 SHORTER_ROUND, SHORTER = 1, 0.5
@@ -50,10 +52,8 @@ COMPARED_ROWS = 200_000
 """Rows on which two bases are compared, where there are more."""
 CLOSE = 0.01
 """Distance behind, nats a row, within which it goes on for another descent: it may be half way."""
-STARTED, SEARCHED = 0.1, 0.75
-"""Shares of a run: where the rounds begin, and where the search has ended."""
-ExactObjective = Callable[[Rows, Hyperparameters], tuple[float, FloatArray]]
-"""Objective of a full process on some rows, and its gradient."""
+SELECTED, CHOSEN = 0.4, 0.6
+"""Shares of a fit: where a basis is selected, and where it is compared with the last one."""
 _NOTHING = Selection(indices=np.empty(0, np.int64), gains=np.empty(0), reason="nothing chosen yet")
 
 
@@ -89,11 +89,15 @@ class Search:
         resume: Checkpoint | None,
         warm: WarmStart | None = None,
         beyond: BeyondSums | None = None,
+        *,
+        rounds: tuple[float, float],
     ) -> None:
+        """Keep what it searches on. rounds: share of the run that is done when they begin, and when the search ends."""
+        self._started, self._searched = rounds
         self._warm, self._beyond = warm, beyond
         self._spec, self._scheme, self._subset, self._journal, self._resume = spec, scheme, subset, journal, resume
         self._rounds = 0 if spec.adaptation is None else spec.adaptation.rounds
-        self._adapting = _share_of_rounds(spec) * (SEARCHED - STARTED)
+        self._adapting = _share_of_rounds(spec) * (self._searched - self._started)
         self._first: Hyperparameters | None = None
         self._chooses_kernel = spec.kernel is KernelChoice.AUTO
         self._enough: Callable[[Solution], bool] | None = None
@@ -141,17 +145,27 @@ class Search:
         theta = longest.with_noise(self._subset.rows.mean_square)
         start = Theta(values=bounds.clip(theta.values)).hyperparameters(_family(self._spec))
         spec = replace(self._spec, start=start, adaptation=None, refinement=None, basis_size=1, variance=Variance.AUTO)
-        search = Search(spec, self._scheme, self._subset, self._journal, None, beyond=self._beyond)
+        rounds = self._started, self._searched
+        search = Search(spec, self._scheme, self._subset, self._journal, None, beyond=self._beyond, rounds=rounds)
         return search, Solution(theta=start, selection=_NOTHING)
 
-    def fit(self, subset: Subset, found: Solution, stage: int, selection: Selection | None = None) -> Fit:
+    def fit(
+        self,
+        subset: Subset,
+        found: Solution,
+        stage: int,
+        selection: Selection | None = None,
+        *,
+        tell: Callable[[float], None] = lambda _: None,
+    ) -> Fit:
         """Fit any subset: a basis chosen at theta, the one that is given, or the one that has moved, and the factors on
-        it and on the rows beyond."""
+        it and on the rows beyond. tell: hears the share that is done."""
         if found.moved is not None:
             Z, selection = subset.standardization.inputs(found.moved), found.selection
         else:
-            selection = selection or self._better_basis(subset, found, stage)
+            selection = selection or self._better_basis(subset, found, stage, tell)
             Z = subset.basis(selection)
+        tell(CHOSEN)
         beyond = None if self._beyond is None else self._beyond(Z, found.theta)
         factors = factorise(subset.rows, Z, found.theta, self._scheme, beyond=beyond)
         return Fit(subset=subset, solution=found, selection=selection, factors=factors)
@@ -181,7 +195,7 @@ class Search:
         pair, and a random pool a lucky one.
         """
         number, share = self._journal.round, self._adapting / self._rounds
-        begin = STARTED + share * number
+        begin = self._started + share * number
         if number != SHORTER_ROUND:
             tried = [self._try(bounds, found, Stage.ROUND + number, begin, share)]
         else:
@@ -235,7 +249,8 @@ class Search:
         if self._spec.refinement is None or found.moved is not None or self._journal.round > self._rounds:
             return found
         subset = self._subset
-        begin, share, steps = STARTED + self._adapting, SEARCHED - STARTED - self._adapting, self._spec.refinement.steps
+        begin, steps = self._started + self._adapting, self._spec.refinement.steps
+        share = self._searched - begin
         with self._journal.phase(Phase.SELECTING, begin):
             selection = self._better_basis(subset, found, Stage.REFINE)
         if selection.complete:  # nothing to gain: no other basis says more than all rows
@@ -271,7 +286,7 @@ class Search:
         polished = self.first_theta()
         if self._warm is not None or not self._chooses_kernel:
             return polished
-        self._journal.tell(0.07)
+        self._journal.tell(0.7 * self._started)
         objective, screen, _ = self._start_rows(rows)
         random = random_of(self._spec, Stage.KERNEL)
         groups = self._subset.dataset.row_groups
@@ -294,12 +309,12 @@ class Search:
 
         def screened(reach: float) -> tuple[Hyperparameters, float]:
             start = heuristic(rows, reach=reach, kernel=_family(self._spec))
-            return _exact(objective, screen, start, bounds, SCREEN_STEPS)
+            return descend_exactly(objective, screen, start, bounds, SCREEN_STEPS)
 
         tried = map_threads(screened, SCREEN_REACHES)
-        self._journal.tell(0.05)
+        self._journal.tell(0.5 * self._started)
         best = min(tried, key=lambda outcome: outcome[1])[0]
-        return _exact(objective, polish, best, bounds, POLISH_STEPS)[0]
+        return descend_exactly(objective, polish, best, bounds, POLISH_STEPS)[0]
 
     def _select(self, subset: Subset, found: Solution, stage: int) -> Selection:
         """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset."""
@@ -308,12 +323,15 @@ class Search:
         self._journal.basis_size = len(selection.indices)
         return replace(selection, indices=subset.numbers[selection.indices])
 
-    def _better_basis(self, subset: Subset, found: Solution, stage: int) -> Selection:
+    def _better_basis(
+        self, subset: Subset, found: Solution, stage: int, tell: Callable[[float], None] = lambda _: None
+    ) -> Selection:
         """A basis chosen at theta, or the last one where the objective says that it is the better."""
         selection, last = self._select(subset, found, stage), found.selection
         if selection.complete or not len(last.indices):
             return selection
         subset.rows.workspace.clear()
+        tell(SELECTED)
         rows = subset.rows
         if len(rows) > COMPARED_ROWS:
             some = np.sort(random_of(self._spec, stage).permutation(len(rows))[-COMPARED_ROWS:])
@@ -363,18 +381,6 @@ def _family(spec: TrainSpec) -> KernelFamily:
 def random_of(spec: TrainSpec, stage: int) -> np.random.Generator:
     """Generator that one stage draws from."""
     return np.random.default_rng([spec.seed, stage])
-
-
-def _exact(
-    objective: ExactObjective,
-    rows: Rows,
-    start: Hyperparameters,
-    bounds: Box,
-    steps: int,
-) -> tuple[Hyperparameters, float]:
-    """A descent of the full GP's objective."""
-    settled = START_SETTLED * len(rows)
-    return descend(partial(objective, rows), start, bounds, steps, settled=settled)
 
 
 def _share_of_rounds(spec: TrainSpec) -> float:

@@ -149,15 +149,17 @@ def moments(t, v):
 """
 MOMENTS_LOG: Final = """
 def moments(t, v):
+    v = np.minimum(v, {widest} ** 2)
     level = np.minimum(np.exp(np.minimum(t + v / 2, 700)), 1e150)
     spread = np.exp(np.minimum(2 * t + 2 * v + np.log(-np.expm1(-v)), 690))
-    return within(level - {less}), np.minimum(spread, 1e300)
+    return within(np.clip(level - {less}, {least_mean}, {greatest_mean})), np.minimum(spread, 1e300)
 """
 MOMENTS_SUM: Final = """
 def moments(t, v):
+    v = np.minimum(v, {widest} ** 2)
     values = unbounded(t[:, None] + np.sqrt(v)[:, None] * m["nodes"])
     level = values @ m["weights"]
-    return within(level), np.square(values - level[:, None]) @ m["weights"]
+    return within(np.clip(level, {least_mean}, {greatest_mean})), np.square(values - level[:, None]) @ m["weights"]
 """
 ANSWER_PLAIN: Final = """
 def std(t, v):

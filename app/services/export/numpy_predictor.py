@@ -254,6 +254,7 @@ class _Writer:
             return within
         if numbers.plain:
             return pieces.ANSWER_PLAIN.format(std_factor=_number(numbers.calibration.std_factor))
+        held = {name: _number(getattr(transform, name)) for name in ("least_mean", "greatest_mean", "widest")}
         back = pieces.TRANSFORMS[kind]
         if kind is TargetTransform.YEO_JOHNSON:
             back = back.format(
@@ -264,11 +265,11 @@ class _Writer:
             self.arrays |= {"knots": numbers.knots, "cubics": numbers.coefficients}
         if kind in MOMENTS_BY_SUM:
             self.arrays |= {"nodes": numbers.nodes, "weights": numbers.weights}
-            moments = pieces.MOMENTS_SUM
+            moments = pieces.MOMENTS_SUM.format(**held)
         elif kind is TargetTransform.NONE:
             moments = pieces.MOMENTS_NONE
         else:
-            moments = pieces.MOMENTS_LOG.format(less=0 if kind is TargetTransform.LOG else 1)
+            moments = pieces.MOMENTS_LOG.format(less=0 if kind is TargetTransform.LOG else 1, **held)
         below, above = numbers.std_interval
         answer = pieces.ANSWER.format(
             start="within(t)" if kind is TargetTransform.NONE else "t",

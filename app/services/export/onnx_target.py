@@ -55,6 +55,13 @@ class GraphTarget:
             target = target.at_least(self._transform.lowest)
         return target.at_most(self._transform.highest) if self._transform.highest < np.inf else target
 
+    def _mean_within(self, mean: Value) -> Value:
+        if self._transform.least_mean > -np.inf:
+            mean = mean.at_least(self._transform.least_mean)
+        if self._transform.greatest_mean < np.inf:
+            mean = mean.at_most(self._transform.greatest_mean)
+        return self._within(mean)
+
     def _unbounded(self, t: Value) -> Value:
         match self._transform.kind:
             case TargetTransform.NONE:
@@ -89,16 +96,18 @@ class GraphTarget:
         graph, kind = centre.graph, self._transform.kind
         if kind is TargetTransform.NONE:
             return self._within(centre), variance
+        if self._transform.widest < np.inf:
+            variance = variance.at_most(self._transform.widest**2)
         if kind in MOMENTS_BY_SUM:
             values = self._unbounded(centre + graph.op("Sqrt", variance) * self._numbers.nodes)  # (m, nodes)
             weights = self._numbers.weights[:, None]
             level = values @ weights
             off = values - level
-            return self._within(level), (off * off) @ weights
+            return self._mean_within(level), (off * off) @ weights
         level = graph.op("Exp", centre + 0.5 * variance).at_most(LARGEST_TARGET)
         growth = variance + graph.op("Log", -expm1(-variance))
         spread = graph.op("Exp", 2.0 * centre + variance + growth).at_most(LARGEST_TARGET**2)
-        return self._within(level if kind is TargetTransform.LOG else level - 1.0), spread
+        return self._mean_within(level if kind is TargetTransform.LOG else level - 1.0), spread
 
 
 def expm1(x: Value) -> Value:

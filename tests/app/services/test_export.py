@@ -8,9 +8,14 @@ import pytest
 from app.errors import InvalidRequestError
 from app.services.export.graph import Graph
 from app.services.export.onnx_inputs import level_table, ports
-from app.services.export.onnx_target import expm1, log1p
+from app.services.export.onnx_target import GraphTarget, expm1, log1p
+from app.services.export.target import TargetNumbers
 from app.tables import Feature, Kind, Schema
 from app.tables.schema.schema import Unseen
+from core.predict.calibration import Calibration
+from core.predict.distribution import PredictiveDistribution
+from core.predict.transforms import transform_of
+from core.spec import TargetTransform
 
 
 def run(graph: Graph, **feeds: list[float]) -> dict[str, list[float]]:
@@ -42,6 +47,22 @@ def test_small_numbers_keep_their_digits() -> None:
     found = run(graph, x=cells)
     np.testing.assert_allclose(found["expm1"], np.expm1(cells), rtol=1e-14)
     np.testing.assert_allclose(found["log1p"], np.log1p(cells), rtol=1e-14)
+
+
+@pytest.mark.parametrize("kind", [TargetTransform.LOG, TargetTransform.LOG1P, TargetTransform.YEO_JOHNSON])
+def test_moments_of_rows_wider_than_all_targets(kind: TargetTransform) -> None:
+    """Neither the width that moments take nor the bounds of means are lost on the way to another runtime."""
+    transform = transform_of(kind, np.exp(np.random.default_rng(0).normal(size=200)))
+    centres, variances = np.array([0.0, 1.0, 4.0, 40.0]), np.array([0.5, 100.0, 900.0, 1.0])
+    expected = PredictiveDistribution(centre=centres, variance=variances, transform=transform)
+    assert expected.moments()[0][-1] == transform.greatest_mean
+    graph, numbers = Graph(), TargetNumbers.of(transform, Calibration(), 0.95)
+    centre, variance = graph.input("centre", "float64"), graph.input("variance", "float64")
+    graph.output("mean_out", GraphTarget(numbers).mean(centre, variance))
+    graph.output("std", GraphTarget(numbers).std(centre, variance))
+    found = run(graph, centre=centres.tolist(), variance=variances.tolist())
+    np.testing.assert_allclose(found["mean_out"], expected.moments()[0], rtol=1e-12)
+    np.testing.assert_allclose(found["std"], expected.std(), rtol=1e-12)
 
 
 def test_inputs_are_called_as_no_output_is() -> None:

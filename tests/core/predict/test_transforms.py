@@ -258,6 +258,41 @@ def test_heavy_tails_have_a_mean_near_their_targets(shape: str) -> None:
     assert found.interval(0.95)[1].max() < 1e3 * targets.max()
 
 
+@given(
+    kind=st.sampled_from([*LOGARITHMS, TargetTransform.YEO_JOHNSON, TargetTransform.RANK_NORMAL]),
+    mean=st.floats(-1e3, 1e3),
+    sd=st.floats(1e-3, 1e3),
+)
+def test_a_mean_is_within_reach_of_targets_whatever_the_doubt(kind: TargetTransform, mean: float, sd: float) -> None:
+    """A noise taken for thirty times what it is makes the mean of a logarithm e^450 times the median."""
+    targets = np.exp(np.random.default_rng(0).normal(size=300))
+    level, spread = transform_of(kind, targets).moments(np.array([mean]), np.array([sd**2]))
+    assert 0.0 <= level[0] <= targets.max() + 0.5 * np.ptp(targets)
+    assert np.isfinite(spread[0])
+
+
+@pytest.mark.parametrize("kind", [*LOGARITHMS, TargetTransform.YEO_JOHNSON, TargetTransform.RANK_NORMAL])
+def test_a_few_rows_of_great_doubt_do_not_make_the_mean_worse_than_a_constant(kind: TargetTransform) -> None:
+    """One row in a thousand whose standard deviation is taken for twenty times what it is."""
+    random = np.random.default_rng(1)
+    centre, sd = random.normal(size=20_000), np.full(20_000, 0.5)
+    targets = np.exp(centre + sd * random.normal(size=20_000))
+    transform = transform_of(kind, targets)
+    scale = np.std(transform.forward(targets)) / np.std(np.log(targets))
+    learnt, doubt = (transform.forward(np.exp(centre)), scale * sd)
+    doubt[::1000] *= 20.0
+    mean, _ = transform.moments(learnt, np.square(doubt))
+    assert np.mean(np.square(targets - mean)) < 0.8 * np.var(targets)
+
+
+def test_moments_of_rows_no_wider_than_the_targets_are_as_they_were() -> None:
+    targets = np.exp(np.random.default_rng(0).normal(size=300))
+    transform = transform_of(TargetTransform.LOG, targets)
+    mean, variance = np.linspace(-2.0, 2.0, 50), np.linspace(0.01, 1.0, 50)
+    before = Transform(kind=TargetTransform.LOG).moments(mean, variance)
+    np.testing.assert_array_equal(transform.moments(mean, variance), before)
+
+
 @pytest.mark.parametrize(
     "transform",
     [
@@ -266,6 +301,7 @@ def test_heavy_tails_have_a_mean_near_their_targets(shape: str) -> None:
         Transform(lowest=0.0, highest=1.0),
         yeo_johnson(1.0 / 3.0, 0.1, 1e-7),
         RANKS,
+        transform_of(TargetTransform.YEO_JOHNSON, np.random.default_rng(1).standard_t(2.0, size=60)),
     ],
 )
 def test_json_gives_back_the_same_bits(transform: Transform) -> None:

@@ -1,0 +1,62 @@
+"""core/train/shares.py: shares are in order for tables of every size, and what grows with the rows has more of them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.data import Dataset
+from core.spec import Adaptation, MeanRows, TrainSpec
+from core.train.progress import Checkpoint, Phase, Progress
+from core.train.run import train
+from core.train.run_rows import SEARCH_ROWS
+from core.train.shares import Shares
+
+AUTO = TrainSpec(mean_rows=MeanRows.AUTO)
+
+
+@given(rows=st.integers(1, 10**8), mean=st.sampled_from([MeanRows.AUTO, MeanRows.ALL, MeanRows.BASIS]))
+def test_steps_end_one_after_the_other(rows: int, mean: MeanRows) -> None:
+    found = Shares.of(rows, TrainSpec(mean_rows=mean))
+    ends = [0.0, found.started, found.searched, found.evaluated, found.fitted, 0.95]
+    assert ends == sorted(ends)
+    assert 0.0 < found.choices < 0.5
+    assert 0.0 < found.sparse <= 1.0
+
+
+@pytest.mark.parametrize("rows", [100, 10_000, SEARCH_ROWS])
+def test_tables_that_are_searched_whole_have_the_same_shares(rows: int) -> None:
+    assert Shares.of(rows, TrainSpec()) == Shares.of(1_000, TrainSpec())
+
+
+def test_both_fits_of_millions_of_rows_are_most_of_a_run() -> None:
+    found = Shares.of(2_000_000, AUTO)
+    assert found.sparse == 1.0, "no mean on more rows follows"
+    assert found.fitted - found.searched > 0.5
+    assert found.evaluated - found.searched == pytest.approx(found.fitted - found.evaluated, rel=0.1)
+    assert found.choices < Shares.of(20_000, AUTO).choices
+
+
+def test_a_mean_on_many_rows_takes_more_than_the_sparse_model() -> None:
+    assert Shares.of(50_000, TrainSpec(mean_rows=MeanRows.ALL)).sparse < 0.3 < Shares.of(10_000, AUTO).sparse
+
+
+def test_fits_tell_how_far_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a search on a fiftieth of the rows the fits are told in pieces, in their order."""
+    monkeypatch.setattr("core.train.shares.SEARCH_ROWS", 40)
+    random = np.random.default_rng(0)
+    inputs = random.normal(size=(2_000, 2))
+    told: list[tuple[Phase, float]] = []
+
+    def listen(event: Progress | Checkpoint) -> None:
+        if isinstance(event, Progress):
+            told.append((event.phase, event.fraction))
+
+    spec = TrainSpec(basis_size=20, adaptation=Adaptation(rounds=1, steps=3))
+    train(Dataset(inputs=inputs, targets=np.sin(inputs[:, 0])), spec, listen=listen)
+    fractions = [fraction for _, fraction in told]
+    assert fractions == sorted(fractions)
+    for phase in (Phase.EVALUATING, Phase.FITTING):
+        within = {fraction for each, fraction in told if each is phase and fraction < 0.9}
+        assert len(within) >= 3
+        assert max(within) - min(within) > 0.1
