@@ -11,9 +11,9 @@ The other methods are cut where leave-one-out says so, for every prefix of the b
 
     rows of W of a prefix are the first rows of W, so q and mu of every prefix are running sums
 
-one pass over the rows, O(n d^2) in matrix products. The measure there is loo-cve, which reads the mean alone: a DTC
-variance is far too small while the basis is, where the noise is small. The VFE objective and pi never rise, so they
-cannot stop alone.
+one pass over the rows, or over a sample of a large table, O(n d^2) in matrix products. The measure there is loo-cve,
+which reads the mean alone: a DTC variance is far too small while the basis is, where the noise is small. The VFE
+objective and pi never rise, so they cannot stop alone.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from functools import partial
 
 import numpy as np
 
-from core.arrays import FloatArray
+from core.arrays import FloatArray, IntArray
 from core.hyperparameters import Hyperparameters
 from core.numeric.linalg import LowerSolver
 from core.process.rows import Rows
@@ -97,8 +97,15 @@ class Measure:
         return len(self.values) - 1 - best >= max(PATIENCE_STEPS, PATIENCE_SHARE * best)
 
 
-def cut(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, found: Selection) -> Selection:
-    """The prefix with the smallest measure: the method's own where it can rise, else leave-one-out (loo-cve)."""
+def cut(
+    rows: Rows,
+    hyperparameters: Hyperparameters,
+    spec: TrainSpec,
+    found: Selection,
+    measured: IntArray | None = None,
+) -> Selection:
+    """The prefix with the smallest measure: the method's own where it can rise, else leave-one-out (loo-cve), of the
+    measured rows, None for all."""
     if spec.method in GAP_METHODS:
         gap, last = float(found.measures[-1]), len(found.indices)
         if gap <= spec.gap_tolerance:
@@ -106,7 +113,7 @@ def cut(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, found: Se
         return found.first(last, f"{found.reason}; the gap of Smola and Bartlett is still {gap:.4f}")
     name, measures = f"the method's own measure ({spec.method})", found.measures
     if not len(measures) or spec.method is Method.VFE:
-        name, measures = "leave-one-out (loo-cve)", prefix_measures(rows, hyperparameters, found)
+        name, measures = "leave-one-out (loo-cve)", prefix_measures(rows, hyperparameters, found, measured)
     size = 1 + int(np.argmax(measures[1:] <= measures[1:].min() + LEVEL * abs(measures[1:].min())))
     followed = replace(found, measures=measures)
     if size == len(found.indices):
@@ -114,12 +121,16 @@ def cut(rows: Rows, hyperparameters: Hyperparameters, spec: TrainSpec, found: Se
     return followed.first(size, f"{name} is smallest at {size}; followed to {len(found.indices)}")
 
 
-def prefix_measures(rows: Rows, hyperparameters: Hyperparameters, found: Selection) -> FloatArray:
-    """loo-cve of DTC for the first 0, 1, .. d basis vectors: (d + 1,). O(n d^2)."""
-    factors = factorise(rows, rows.X[found.indices], hyperparameters, Scheme(power=0.0, penalty=Penalty.NONE))
+def prefix_measures(
+    rows: Rows, hyperparameters: Hyperparameters, found: Selection, measured: IntArray | None = None
+) -> FloatArray:
+    """loo-cve of DTC for the first 0, 1, .. d basis vectors, on the measured rows, None for all: (d + 1,). O(n d^2)."""
+    Z = rows.X[found.indices]
+    rows = rows if measured is None else rows.sample(measured)
+    factors = factorise(rows, Z, hyperparameters, Scheme(power=0.0, penalty=Penalty.NONE))
     coefficients = [factors.LB.T @ c for c in factors.every_c().T]  # W y / sqrt(s2)
-    measured = partial(_prefix_part, coefficients=coefficients, lower=LowerSolver(factors.LB))
-    return np.asarray(factors.total(measured).errors / len(rows))
+    summed = partial(_prefix_part, coefficients=coefficients, lower=LowerSolver(factors.LB))
+    return np.asarray(factors.total(summed).errors / len(rows))
 
 
 @dataclass(slots=True, eq=False)

@@ -46,7 +46,7 @@ from core.train.report import Candidate, TrainResult
 from core.train.results import Results
 from core.train.run_rows import RunRows
 from core.train.search import Search, Stage, random_of
-from core.train.shares import Shares
+from core.train.shares import Shares, done_when_searched
 from core.train.spec_checks import check_spec
 from core.train.transformed import transformed_table
 from core.train.unlearnt import UnlearntRows
@@ -183,6 +183,7 @@ class _Run:
             full = self._full(search, learning, whole)
             far_behind = self._beside(full, search)
             found = search.solve()
+            self._rebase(search, len(whole.rows))
             if full is not None and far_behind is not None and far_behind.candidate is not None:
                 self.journal.part(0.0, 1.0)
                 return self._of_full(full, (far_behind.candidate,), "the sparse model is far behind")
@@ -287,6 +288,14 @@ class _Run:
         search.beside(None if self.spec.effort is Effort.BEST else far_behind)
         return far_behind
 
+    def _rebase(self, search: Search, rows: int) -> None:
+        """Tell the journal how much of the run is done now, by the seconds of the search."""
+        spent, adapting = sum(self.journal.seconds.values()), self.journal.seconds.get(Phase.ADAPTING, 0.0)
+        done = done_when_searched(rows, spent, adapting / max(search.evaluations, 1))
+        if done is not None:
+            searched = self.shares.searched
+            self.journal.part((done - searched) / (1.0 - searched) * self.sparse_end, self.sparse_end)
+
     def _outcome(self, search: Search, found: Solution, learning: Subset, whole: Subset) -> Outcome:
         """Held-out rows predicted, the model fitted on all rows and calibrated."""
         predicted, read, selection, shares = None, None, None, self.shares
@@ -302,13 +311,11 @@ class _Run:
             selection = None if self.beyond is None else fit.selection  # another one is another pass over the files
             del fit  # and its blocks, before the next one's are made
         with self.journal.phase(Phase.FITTING, shares.evaluated):
-            tell = self._part(shares.evaluated, shares.fitted)
-            fit = search.fit(whole, found, Stage.PUBLISH, selection, tell=tell)
+            fit = search.fit(whole, found, Stage.PUBLISH, selection, tell=self._part(shares.evaluated, shares.fitted))
             fitted = self._posterior(fit)
         if read is None:
             with self.journal.phase(Phase.CALIBRATING, shares.fitted):
-                tell = self._part(shares.fitted, 0.95)
-                read = calibrate(fit, search.spec, (self.spec.seed, Stage.CALIBRATE), tell)
+                read = calibrate(fit, search.spec, (self.spec.seed, Stage.CALIBRATE), self._part(shares.fitted, 0.98))
         whole.rows.workspace.clear()
         return Outcome(fit=fit, fitted=fitted, read=read, predicted=predicted, other_predicted=others)
 

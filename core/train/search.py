@@ -52,7 +52,7 @@ COMPARED_ROWS = 200_000
 """Rows on which two bases are compared, where there are more."""
 CLOSE = 0.01
 """Distance behind, nats a row, within which it goes on for another descent: it may be half way."""
-SELECTED, CHOSEN = 0.4, 0.6
+SELECTED, CHOSEN = 0.65, 0.75
 """Shares of a fit: where a basis is selected, and where it is compared with the last one."""
 _NOTHING = Selection(indices=np.empty(0, np.int64), gains=np.empty(0), reason="nothing chosen yet")
 
@@ -94,6 +94,7 @@ class Search:
     ) -> None:
         """Keep what it searches on. rounds: share of the run that is done when they begin, and when the search ends."""
         self._started, self._searched = rounds
+        self.evaluations = 0
         self._warm, self._beyond = warm, beyond
         self._spec, self._scheme, self._subset, self._journal, self._resume = spec, scheme, subset, journal, resume
         self._rounds = 0 if spec.adaptation is None else spec.adaptation.rounds
@@ -227,6 +228,7 @@ class Search:
 
             def objective(candidate: Hyperparameters) -> tuple[float, FloatArray]:
                 value, gradient = evaluate(candidate)
+                self.evaluations += 1
                 count(value)
                 return value, gradient
 

@@ -3,11 +3,13 @@
 The search looks at SEARCH_ROWS rows at most, while every fit reads all rows: in a table of millions the two fits, one
 without the held-out rows, are most of a run. A mean on many rows takes time with their square, the sparse model in
 proportion to them. Measured on two cores with the defaults, on tables of 10,000 to 2,000,000 rows.
+
+Rounds end early where they settle: once the search has ended, the seconds that it took say what is left.
 """
 
 from dataclasses import dataclass
 
-from core.spec import TrainSpec
+from core.spec import Adaptation, TrainSpec
 from core.train.mean_choice import compared_rows
 from core.train.run_rows import SEARCH_ROWS
 
@@ -16,9 +18,12 @@ CHOICES, FULL, SPARSE = 0.2, 0.45, 0.6
 the sparse model where a mean on up to MEAN_ROWS rows follows it."""
 MEAN_ROWS = 10_000
 STARTED, SEARCHED, EVALUATED, FITTED = 0.1, 0.75, 0.78, 0.8
-"""Where these steps of the sparse model have ended, in its part of such a run."""
-FIT_MORE, REST_MORE = 0.0245, 0.004
-"""What another SEARCH_ROWS rows add to each of both fits, and to all that follows, in parts of the same."""
+"""Where these steps of the sparse model have ended, in its part of such a run, in which folds calibrate it."""
+SELECTING = 1.16
+"""A descent with the selection before it, over one without."""
+CHOICES_EVALUATIONS, START_EVALUATIONS, FIT_EVALUATIONS, REST_EVALUATIONS = 12.0, 8.0, 1.4, 0.5
+"""With more rows, in evaluations of the objective on SEARCH_ROWS: choices, the start; and for each SEARCH_ROWS of the
+table each of both fits, and all that follows them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,16 +43,41 @@ class Shares:
     @classmethod
     def of(cls, rows: int, spec: TrainSpec) -> "Shares":
         """Return those of a table of so many rows."""
-        more = max(rows / SEARCH_ROWS - 1.0, 0.0)
-        whole = 1.0 + more * (2.0 * FIT_MORE + REST_MORE)
         centres = compared_rows(spec, rows)
         mean = (1.0 - SPARSE) * max(centres / MEAN_ROWS, 1.0)
+        sparse = SPARSE / (SPARSE + mean) if centres else 1.0
+        if rows <= SEARCH_ROWS:
+            return cls(
+                choices=CHOICES,
+                full=FULL,
+                sparse=sparse,
+                started=STARTED,
+                searched=SEARCHED,
+                evaluated=EVALUATED,
+                fitted=FITTED,
+            )
+        adaptation = spec.adaptation or Adaptation()
+        parts = rows / SEARCH_ROWS
+        searched = (
+            START_EVALUATIONS + SELECTING * (adaptation.rounds + 1) * adaptation.steps
+        )  # a round has two descents
+        evaluated, fitted = searched + FIT_EVALUATIONS * parts, searched + 2.0 * FIT_EVALUATIONS * parts
+        whole = fitted + REST_EVALUATIONS * parts
         return cls(
-            choices=CHOICES / (CHOICES + (1.0 - CHOICES) * whole),
+            choices=CHOICES_EVALUATIONS / (CHOICES_EVALUATIONS + whole / sparse),
             full=FULL,
-            sparse=SPARSE / (SPARSE + mean) if centres else 1.0,
-            started=STARTED / whole,
-            searched=SEARCHED / whole,
-            evaluated=(EVALUATED + more * FIT_MORE) / whole,
-            fitted=(FITTED + 2.0 * more * FIT_MORE) / whole,
+            sparse=sparse,
+            started=START_EVALUATIONS / whole,
+            searched=searched / whole,
+            evaluated=evaluated / whole,
+            fitted=fitted / whole,
         )
+
+
+def done_when_searched(rows: int, spent: float, evaluation: float) -> float | None:
+    """Return the share of a sparse model that is done when its search has ended, after so many seconds; None where the
+    rows were all searched on. evaluation: seconds of one, on SEARCH_ROWS rows."""
+    if rows <= SEARCH_ROWS or not evaluation > 0.0:
+        return None
+    left = (2.0 * FIT_EVALUATIONS + REST_EVALUATIONS) * evaluation * rows / SEARCH_ROWS
+    return spent / (spent + left)

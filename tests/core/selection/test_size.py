@@ -8,9 +8,12 @@ import pytest
 
 import core.sparse.factors
 from core.arrays import FloatArray
+from core.process.rows import Rows
 from core.selection import size as sizes
+from core.selection.greedy import select
 from core.selection.size import GAP_METHODS, PATIENCE_SHARE, PATIENCE_STEPS, Measure, prefix_measures
 from core.selection.state import Selection
+from core.sparse.factors import factorise
 from core.spec import Approximation, Gain, Method, TrainSpec
 from tests.core.problems import Problem, oracle_params, problem
 from tests.core.selections import chosen
@@ -63,6 +66,32 @@ def test_prefix_measures_are_leave_one_out_by_deletion(seed: int) -> None:
     found = prefix_measures(case.rows, case.hyperparameters, prefix_of(case.indices))
     oracle = [dense_measure(Method.LOO_CVE, case, case.indices[:k].tolist(), JITTER) for k in range(13)]
     np.testing.assert_allclose(found, oracle, rtol=1e-9)
+
+
+def test_prefix_measures_of_some_rows_are_the_measures_of_these() -> None:
+    case = problem(3, n=80, d=6)
+    found = prefix_of(case.indices)
+    everywhere = prefix_measures(case.rows, case.hyperparameters, found, np.arange(80))
+    np.testing.assert_array_equal(everywhere, prefix_measures(case.rows, case.hyperparameters, found))
+    halves = [prefix_measures(case.rows, case.hyperparameters, found, np.arange(start, 80, 2)) for start in (0, 1)]
+    assert halves[0][0] + halves[1][0] == pytest.approx(2.0 * everywhere[0])
+    assert not np.array_equal(halves[0], halves[1])
+
+
+def test_size_of_a_large_table_is_that_of_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+
+    def counted(rows: Rows, *rest: Any) -> Any:
+        seen.append(len(rows))
+        return factorise(rows, *rest)
+
+    monkeypatch.setattr("core.selection.greedy.SUMMED_ROWS", 300)
+    monkeypatch.setattr("core.selection.size.factorise", counted)
+    case = problem(4, n=900, d=6)
+    spec = TrainSpec(max_basis_size=40)
+    found = select(case.rows, case.hyperparameters, spec, np.random.default_rng(0))
+    assert seen == [300]
+    assert 0 < len(found.indices) <= 40
 
 
 def test_prefix_measures_over_blocks_and_threads(monkeypatch: pytest.MonkeyPatch) -> None:
