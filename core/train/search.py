@@ -45,14 +45,14 @@ SETTLED, MISSES = 1e-3, 2
 """Rounds end when so many in a row lower the objective by less than this, nats a row."""
 NEXT_STEP = 0.1
 """First step of a descent in later rounds, which begin near where the last one ended."""
-SHORTER_ROUND, SHORTER = 1, 0.5
-"""Round in which a second descent begins from lengthscales so much shorter: a few hundred rows show no finer structure
-than they can resolve, and a descent may stay there."""
+SHORTER_ROUND, SHORTER, SHORTER_TRIES = 1, 0.5, 3
+"""Round in which a second descent begins from lengthscales so much shorter, and how many there are at most: a few hundred
+rows show no finer structure than they can resolve, and a descent may stay there."""
 COMPARED_ROWS = 200_000
 """Rows on which two bases are compared, where there are more."""
 CLOSE = 0.01
 """Distance behind, nats a row, within which it goes on for another descent: it may be half way."""
-SELECTED, CHOSEN = 0.65, 0.75
+SELECTED, CHOSEN = 0.4, 0.55
 """Shares of a fit: where a basis is selected, and where it is compared with the last one."""
 _NOTHING = Selection(indices=np.empty(0, np.int64), gains=np.empty(0), reason="nothing chosen yet")
 
@@ -195,12 +195,14 @@ class Search:
         The pair of theta and basis with the lowest objective is kept: a new basis at a better theta may be a worse
         pair, and a random pool a lucky one.
         """
-        number, share = self._journal.round, self._adapting / self._rounds
-        begin = self._started + share * number
+        number = self._journal.round
+        tries = [SHORTER_TRIES if each == SHORTER_ROUND else 1 for each in range(self._rounds)]
+        share = self._adapting * tries[number] / sum(tries)
+        begin = self._started + self._adapting * sum(tries[:number]) / sum(tries)
         if number != SHORTER_ROUND:
             tried = [self._try(bounds, found, Stage.ROUND + number, begin, share)]
         else:
-            part = share / 3.0
+            part = share / SHORTER_TRIES
             shorter = replace(found.theta, lengthscales=found.theta.lengthscales * SHORTER)
             tried = [
                 self._try(bounds, found, Stage.ROUND + number, begin, part),

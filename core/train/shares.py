@@ -21,7 +21,7 @@ STARTED, SEARCHED, EVALUATED, FITTED = 0.1, 0.75, 0.78, 0.8
 """Where these steps of the sparse model have ended, in its part of such a run, in which folds calibrate it."""
 SELECTING = 1.16
 """A descent with the selection before it, over one without."""
-CHOICES_EVALUATIONS, START_EVALUATIONS, FIT_EVALUATIONS, REST_EVALUATIONS = 12.0, 8.0, 1.4, 0.5
+CHOICES_EVALUATIONS, START_EVALUATIONS, FIT_EVALUATIONS, REST_EVALUATIONS = 12.0, 8.0, 0.95, 0.6
 """With more rows, in evaluations of the objective on SEARCH_ROWS: choices, the start; and for each SEARCH_ROWS of the
 table each of both fits, and all that follows them."""
 
