@@ -46,7 +46,7 @@ SETTLED, MISSES = 1e-3, 2
 NEXT_STEP = 0.1
 """First step of a descent in later rounds, which begin near where the last one ended."""
 SHORTER_ROUND, SHORTER, SHORTER_TRIES = 1, 0.5, 3
-"""Round in which a second descent begins from lengthscales so much shorter, and how many there are at most: a few hundred
+"""Round in which a second descent begins from lengthscales so much shorter, and its most descents: a few hundred
 rows show no finer structure than they can resolve, and a descent may stay there."""
 COMPARED_ROWS = 200_000
 """Rows on which two bases are compared, where there are more."""
