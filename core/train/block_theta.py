@@ -49,6 +49,8 @@ KERNEL_STEPS, ROUND_STEPS, EXACT_STEPS = 15, (12, 15), 20
 """Evaluations of theta for each kernel, in each round, and on all rows of a small table ..."""
 BEST_STEPS = 2
 """... and how many times as many with the best effort, which ends with twice as many larger blocks on any table."""
+FAMILIES_SHARE, FAMILY_SHARE = 0.6, 0.3
+"""Share of the time that the descents before the rounds take: of several kernels, and of one."""
 FIRST_STEP = 0.2
 NOISE_ROWS = 4_000
 """Rows that are enough to see how the noise varies while theta moves."""
@@ -117,7 +119,10 @@ def block_theta(
             left_out = left_out if learnt is None else learnt.left_out
         return float(loss_of(left_out, *scales(left_out)).mean())
 
-    found = _best_family(rows, start, families, bounds, times * KERNEL_STEPS, random, judge, tell)
+    families_share = FAMILIES_SHARE if len(families) > 1 else FAMILY_SHARE
+    found = _best_family(
+        rows, start, families, bounds, times * KERNEL_STEPS, random, judge, lambda done: tell(families_share * done)
+    )
     theta = found.theta
     ratio = None
     for number, steps in enumerate(ROUND_STEPS):
@@ -128,7 +133,8 @@ def block_theta(
             blocks = _some(near_blocks(rows.X, theta.weights[rows.groups], LARGE_ROWS), times * LARGE_BLOCKS, random)
             blocks += random_blocks(len(rows), LARGE_ROWS, 1, random)
         blocks += random_blocks(len(rows), BLOCK_ROWS, RANDOM_BLOCKS, random)
-        part = (0.3 + 0.35 * number, 0.35)
+        share = (1.0 - families_share) / len(ROUND_STEPS)
+        part = (families_share + number * share, share)
         theta, _ = _climbed(rows, blocks, theta, ratio, bounds, times * steps, tell, part)
     return replace(found, theta=theta)
 
@@ -216,7 +222,7 @@ def _best_family(
         if len(families) == 1:
             return BlockTheta(theta=theta)
         tried.append((judge(unseen, theta), theta))
-        tell(0.3 * (number + 1) / len(families))
+        tell((number + 1) / len(families))
     losses = [loss for loss, _ in tried]
     best = int(np.argmin(losses))
     near = best + 1 < len(tried) and losses[best + 1] < losses[best] + NEAR_LOSS

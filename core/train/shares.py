@@ -13,9 +13,9 @@ from core.spec import Adaptation, TrainSpec
 from core.train.mean_choice import compared_rows
 from core.train.run_rows import SEARCH_ROWS
 
-CHOICES, FULL, SPARSE = 0.2, 0.45, 0.6
-"""Of a run on no more than SEARCH_ROWS: a choice of transforms; of what is left, a full process; of what is left then,
-the sparse model where a mean on up to MEAN_ROWS rows follows it."""
+CHOICES, FULL, SPARSE = 0.2, 0.75, 0.6
+"""Of a run on no more than SEARCH_ROWS: a choice of transforms; of what is left, a full process, beside which the
+search mostly ends early; of what is left then, the sparse model where a mean on up to MEAN_ROWS rows follows it."""
 MEAN_ROWS = 10_000
 STARTED, SEARCHED, EVALUATED, FITTED = 0.1, 0.75, 0.78, 0.8
 """Where these steps of the sparse model have ended, in its part of such a run, in which folds calibrate it."""
