@@ -25,6 +25,8 @@ UNSOLVED = 0.1
 """Missing part of the predictions against their errors, at most: squared errors are then 1% too large, or less."""
 WINDOW = 5
 """Iterations over which a change is measured: a single one may move little where the next ones do not."""
+BEFORE = 0.15
+"""Share of the work that is told before there is a change."""
 
 
 class System(Protocol):
@@ -173,7 +175,8 @@ def _size(values: FloatArray) -> FloatArray:
 
 
 class _Fraction:
-    """Share of the work done, as if the logarithm of what is missing fell evenly from its first value to the limit."""
+    """Share of the work done, as if the logarithm of what is missing fell evenly from its first value to the limit; of
+    the first WINDOW iterations, after which it is known, together BEFORE."""
 
     def __init__(self, stopping: Stopping) -> None:
         self._most, self._first, self._fraction = stopping.most, np.nan, 0.0
@@ -181,9 +184,10 @@ class _Fraction:
     def after(self, number: int, excess: float) -> float:
         """Return the share after an iteration; excess: what is missing, over what may be."""
         if not np.isfinite(excess):
+            self._fraction = max(self._fraction, number / self._most, BEFORE * min(number / WINDOW, 1.0))
             return self._fraction
         if np.isnan(self._first):
             self._first = max(excess, 1.01)
         by_excess = float(np.log(self._first / max(excess, 1.0)) / np.log(self._first))
-        self._fraction = min(max(self._fraction, number / self._most, by_excess), 1.0)
+        self._fraction = min(max(self._fraction, number / self._most, BEFORE + (1.0 - BEFORE) * by_excess), 1.0)
         return self._fraction

@@ -10,13 +10,15 @@ Rounds end early where they settle: once the search has ended, the seconds that 
 from dataclasses import dataclass
 
 from core.spec import Adaptation, TrainSpec
-from core.train.mean_choice import compared_rows
+from core.train.mean_choice import ALL_ROWS, compared_rows
 from core.train.run_rows import SEARCH_ROWS
 
 CHOICES, FULL, SPARSE = 0.2, 0.75, 0.6
 """Of a run on no more than SEARCH_ROWS: a choice of transforms; of what is left, a full process, beside which the
 search mostly ends early; of what is left then, the sparse model where a mean on up to MEAN_ROWS rows follows it."""
-MEAN_ROWS = 10_000
+MEAN_ROWS, MEAN_POWER = 10_000, 0.6
+"""... and the power of its rows by which it grows beside the sparse model: where there is much noise, as in most large
+tables, a few iterations are enough."""
 STARTED, SEARCHED, EVALUATED, FITTED = 0.1, 0.75, 0.78, 0.8
 """Where these steps of the sparse model have ended, in its part of such a run, in which folds calibrate it."""
 SELECTING = 1.16
@@ -24,6 +26,8 @@ SELECTING = 1.16
 CHOICES_EVALUATIONS, START_EVALUATIONS, FIT_EVALUATIONS, REST_EVALUATIONS = 12.0, 8.0, 0.95, 0.6
 """With more rows, in evaluations of the objective on SEARCH_ROWS: choices, the start; and for each SEARCH_ROWS of the
 table each of both fits, and all that follows them."""
+SEARCHING = 196.0
+"""Evaluations on SEARCH_ROWS that a sparse model of as many takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +48,14 @@ class Shares:
     def of(cls, rows: int, spec: TrainSpec) -> "Shares":
         """Return those of a table of so many rows."""
         centres = compared_rows(spec, rows)
-        mean = (1.0 - SPARSE) * max(centres / MEAN_ROWS, 1.0)
+        mean = (1.0 - SPARSE) * max(centres / MEAN_ROWS, 1.0) ** MEAN_POWER
         sparse = SPARSE / (SPARSE + mean) if centres else 1.0
         if rows <= SEARCH_ROWS:
+            searching = SEARCHING * rows / SEARCH_ROWS
             return cls(
-                choices=CHOICES,
+                choices=CHOICES
+                if rows <= ALL_ROWS
+                else CHOICES_EVALUATIONS / (CHOICES_EVALUATIONS + searching / sparse),
                 full=FULL,
                 sparse=sparse,
                 started=STARTED,

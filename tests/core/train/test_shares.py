@@ -24,8 +24,8 @@ def test_steps_end_one_after_the_other(rows: int, mean: MeanRows) -> None:
     assert 0.0 < found.sparse <= 1.0
 
 
-@pytest.mark.parametrize("rows", [100, 10_000, SEARCH_ROWS])
-def test_tables_that_are_searched_whole_have_the_same_shares(rows: int) -> None:
+@pytest.mark.parametrize("rows", [100, 10_000, 20_000])
+def test_tables_that_a_full_process_may_learn_have_the_same_shares(rows: int) -> None:
     assert Shares.of(rows, TrainSpec()) == Shares.of(1_000, TrainSpec())
 
 
@@ -39,14 +39,14 @@ def test_both_fits_of_millions_of_rows_take_as_long_as_the_search() -> None:
 
 
 def test_a_mean_on_many_rows_takes_more_than_the_sparse_model() -> None:
-    assert Shares.of(50_000, TrainSpec(mean_rows=MeanRows.ALL)).sparse < 0.3 < Shares.of(10_000, AUTO).sparse
+    assert Shares.of(50_000, TrainSpec(mean_rows=MeanRows.ALL)).sparse < 0.4 < Shares.of(10_000, AUTO).sparse
 
 
 def test_a_search_that_settled_early_has_more_left_to_do() -> None:
     whole, early = done_when_searched(2_000_000, 200.0, 1.5), done_when_searched(2_000_000, 100.0, 1.5)
     assert whole is not None
     assert early is not None
-    assert 0.2 < early < 0.5 < whole < 0.7
+    assert 0.2 < early < 0.5 < whole < 0.8
     assert done_when_searched(SEARCH_ROWS, 200.0, 1.5) is None
     assert done_when_searched(2_000_000, 200.0, 0.0) is None, (
         "nothing was evaluated: a search that goes on from its end"
