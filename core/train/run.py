@@ -138,7 +138,8 @@ class _Run:
         self.row_groups = dataset.row_groups
         self.scheme: Scheme = scheme(spec.approximation, spec.power)
         held_out = held_out_rows(dataset, spec)
-        self.shares = Shares.of(len(dataset.targets), spec)
+        rows_beyond = 0 if beyond is None else beyond.count
+        self.shares = Shares.of(len(dataset.targets) + rows_beyond, spec)
         with journal.phase(Phase.STARTING, 0.0):
             journal.part(0.0, self.shares.choices)
             table = transformed_table(dataset, spec, held_out, beyond, workers=workers, tell=journal.tell)
@@ -154,7 +155,7 @@ class _Run:
             held_out=held_out,
             journal=journal,
             unlearnt=unlearnt,
-            rows_beyond=0 if beyond is None else beyond.count,
+            rows_beyond=rows_beyond,
         )
         self.raw_others = dataset.others
         self.sparse_end = 1.0
@@ -183,7 +184,7 @@ class _Run:
             full = self._full(search, learning, whole)
             far_behind = self._beside(full, search)
             found = search.solve()
-            self._rebase(search, len(whole.rows))
+            self._rebase(search.evaluation_seconds)
             if full is not None and far_behind is not None and far_behind.candidate is not None:
                 self.journal.part(0.0, 1.0)
                 return self._of_full(full, (far_behind.candidate,), "the sparse model is far behind")
@@ -288,12 +289,11 @@ class _Run:
         search.beside(None if self.spec.effort is Effort.BEST else far_behind)
         return far_behind
 
-    def _rebase(self, search: Search, rows: int) -> None:
-        """Tell the journal how much of the run is done now, by the seconds of the search."""
-        spent, adapting = sum(self.journal.seconds.values()), self.journal.seconds.get(Phase.ADAPTING, 0.0)
-        done = done_when_searched(rows, spent, adapting / max(search.evaluations, 1))
+    def _rebase(self, evaluation: float) -> None:
+        """Tell the journal how much is done when the search has ended. evaluation: seconds of one of the objective."""
+        rows, searched = len(self.raw_targets) + self.results.rows_beyond, self.shares.searched
+        done = done_when_searched(rows, sum(self.journal.seconds.values()), evaluation)
         if done is not None:
-            searched = self.shares.searched
             self.journal.part((done - searched) / (1.0 - searched) * self.sparse_end, self.sparse_end)
 
     def _outcome(self, search: Search, found: Solution, learning: Subset, whole: Subset) -> Outcome:

@@ -4,6 +4,7 @@ Every random draw comes from a generator of its own, seeded by the seed and the 
 each round, so that a search which was cut off goes on with the same numbers.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from enum import IntEnum
@@ -94,9 +95,9 @@ class Search:
     ) -> None:
         """Keep what it searches on. rounds: share of the run that is done when they begin, and when the search ends."""
         self._started, self._searched = rounds
-        self.evaluations = 0
+        self.evaluation_seconds = 0.0  # of the last one of the objective
         self._warm, self._beyond = warm, beyond
-        self._spec, self._scheme, self._subset, self._journal, self._resume = spec, scheme, subset, journal, resume
+        self.spec, self._scheme, self._subset, self._journal, self._resume = spec, scheme, subset, journal, resume
         self._rounds = 0 if spec.adaptation is None else spec.adaptation.rounds
         self._adapting = _share_of_rounds(spec) * (self._searched - self._started)
         self._first: Hyperparameters | None = None
@@ -115,8 +116,8 @@ class Search:
         gaussian. O(n^3) of POLISH_ROWS, once."""
         if self._first is None and self._warm is not None:
             self._first = self._warm.within(box(self._subset.rows))
-            if self._spec.kernel is not KernelChoice.AUTO:
-                self._first = replace(self._first, kernel=_family(self._spec))
+            if self.spec.kernel is not KernelChoice.AUTO:
+                self._first = replace(self._first, kernel=_family(self.spec))
         if self._first is None:
             self._first = self._screened(self._subset.rows, box(self._subset.rows))
         return self._first
@@ -132,11 +133,6 @@ class Search:
         """Rows that are searched on."""
         return self._subset
 
-    @property
-    def spec(self) -> TrainSpec:
-        """Specification of the search."""
-        return self._spec
-
     def constant(self) -> tuple["Search", Solution]:
         """A model that says no more than the target's mean and variance: theta where every row is alike, a single basis
         vector; and the search whose end it is. Why the kernel was chosen is told no longer."""
@@ -144,8 +140,8 @@ class Search:
         bounds = box(self._subset.rows)
         longest = Theta(values=bounds.lower)  # lengthscales; and the smallest signal
         theta = longest.with_noise(self._subset.rows.mean_square)
-        start = Theta(values=bounds.clip(theta.values)).hyperparameters(_family(self._spec))
-        spec = replace(self._spec, start=start, adaptation=None, refinement=None, basis_size=1, variance=Variance.AUTO)
+        start = Theta(values=bounds.clip(theta.values)).hyperparameters(_family(self.spec))
+        spec = replace(self.spec, start=start, adaptation=None, refinement=None, basis_size=1, variance=Variance.AUTO)
         rounds = self._started, self._searched
         search = Search(spec, self._scheme, self._subset, self._journal, None, beyond=self._beyond, rounds=rounds)
         return search, Solution(theta=start, selection=_NOTHING)
@@ -220,7 +216,7 @@ class Search:
 
     def _try(self, bounds: Box, found: Solution, stage: int, begin: float, share: float) -> tuple[float, Solution]:
         """The objective after one descent from found.theta, and where it ended."""
-        subset, steps = self._subset, self._spec.adaptation.steps if self._spec.adaptation else 0
+        subset, steps = self._subset, self.spec.adaptation.steps if self.spec.adaptation else 0
         with self._journal.phase(Phase.SELECTING, begin):
             selection = self._select(subset, found, stage)
             Z = subset.basis(selection)
@@ -229,8 +225,9 @@ class Search:
             evaluate = partial(objective_and_gradient, subset.rows, Z, scheme=self._scheme, complete=selection.complete)
 
             def objective(candidate: Hyperparameters) -> tuple[float, FloatArray]:
+                begun = time.perf_counter()
                 value, gradient = evaluate(candidate)
-                self.evaluations += 1
+                self.evaluation_seconds = time.perf_counter() - begun
                 count(value)
                 return value, gradient
 
@@ -250,10 +247,10 @@ class Search:
 
     def _refine(self, found: Solution) -> Solution:
         """Move theta and the basis vectors together, if that was asked for and is not done yet."""
-        if self._spec.refinement is None or found.moved is not None or self._journal.round > self._rounds:
+        if self.spec.refinement is None or found.moved is not None or self._journal.round > self._rounds:
             return found
         subset = self._subset
-        begin, steps = self._started + self._adapting, self._spec.refinement.steps
+        begin, steps = self._started + self._adapting, self.spec.refinement.steps
         share = self._searched - begin
         with self._journal.phase(Phase.SELECTING, begin):
             selection = self._better_basis(subset, found, Stage.REFINE)
@@ -281,29 +278,27 @@ class Search:
 
     def _start(self, rows: Rows, bounds: Box) -> Hyperparameters:
         """The hyperparameters given, or those of a full GP on random rows: two starts, the better one polished."""
-        if self._spec.start is not None:
-            if self._spec.kernel is KernelChoice.AUTO:
-                self._journal.warn(
-                    f"the kernel is {self._spec.start.kernel}: with hyperparameters given none is chosen"
-                )
-            return self._spec.start
+        if self.spec.start is not None:
+            if self.spec.kernel is KernelChoice.AUTO:
+                self._journal.warn(f"the kernel is {self.spec.start.kernel}: with hyperparameters given none is chosen")
+            return self.spec.start
         polished = self.first_theta()
         if self._warm is not None or not self._chooses_kernel:
             return polished
         self._journal.tell(0.7 * self._started)
         objective, screen, _ = self._start_rows(rows)
-        random = random_of(self._spec, Stage.KERNEL)
+        random = random_of(self.spec, Stage.KERNEL)
         groups = self._subset.dataset.row_groups
         chosen, reason = choose_kernel(
-            rows, screen, polished, objective, bounds, self._spec, self._scheme, random, groups
+            rows, screen, polished, objective, bounds, self.spec, self._scheme, random, groups
         )
         self._journal.warn(reason)
         return chosen
 
     def _start_rows(self, rows: Rows) -> tuple[ExactObjective, Rows, Rows]:
         """The exact objective, and the rows that starts are screened and polished on."""
-        small = every_row(rows, self._spec) is not None
-        order = random_of(self._spec, Stage.START).permutation(len(rows))
+        small = every_row(rows, self.spec) is not None
+        order = random_of(self.spec, Stage.START).permutation(len(rows))
         objective = exact_objective_and_gradient if small else exact_nlml_and_gradient
         return objective, _some(rows, order[:SCREEN_ROWS]), _some(rows, order[:POLISH_ROWS])
 
@@ -312,7 +307,7 @@ class Search:
         objective, screen, polish = self._start_rows(rows)
 
         def screened(reach: float) -> tuple[Hyperparameters, float]:
-            start = heuristic(rows, reach=reach, kernel=_family(self._spec))
+            start = heuristic(rows, reach=reach, kernel=_family(self.spec))
             return descend_exactly(objective, screen, start, bounds, SCREEN_STEPS)
 
         tried = map_threads(screened, SCREEN_REACHES)
@@ -323,7 +318,7 @@ class Search:
     def _select(self, subset: Subset, found: Solution, stage: int) -> Selection:
         """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset."""
         last = subset.places(found.selection)
-        selection = select(subset.rows, found.theta, self._spec, random_of(self._spec, stage), last)
+        selection = select(subset.rows, found.theta, self.spec, random_of(self.spec, stage), last)
         self._journal.basis_size = len(selection.indices)
         return replace(selection, indices=subset.numbers[selection.indices])
 
@@ -338,7 +333,7 @@ class Search:
         tell(SELECTED)
         rows = subset.rows
         if len(rows) > COMPARED_ROWS:
-            some = np.sort(random_of(self._spec, stage).permutation(len(rows))[-COMPARED_ROWS:])
+            some = np.sort(random_of(self.spec, stage).permutation(len(rows))[-COMPARED_ROWS:])
             rows = rows.sample(some)
         before, now = (
             nlml(factorise(rows, subset.basis(each), found.theta, self._scheme)) for each in (last, selection)
@@ -372,8 +367,8 @@ class Search:
 
     def _exactly(self, rounds: int, theta: FloatArray, kernel: KernelFamily) -> Hyperparameters:
         """Restore hyperparameters from a checkpoint's theta; given ones are not moved by the detour over logarithms."""
-        if self._spec.start is not None and rounds == 0:
-            return self._spec.start
+        if self.spec.start is not None and rounds == 0:
+            return self.spec.start
         return Theta(values=theta).hyperparameters(kernel)
 
 
