@@ -69,8 +69,10 @@ def select(
             found = _greedy(rows, hyperparameters, spec, size, supply)
             if found.reason == EXHAUSTED and (spec.basis_size is not None or not len(found.measures)):
                 found = fill(rows, hyperparameters, found, order[: pool_size(spec, size)], min(size, len(rows)))
+    if spec.basis_size is not None:
+        return found
     measured = np.sort(order[-SUMMED_ROWS:]) if len(order) > SUMMED_ROWS else None
-    return found if spec.basis_size is not None else cut(rows, hyperparameters, spec, found, measured)
+    return cut(rows, hyperparameters, spec, found, measured)
 
 
 def pool_size(spec: TrainSpec, size: int) -> int:

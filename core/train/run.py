@@ -46,7 +46,7 @@ from core.train.report import Candidate, TrainResult
 from core.train.results import Results
 from core.train.run_rows import RunRows
 from core.train.search import Search, Stage, random_of
-from core.train.shares import Shares, done_when_searched
+from core.train.shares import Shares, share_searched
 from core.train.spec_checks import check_spec
 from core.train.transformed import transformed_table
 from core.train.unlearnt import UnlearntRows
@@ -292,7 +292,7 @@ class _Run:
     def _rebase(self, evaluation: float) -> None:
         """Tell the journal how much is done when the search has ended. evaluation: seconds of one of the objective."""
         rows, searched = len(self.raw_targets) + self.results.rows_beyond, self.shares.searched
-        done = done_when_searched(rows, sum(self.journal.seconds.values()), evaluation)
+        done = share_searched(rows, sum(self.journal.seconds.values()), evaluation)
         if done is not None:
             self.journal.part((done - searched) / (1.0 - searched) * self.sparse_end, self.sparse_end)
 
@@ -365,7 +365,7 @@ class _Run:
         return np.asarray(held_out[self.row_groups.take(held_out).group % 2 == 0])
 
     def _part(self, begin: float, end: float) -> Callable[[float], None]:
-        """What hears the share of a step that is done, between these shares of the model's part."""
+        """Return what hears the share of a step, which lies between these of the model's part."""
         return lambda share: self.journal.tell(begin + (end - begin) * share)
 
     def _posterior(self, fit: Fit) -> SparsePosterior:

@@ -9,23 +9,23 @@ Rounds end early where they settle: once the search has ended, the seconds that 
 
 from dataclasses import dataclass
 
-from core.spec import Adaptation, TrainSpec
+from core.spec import TrainSpec
 from core.train.mean_choice import ALL_ROWS, compared_rows
 from core.train.run_rows import SEARCH_ROWS
 
 CHOICES, FULL, SPARSE = 0.2, 0.75, 0.6
-"""Of a run on no more than SEARCH_ROWS: a choice of transforms; of what is left, a full process, beside which the
-search mostly ends early; of what is left then, the sparse model where a mean on up to MEAN_ROWS rows follows it."""
+"""Shares of a run on no more than SEARCH_ROWS: a choice of transforms; of what is left, a full process, beside which
+the search mostly ends early; of what is left then, the sparse model where a mean on up to MEAN_ROWS rows follows."""
 MEAN_ROWS, MEAN_POWER = 10_000, 0.6
-"""... and the power of its rows by which it grows beside the sparse model: where there is much noise, as in most large
-tables, a few iterations are enough."""
+"""Rows of a mean, and the power of more rows by which its time grows beside that of the sparse model:
+where there is much noise, as in most large tables, a few iterations are enough."""
 STARTED, SEARCHED, EVALUATED, FITTED = 0.1, 0.75, 0.78, 0.8
-"""Where these steps of the sparse model have ended, in its part of such a run, in which folds calibrate it."""
+"""Ends of these steps of the sparse model, as shares of its part of such a run, in which folds calibrate it."""
 SELECTING = 1.16
-"""A descent with the selection before it, over one without."""
+"""Time of a descent with the selection before it, over one without."""
 CHOICES_EVALUATIONS, START_EVALUATIONS, FIT_EVALUATIONS, REST_EVALUATIONS = 12.0, 8.0, 0.95, 0.6
-"""With more rows, in evaluations of the objective on SEARCH_ROWS: choices, the start; and for each SEARCH_ROWS of the
-table each of both fits, and all that follows them."""
+"""Times with more rows, in evaluations of the objective on SEARCH_ROWS: choices, the start; and for each SEARCH_ROWS of
+the table each of both fits, and all that follows them."""
 SEARCHING = 196.0
 """Evaluations on SEARCH_ROWS that a sparse model of as many takes."""
 
@@ -63,11 +63,9 @@ class Shares:
                 evaluated=EVALUATED,
                 fitted=FITTED,
             )
-        adaptation = spec.adaptation or Adaptation()
-        parts = rows / SEARCH_ROWS
-        searched = (
-            START_EVALUATIONS + SELECTING * (adaptation.rounds + 1) * adaptation.steps
-        )  # a round has two descents
+        parts, adaptation = rows / SEARCH_ROWS, spec.adaptation
+        descents = 0 if adaptation is None else (adaptation.rounds + 1) * adaptation.steps  # one round has two
+        searched = START_EVALUATIONS + SELECTING * descents
         evaluated, fitted = searched + FIT_EVALUATIONS * parts, searched + 2.0 * FIT_EVALUATIONS * parts
         whole = fitted + REST_EVALUATIONS * parts
         return cls(
@@ -81,10 +79,10 @@ class Shares:
         )
 
 
-def done_when_searched(rows: int, spent: float, evaluation: float) -> float | None:
-    """Return the share of a sparse model that is done when its search has ended, after so many seconds; None where the
-    rows were all searched on. evaluation: seconds of one, on SEARCH_ROWS rows."""
+def share_searched(rows: int, elapsed: float, evaluation: float) -> float | None:
+    """Return the share of a run that is done when its search has ended, after so many seconds; None where the rows were
+    all searched on. evaluation: seconds of an evaluation of the objective on SEARCH_ROWS rows."""
     if rows <= SEARCH_ROWS or not evaluation > 0.0:
         return None
-    left = (2.0 * FIT_EVALUATIONS + REST_EVALUATIONS) * evaluation * rows / SEARCH_ROWS
-    return spent / (spent + left)
+    remaining = (2.0 * FIT_EVALUATIONS + REST_EVALUATIONS) * evaluation * rows / SEARCH_ROWS
+    return elapsed / (elapsed + remaining)

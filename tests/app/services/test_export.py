@@ -1,11 +1,16 @@
 """app/services/export: what a graph is made of, beside the models of tests/app/routes/test_exports.py."""
 
+import runpy
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 
 from app.errors import InvalidRequestError
+from app.services.export import numpy_pieces as pieces
 from app.services.export.graph import Graph
 from app.services.export.onnx_inputs import level_table, ports
 from app.services.export.onnx_target import GraphTarget, expm1, log1p
@@ -49,8 +54,19 @@ def test_small_numbers_keep_their_digits() -> None:
     np.testing.assert_allclose(found["log1p"], np.log1p(cells), rtol=1e-14)
 
 
+def moments_of_file(numbers: TargetNumbers, folder: Path) -> Any:
+    """The moments of a predictor file of logarithms."""
+    transform = numbers.transform
+    held = {name: getattr(transform, name) for name in ("least_mean", "greatest_mean", "widest")}
+    text = pieces.WITHIN.format(lowest=transform.lowest, highest="np.inf")
+    text += pieces.MOMENTS_LOG.format(less=int(transform.kind is TargetTransform.LOG1P), **held)
+    path = folder / "moments.py"
+    path.write_text(f"import numpy as np\n{text}", encoding="utf-8")
+    return runpy.run_path(str(path))["moments"]
+
+
 @pytest.mark.parametrize("kind", [TargetTransform.LOG, TargetTransform.LOG1P, TargetTransform.YEO_JOHNSON])
-def test_moments_of_rows_wider_than_all_targets(kind: TargetTransform) -> None:
+def test_moments_of_rows_wider_than_all_targets(kind: TargetTransform, tmp_path: Path) -> None:
     """Neither the width that moments take nor the bounds of means are lost on the way to another runtime."""
     transform = transform_of(kind, np.exp(np.random.default_rng(0).normal(size=200)))
     centres, variances = np.array([0.0, 1.0, 4.0, 40.0]), np.array([0.5, 100.0, 900.0, 1.0])
@@ -63,6 +79,9 @@ def test_moments_of_rows_wider_than_all_targets(kind: TargetTransform) -> None:
     found = run(graph, centre=centres.tolist(), variance=variances.tolist())
     np.testing.assert_allclose(found["mean_out"], expected.moments()[0], rtol=1e-12)
     np.testing.assert_allclose(found["std"], expected.std(), rtol=1e-12)
+    if kind is not TargetTransform.YEO_JOHNSON:
+        by_file = moments_of_file(numbers, tmp_path)(centres, variances)
+        np.testing.assert_allclose(by_file, expected.moments(), rtol=1e-12)
 
 
 def test_inputs_are_called_as_no_output_is() -> None:

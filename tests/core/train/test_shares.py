@@ -10,7 +10,7 @@ from core.spec import Adaptation, MeanRows, TrainSpec
 from core.train.progress import Checkpoint, Phase, Progress
 from core.train.run import train
 from core.train.run_rows import SEARCH_ROWS
-from core.train.shares import Shares, done_when_searched
+from core.train.shares import Shares, share_searched
 
 AUTO = TrainSpec(mean_rows=MeanRows.AUTO)
 
@@ -43,14 +43,12 @@ def test_a_mean_on_many_rows_takes_more_than_the_sparse_model() -> None:
 
 
 def test_a_search_that_settled_early_has_more_left_to_do() -> None:
-    whole, early = done_when_searched(2_000_000, 200.0, 1.5), done_when_searched(2_000_000, 100.0, 1.5)
+    whole, early = share_searched(2_000_000, 200.0, 1.5), share_searched(2_000_000, 100.0, 1.5)
     assert whole is not None
     assert early is not None
     assert 0.2 < early < 0.5 < whole < 0.8
-    assert done_when_searched(SEARCH_ROWS, 200.0, 1.5) is None
-    assert done_when_searched(2_000_000, 200.0, 0.0) is None, (
-        "nothing was evaluated: a search that goes on from its end"
-    )
+    assert share_searched(SEARCH_ROWS, 200.0, 1.5) is None
+    assert share_searched(2_000_000, 200.0, 0.0) is None, "nothing was evaluated: a search that goes on from its end"
 
 
 def test_fits_tell_how_far_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
