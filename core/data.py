@@ -79,7 +79,9 @@ class Dataset:
             object.__setattr__(self, name, value)
 
     def take(self, rows: IntArray) -> "Dataset":
-        """The same columns, only these rows."""
+        """The same columns, only these rows: this very dataset where they are all of its rows, in their order."""
+        if len(rows) == len(self.targets) and np.array_equal(rows, np.arange(len(rows))):
+            return self
         return Dataset(
             inputs=self.inputs[rows],
             targets=self.targets[rows],
@@ -130,7 +132,9 @@ class Standardization:
 
     def inputs(self, inputs: FloatArray) -> FloatArray:
         """Raw (m, p) to standardized (m, p)."""
-        return np.asarray((self.input_transform.forward(inputs) - self.input_shift) / self.input_scale)
+        found = np.subtract(self.input_transform.forward(inputs), self.input_shift)
+        found /= self.input_scale
+        return np.asarray(found)
 
     def raw_inputs(self, inputs: FloatArray) -> FloatArray:
         """Standardized (m, p) to raw (m, p); a column without a scale is where it was in training."""
@@ -178,9 +182,11 @@ def _standardization(dataset: Dataset, enabled: bool) -> Standardization:
 
 
 def _deviation(centred: FloatArray, weights: FloatArray | None = None) -> FloatArray:
-    """Root mean square of each column, without overflow or underflow of the squares. weights (n,): of a single one."""
-    largest = np.maximum(np.abs(centred).max(axis=0), np.finfo(float).tiny)
-    return np.asarray(largest * np.sqrt(_mean(np.square(centred / largest), weights)))
+    """Root mean square of each column, without overflow or underflow of the squares, in whose place they are computed.
+    weights (n,): of a single one."""
+    largest = np.maximum(np.maximum(centred.max(axis=0), -centred.min(axis=0)), np.finfo(float).tiny)
+    centred /= largest
+    return np.asarray(largest * np.sqrt(_mean(np.square(centred, out=centred), weights)))
 
 
 def _mean(values: FloatArray, weights: FloatArray | None) -> FloatArray:

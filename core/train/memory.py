@@ -26,7 +26,7 @@ from core.train.mean_choice import CLOSED_ROWS, FOLDS, compared_rows
 from core.train.search import POLISH_ROWS
 
 NUMBER = 8
-ROW_COPIES = 10
+ROW_COPIES = 6
 SQUARES = 14
 BLOCKS = 5
 """Blocks in the making, for each thread."""

@@ -35,7 +35,7 @@ from core.sparse.scheme import Scheme, scheme
 from core.spec import Effort, MeanRows, TrainSpec
 from core.train.beyond import BeyondRows, with_rows_beyond
 from core.train.calibrate import MOVED_ROWS, CalibrationResult, calibrate, calibrate_on
-from core.train.fit import Fit, Solution, Subset
+from core.train.fit import Fit, Solution
 from core.train.full_choice import FarBehind, FullModel, full_model, is_compared
 from core.train.held_out import grouped_rows, held_out_rows
 from core.train.mean_choice import ServedMean, choose_mean, served_means
@@ -132,9 +132,7 @@ class _Run:
         self.raw_targets, self.beyond = dataset.targets, beyond
         check_spec(spec, dataset)
         dataset = grouped_rows(dataset)
-        self.spec = spec
-        self.journal = journal
-        self.resume = resume
+        self.spec, self.journal, self.resume = spec, journal, resume
         self.row_groups = dataset.row_groups
         self.scheme: Scheme = scheme(spec.approximation, spec.power)
         held_out = held_out_rows(dataset, spec)
@@ -145,7 +143,9 @@ class _Run:
             table = transformed_table(dataset, spec, held_out, beyond, workers=workers, tell=journal.tell)
         self.begin = self.shares.choices if table.compared else 0.0
         self.dataset, self.other_choices = table.dataset, table.others
-        self.rows = RunRows(dataset=self.dataset, spec=spec, workers=workers, compute=compute, beyond=beyond)
+        self.rows = RunRows(
+            dataset=self.dataset, held_out=held_out, spec=spec, workers=workers, compute=compute, beyond=beyond
+        )
         self.results = Results(
             spec=spec,
             dataset=self.dataset,
@@ -166,32 +166,29 @@ class _Run:
         self.other_means: list[ServedMean] = []
 
     def result(self) -> TrainResult:
-        everything = np.arange(len(self.raw_targets))
-        learning = self.rows.subset(np.setdiff1d(everything, self.results.held_out))
-        whole = self.rows.subset(everything, learning) if len(self.results.held_out) else learning
         with warnings.catch_warnings(record=True) as self.journal.caught:
             warnings.simplefilter("always", RuntimeWarning)
             search = Search(
                 self.spec,
                 self.scheme,
-                self.rows.searched(learning),
+                self.rows.searched(),
                 self.journal,
                 self.resume,
                 self.warm,
-                self.rows.beyond_sums(learning, self.results.transform, self.scheme),
+                self.rows.beyond_sums(self.results.transform, self.scheme),
                 rounds=(self.shares.started, self.shares.searched),
             )
-            full = self._full(search, learning, whole)
+            full = self._full(search)
             far_behind = self._beside(full, search)
             found = search.solve()
             self._rebase(search.evaluation_seconds)
             if full is not None and far_behind is not None and far_behind.candidate is not None:
                 self.journal.part(0.0, 1.0)
                 return self._of_full(full, (far_behind.candidate,), "the sparse model is far behind")
-            outcome = self._outcome(search, found, learning, whole)
-            if self.spec.adaptation is not None and outcome.read.no_better_than_constant(whole.rows):
+            outcome = self._outcome(search, found)
+            if self.spec.adaptation is not None and outcome.read.no_better_than_constant(outcome.fit.subset.rows):
                 self.results.constant = True
-                outcome = self._outcome(*search.constant(), learning, whole)
+                outcome = self._outcome(*search.constant())
             self.sparse_read = outcome.read
             if not (self.spec.fixed_mean or self.results.constant):
                 outcome = self._with_mean(outcome)
@@ -262,14 +259,14 @@ class _Run:
         predicted = self.results.with_mean(outcome.predicted, outcome.fit.subset, first)
         return replace(outcome, choice=replace(outcome.choice, mean=first), read=first.read, predicted=predicted)
 
-    def _full(self, search: Search, learning: Subset, whole: Subset) -> FullModel | None:
+    def _full(self, search: Search) -> FullModel | None:
         """Compute the full process where it is a candidate."""
-        if not is_compared(self.spec, learning, len(whole.rows)):
+        if not is_compared(self.spec, search.subset, len(self.raw_targets)):
             return None
         end = self.begin + self.shares.full * (1.0 - self.begin)
         self.journal.part(self.begin, end)
         with self.journal.phase(Phase.ADAPTING, 0.0):
-            seed = (self.spec.seed, Stage.FULL)
+            whole, seed = self.rows.whole(search.subset), (self.spec.seed, Stage.FULL)
             start = search.first_theta()
             full = full_model(whole, self.results.held_out, start, self.spec, seed, self.journal.tell)
         self.begin = end
@@ -296,27 +293,29 @@ class _Run:
         if done is not None:
             self.journal.part((done - searched) / (1.0 - searched) * self.sparse_end, self.sparse_end)
 
-    def _outcome(self, search: Search, found: Solution, learning: Subset, whole: Subset) -> Outcome:
+    def _outcome(self, search: Search, found: Solution) -> Outcome:
         """Held-out rows predicted, the model fitted on all rows and calibrated."""
         predicted, read, selection, shares = None, None, None, self.shares
         others: tuple[Moments, ...] = ()
         if len(self.results.held_out):
             with self.journal.phase(Phase.EVALUATING, shares.searched):
-                fit = search.fit(learning, found, Stage.EVALUATE, tell=self._part(shares.searched, shares.evaluated))
+                rows, tell = self.rows.learning(search.subset), self._part(shares.searched, shares.evaluated)
+                fit = search.fit(rows, found, Stage.EVALUATE, tell=tell)
             if found.moved is not None:
                 read = self._calibrate_moved(fit)
             inputs, learnt = self.dataset.inputs[self.results.held_out], self._posterior(fit)
             predicted = Predictor(learnt).moments(inputs)
             others = moments_of(learnt, fit, inputs)
             selection = None if self.beyond is None else fit.selection  # another one is another pass over the files
-            del fit  # and its blocks, before the next one's are made
+            del rows, fit  # and its blocks, before the next one's are made
         with self.journal.phase(Phase.FITTING, shares.evaluated):
-            fit = search.fit(whole, found, Stage.PUBLISH, selection, tell=self._part(shares.evaluated, shares.fitted))
+            rows, tell = self.rows.whole(search.subset), self._part(shares.evaluated, shares.fitted)
+            fit = search.fit(rows, found, Stage.PUBLISH, selection, tell=tell)
             fitted = self._posterior(fit)
         if read is None:
             with self.journal.phase(Phase.CALIBRATING, shares.fitted):
                 read = calibrate(fit, search.spec, (self.spec.seed, Stage.CALIBRATE), self._part(shares.fitted, 0.98))
-        whole.rows.workspace.clear()
+        fit.subset.rows.workspace.clear()
         return Outcome(fit=fit, fitted=fitted, read=read, predicted=predicted, other_predicted=others)
 
     def _with_mean(self, outcome: Outcome) -> Outcome:

@@ -318,6 +318,7 @@ class Search:
     def _select(self, subset: Subset, found: Solution, stage: int) -> Selection:
         """A basis chosen at theta, with the last one among the candidates; indices are rows of the dataset."""
         last = subset.places(found.selection)
+        subset.rows.workspace.clear()  # of the descent before, whose blocks a choice has no use for
         selection = select(subset.rows, found.theta, self.spec, random_of(self.spec, stage), last)
         self._journal.basis_size = len(selection.indices)
         return replace(selection, indices=subset.numbers[selection.indices])

@@ -1,5 +1,7 @@
 """core/data.py: what is refused, and standardization that survives every offset and scale."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -159,3 +161,20 @@ def test_spread_whose_mean_overflows_is_refused(enabled: bool) -> None:
     inputs[:, 1] = np.where(np.arange(len(X)) % 2, 1e308, -1e308)
     with pytest.raises(InvalidDataError, match="input column 1: its spread"):
         standardization(Dataset(inputs=inputs, targets=Y), enabled=enabled)
+
+
+def test_arrays_that_nobody_can_change_are_shared() -> None:
+    dataset = Dataset(inputs=X, targets=Y)
+    assert not np.shares_memory(dataset.inputs, X)
+    again = replace(dataset, targets=2.0 * Y)
+    assert again.inputs is dataset.inputs
+    view = dataset.inputs[:10]  # whose owner may let itself be changed
+    assert not np.shares_memory(Dataset(inputs=view, targets=Y[:10]).inputs, view)
+
+
+def test_all_rows_in_their_order_are_the_dataset_itself() -> None:
+    dataset = Dataset(inputs=X, targets=Y)
+    assert dataset.take(np.arange(len(Y))) is dataset
+    turned = dataset.take(np.arange(len(Y))[::-1])
+    np.testing.assert_array_equal(turned.inputs, X[::-1])
+    assert len(dataset.take(np.arange(len(Y) - 1)).targets) == len(Y) - 1

@@ -3,13 +3,17 @@
 import json
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from core.data import Dataset
 from core.spec import MeanRows, TrainSpec
 from core.train.memory import training_bytes
+from core.train.run import train
 
 FACTOR = 3.0
 """The estimate is not below what was taken, and not above this many times it, where it is not small."""
@@ -73,3 +77,23 @@ def test_more_of_anything_takes_more() -> None:
     assert everything > least + 10_000**2 * 4  # a triangle of kernel values
     assert training_bytes(10_000, 10, TrainSpec(basis_size=100, mean_rows=MeanRows.AUTO)) == everything
     assert training_bytes(500, 10, TrainSpec(mean_rows=MeanRows.ALL)) > training_bytes(500, 10, TrainSpec())
+
+
+MOST_COPIES = 3.5
+"""Copies of a large table that a training holds at once, beside the one that it is given: the rows of a step as they
+are and standardized, and the difference that is being taken."""
+
+
+def test_rows_of_one_step_are_gone_before_those_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.train.run_rows.SEARCH_ROWS", 500)
+    rows, columns = 20_000, 60
+    X = np.random.default_rng(0).normal(size=(rows, columns))
+    dataset = Dataset(inputs=X, targets=np.sin(X[:, 0]))
+    spec = TrainSpec(basis_size=10, method="rand", calibrate=None, noise="constant", adaptation=None, mean_rows="basis")
+    tracemalloc.start()
+    try:
+        train(dataset, spec)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < MOST_COPIES * X.nbytes
