@@ -10,9 +10,9 @@ BoolArray = NDArray[np.bool_]
 
 def frozen(values: object) -> FloatArray:
     """Return `values` as a read-only float64 array: a copy, unless they are one that owns its numbers."""
-    owned = isinstance(values, np.ndarray) and values.dtype == np.float64 and values.base is None
-    if owned and not values.flags.writeable:
-        return values
+    array = np.asarray(values, dtype=np.float64)
+    if array is values and array.base is None and not array.flags.writeable:
+        return array
     array = np.array(values, dtype=np.float64)
     array.flags.writeable = False
     return array

@@ -1,10 +1,15 @@
 """The full process beside the sparse model: computed first, so that the search for the other may end early.
 
 They are compared on the rows held out for the report, which neither theta has seen, each with error bars that have not
-seen them either. The full process is taken where it loses less, by more than a standard error of the paired
-differences and LEAST_GAIN, and its squared errors are no larger than chance allows; where the densities are the same
-within chance, if its squared errors on all left-out rows, which are many more, are smaller by more than their standard
-error and LEAST_FALL of them; where it is exact and costs next to nothing, unless it loses more by as much.
+seen them either, and where these do not tell on all left-out rows, which are many more. The full process is taken
+
+    where held-out rows lose less by it, by more than a standard error of the paired differences and LEAST_GAIN;
+    where they lose no more than chance has it, and left-out rows lose less by as much, with squared errors that are
+    larger by MOST_RISE at most, or have squared errors that are smaller by more than their standard error and
+    LEAST_FALL of them;
+    where it is exact and costs next to nothing, unless held-out rows lose more by a standard error.
+
+Never where its squared errors are larger on both kinds of rows, on those held out by more than a standard error.
 """
 
 import time
@@ -40,8 +45,9 @@ from core.train.report import Candidate
 
 LEAST_GAIN = 0.01
 """Nats a row below which a full process is not worth its slower predictions."""
-LEAST_FALL = 0.02
-"""Share of the other model's squared errors that a full process takes off at least where densities do not tell."""
+LEAST_FALL, MOST_RISE = 0.02, 0.05
+"""Share of the other model's squared errors that a full process takes off at least where no densities tell, and that it
+may add where those of left-out rows do."""
 CONSTANT_ERRORS = 3.0
 """Standard errors by which a full process has to be better than a constant."""
 STOP_BEHIND, STOP_ERRORS = 0.25, 3.0
@@ -327,37 +333,48 @@ class FarBehind:
 def prefers_full(
     full: Judged,
     other: Judged,
-    squares: tuple[FloatArray, FloatArray] | None = None,
+    left_out: tuple[Judged, Judged] | None = None,
     *,
     exact: bool = False,
     constant: bool = False,
     constant_errors: float = CONSTANT_ERRORS,
+    least: float = LEAST_GAIN,
 ) -> tuple[bool, str]:
     """Return whether the full process is taken, and why.
 
-    squares: squared errors of both on more rows that were left out, (m,) each, which decide where densities do not;
+    left_out: both on more rows that were left out, which decide where the others do not; None: those are all there are.
     exact: it costs next to nothing, and need only lose no more than chance has it. constant: the other model is a
     constant, so that a gain by chance would be one for noise; constant_errors: standard errors that it has to be then.
+    least: nats a row that it has to gain at least.
     """
-    better, worse = other.loss - full.loss, full.squares - other.squares
-    gain, doubt = float(better.mean()), float(better.std() / np.sqrt(len(better)))
-    error, error_doubt = float(worse.mean()), float(worse.std() / np.sqrt(len(worse)))
-    told = (
-        f"the full process {'gains' if gain > 0.0 else 'loses'} {abs(gain):.4f} nats a row on {len(better):,} left-out "
-        f"rows, standard error {doubt:.4f}"
-    )
-    if error > error_doubt:
+    (gain, doubt), (fall, fall_doubt) = _gains(full, other)
+    own, others = left_out or (full, other)
+    (more_gain, more_doubt), (more_fall, more_fall_doubt) = _gains(own, others)
+    told = f"the full process {_told(gain)} on {len(full.loss):,} left-out rows, standard error {doubt:.4f}"
+    if -fall > fall_doubt and more_fall < 0.0:
         return False, f"{told}; its squared errors are larger by more than their standard error"
     if exact and not constant:
         taken = gain > -doubt
         return taken, f"{told}: {'no more' if taken else 'more'} than one standard error is lost"
     errors = constant_errors if constant else 1.0
-    taken = gain > max(errors * doubt, LEAST_GAIN)
+    taken = gain > max(errors * doubt, least)
     if not taken and not constant and gain > -doubt:
-        own, others = squares or (full.squares, other.squares)
-        level, smaller = float(others.mean()), others - own
-        fall, fall_doubt = float(smaller.mean()), float(smaller.std() / np.sqrt(len(smaller)))
-        if fall > max(fall_doubt, LEAST_FALL * level):
-            return True, f"{told}; the squared errors of {len(own):,} are smaller by {fall / level:.1%}"
-    least = f"{errors:g} standard error{'s' if errors > 1.0 else ''} and {LEAST_GAIN:g}"
-    return taken, f"{told}: {'more' if taken else 'not a gain of more'} than {least}"
+        level = float(others.squares.mean())
+        if more_gain > max(more_doubt, least) and -more_fall <= MOST_RISE * level:
+            return True, f"{told}; {_told(more_gain)} on all {len(own.loss):,}, standard error {more_doubt:.4f}"
+        if more_fall > max(more_fall_doubt, LEAST_FALL * level):
+            return True, f"{told}; the squared errors of {len(own.loss):,} are smaller by {more_fall / level:.1%}"
+    told_least = f"{errors:g} standard error{'s' if errors > 1.0 else ''}" + (f" and {least:g}" if least else "")
+    return taken, f"{told}: {'more' if taken else 'not a gain of more'} than {told_least}"
+
+
+def _gains(full: Judged, other: Judged) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Return how much less the same rows lose by the first, nats a row, how much smaller their squared errors are, and
+    the standard error of each."""
+    both = other.loss - full.loss, other.squares - full.squares
+    loss, squares = ((float(each.mean()), float(each.std() / np.sqrt(len(each)))) for each in both)
+    return loss, squares
+
+
+def _told(gain: float) -> str:
+    return f"{'gains' if gain > 0.0 else 'loses'} {abs(gain):.4f} nats a row"

@@ -6,8 +6,7 @@ at the theta of the sparse fit, which also gives the error bars. Rows are left o
 fit, or one at a time where there is a Cholesky factor; one fold are the rows held out for the report. From the errors
 of these predictions, and the left-out variances of the sparse fit, noise, scales and quantiles are learnt as they are
 for the sparse mean, then the noise once more with that D; of the two D the one that predicts left-out rows better is
-kept. `auto` compares with the sparse mean on the same rows: that has to lose by more than a standard error of the
-paired differences of the predictive loss (Breiman et al. 1984), and by LEAST_GAIN.
+kept. `auto` compares with the sparse mean on the same rows (`core.train.mean_gain`).
 """
 
 import time
@@ -26,7 +25,7 @@ from core.mean.full import Mean, full_mean, full_means, sparse_preconditioner, s
 from core.mean.precondition import random_basis
 from core.mean.products import STORED_BYTES, SquareProduct, square_cuts
 from core.mean.subset import subset_mean, subset_means
-from core.predict.calibration import LeftOut, loss_of
+from core.predict.calibration import LeftOut
 from core.predict.distribution import PredictiveDistribution
 from core.predict.metrics import Scores, scores
 from core.predict.model import log_noise
@@ -36,6 +35,7 @@ from core.spec import MeanRows, TrainSpec, Variance
 from core.train.calibrate import CalibrationResult, calibrate_by, grouped, recalibrated
 from core.train.fit import Fit
 from core.train.fold_fits import Seed
+from core.train.mean_gain import Gain, row_losses
 from core.train.report import Candidate
 
 CLOSED_ROWS = 2_000
@@ -45,8 +45,6 @@ FOLDS = 10
 TOLERANCE = 2e-2
 PREPARED = 0.15
 """Share of the time of a mean that its preconditioner and the kernel values that are kept take."""
-LEAST_GAIN = 0.01
-"""Nats a row that `auto` asks of a mean on more rows at least, which makes every prediction slower."""
 LEAST_NOISE = 1e-12
 """Noise of a row, as a share of n times the prior variance, which is the trace of K: about a thousand times what
 rounding makes of K's eigenvalues."""
@@ -132,10 +130,9 @@ def choose_mean(
     began = time.perf_counter()
     mean, settled = _served(_Task(fit, read, spec, seed, count, held_out, tell), read)
     took = time.perf_counter() - began
-    gain, doubt = _gain(read, mean.read)
-    pays = gain > max(doubt, LEAST_GAIN)
-    taken = pays or not automatic
-    reason = _reason(gain, doubt, pays) if automatic else f"asked for; {_told(gain, doubt)}"
+    gain = Gain.of(read, mean.read)
+    taken = gain.pays or not automatic
+    reason = gain.reason if automatic else f"asked for; {gain.told}"
     basis = _candidate(fit, MeanRows.BASIS, len(fit.selection.indices), _scores(fit, read, transform, targets), seconds)
     other = _candidate(
         fit,
@@ -299,7 +296,7 @@ def _served(task: _Task, sparse: CalibrationResult) -> tuple[ServedMean, bool]:
     D = task.noise(first_read, first_read.calibration.noise_scale)
     second = task.mean(D, 0.6, 0.3, None if task.closed else first.unknowns)
     second_read = task.read(second)
-    better = _loss(second_read).mean() < _loss(first_read).mean()
+    better = row_losses(second_read).mean() < row_losses(first_read).mean()
     mean, read = (second, second_read) if better else (first, first_read)
     served = ServedMean(places=task.places, alpha=mean.alpha, left_out=mean.left_out, read=read)
     return served, mean.settled
@@ -342,35 +339,10 @@ def served_means(
     found = []
     for task, earlier, mean, own in zip(tasks, first, second, reads, strict=True):
         again = task.read_again(mean, own)
-        best, kept = (mean, again) if _loss(again).mean() < _loss(own).mean() else (earlier, own)
+        best, kept = (mean, again) if row_losses(again).mean() < row_losses(own).mean() else (earlier, own)
         found.append(ServedMean(places=task.places, alpha=best.alpha, left_out=best.left_out, read=kept))
     tell(1.0)
     return found
-
-
-def _loss(read: CalibrationResult) -> FloatArray:
-    """Predictive loss of each left-out row by its own calibration, (m,), nats."""
-    assert read.left_out is not None
-    return loss_of(read.left_out, read.calibration.latent_scale, read.calibration.noise_scale)
-
-
-def _gain(sparse: CalibrationResult, mean: CalibrationResult) -> tuple[float, float]:
-    """Mean of what left-out rows lose less by the new mean, nats a row, and its standard error."""
-    assert sparse.left_out is not None
-    assert mean.left_out is not None
-    _, before, now = np.intersect1d(sparse.left_out.places, mean.left_out.places, return_indices=True)
-    gains = _loss(sparse)[before] - _loss(mean)[now]
-    return float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))
-
-
-def _told(gain: float, doubt: float) -> str:
-    verb = "gains" if gain > 0.0 else "loses"
-    return f"the mean of more rows {verb} {abs(gain):.4f} nats a left-out row, standard error {doubt:.4f}"
-
-
-def _reason(gain: float, doubt: float, pays: bool) -> str:
-    least = f"one standard error and {LEAST_GAIN:g}"
-    return f"{_told(gain, doubt)}: {'more' if pays else 'not a gain of more'} than {least}"
 
 
 def _scores(fit: Fit, read: CalibrationResult, transform: Transform, targets: FloatArray) -> Scores:

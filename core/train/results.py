@@ -28,7 +28,7 @@ from core.train.calibrate import (
 )
 from core.train.fit import Fit, Subset
 from core.train.forward import forward_errors
-from core.train.full_choice import CONSTANT_ERRORS, LEAST_ROWS, FullModel, Judged, prefers_full
+from core.train.full_choice import CONSTANT_ERRORS, LEAST_GAIN, LEAST_ROWS, FullModel, Judged, prefers_full
 from core.train.input_choice import InputTransformChoice
 from core.train.local_coverage import LocalCoverage
 from core.train.mean_choice import SPARSE_THETA, ServedMean
@@ -197,8 +197,7 @@ class Results:
         seen = outcome.predicted is None or held_out < LEAST_ROWS
         if seen and self.constant and not grouped:
             return False, "the rows held out are too few to tell its gain from noise"
-        ours, theirs = self._judged_left_out(full, outcome)
-        squares = (ours.squares, theirs.squares)
+        ours, theirs = left_out = self._judged_left_out(full, outcome)
         if outcome.predicted is not None and not seen:
             ours = self._judged(full.held_out, self.on_held_out(full.moments(full.held_out), full.process.read))
             theirs = self._judged(full.held_out, self.on_held_out(outcome.predicted, outcome.read))
@@ -206,7 +205,17 @@ class Results:
         if grouped and constant and len(ours.loss) < LEAST_GROUPS:
             return False, f"{len(ours.loss)} groups left out are too few to tell its gain over a constant from noise"
         errors = GROUPED_ERRORS if grouped else CONSTANT_ERRORS
-        return prefers_full(ours, theirs, squares, exact=exact, constant=constant, constant_errors=errors)
+        mean = outcome.choice.mean
+        as_slow = mean is not None and len(mean.places) == len(self.raw_targets)
+        return prefers_full(
+            ours,
+            theirs,
+            left_out,
+            exact=exact,
+            constant=constant,
+            constant_errors=errors,
+            least=0.0 if as_slow else LEAST_GAIN,
+        )
 
     def _judged(
         self, places: IntArray, predicted: PredictiveDistribution, which: IntArray | slice = slice(None)

@@ -4,13 +4,14 @@
 
 of rows left out of blocks of near ones (`core.train.block_judge`), q with scales, varying noise and a tail of its own
 as published error bars have them. The target stays as it is unless another is better there; of several that are as near
-to the best the first is taken, in the order of KINDS, which is from plain to flexible.
+to the best the first is taken, in the order of KINDS, which is from plain to flexible, but none whose squared errors
+are larger than those of another that is better.
 
 Nothing is compared where no map makes the targets themselves likelier as draws of a normal distribution. Logarithms are
 compared where they do so better than a power, by LEAST_AHEAD: the exponential of a doubt is a mean beyond all targets.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -121,7 +122,7 @@ def choose_transform(judge: BlockJudge, tell: Callable[[float], None] = lambda _
     if standing is None:
         return TransformChoice(transform=plain, reason=f"{looks}; learnt as it is")
     found = {kind: one for kind, one in judged.items() if one is not None}
-    better = {kind: one for kind, one in found.items() if one.is_better(standing)}
+    better = better_kinds(found, standing)
     chosen, told = TargetTransform.NONE, []
     best = max(better.values(), key=lambda one: float(one.density.mean()), default=standing)
     for kind, one in found.items():
@@ -140,6 +141,16 @@ def choose_transform(judge: BlockJudge, tell: Callable[[float], None] = lambda _
     return TransformChoice(
         transform=transform_of(chosen, dataset.targets), reason=f"{looks}; learnt as {chosen}: {gains}"
     )
+
+
+def better_kinds(found: Mapping[TargetTransform, Judgement], standing: Judgement) -> dict[TargetTransform, Judgement]:
+    """Return the kinds that are better than none, without those whose squared errors are larger than another one's."""
+    better = {kind: one for kind, one in found.items() if one.is_better(standing)}
+    return {
+        kind: one
+        for kind, one in better.items()
+        if not any(one.has_larger_errors(other) for other in better.values() if other is not one)
+    }
 
 
 def values_of(targets: FloatArray) -> str:

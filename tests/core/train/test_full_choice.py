@@ -48,9 +48,44 @@ def test_what_is_preferred() -> None:
         assert not prefers_full(full, judged(other), constant=True)[0]
     alike = judged(other + noise)
     assert not prefers_full(alike, judged(other))[0]
-    taken, reason = prefers_full(alike, judged(other), (np.full(4_000, 0.9), np.ones(4_000)))
+    zeros = np.zeros(4_000)
+    taken, reason = prefers_full(alike, judged(other), (judged(zeros, np.full(4_000, 0.9)), judged(zeros)))
     assert taken
     assert "squared errors of 4,000 are smaller by 10.0%" in reason
+
+
+@pytest.mark.parametrize(
+    ("held_out", "left_out", "squares", "taken"),
+    [
+        (0.0, 0.03, 1.0, True),
+        (0.0, 0.03, 1.03, True),
+        (0.0, 0.03, 1.08, False),  # squared errors of left-out rows are larger by more than MOST_RISE
+        (0.0, 0.008, 1.0, False),  # a gain below LEAST_GAIN
+        (-0.08, 0.03, 1.0, False),  # held-out rows speak against it
+    ],
+)
+def test_left_out_rows_decide_where_those_held_out_do_not(
+    held_out: float, left_out: float, squares: float, taken: bool
+) -> None:
+    random = np.random.default_rng(1)
+    other, noise = random.normal(size=400), random.normal(size=400)
+    noise -= noise.mean()
+    more, more_noise = random.normal(size=20_000), 0.1 * random.normal(size=20_000)
+    more_noise -= more_noise.mean()
+    both = judged(more - left_out + more_noise, np.full(20_000, squares)), judged(more)
+    found, reason = prefers_full(judged(other - held_out + noise), judged(other), both)
+    assert found is taken
+    assert ("gains 0.0300 nats a row on all 20,000" in reason) is taken
+    if left_out == 0.008:
+        assert prefers_full(judged(other - held_out + noise), judged(other), both, least=0.0)[0]
+    assert not prefers_full(judged(other - held_out + noise), judged(other), both, constant=True)[0]
+
+
+def test_larger_squared_errors_of_a_few_rows_are_doubted_where_those_of_many_are_not() -> None:
+    other, full = np.zeros(400), judged(np.full(400, -0.2), squares=np.full(400, 1.1))
+    many = np.zeros(4_000)
+    assert not prefers_full(full, judged(other), (judged(many, np.full(4_000, 1.01)), judged(many)))[0]
+    assert prefers_full(full, judged(other), (judged(many, np.full(4_000, 0.99)), judged(many)))[0]
 
 
 @pytest.mark.usefixtures("short_search")

@@ -12,6 +12,7 @@ from core.errors import InvalidSpecError
 from core.predict.model import ModelPredictor
 from core.spec import Artefact, MeanRows, Noise, Refinement, TrainSpec
 from core.train import mean_choice as mean
+from core.train.mean_gain import LEAST_GAIN
 from core.train.progress import Phase, Progress
 from core.train.report import TrainResult
 from core.train.run import CONSTANT_MEAN, FIXED_MEAN, train
@@ -135,7 +136,7 @@ def test_auto_takes_all_rows_where_they_predict_better() -> None:
     assert (large.mean, large.mean_rows, large.taken) == ("all", 260, True)
     assert large.reason is not None
     assert "more than one standard error" in large.reason
-    assert large.nlpd < small.nlpd - mean.LEAST_GAIN
+    assert large.nlpd < small.nlpd - LEAST_GAIN
     squares = [np.mean((ModelPredictor(r.model).mean(fresh.inputs) - fresh.targets) ** 2) for r in (basis, auto)]
     assert squares[1] < 0.8 * squares[0]
     assert auto.report.holdout is not None

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from core.data import Dataset
-from core.spec import MeanRows, TrainSpec
+from core.spec import MeanRows, Method, Noise, TrainSpec
 from core.train.memory import training_bytes
 from core.train.run import train
 
@@ -24,7 +24,7 @@ import json, sys
 from pathlib import Path
 import numpy as np
 from core.data import Dataset
-from core.spec import MeanRows, TrainSpec
+from core.spec import MeanRows, Method, Noise, TrainSpec
 from core.train.run import train
 rows, columns = int(sys.argv[1]), int(sys.argv[2])
 X = np.random.default_rng(0).normal(size=(rows, columns))
@@ -89,7 +89,7 @@ def test_rows_of_one_step_are_gone_before_those_of_the_next(monkeypatch: pytest.
     rows, columns = 20_000, 60
     X = np.random.default_rng(0).normal(size=(rows, columns))
     dataset = Dataset(inputs=X, targets=np.sin(X[:, 0]))
-    spec = TrainSpec(basis_size=10, method="rand", calibrate=None, noise="constant", adaptation=None, mean_rows="basis")
+    spec = TrainSpec(basis_size=10, method=Method.RAND, calibrate=None, noise=Noise.CONSTANT, adaptation=None)
     tracemalloc.start()
     try:
         train(dataset, spec)

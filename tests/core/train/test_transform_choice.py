@@ -10,9 +10,16 @@ from core.arrays import FloatArray
 from core.data import Dataset
 from core.predict.model import ModelPredictor
 from core.spec import Adaptation, Artefact, KernelChoice, TargetTransform, TrainSpec
-from core.train.block_judge import BlockJudge
+from core.train.block_judge import BlockJudge, Judgement
 from core.train.run import train
-from core.train.transform_choice import LEAST_ROWS, TransformChoice, choose_transform, transform_asked, values_of
+from core.train.transform_choice import (
+    LEAST_ROWS,
+    TransformChoice,
+    better_kinds,
+    choose_transform,
+    transform_asked,
+    values_of,
+)
 from tests.benchmarks.emulators import EMULATORS
 
 MADE: dict[str, tuple[Callable[[FloatArray, np.random.Generator], FloatArray], set[TargetTransform]]] = {
@@ -49,6 +56,21 @@ def test_a_transform_whose_means_are_worse_is_not_taken() -> None:
     assert found.reason is not None
     assert "squared errors are larger" in found.reason
     assert found.transform.kind is TargetTransform.NONE
+
+
+def test_of_better_kinds_none_has_larger_squared_errors_than_another() -> None:
+    """Ranks may have the best density and means that suffer: the power is taken, whose means do not."""
+    random = np.random.default_rng(0)
+    noise, ones = 0.1 * random.normal(size=400), np.ones(400)
+    standing = Judgement(density=np.zeros(400), squares=ones)
+    power = Judgement(density=0.3 + noise, squares=0.7 * ones)
+    ranks = Judgement(density=0.4 + noise, squares=0.95 * ones)
+    worse = Judgement(density=-0.3 + noise, squares=0.5 * ones)  # not better than none, and no measure
+    kinds = TargetTransform.YEO_JOHNSON, TargetTransform.RANK_NORMAL, TargetTransform.LOG
+    found = dict(zip(kinds, (power, ranks, worse), strict=True))
+    assert list(better_kinds(found, standing)) == [TargetTransform.YEO_JOHNSON]
+    near = Judgement(density=ranks.density, squares=0.7 * ones)
+    assert list(better_kinds({**found, TargetTransform.RANK_NORMAL: near}, standing)) == list(kinds[:2])
 
 
 @pytest.mark.parametrize(
