@@ -107,7 +107,7 @@ def sentinel_warnings(found: Mapping[str, list[Sentinel]]) -> list[str]:
         listed = [f"{name!r} {sentinel.count:,}" for name, sentinel in columns.items()]
         more = f" and {plural(len(listed) - _NAMED, 'more column')}" if len(listed) > _NAMED else ""
         warnings.append(
-            f"{_shown(value)} repeats far from the other values of its column (cells by column: "
+            f"{as_shown(value)} repeats far from the other values of its column (cells by column: "
             f"{', '.join(listed[:_NAMED])}{more}) and was read as a number; {missing_value_advice(value)}"
         )
     return warnings
@@ -116,8 +116,8 @@ def sentinel_warnings(found: Mapping[str, list[Sentinel]]) -> list[str]:
 def target_sentinel_warnings(name: str, sentinels: Sequence[Sentinel]) -> list[str]:
     """A warning for each value of the target, which is to stand before all others: such rows would be learnt from."""
     return [
-        f"the target {name!r} is {_shown(sentinel.value)} in {plural(sentinel.count, 'row')}, far from its other "
-        f"values ({_shown(sentinel.low)} to {_shown(sentinel.high)}), and was learnt as it stands: error bars and "
+        f"the target {name!r} is {as_shown(sentinel.value)} in {plural(sentinel.count, 'row')}, far from its other "
+        f"values ({as_shown(sentinel.low)} to {as_shown(sentinel.high)}), and was learnt as it stands: error bars and "
         f"scores are those of predicting it too; {missing_value_advice(sentinel.value)}, and such rows are left out"
         for sentinel in sentinels
     ]
@@ -126,17 +126,17 @@ def target_sentinel_warnings(name: str, sentinels: Sequence[Sentinel]) -> list[s
 def describe(sentinel: Sentinel) -> str:
     """The same for one column, in words that follow its name."""
     return (
-        f"{_shown(sentinel.value)} stands in {plural(sentinel.count, 'cell')}, the other values are "
-        f"{_shown(sentinel.low)} to {_shown(sentinel.high)}; {missing_value_advice(sentinel.value)}"
+        f"{as_shown(sentinel.value)} stands in {plural(sentinel.count, 'cell')}, the other values are "
+        f"{as_shown(sentinel.low)} to {as_shown(sentinel.high)}; {missing_value_advice(sentinel.value)}"
     )
 
 
 def missing_value_advice(value: float) -> str:
     """Advise how to say that a value means a missing cell."""
-    return f'if it stands for a missing cell, say "missing_values": [{_shown(value)}]'
+    return f'if it stands for a missing cell, say "missing_values": [{as_shown(value)}]'
 
 
-def _shown(value: float) -> str:
+def as_shown(value: float) -> str:
     """Return the number as JSON has it: an integer without its point, and as before single precision rounded it."""
     value = as_written(value)
     return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)

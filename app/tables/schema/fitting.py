@@ -15,6 +15,7 @@ from app.tables.columns.dates_and_booleans import parse_by_level
 from app.tables.columns.levels import choose_levels, level_limits
 from app.tables.columns.missing import missing_values
 from app.tables.columns.number_formats import PLAIN
+from app.tables.columns.outliers import outlier_warning
 from app.tables.columns.read_options import ReadOptions
 from app.tables.columns.rounding import choose_offset, exceeds_exact
 from app.tables.columns.sentinels import (
@@ -179,7 +180,14 @@ def _sums_of_kept(state: FitState, kept: Table, names: Iterable[str]) -> TableSu
 
 def _add_sentinel_warnings(state: FitState, targets: Sequence[str], used: Sequence[str]) -> None:
     state.warnings += sentinel_warnings({name: state.sentinels[name] for name in used if name in state.sentinels})
-    state.warnings[:0] = [note for each in targets for note in target_sentinel_warnings(each, state.sentinels[each])]
+    state.warnings[:0] = [note for each in targets for note in _target_warnings(state, each)]
+
+
+def _target_warnings(state: FitState, target: str) -> list[str]:
+    """What stands before all other warnings: targets that are codes, and those far from all others."""
+    found = state.outliers[target]
+    far = [] if found is None else [outlier_warning(target, found)]
+    return target_sentinel_warnings(target, state.sentinels[target]) + far
 
 
 def _refuse_nothing(told: Sequence[str]) -> NoReturn:

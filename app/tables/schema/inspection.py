@@ -8,6 +8,7 @@ from app.tables.columns.cell_errors import CellErrors, list_names
 from app.tables.columns.cells import BLANKS, quote
 from app.tables.columns.counts import CellCounts
 from app.tables.columns.lookalikes import LOOKALIKE_ADVICE, match_lookalike
+from app.tables.columns.outliers import Outliers, find_outliers
 from app.tables.columns.rounding import check_target
 from app.tables.columns.row_numbers import is_index, row_number_start
 from app.tables.columns.sentinels import Sentinel, find_sentinels, may_be_sentinel
@@ -30,7 +31,8 @@ from app.tables.schema.table_options import Dates, Missing
 @dataclass(slots=True, kw_only=True)
 class FitState:
     """State of a fit. sums: of the columns over all rows; absent: columns that lack cells, and as what they are read;
-    sentinels: numbers, by column, that may stand for a missing cell; distinct: how many texts each category has."""
+    sentinels: numbers, by column, that may stand for a missing cell; outliers: of each target, None where it has none;
+    distinct: how many texts each category has."""
 
     table: Table
     sums: TableSums
@@ -41,6 +43,7 @@ class FitState:
     warnings: list[str] = field(default_factory=list)
     absent: dict[str, InferredType] = field(default_factory=dict)
     sentinels: dict[str, list[Sentinel]] = field(default_factory=dict)
+    outliers: dict[str, Outliers | None] = field(default_factory=dict)
     distinct: dict[str, int] = field(default_factory=dict)
 
 
@@ -66,6 +69,7 @@ def inspect_target(state: FitState, target: str) -> None:
     note_invalid(target, column, inferred, state.cell_errors)
     note_missing(state, target, inferred)
     state.sentinels[target] = sentinels_of(column)
+    state.outliers[target] = find_outliers(column.values(), [each.value for each in state.sentinels[target]])
 
 
 def _numeric_names(sums: TableSums) -> str:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from core.arrays import FloatArray
-from core.predict.calibration import LeftOut
-from core.predict.distribution import Calibration
+from core.predict.calibration import Calibration, LeftOut
 from core.train.calibrate import CalibrationResult
 from core.train.mean_gain import LEAST_FALL, LEAST_GAIN, Gain, row_losses
 
