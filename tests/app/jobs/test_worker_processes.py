@@ -72,6 +72,7 @@ def test_a_killed_supervisor_takes_its_child_along_and_another_goes_on(
     assert published(database) == [job.id]
 
 
+@pytest.mark.slow
 def test_everything_killed_then_started_again(database: Database, database_url: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     job = submit_echo(database, "steps", payload=stepping(log))
@@ -85,6 +86,7 @@ def test_everything_killed_then_started_again(database: Database, database_url: 
     assert published(database) == [job.id]
 
 
+@pytest.mark.slow
 def test_a_frozen_supervisor_that_wakes_up_is_refused(database: Database, database_url: str, tmp_path: Path) -> None:
     """Stopped past its lease; another does the job. Awake, it publishes nothing and its own child is gone."""
     log = tmp_path / "log"
@@ -173,6 +175,7 @@ def test_signals_to_all_processes_of_a_worker_do_not_count(
     assert (after.state, after.attempts, after.claims) == (JobState.QUEUED, 0, 0)
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_before_the_first_checkpoint_fail_no_job(
     database: Database, database_url: str, tmp_path: Path
 ) -> None:

@@ -51,6 +51,7 @@ def test_scikit_learns_checks_by_default(estimator: SparseGPRegressor, check: Ca
         check(estimator)
 
 
+@pytest.mark.slow
 def test_standard_deviations_intervals_and_quantiles_cover_new_rows() -> None:
     inputs, targets = table(2_000, seed=1)
     mean, std = fitted().predict(inputs, return_std=True)

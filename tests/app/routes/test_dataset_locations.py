@@ -41,6 +41,7 @@ def add(service: Service, location: object, **query: str) -> Any:
     return service.client.post("/datasets", json={"location": str(location)}, params=query)
 
 
+@pytest.mark.slow
 def test_a_folder_is_the_dataset_that_one_file_of_its_rows_is(served: Service, place: Path) -> None:
     folder = folder_of(place, "waves")
     answer = add(served, folder)

@@ -135,6 +135,7 @@ def test_a_dataset_is_not_swept(empty: Service) -> None:
     assert sweep_store(empty.database, empty.blobs, older_than=0.0) == []
 
 
+@pytest.mark.slow
 def test_what_unpacks_to_much_is_read_by_another_process(empty: Service) -> None:
     """More than the API reads itself: both the answer and the refusal come back whole."""
     table = "a,b,y\n" + "".join(f"{row % 1013},{row % 7},{row % 91}\n" for row in range(200_050))

@@ -43,6 +43,7 @@ def test_without_any_key_everything_is_answered(empty: Service) -> None:
     assert empty.client.get("/models", headers={"Authorization": "Bearer of tidings"}).status_code == 200
 
 
+@pytest.mark.slow
 def test_once_there_is_a_key_every_route_wants_one(guarded: Guarded) -> None:
     service, _ = guarded
     for path, scopes in ACCESS.items():
@@ -227,6 +228,7 @@ def test_a_key_that_expires(guarded: Guarded) -> None:
     wait_until(lambda: service.client.post("/predict", json=ROW, headers=headers).status_code == 401, 5.0)
 
 
+@pytest.mark.slow
 def test_the_end_of_the_last_key_opens_nothing(tmp_path: Path) -> None:
     with running(tmp_path) as service:
         headers = create(service, "predict", seconds=0.5)

@@ -122,6 +122,7 @@ def test_a_thousand_faults_are_twenty_and_a_number(service: Service) -> None:
     assert problem["error_count"] == 1000
 
 
+@pytest.mark.slow
 def test_fifty_megabytes_of_garbage_are_refused_and_not_kept(service: Service) -> None:
     assert_problem(service.post_file(os.urandom(50 << 20)), 400, "not")
     assert list(service.settings.uploads.glob("*/*")) == []

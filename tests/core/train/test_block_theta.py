@@ -61,6 +61,7 @@ def test_a_rough_kernel_that_starts_without_noise_finds_it(way: str, request: py
     assert 0.5 * share < found.noise_variance < 1.5 * share
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("by_blocks")
 def test_noise_that_varies_is_no_roughness() -> None:
     """The likelihood with constant noise prefers a rough kernel for this function, which is as smooth as any."""
@@ -171,6 +172,7 @@ def test_best_effort_and_little_noise_end_with_larger_blocks(monkeypatch: pytest
         assert sizes[-1][: len(largest)] == largest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("columns", "reach", "kink", "squares"), [(4, 1.5, 3.0, 0.012), (6, 2.0, 1.0, 0.03)])
 def test_a_mean_whose_iterations_do_not_end_is_tried_with_more_noise(
     columns: int, reach: float, kink: float, squares: float, monkeypatch: pytest.MonkeyPatch

@@ -57,6 +57,7 @@ def test_far_variance_is_the_dense_one_very_far_away(theta: str, approximation: 
     assert hp.signal_variance * (1 - 1e-9) <= found <= hp.prior_variance * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(case=small_problems(ill=True), approximation=st.sampled_from([a for a in EVERY if a is not Approximation.SOR]))
 def test_far_variance_of_any_theta(case: Problem, approximation: Approximation) -> None:

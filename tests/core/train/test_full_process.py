@@ -369,14 +369,14 @@ def test_tables_that_are_too_large_or_small_have_no_other(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_squared_errors_of_all_left_out_rows_are_compared(grouped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a tenth of the rows decide by density, those of all where density does not; of groups their means."""
+def test_all_left_out_rows_are_compared_too(grouped: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenth of the rows decides, and all of them where that does not; of groups their means."""
     compared: list[tuple[int, int]] = []
 
-    def prefers(full: Judged, other: Judged, squares: tuple[FloatArray, FloatArray], **_: Any) -> tuple[bool, str]:
+    def prefers(full: Judged, other: Judged, left_out: tuple[Judged, Judged], **_: Any) -> tuple[bool, str]:
         assert len(full.loss) == len(other.squares)
-        assert len(squares[0]) == len(squares[1])
-        compared.append((len(full.loss), len(squares[0])))
+        assert len(left_out[0].loss) == len(left_out[1].squares)
+        compared.append((len(full.loss), len(left_out[0].loss)))
         return True, "asked for"
 
     monkeypatch.setattr(results, "prefers_full", prefers)

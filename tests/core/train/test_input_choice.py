@@ -82,10 +82,15 @@ def test_rows_that_are_held_out_are_not_looked_at() -> None:
     "spec",
     [
         TrainSpec(max_basis_size=60),
-        TrainSpec(max_basis_size=40, refinement=Refinement(steps=4)),
-        TrainSpec(effort=Effort.NORMAL, mean_rows=MeanRows.AUTO, max_basis_size=40),
-        TrainSpec(max_basis_size=60, mean_rows=MeanRows.ALL),
-        TrainSpec(max_basis_size=40, artefact=Artefact.COMPACT),
+        *(
+            pytest.param(spec, marks=pytest.mark.slow)
+            for spec in (
+                TrainSpec(max_basis_size=40, refinement=Refinement(steps=4)),
+                TrainSpec(effort=Effort.NORMAL, mean_rows=MeanRows.AUTO, max_basis_size=40),
+                TrainSpec(max_basis_size=60, mean_rows=MeanRows.ALL),
+                TrainSpec(max_basis_size=40, artefact=Artefact.COMPACT),
+            )
+        ),
     ],
     ids=["sparse", "refined", "full", "all rows", "compact"],
 )

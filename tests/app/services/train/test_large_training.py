@@ -150,6 +150,7 @@ def test_a_checkpoint_of_rows_that_are_not_held_is_left(
     assert found["report"]["holdout"] == again["report"]["holdout"]
 
 
+@pytest.mark.slow
 def test_a_folder_of_files_gives_the_model_of_one_file(
     training: Training, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
