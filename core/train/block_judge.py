@@ -30,13 +30,16 @@ from core.train.optimise import box, descend, heuristic, noisy
 
 MOST_ROWS = 20_000
 """Rows that blocks are made of, at most."""
-BLOCK_ROWS, FITTED_BLOCKS, JUDGED_BLOCKS = 400, 3, 5
-"""Rows of a block, and blocks that theta moves on, beside a random one, and that rows are left out of ..."""
+BLOCK_ROWS, FITTED_BLOCKS, JUDGED_BLOCKS, JUDGED_SHARE = 400, 3, 5, 0.4
+"""Rows of a block, blocks that theta moves on, beside a random one, and blocks that rows are left out of, at least and
+as a share of all: theta takes most of the time, and blocks differ by more than their rows say ..."""
 QUICK_BLOCKS = 2
 """... and both of quick judgements, for which the noise is constant too."""
 DOUBTS, LEAST_GAIN, MOST_WORSE = 2.0, 0.02, 0.1
 """Standard errors, and nats a row, by which what is not plain must be better, and the share by which the squared errors
-of its means may be larger."""
+of its means may be larger by chance."""
+LITTLE_WORSE, WORSE_PRICE = 0.02, 10.0
+"""Share by which they may be larger beyond chance, and nats a row that have to be gained for each such share."""
 START_ROWS, START_STEPS, STEPS, FIRST_STEP = 300, 25, 20, 0.2
 
 Choice = tuple[Transform, InputTransform]
@@ -56,9 +59,15 @@ class Judgement:
         return _difference(self.density, other.density)
 
     def has_larger_errors(self, other: "Judgement") -> bool:
-        """Return whether the squared errors are larger by more than their standard error, or by MOST_WORSE."""
+        """Return whether the squared errors are larger by more than their standard error, or by MOST_WORSE.
+
+        Up to LITTLE_WORSE does not count where the density gains WORSE_PRICE times as much: theta of another fit
+        differs by as much, and error bars that know a long tail are worth more.
+        """
         worse, doubt = _difference(self.squares, other.squares)
-        return not worse <= min(doubt, MOST_WORSE * float(other.squares.mean()))
+        level, (gain, _) = float(other.squares.mean()), self.gain(other)
+        little = min(LITTLE_WORSE, gain / WORSE_PRICE)
+        return not worse <= max(min(doubt, MOST_WORSE * level), little * level)
 
     def is_better(self, other: "Judgement") -> bool:
         """Return whether the density is higher by more than DOUBTS standard errors, and LEAST_GAIN, and squared errors
@@ -169,7 +178,7 @@ class BlockJudge:
         return _Blocks(
             rows=rows,
             few=few,
-            judged=chosen[: QUICK_BLOCKS if self._quick else JUDGED_BLOCKS],
+            judged=chosen[: QUICK_BLOCKS if self._quick else max(JUDGED_BLOCKS, int(JUDGED_SHARE * len(blocks)))],
             fitted=fitted,
             seed=int(random.integers(2**32)),
         )

@@ -92,7 +92,7 @@ def test_noise_that_varies_is_learnt_but_with_effort_quick(monkeypatch: pytest.M
 
 
 def test_the_squared_errors_of_means_count() -> None:
-    """A gain in density that costs more than a tenth of the squared errors is not taken, nor one by chance."""
+    """A gain in density that costs a tenth of the squared errors is not taken, nor one by chance."""
     random = np.random.default_rng(1)
     density, squares = random.normal(size=1_000), random.uniform(size=1_000)
     standing = Judgement(density=density, squares=squares)
@@ -103,6 +103,19 @@ def test_the_squared_errors_of_means_count() -> None:
     unsure = density + 0.1 + 3.0 * random.normal(size=1_000)
     assert not Judgement(density=unsure, squares=squares).is_better(standing)
     assert Judgement(density=density, squares=np.full(1_000, np.nan)).has_larger_errors(standing)
+
+
+@pytest.mark.parametrize(
+    ("gain", "worse", "larger"),
+    [(0.16, 0.012, False), (0.16, 0.018, True), (0.4, 0.018, False), (0.4, 0.022, True), (-0.1, 1e-3, True)],
+)
+def test_a_little_more_of_squared_errors_is_paid_for_by_density(gain: float, worse: float, larger: bool) -> None:
+    """They are larger in every row, so that a standard error doubts nothing."""
+    ones = np.ones(500)
+    found = Judgement(density=gain * ones, squares=(1.0 + worse) * ones)
+    standing = Judgement(density=0.0 * ones, squares=ones)
+    assert found.has_larger_errors(standing) is larger
+    assert found.is_better(standing) is (gain > 0.0 and not larger)
 
 
 def test_a_judgement_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
