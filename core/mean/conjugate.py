@@ -25,8 +25,9 @@ UNSOLVED = 0.1
 """Missing part of the predictions against their errors, at most: squared errors are then 1% too large, or less."""
 WINDOW = 5
 """Iterations over which a change is measured: a single one may move little where the next ones do not."""
-BEFORE = 0.15
-"""Share of the work that is told before there is a change."""
+FALL, FEW = 0.3, 2.0 * WINDOW
+"""Fall of the logarithm of what is missing in an iteration, before one is seen, and iterations that are expected before
+there is a change: where there is much noise, and tables are large, they are enough."""
 
 
 class System(Protocol):
@@ -121,7 +122,7 @@ def solve(
     ahead = system.precondition(residuals)
     directions, products = ahead.copy(), _dots(residuals, ahead)
     watched: list[FloatArray] = [] if predictions is None else [errors(predictions)]
-    progress, change, number, settled = _Fraction(stopping), np.inf, 0, False
+    progress, change, number, settled = _Fraction(stopping.most), np.inf, 0, False
     while number < stopping.most:
         image, predicted = system.apply(directions)
         steps = _ratio(products, _dots(directions, image))
@@ -135,9 +136,10 @@ def solve(
         last, products = products, _dots(residuals, ahead)
         missing = system.missing(residuals, products).reshape(*watched[-1].shape[:-1], -1).max(axis=-1)
         unsolved = float(np.max(missing / _size(watched[-1])))
-        excess = max(change / stopping.tolerance, unsolved / UNSOLVED)
-        settled = excess <= 1.0
-        listen(Iteration(number=number, change=change, fraction=progress.after(number, excess), unknowns=unknowns))
+        excesses = change / stopping.tolerance, unsolved / UNSOLVED
+        settled = max(excesses) <= 1.0
+        fraction = progress.after(number, *excesses)
+        listen(Iteration(number=number, change=change, fraction=fraction, unknowns=unknowns))
         if settled:
             break
         directions = ahead + _ratio(products, last) * directions
@@ -175,19 +177,31 @@ def _size(values: FloatArray) -> FloatArray:
 
 
 class _Fraction:
-    """Share of the work done, as if the logarithm of what is missing fell evenly from its first value to the limit; of
-    the first WINDOW iterations, after which it is known, together BEFORE."""
+    """Share of the work done, by the iteration after which nothing is above its limit any more."""
 
-    def __init__(self, stopping: Stopping) -> None:
-        self._most, self._first, self._fraction = stopping.most, np.nan, 0.0
+    def __init__(self, most: int) -> None:
+        self._most, self._fraction = most, 0.0
+        self._changes, self._unsolved = _Falling(), _Falling()
 
-    def after(self, number: int, excess: float) -> float:
-        """Return the share after an iteration; excess: what is missing, over what may be."""
-        if not np.isfinite(excess):
-            self._fraction = max(self._fraction, number / self._most, BEFORE * min(number / WINDOW, 1.0))
-            return self._fraction
-        if np.isnan(self._first):
-            self._first = max(excess, 1.01)
-        by_excess = float(np.log(self._first / max(excess, 1.0)) / np.log(self._first))
-        self._fraction = min(max(self._fraction, number / self._most, BEFORE + (1.0 - BEFORE) * by_excess), 1.0)
+    def after(self, number: int, change: float, unsolved: float) -> float:
+        """Return the share after an iteration. change, unsolved: over what each may be."""
+        known = self._changes.end(number, change) if np.isfinite(change) else FEW
+        end = min(max(known, self._unsolved.end(number, unsolved)), float(self._most))
+        self._fraction = min(max(self._fraction, number / end), 1.0)
         return self._fraction
+
+
+class _Falling:
+    """What has to fall below 1, as if its logarithm fell evenly."""
+
+    def __init__(self) -> None:
+        self._first: tuple[int, float] | None = None
+
+    def end(self, number: int, excess: float) -> float:
+        """Return the iteration after which it will have, given its value after one; that one where it has already."""
+        above = float(np.log(max(excess, 1.0)))
+        if self._first is None:
+            self._first = number, above
+        begun, before = self._first
+        fall = (before - above) / (number - begun) if above < before else FALL
+        return number + float(np.ceil(above / fall))

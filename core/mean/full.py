@@ -192,11 +192,19 @@ def square_product(
 
 
 def sparse_preconditioner(
-    rows: Rows, kernel: Kernel, Z: FloatArray, D: FloatArray, folds: Folds, targets: int = 1
+    rows: Rows,
+    kernel: Kernel,
+    Z: FloatArray,
+    D: FloatArray,
+    folds: Folds,
+    targets: int = 1,
+    *,
+    tell: Callable[[float], None] = lambda _: None,
 ) -> SparsePreconditioner:
-    """Return the preconditioner of basis vectors Z (d, p) and noise D (n,) for vectors of so many targets."""
+    """Return the preconditioner of basis vectors Z (d, p) and noise D (n,) for vectors of so many targets. tell: hears
+    the share that is done."""
     compute = compute_for(rows, len(rows), folds, targets)
-    return SparsePreconditioner(kernel, rows.X, Z, D, folds, rows.workers, compute)
+    return SparsePreconditioner(kernel, rows.X, Z, D, folds, rows.workers, compute, tell)
 
 
 def compute_for(rows: Rows, size: int, folds: Folds, targets: int = 1) -> Compute | None:

@@ -9,7 +9,7 @@ O(n d^2 / 2) together, and a factorisation each. V stays where it was made, by r
 (The use of a low-rank approximation as preconditioner of a kernel matrix: Cutajar et al. 2016; Gardner et al. 2018.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -31,6 +31,8 @@ RANK = 15.0
 """Rows that a basis takes for each square root of n: 1,500 of 10,000. With fewer of them iterations are many, with more
 its own factors cost as much as they save."""
 
+FACTORISED = 0.8
+"""Share of the time after which there are sums to factorise."""
 SENT_SIZE = 4_000
 """Basis vectors from which other processes factorise: of fewer, d^3 / 6 multiply-adds take no longer than to send d^2
 numbers there and back."""
@@ -58,6 +60,7 @@ class SparsePreconditioner:
         folds: Folds,
         workers: int = 1,
         compute: Compute | None = None,
+        tell: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Factorise. O(n d^2 + r d^3 / 3).
 
@@ -69,6 +72,7 @@ class SparsePreconditioner:
             folds: of the rows, each of which one of the columns (r,) has not.
             workers: threads.
             compute: other processes that hold V and do the work instead.
+            tell: hears the share that is done, twice; may raise to cancel.
 
         Raises:
             NotPositiveDefiniteError: hyperparameters beyond double precision.
@@ -81,10 +85,12 @@ class SparsePreconditioner:
         self._places = [slice(run.begin, run.begin + len(run.X)) for run in runs]
         self._runs = partitioned(_Basis(kernel, Z, L), runs, workers, compute, float(len(X)) * len(Z))
         information = _Information(self._runs.total(_grams).by_fold, folds)
+        tell(FACTORISED)
         columns = range(self.columns)
         elsewhere = compute if len(Z) >= SENT_SIZE else None
         factors = partitioned(None, columns, workers, elsewhere, float(len(Z)) ** 3)
         self._factors = factors.total(_factor, None, information).pieces
+        tell(1.0)
 
     @property
     def columns(self) -> int:

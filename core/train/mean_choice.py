@@ -43,8 +43,11 @@ CLOSED_ROWS = 2_000
 FOLDS = 10
 """Folds of the rows, that of the held-out rows among them: each fit has nine tenths of the rows."""
 TOLERANCE = 2e-2
-PREPARED = 0.15
-"""Share of the time of a mean that its preconditioner and the kernel values that are kept take."""
+PREPARED = 0.2
+"""Share of the time of a mean that its preconditioner takes, before iterations say more."""
+SECOND_SHARE, SECOND_SHARE_KEPT, READ_SHARE = 0.44, 0.3, 0.04
+"""Shares of all that the second mean takes, without kernel values that are kept and with them, and what is read off the
+first one before."""
 LEAST_NOISE = 1e-12
 """Noise of a row, as a share of n times the prior variance, which is the trace of K: about a thousand times what
 rounding makes of K's eigenvalues."""
@@ -194,6 +197,8 @@ class _Task:
         both = read.left_out.take(np.flatnonzero(self.folds.fold[read.left_out.places] >= 0))
         self.left_out = replace(both, noise_variance=self.rows.noises(self.s2)[both.places])
         self._product: SquareProduct | None = None
+        numbers = sum((end - begin) * end for begin, end in pairwise(square_cuts(n)))
+        self._keeps = count == n and 8 * numbers <= STORED_BYTES
 
     def noise(self, read: CalibrationResult, scale: float) -> FloatArray:
         """Return the noise variance of each row, (n,), as a calibration has learnt it, above what K rounds to."""
@@ -203,13 +208,10 @@ class _Task:
 
     def mean(self, D: FloatArray, begin: float, share: float, resume: FloatArray | None) -> Mean:
         """Return the mean with this noise; `begin` and `share` are told."""
+        pace = _Pace(lambda done: self._tell(begin + share * done))
         if self.closed:
-            self._tell(begin + 0.5 * share)
+            pace.prepared(1.0)
             return closed_form_mean(self.rows, self.kernel, D, self.folds).mean
-
-        def listen(iteration: Iteration) -> None:
-            self._tell(begin + share * (PREPARED + (1.0 - PREPARED) * iteration.fraction))
-
         stopping = Stopping(tolerance=TOLERANCE)
         if len(self.places) < len(self.rows):
             return subset_mean(
@@ -219,7 +221,7 @@ class _Task:
                 self.places,
                 self.folds,
                 stopping=stopping,
-                listen=listen,
+                listen=pace.listen,
                 resume=resume,
             )
         Z = random_basis(self.rows.X, self._random(Draw.PRECONDITIONER))
@@ -227,13 +229,18 @@ class _Task:
             self.rows,
             self.kernel,
             D,
-            Z,
+            sparse_preconditioner(self.rows, self.kernel, Z, D, self.folds, tell=pace.prepared),
             self.folds,
             stopping=stopping,
-            listen=listen,
+            listen=pace.listen,
             resume=resume,
             product=self._kept_product(D),
         )
+
+    @property
+    def second_share(self) -> float:
+        """Return the share of all that the second mean takes: less where kernel values are kept."""
+        return SECOND_SHARE_KEPT if self._keeps else SECOND_SHARE
 
     def means(self, tasks: "Sequence[_Task]", D: Sequence[FloatArray], resume: list[FloatArray] | None) -> list[Mean]:
         """Return the mean of each task, which are of the same fit and other targets, each with its noise."""
@@ -273,8 +280,7 @@ class _Task:
 
     def _kept_product(self, D: FloatArray, targets: int = 1) -> SquareProduct | None:
         """K(X, X) for both noises, where it is held in double precision and fits any."""
-        numbers = sum((end - begin) * end for begin, end in pairwise(square_cuts(len(self.rows))))
-        if self._product is None and 8 * numbers <= STORED_BYTES:
+        if self._product is None and self._keeps:
             self._product = square_product(self.rows, self.kernel, D, self.folds, targets)
         return self._product
 
@@ -289,12 +295,35 @@ class _Task:
         return np.random.default_rng([*self.seed, draw])
 
 
+class _Pace:
+    """What is told of a mean: of its preparation, then by the seconds that its iterations take."""
+
+    def __init__(self, tell: Callable[[float], None]) -> None:
+        self._tell, self._began, self._first = tell, time.perf_counter(), 0.0
+
+    def prepared(self, share: float) -> None:
+        """Hear the share of the preparation that is done."""
+        self._tell(PREPARED * share)
+
+    def listen(self, iteration: Iteration) -> None:
+        """Hear of an iteration; the first one's seconds are not told from those before it."""
+        elapsed, done = time.perf_counter() - self._began, iteration.fraction
+        if iteration.number == 1:
+            self._first = elapsed
+            self._tell(PREPARED + (1.0 - PREPARED) * done)
+            return
+        each = (elapsed - self._first) / (iteration.number - 1)
+        remaining = each * iteration.number * (1.0 / done - 1.0)
+        self._tell(elapsed / (elapsed + remaining))
+
+
 def _served(task: _Task, sparse: CalibrationResult) -> tuple[ServedMean, bool]:
     """The mean with the sparse fit's noise, then with its own; the better of the two, and whether it had settled."""
-    first = task.mean(task.noise(sparse, 1.0), 0.0, 0.5, None)
+    share = task.second_share
+    first = task.mean(task.noise(sparse, 1.0), 0.0, 1.0 - share - READ_SHARE, None)
     first_read = task.read(first)
     D = task.noise(first_read, first_read.calibration.noise_scale)
-    second = task.mean(D, 0.6, 0.3, None if task.closed else first.unknowns)
+    second = task.mean(D, 1.0 - share, share, None if task.closed else first.unknowns)
     second_read = task.read(second)
     better = row_losses(second_read).mean() < row_losses(first_read).mean()
     mean, read = (second, second_read) if better else (first, first_read)

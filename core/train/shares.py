@@ -10,6 +10,7 @@ Rounds end early where they settle: once the search has ended, the seconds that 
 from dataclasses import dataclass
 
 from core.spec import TrainSpec
+from core.train.calibrate import MANY_ROWS
 from core.train.mean_choice import ALL_ROWS, compared_rows
 from core.train.run_rows import SEARCH_ROWS
 
@@ -19,8 +20,9 @@ the search mostly ends early; of what is left then, the sparse model where a mea
 MEAN_ROWS, MEAN_POWER = 10_000, 0.6
 """Rows of a mean, and the power of more rows by which its time grows beside that of the sparse model:
 where there is much noise, as in most large tables, a few iterations are enough."""
-STARTED, SEARCHED, EVALUATED, FITTED = 0.1, 0.75, 0.78, 0.8
-"""Ends of these steps of the sparse model, as shares of its part of such a run, in which folds calibrate it."""
+STARTED, BY_FOLDS, IN_CLOSED_FORM = 0.1, (0.75, 0.78, 0.8), (0.87, 0.91, 0.95)
+"""Ends of the start, and of the rounds and both fits, as shares of the sparse model's part of such a run, which is
+calibrated by folds or in closed form."""
 SELECTING = 1.16
 """Time of a descent with the selection before it, over one without."""
 CHOICES_EVALUATIONS, START_EVALUATIONS, FIT_EVALUATIONS, REST_EVALUATIONS = 12.0, 8.0, 0.95, 0.6
@@ -52,6 +54,8 @@ class Shares:
         sparse = SPARSE / (SPARSE + mean) if centres else 1.0
         if rows <= SEARCH_ROWS:
             searching = SEARCHING * rows / SEARCH_ROWS
+            closed = rows >= MANY_ROWS * spec.most_basis
+            searched, evaluated, fitted = IN_CLOSED_FORM if closed else BY_FOLDS
             return cls(
                 choices=CHOICES
                 if rows <= ALL_ROWS
@@ -59,9 +63,9 @@ class Shares:
                 full=FULL,
                 sparse=sparse,
                 started=STARTED,
-                searched=SEARCHED,
-                evaluated=EVALUATED,
-                fitted=FITTED,
+                searched=searched,
+                evaluated=evaluated,
+                fitted=fitted,
             )
         parts, adaptation = rows / SEARCH_ROWS, spec.adaptation
         descents = 0 if adaptation is None else (adaptation.rounds + 1) * adaptation.steps  # one round has two

@@ -118,6 +118,17 @@ def test_a_listener_hears_a_rising_fraction_and_may_cancel() -> None:
         full_mean(at.rows, at.kernel, at.D, at.Z, at.folds, listen=cancel)
 
 
+@pytest.mark.parametrize(("noise", "weight"), [(10.0, 1.0), (0.1, 4.0), (0.01, 4.0)])
+def test_the_fraction_foretells_when_iterations_end(noise: float, weight: float) -> None:
+    """13, 55 and 135 of them: from a third on the fraction is that of the iterations, within half of it."""
+    at = case(8, n=600)
+    kernel = replace(at.kernel, weights=weight * at.kernel.weights)
+    heard: list[Iteration] = []
+    full_mean(at.rows, kernel, noise * at.D, at.Z, at.folds, stopping=Stopping(tolerance=2e-2), listen=heard.append)
+    count = len(heard)
+    assert all(0.6 < each.fraction * count / each.number < 1.6 for each in heard[count // 3 :])
+
+
 def test_random_rows_precondition_in_few_iterations() -> None:
     """Short lengthscales and little noise: hundreds of iterations with a basis of 15 rows."""
     at = case(8, n=600)

@@ -52,3 +52,16 @@ def test_the_number_of_threads_changes_no_bit() -> None:
     ]
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
+
+
+def test_preparation_is_told_and_may_be_cancelled() -> None:
+    at, told = case(2), list[float]()
+    SparsePreconditioner(at.kernel, at.rows.X, at.Z, at.D, at.folds, tell=told.append)
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+
+    def cancel(_: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        SparsePreconditioner(at.kernel, at.rows.X, at.Z, at.D, at.folds, tell=cancel)
