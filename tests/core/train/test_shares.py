@@ -31,7 +31,8 @@ def test_tables_that_a_full_process_may_learn_have_the_same_shares(rows: int) ->
 
 def test_folds_that_calibrate_have_a_share() -> None:
     by_folds, closed = Shares.of(10_000, TrainSpec(basis_size=500)), Shares.of(10_000, TrainSpec(basis_size=100))
-    assert by_folds.fitted < 0.85 < 0.9 < closed.fitted
+    assert by_folds.fitted < 0.85
+    assert closed.fitted > 0.9
 
 
 def test_both_fits_of_millions_of_rows_take_as_long_as_the_search() -> None:
