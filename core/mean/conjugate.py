@@ -25,7 +25,7 @@ UNSOLVED = 0.1
 """Missing part of the predictions against their errors, at most: squared errors are then 1% too large, or less."""
 WINDOW = 5
 """Iterations over which a change is measured: a single one may move little where the next ones do not."""
-FALL, FEW = 0.3, 2.0 * WINDOW
+FALL, FEW = 0.3, WINDOW + 3.0
 """Fall of the logarithm of what is missing in an iteration, before one is seen, and iterations that are expected before
 there is a change: where there is much noise, and tables are large, they are enough."""
 

@@ -17,7 +17,7 @@ from core.train.run_rows import SEARCH_ROWS
 CHOICES, FULL, SPARSE = 0.2, 0.75, 0.6
 """Shares of a run on no more than SEARCH_ROWS: a choice of transforms; of what is left, a full process, beside which
 the search mostly ends early; of what is left then, the sparse model where a mean on up to MEAN_ROWS rows follows."""
-MEAN_ROWS, MEAN_POWER = 10_000, 0.6
+MEAN_ROWS, MEAN_POWER = 10_000, 0.45
 """Rows of a mean, and the power of more rows by which its time grows beside that of the sparse model:
 where there is much noise, as in most large tables, a few iterations are enough."""
 STARTED, BY_FOLDS, IN_CLOSED_FORM = 0.1, (0.75, 0.78, 0.8), (0.87, 0.91, 0.95)
