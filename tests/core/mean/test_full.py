@@ -120,13 +120,13 @@ def test_a_listener_hears_a_rising_fraction_and_may_cancel() -> None:
 
 @pytest.mark.parametrize(("noise", "weight"), [(10.0, 1.0), (0.1, 4.0), (0.01, 4.0)])
 def test_the_fraction_foretells_when_iterations_end(noise: float, weight: float) -> None:
-    """13, 55 and 135 of them: from a third on the fraction is that of the iterations, within half of it."""
+    """13, 55 and 135 of them: from the middle on the fraction is that of the iterations, within a third of it."""
     at = case(8, n=600)
     kernel = replace(at.kernel, weights=weight * at.kernel.weights)
     heard: list[Iteration] = []
     full_mean(at.rows, kernel, noise * at.D, at.Z, at.folds, stopping=Stopping(tolerance=2e-2), listen=heard.append)
     count = len(heard)
-    assert all(0.6 < each.fraction * count / each.number < 1.6 for each in heard[count // 3 :])
+    assert all(0.75 < each.fraction * count / each.number < 1.33 for each in heard[count // 2 :])
 
 
 def test_random_rows_precondition_in_few_iterations() -> None:
