@@ -27,12 +27,16 @@ class Outliers:
     high: float
 
 
-def find_outliers(numbers: FloatArray, known: Sequence[float] = ()) -> Outliers | None:
+def find_outliers(
+    numbers: FloatArray, known: Sequence[float] = (), ends: tuple[float, float] | None = None
+) -> Outliers | None:
     """The few values at either end that lie _FAR times as far from all others as these lie apart; None where none do.
 
-    numbers: NaN where there is none. known: values that are told already. At most _MOST at an end, and _MOST_SHARE of
-    all. O(n).
+    numbers: NaN where there is none. known: values that are told already. ends: of all numbers, where these are a
+    sample of them. At most _MOST at an end, and _MOST_SHARE of all. O(n).
     """
+    if ends is not None:
+        numbers = np.append(numbers, [end for end in ends if not (numbers == end).any()])
     present = numbers[~(np.isnan(numbers) | np.isin(numbers, known))]
     most = min(_MOST, int(_MOST_SHARE * len(present)))
     if most == 0:
@@ -63,7 +67,7 @@ def outlier_warning(name: str, outliers: Outliers) -> str:
     values = outliers.values
     listed = ", ".join(map(as_shown, values[:_LISTED])) + (", .." if len(values) > _LISTED else "")
     return (
-        f"the target {name!r} is {listed} in {plural(len(values), 'row')}, far from its other values "
-        f"({as_shown(outliers.low)} to {as_shown(outliers.high)}): errors of all rows are measured by such a row, and "
-        "the others are predicted less well for it; if it is a mistake, mend it, or leave the row out"
+        f"the target {name!r} has {plural(len(values), 'value')} far from all others, which are "
+        f"{as_shown(outliers.low)} to {as_shown(outliers.high)}: {listed}; scores of all rows are dominated by such a "
+        "row, and the others are predicted less well for it: if it is a mistake, mend it, or leave the row out"
     )

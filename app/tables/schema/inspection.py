@@ -69,7 +69,8 @@ def inspect_target(state: FitState, target: str) -> None:
     note_invalid(target, column, inferred, state.cell_errors)
     note_missing(state, target, inferred)
     state.sentinels[target] = sentinels_of(column)
-    state.outliers[target] = find_outliers(column.values(), [each.value for each in state.sentinels[target]])
+    ends, codes = column.numbers.ends, [each.value for each in state.sentinels[target]]
+    state.outliers[target] = find_outliers(column.values(), codes, (ends.low, ends.high))
 
 
 def _numeric_names(sums: TableSums) -> str:

@@ -68,10 +68,21 @@ def test_order_and_sign_do_not_matter(values: list[float]) -> None:
 def test_the_target_is_warned_of_before_anything_else_and_no_column_is() -> None:
     columns = {"x": with_values(BELL, 1e9).tolist(), "y": with_values(BELL[::-1], 1e6).tolist()}
     warnings = fit_schema(from_columns(columns))[1].warnings
-    assert "the target 'y' is 1000000 in 1 row, far from its other values" in warnings[0]
+    assert "the target 'y' has 1 value far from all others, which are" in warnings[0]
+    assert ": 1000000; scores of all rows" in warnings[0]
     assert not [each for each in warnings if "'x'" in each]
 
 
 def test_a_warning_lists_a_few_values() -> None:
     told = outlier_warning("y", Outliers(values=(1.5, 2.5, 3.5, 4.5), low=0.0, high=0.1))
-    assert "is 1.5, 2.5, 3.5, .. in 4 rows, far from its other values (0 to 0.1)" in told
+    assert "has 4 values far from all others, which are 0 to 0.1: 1.5, 2.5, 3.5, ..; scores" in told
+
+
+def test_a_single_value_of_a_large_table_is_found_though_a_sample_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.tables.columns.sums.MOST_VALUES", 300)
+    columns = {"x": BELL.tolist(), "y": [*BELL[:500].tolist(), -1e6, *BELL[501:].tolist()]}
+    warnings = fit_schema(from_columns(columns), target="y")[1].warnings
+    assert ": -1000000; scores of all rows" in warnings[0]
+    found = find_outliers(BELL[:300], (), (float(BELL[0]), 1e6))
+    assert found is not None
+    assert found.values == (1e6,)
