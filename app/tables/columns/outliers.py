@@ -33,7 +33,7 @@ def find_outliers(
     """The few values at either end that lie _FAR times as far from all others as these lie apart; None where none do.
 
     numbers: NaN where there is none. known: values that are told already. ends: of all numbers, where these are a
-    sample of them. At most _MOST at an end, and _MOST_SHARE of all. O(n).
+    sample of them. At most _MOST at an end, and _MOST_SHARE of all. O(n log n).
     """
     if ends is not None:
         numbers = np.append(numbers, [end for end in ends if not (numbers == end).any()])
@@ -41,8 +41,8 @@ def find_outliers(
     most = min(_MOST, int(_MOST_SHARE * len(present)))
     if most == 0:
         return None
-    ends = np.partition(present, (most, len(present) - 1 - most))
-    lowest, inner, highest = np.sort(ends[:most]), ends[most : len(ends) - most], np.sort(ends[len(ends) - most :])
+    parted, above = np.partition(present, (most, len(present) - 1 - most)), len(present) - most
+    lowest, inner, highest = np.sort(parted[:most]), parted[most:above], np.sort(parted[above:])
     if len(np.unique(inner)) < _MIN_OTHERS:
         return None
     low, high = float(inner.min()), float(inner.max())
