@@ -30,7 +30,7 @@ from core.train.optimise import box, descend, heuristic, noisy
 
 MOST_ROWS = 20_000
 """Rows that blocks are made of, at most."""
-BLOCK_ROWS, FITTED_BLOCKS, JUDGED_BLOCKS, JUDGED_SHARE = 400, 3, 5, 0.4
+BLOCK_ROWS, FITTED_BLOCKS, JUDGED_BLOCKS, JUDGED_SHARE = 400, 3, 10, 0.4
 """Rows of a block, blocks that theta moves on, beside a random one, and blocks that rows are left out of, at least and
 as a share of all: theta takes most of the time, and blocks differ by more than their rows say ..."""
 QUICK_BLOCKS = 2
