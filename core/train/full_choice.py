@@ -3,7 +3,8 @@
 They are compared on the rows held out for the report, which neither theta has seen, each with error bars that have not
 seen them either, and where these do not tell on all left-out rows, which are many more. The full process is taken
 
-    where held-out rows lose less by it, by more than a standard error of the paired differences and LEAST_GAIN;
+    where held-out rows lose less by it, by more than a standard error of the paired differences and LEAST_GAIN, and
+    left-out rows no more than chance has it;
     where they lose no more than chance has it, and left-out rows lose less by as much, with squared errors that are
     larger by MOST_RISE at most, or have squared errors that are smaller by more than their standard error and
     LEAST_FALL of them;
@@ -356,12 +357,15 @@ def prefers_full(
     if exact and not constant:
         taken = gain > -doubt
         return taken, f"{told}: {'no more' if taken else 'more'} than one standard error is lost"
+    on_all = f"{told}; it {_told(more_gain)} on all {len(own.loss):,}, standard error {more_doubt:.4f}"
+    if more_gain < -more_doubt:
+        return False, on_all
     errors = constant_errors if constant else 1.0
     taken = gain > max(errors * doubt, least)
     if not taken and not constant and gain > -doubt:
         level = float(others.squares.mean())
         if more_gain > max(more_doubt, least) and -more_fall <= MOST_RISE * level:
-            return True, f"{told}; {_told(more_gain)} on all {len(own.loss):,}, standard error {more_doubt:.4f}"
+            return True, on_all
         if more_fall > max(more_fall_doubt, LEAST_FALL * level):
             return True, f"{told}; the squared errors of {len(own.loss):,} are smaller by {more_fall / level:.1%}"
     told_least = f"{errors:g} standard error{'s' if errors > 1.0 else ''}" + (f" and {least:g}" if least else "")

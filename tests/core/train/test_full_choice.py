@@ -81,6 +81,17 @@ def test_left_out_rows_decide_where_those_held_out_do_not(
     assert not prefers_full(judged(other - held_out + noise), judged(other), both, constant=True)[0]
 
 
+def test_a_gain_on_a_few_rows_that_many_lose_by_is_none() -> None:
+    random = np.random.default_rng(2)
+    noise = 0.1 * random.normal(size=20_000)
+    noise -= noise.mean()
+    few, many = (judged(np.full(400, -0.1)), judged(np.zeros(400))), judged(np.zeros(20_000))
+    for loss, taken in ((0.01, False), (0.0, True)):
+        found, reason = prefers_full(*few, (judged(loss + noise), many), least=0.0)
+        assert found is taken
+        assert ("it loses 0.0100 nats a row on all 20,000" in reason) is not taken
+
+
 def test_larger_squared_errors_of_a_few_rows_are_doubted_where_those_of_many_are_not() -> None:
     other, full = np.zeros(400), judged(np.full(400, -0.2), squares=np.full(400, 1.1))
     many = np.zeros(4_000)
